@@ -1,0 +1,2 @@
+//! To be described.
+fn main() {}
