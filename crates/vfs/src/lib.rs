@@ -1,1 +1,348 @@
-//! To be described.
+//! What the file layer asks of a place where files are kept.
+//!
+//! A backend knows names, bytes and attributes. It knows nothing of protocols,
+//! sessions, share modes or leases: those are decided in `files` and `grants`
+//! before a call arrives here. Calls are synchronous; those that may take long
+//! are documented as such, and `files` runs them on a worker.
+//!
+//! Names are bytes as the file system has them (UTF-8 by custom). What a
+//! protocol cannot spell is mapped in that protocol's crate.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod error;
+mod identity;
+pub mod memory;
+mod path;
+pub mod suite;
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+pub use attributes::{
+    Attributes, AttributeChanges, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange, Timestamp, Wanted,
+};
+pub use error::{FsError, Result};
+pub use identity::Identity;
+pub use path::{Name, RelPath};
+
+/// Whether a call may wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Answer from memory, or refuse with [`FsError::WouldBlock`].
+    Never,
+    /// Take the time it takes.
+    Allowed,
+}
+
+/// How names are compared when a path is resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// Byte for byte.
+    Sensitive,
+    /// Exact match first, else the name that differs by case only.
+    Insensitive,
+}
+
+/// What an open file handle must be able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenHow {
+    /// Data will be read (for a directory: it will be listed).
+    pub read: bool,
+    /// Data will be written.
+    pub write: bool,
+    /// How the path's components are compared.
+    pub case: Case,
+    /// Which attributes to return with the node.
+    pub wanted: Wanted,
+    /// Open a final symbolic link itself instead of what it points at.
+    pub no_follow: bool,
+    /// [`Wait::Never`]: refuse with [`FsError::WouldBlock`] if the path is not in memory.
+    pub wait: Wait,
+}
+
+/// What to make when a name does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateHow {
+    /// A file or a directory; other kinds have calls of their own.
+    pub kind: FileKind,
+    /// POSIX permission bits of the new node (the process umask is not applied).
+    pub mode: u32,
+    /// DOS attributes and creation time to store with the new node, if any.
+    pub dos: Option<DosInfo>,
+    /// Which attributes to return with the node.
+    pub wanted: Wanted,
+}
+
+/// A node that was opened or made.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The open node.
+    pub node: Arc<dyn Node>,
+    /// Its attributes at that moment, as far as they were wanted.
+    pub attributes: Attributes,
+    /// The path with every component spelt as the backend stores it.
+    pub path: RelPath,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirEntry {
+    /// The name, without `.` and `..`, which are never listed.
+    pub name: Name,
+    /// The node's number in its file system.
+    pub inode: u64,
+    /// The kind, if the directory says it.
+    pub kind: Option<FileKind>,
+    /// Give this to [`Node::list`] to continue after this entry.
+    pub next: u64,
+}
+
+/// How a rename treats a name that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replace {
+    /// Refuse with [`FsError::AlreadyExists`].
+    Never,
+    /// Replace it atomically, if it is a file.
+    File,
+}
+
+/// A tree of files.
+///
+/// Every call may run concurrently with every other. Paths are relative to the
+/// root and can never leave it, whatever symbolic links they meet.
+pub trait Vfs: Send + Sync + std::fmt::Debug {
+    /// Opens an existing node, as `who`. The empty path is the root.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if only the last component is missing,
+    /// [`FsError::PathNotFound`] if an earlier one is or is not a directory,
+    /// [`FsError::AccessDenied`], [`FsError::WouldBlock`] (see [`OpenHow::wait`]),
+    /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] by the link policy.
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened>;
+
+    /// Makes a file or directory, as `who`, exclusively, and opens it for
+    /// reading and writing. With [`Case::Insensitive`] a name differing only
+    /// in case counts as taken; earlier components are resolved by `case`.
+    ///
+    /// # Errors
+    /// [`FsError::AlreadyExists`]; [`FsError::PathNotFound`]; [`FsError::AccessDenied`];
+    /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
+
+    /// Removes the name `path` (exact spelling), if it still names `expected`.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if the name is gone or names another node,
+    /// [`FsError::NotEmpty`], [`FsError::AccessDenied`]. May take long for large files.
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()>;
+
+    /// Renames `from` (exact spelling) to `to`, atomically. Spelling a name's
+    /// own case anew is a rename too, and never [`FsError::AlreadyExists`].
+    ///
+    /// # Errors
+    /// As [`Vfs::create`] and [`Vfs::remove`]; [`FsError::IsDirectory`] when a
+    /// directory would be replaced.
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()>;
+
+    /// Gives `node` the further name `to`.
+    ///
+    /// # Errors
+    /// As [`Vfs::create`]; [`FsError::NotSupported`] for directories.
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()>;
+
+    /// Makes a symbolic link whose stored text is `target`.
+    ///
+    /// # Errors
+    /// As [`Vfs::create`].
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened>;
+
+    /// Size and free space of the file system, as `who` may use it.
+    ///
+    /// # Errors
+    /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
+    fn space(&self, who: &Identity) -> Result<Space>;
+
+    /// Whether names are compared by case in the backend itself, whether
+    /// sparse files, reflinks, extended attributes exist: constant per tree.
+    fn features(&self) -> Features;
+}
+
+/// What a tree can store. Constant while it is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Holes are kept as holes.
+    pub sparse: bool,
+    /// [`Node::clone_range`] shares extents.
+    pub reflink: bool,
+    /// Extended attributes, and with them DOS attributes and descriptors, are stored.
+    pub xattrs: bool,
+    /// A number that tells this file system from others on the machine.
+    pub serial: u64,
+}
+
+/// An open file or directory.
+///
+/// Calls may run concurrently. Rights were checked when it was opened; calls
+/// that take an [`Identity`] check again, as that user.
+pub trait Node: Send + Sync + std::fmt::Debug {
+    /// What the node is, for ever: never reused while this handle lives.
+    fn key(&self) -> FileKey;
+
+    /// File, directory, or another kind.
+    fn kind(&self) -> FileKind;
+
+    /// Present attributes.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    fn attributes(&self, wanted: Wanted) -> Result<Attributes>;
+
+    /// Changes attributes, all or (documented by the backend) as many as it could.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`], [`FsError::NoSpace`], [`FsError::ReadOnly`].
+    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()>;
+
+    /// Appends up to `length` bytes at `offset` to `into`, without moving what
+    /// is already there; returns how many: fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// [`FsError::WouldBlock`] with nothing appended, [`FsError::IsDirectory`], [`FsError::Io`].
+    fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize>;
+
+    /// Writes all of `data` at `offset` or fails. Survives this process being
+    /// killed once it has returned.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::Io`].
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Makes data (and unless `data_only`, attributes) survive power loss. Takes long.
+    ///
+    /// # Errors
+    /// [`FsError::Io`]: data may be lost, and the caller must be told.
+    fn sync(&self, data_only: bool) -> Result<()>;
+
+    /// Sets the length in bytes; new bytes read as zero.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::TooLarge`].
+    fn set_size(&self, size_bytes: u64) -> Result<()>;
+
+    /// Reserves space for the range without changing what reads return or the length.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::NotSupported`].
+    fn allocate(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// Makes the range read as zeros and frees its space where possible; the
+    /// length of the file stays.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`], [`FsError::NoSpace`].
+    fn punch_hole(&self, offset: u64, length: u64) -> Result<()>;
+
+    /// The first range at or after `offset` that holds data, as
+    /// (start, end); none if only a hole is left.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>>;
+
+    /// Copies up to `length` bytes from `source`, within the backend where it
+    /// can; returns how many. Takes long.
+    ///
+    /// # Errors
+    /// As [`Node::read`] and [`Node::write`]; [`FsError::NotSupported`] if
+    /// `source` belongs to another backend.
+    fn copy_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<u64>;
+
+    /// Shares extents of `source` (reflink).
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where the file system cannot.
+    fn clone_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<()>;
+
+    /// Gives entries after `cookie` (0: from the start) to `each`, until it
+    /// returns false or the directory ends. Returns true at the end.
+    ///
+    /// # Errors
+    /// [`FsError::NotDirectory`], [`FsError::Io`].
+    fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool>;
+
+    /// Attributes of the child `name` (exact spelling) of this directory, the
+    /// link itself if it is one.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`].
+    fn child_attributes(&self, name: &Name, wanted: Wanted) -> Result<Attributes>;
+
+    /// Whether a directory has no entries.
+    ///
+    /// # Errors
+    /// [`FsError::NotDirectory`], [`FsError::Io`].
+    fn is_empty(&self) -> Result<bool> {
+        let mut found = false;
+        self.list(0, &mut |_| {
+            found = true;
+            false
+        })?;
+        Ok(!found)
+    }
+
+    /// The text of a symbolic link.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] for other kinds.
+    fn read_link(&self) -> Result<Vec<u8>>;
+
+    /// Users' extended attributes: names without the `user.` prefix; those
+    /// that store what other calls speak of (DOS attributes, streams,
+    /// descriptors) are not listed.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where none can be stored.
+    fn xattr_names(&self) -> Result<Vec<Name>>;
+
+    /// One extended attribute's value.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`].
+    fn xattr(&self, name: &Name) -> Result<Vec<u8>>;
+
+    /// Sets, or with `None` removes, an extended attribute.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] past the file system's limit, [`FsError::AccessDenied`].
+    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()>;
+
+    /// The stored Windows security descriptor, self-relative, if there is one
+    /// and it is not outdated by a later change of the POSIX mode.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    fn security_descriptor(&self) -> Result<Option<Vec<u8>>>;
+
+    /// Stores a Windows security descriptor (self-relative), or removes it.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where the process may not store one.
+    fn set_security_descriptor(&self, who: &Identity, descriptor: Option<&[u8]>) -> Result<()>;
+
+    /// The descriptor to `sendfile` from, if the node is a plain local file
+    /// open for reading.
+    fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Whether the whole range is in memory, so that reading it will not wait
+    /// for a disk. A hint: false negatives are allowed.
+    fn is_resident(&self, offset: u64, length: usize) -> bool {
+        let _ = (offset, length);
+        false
+    }
+
+    /// For backends to recognise their own nodes in [`Node::copy_range`].
+    fn as_any(&self) -> &dyn std::any::Any;
+}

@@ -1,1 +1,8 @@
-//! To be described.
+//! Messages of SMB2/SMB3, of RPC over its pipes, and of the security protocols
+//! inside it, as pure functions of bytes and keys; both directions, so that a
+//! server, a client and a fuzzer use the same code.
+//!
+//! Absent on purpose: state, clocks, randomness, sockets, async, `unsafe`.
+#![forbid(unsafe_code)]
+
+pub mod codec;

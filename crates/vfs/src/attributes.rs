@@ -1,0 +1,133 @@
+//! What a node is, apart from its data and its names.
+
+/// Identity of a node: stable while any handle to it is open, equal for every
+/// name of the node, different for different nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileKey {
+    /// The file system.
+    pub device: u64,
+    /// The node in it.
+    pub inode: u64,
+}
+
+/// What kind of node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// Block or character device.
+    Device,
+    /// Holds names.
+    Directory,
+    /// Named pipe.
+    Fifo,
+    /// Holds bytes.
+    File,
+    /// UNIX-domain socket.
+    Socket,
+    /// Symbolic link.
+    Symlink,
+}
+
+/// Nanoseconds since 1970-01-01 00:00 UTC, leap seconds not counted; negative before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(pub i128);
+
+/// Which optional (costlier) parts of [`Attributes`] a caller needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Fill [`Attributes::dos`].
+    pub dos: bool,
+}
+
+/// DOS attributes and creation time, as stored beside the file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DosInfo {
+    /// FILE_ATTRIBUTE_* bits that were stored (MS-FSCC 2.6), if any were.
+    pub bits: Option<u32>,
+    /// The stored creation time, if one was.
+    pub created: Option<Timestamp>,
+}
+
+/// Attributes of a node at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// The node.
+    pub key: FileKey,
+    /// Its kind.
+    pub kind: FileKind,
+    /// POSIX permission bits (07777).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Owning group.
+    pub gid: u32,
+    /// Number of names.
+    pub links: u32,
+    /// Length in bytes.
+    pub size_bytes: u64,
+    /// Bytes of storage in use.
+    pub allocated_bytes: u64,
+    /// Last access.
+    pub accessed: Timestamp,
+    /// Last change of the data.
+    pub modified: Timestamp,
+    /// Last change of anything.
+    pub changed: Timestamp,
+    /// When the node was made, if the file system knows.
+    pub born: Option<Timestamp>,
+    /// DOS attributes and creation time; the default where not wanted or not stored.
+    pub dos: DosInfo,
+}
+
+/// What to do with one timestamp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeChange {
+    /// Leave it.
+    #[default]
+    Keep,
+    /// Set it to the present.
+    Now,
+    /// Set it to this.
+    Set(Timestamp),
+}
+
+/// New owner or group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnerChange {
+    /// New owner, if any.
+    pub uid: Option<u32>,
+    /// New group, if any.
+    pub gid: Option<u32>,
+}
+
+/// Changes to make by [`crate::Node::set_attributes`]; the default changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttributeChanges {
+    /// New permission bits.
+    pub mode: Option<u32>,
+    /// New owner or group.
+    pub owner: OwnerChange,
+    /// Last access.
+    pub accessed: TimeChange,
+    /// Last change of the data.
+    pub modified: TimeChange,
+    /// DOS attributes and creation time to store; merged with what is stored:
+    /// a `None` inside keeps that part.
+    pub dos: Option<DosInfo>,
+}
+
+/// Size of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes in all.
+    pub total_bytes: u64,
+    /// Bytes free, whoever may use them.
+    pub free_bytes: u64,
+    /// Bytes that this user may still write.
+    pub available_bytes: u64,
+    /// Allocation unit in bytes.
+    pub block_bytes: u32,
+    /// Nodes in all; zero where there is no such limit.
+    pub nodes_total: u64,
+    /// Nodes that may still be made.
+    pub nodes_free: u64,
+}

@@ -1,0 +1,79 @@
+//! Why a backend or the file layer refused.
+
+use std::fmt;
+
+/// Result of every backend and file-layer call.
+pub type Result<T> = std::result::Result<T, FsError>;
+
+/// Why the file layer or a backend refused. The set is closed on purpose: each
+/// protocol maps every case in one table, and a new case does not compile
+/// until every table answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FsError {
+    /// The caller's identity lacks the right.
+    AccessDenied,
+    /// The name is taken.
+    AlreadyExists,
+    /// The file, or its directory, cannot be removed: it is in use, read-only, or a mount point.
+    CannotDelete,
+    /// The wait was given up at the caller's wish.
+    Cancelled,
+    /// The node will vanish at its last close and may not be opened.
+    DeletePending,
+    /// The directory, or the file system, is full or over quota.
+    NoSpace,
+    /// The backend failed; the cause was logged where it happened.
+    Io,
+    /// A file was needed, a directory was found.
+    IsDirectory,
+    /// A byte-range lock of another owner covers the range (met by READ or WRITE).
+    LockConflict,
+    /// A byte-range lock could not be had at once.
+    LockNotGranted,
+    /// The name, or a value, has a form the backend cannot store.
+    InvalidName,
+    /// The arguments contradict each other.
+    InvalidParameter,
+    /// A component of the name is longer than the backend stores.
+    NameTooLong,
+    /// A directory was needed, something else was found.
+    NotDirectory,
+    /// The directory still has entries.
+    NotEmpty,
+    /// The last component of the path does not exist.
+    NotFound,
+    /// The backend, or the file system under it, cannot do this at all.
+    NotSupported,
+    /// The open exists but was not granted this kind of access.
+    OpenMode,
+    /// A component before the last does not exist or is not a directory.
+    PathNotFound,
+    /// No unlock matches: the range was not locked by this owner.
+    RangeNotLocked,
+    /// The file system or the share is read-only.
+    ReadOnly,
+    /// Another open's share mode forbids this access, or this share mode another's access.
+    ShareViolation,
+    /// The handle names a file, or the share a directory, that is gone.
+    Stale,
+    /// A symbolic link leads out of the share.
+    SymlinkEscapes,
+    /// Too many symbolic links.
+    SymlinkLoop,
+    /// The file would grow past what the file system stores.
+    TooLarge,
+    /// A named limit of this server was reached (opens, locks, descriptors).
+    TooMany,
+    /// The answer is not in memory; ask again where waiting is allowed.
+    WouldBlock,
+    /// The two names lie on different file systems.
+    CrossDevice,
+}
+
+impl fmt::Display for FsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+impl std::error::Error for FsError {}

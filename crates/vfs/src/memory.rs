@@ -1,0 +1,1 @@
+//! A backend in memory, for tests and simulation.

@@ -1,0 +1,125 @@
+//! Names and paths as backends take them.
+
+use crate::FsError;
+use std::fmt;
+
+/// One component: not empty, no `/`, no NUL, neither `.` nor `..`, at most 255 bytes.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Box<[u8]>);
+
+impl Name {
+    /// Longest name in bytes that Linux file systems store.
+    pub const LENGTH_MAX: usize = 255;
+
+    /// Checks and takes a component.
+    ///
+    /// # Errors
+    /// [`FsError::InvalidName`] for a form that cannot be a component,
+    /// [`FsError::NameTooLong`] past [`Name::LENGTH_MAX`].
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, FsError> {
+        let bytes = bytes.into();
+        if bytes.is_empty() || &*bytes == b"." || &*bytes == b".." || bytes.iter().any(|b| matches!(b, b'/' | 0)) {
+            return Err(FsError::InvalidName);
+        }
+        if bytes.len() > Self::LENGTH_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), f)
+    }
+}
+
+/// A path below a root: components joined by `/`, none of them `.` or `..`,
+/// without a leading or trailing `/`. Empty for the root itself.
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelPath(Vec<u8>);
+
+impl RelPath {
+    /// The root.
+    #[must_use]
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// Whether this is the root.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends a component.
+    pub fn push(&mut self, name: &Name) {
+        if !self.0.is_empty() {
+            self.0.push(b'/');
+        }
+        self.0.extend_from_slice(name.as_bytes());
+    }
+
+    /// This path with one more component.
+    #[must_use]
+    pub fn join(&self, name: &Name) -> Self {
+        let mut path = self.clone();
+        path.push(name);
+        path
+    }
+
+    /// The directory this path is in, and its last component; none for the root.
+    #[must_use]
+    pub fn split(&self) -> Option<(Self, Name)> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let cut = self.0.iter().rposition(|&b| b == b'/');
+        let (parent, name) = match cut {
+            Some(at) => (&self.0[..at], &self.0[at + 1..]),
+            None => (&self.0[..0], &self.0[..]),
+        };
+        Some((Self(parent.to_vec()), Name(name.into())))
+    }
+
+    /// The components in order.
+    pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
+        self.0.split(|&b| b == b'/').filter(|c| !c.is_empty())
+    }
+
+    /// Whether this path is `ancestor` or lies below it.
+    #[must_use]
+    pub fn starts_with(&self, ancestor: &Self) -> bool {
+        ancestor.is_root()
+            || self.0 == ancestor.0
+            || (self.0.starts_with(&ancestor.0) && self.0.get(ancestor.0.len()) == Some(&b'/'))
+    }
+
+    /// The bytes, `/` between components.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl FromIterator<Name> for RelPath {
+    fn from_iter<I: IntoIterator<Item = Name>>(names: I) -> Self {
+        let mut path = Self::default();
+        for name in names {
+            path.push(&name);
+        }
+        path
+    }
+}
+
+impl fmt::Debug for RelPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), f)
+    }
+}

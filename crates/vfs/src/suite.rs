@@ -1,0 +1,1 @@
+//! The behaviour every backend must show, as functions that take a backend.

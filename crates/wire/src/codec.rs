@@ -1,0 +1,302 @@
+//! The one reader and the one writer that every message is decoded and
+//! encoded with. All integers of SMB are little-endian.
+
+use std::fmt;
+
+/// Bytes that do not form the message they claim to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Which structure or field was being read.
+    pub what: &'static str,
+    /// Byte offset at which reading stopped, from the start of the [`Reader`].
+    pub at: usize,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "malformed {} at byte {}", self.what, self.at)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Reads one message front to back; nested parts by offset.
+///
+/// Offsets are counted from the start of the slice it was made with, which
+/// for SMB2 is the first byte of the SMB2 header: the same origin that the
+/// protocol's own offset fields have.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader at the first byte of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// Where the next read happens, in bytes from the start.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// How many bytes are left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// Everything this reader was made with, read or not.
+    #[must_use]
+    pub fn whole(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Takes the next `count` bytes.
+    ///
+    /// # Errors
+    /// [`Malformed`] naming `what` if fewer are left.
+    #[inline]
+    pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
+        let end = self.at.checked_add(count).ok_or(Malformed { what, at: self.at })?;
+        let taken = self.bytes.get(self.at..end).ok_or(Malformed { what, at: self.at })?;
+        self.at = end;
+        Ok(taken)
+    }
+
+    /// Takes the next `N` bytes as an array.
+    ///
+    /// # Errors
+    /// [`Malformed`] if fewer are left.
+    #[inline]
+    pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
+        let at = self.at;
+        let taken = self.take(N, what)?;
+        taken.try_into().map_err(|_| Malformed { what, at })
+    }
+
+    /// Takes all that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        self.at = self.bytes.len();
+        rest
+    }
+
+    /// Reads one byte.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end of the message; so for all readers of integers.
+    #[inline]
+    pub fn u8(&mut self, what: &'static str) -> Result<u8, Malformed> {
+        Ok(self.array::<1>(what)?[0])
+    }
+
+    /// Reads a little-endian 16-bit integer.
+    ///
+    /// # Errors
+    /// As [`Reader::u8`].
+    #[inline]
+    pub fn u16(&mut self, what: &'static str) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array(what)?))
+    }
+
+    /// Reads a little-endian 32-bit integer.
+    ///
+    /// # Errors
+    /// As [`Reader::u8`].
+    #[inline]
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array(what)?))
+    }
+
+    /// Reads a little-endian 64-bit integer.
+    ///
+    /// # Errors
+    /// As [`Reader::u8`].
+    #[inline]
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array(what)?))
+    }
+
+    /// Passes over `count` bytes that are not acted on.
+    ///
+    /// # Errors
+    /// [`Malformed`] if fewer are left.
+    #[inline]
+    pub fn skip(&mut self, count: usize, what: &'static str) -> Result<(), Malformed> {
+        self.take(count, what).map(|_| ())
+    }
+
+    /// Reads the `StructureSize` that opens every SMB2 body and checks it.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is not `expected`.
+    #[inline]
+    pub fn structure_size(&mut self, expected: u16, what: &'static str) -> Result<(), Malformed> {
+        let at = self.at;
+        if self.u16(what)? == expected { Ok(()) } else { Err(Malformed { what, at }) }
+    }
+
+    /// The `length` bytes at `offset` from the start, as SMB2's offset and
+    /// length fields name them. An empty part may have any offset.
+    ///
+    /// # Errors
+    /// [`Malformed`] if a non-empty part does not lie within the message.
+    pub fn part(&self, offset: usize, length: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
+        if length == 0 {
+            return Ok(&[]);
+        }
+        let end = offset.checked_add(length).ok_or(Malformed { what, at: self.at })?;
+        self.bytes.get(offset..end).ok_or(Malformed { what, at: self.at })
+    }
+
+    /// A [`Malformed`] at the present position.
+    #[must_use]
+    pub fn malformed(&self, what: &'static str) -> Malformed {
+        Malformed { what, at: self.at }
+    }
+}
+
+/// Appends one message to a buffer that may already hold others.
+///
+/// Offsets written into the message are relative to [`Writer::origin`], the
+/// length of the buffer when the writer was made, unless moved.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    origin: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer whose origin is the present end of `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        let origin = out.len();
+        Self { out, origin }
+    }
+
+    /// A writer into `out` whose offsets count from `origin`, for instance
+    /// the place where the SMB2 header of this message starts.
+    pub fn with_origin(out: &'a mut Vec<u8>, origin: usize) -> Self {
+        Self { out, origin }
+    }
+
+    /// Bytes since the origin: the offset that the next byte will have.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.out.len() - self.origin
+    }
+
+    /// Where offsets count from, in bytes from the start of the buffer.
+    #[must_use]
+    pub fn origin(&self) -> usize {
+        self.origin
+    }
+
+    /// The buffer behind the writer, to append bulk data without a copy.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
+    /// Writes one byte.
+    #[inline]
+    pub fn u8(&mut self, value: u8) {
+        self.out.push(value);
+    }
+
+    /// Writes a little-endian 16-bit integer.
+    #[inline]
+    pub fn u16(&mut self, value: u16) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Writes a little-endian 32-bit integer.
+    #[inline]
+    pub fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Writes a little-endian 64-bit integer.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// Writes `bytes` as they are.
+    #[inline]
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// Writes `count` zero bytes.
+    #[inline]
+    pub fn zeros(&mut self, count: usize) {
+        self.out.resize(self.out.len() + count, 0);
+    }
+
+    /// Pads with zeros until [`Writer::position`] is a multiple of `alignment`.
+    pub fn align(&mut self, alignment: usize) {
+        let over = self.position() % alignment;
+        if over != 0 {
+            self.zeros(alignment - over);
+        }
+    }
+
+    /// Overwrites the 16-bit field at `offset` from the origin.
+    pub fn patch_u16(&mut self, offset: usize, value: u16) {
+        let at = self.origin + offset;
+        self.out[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+
+    /// Overwrites the 32-bit field at `offset` from the origin.
+    pub fn patch_u32(&mut self, offset: usize, value: u32) {
+        let at = self.origin + offset;
+        self.out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// Decodes UTF-16LE without its terminator, losslessly or not at all.
+///
+/// # Errors
+/// [`Malformed`] if the length is odd. Lone surrogates are kept: the caller
+/// receives code units.
+pub fn utf16_units(bytes: &[u8], what: &'static str) -> Result<Vec<u16>, Malformed> {
+    if !bytes.len().is_multiple_of(2) {
+        return Err(Malformed { what, at: bytes.len() });
+    }
+    Ok(bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect())
+}
+
+/// Appends `text` as UTF-16LE, without a terminator.
+pub fn put_utf16(out: &mut Vec<u8>, text: &str) {
+    for unit in text.encode_utf16() {
+        out.extend_from_slice(&unit.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_outside_the_message_is_refused() {
+        let r = Reader::new(&[1, 2, 3, 4]);
+        assert_eq!(r.part(1, 2, "x"), Ok(&[2u8, 3][..]));
+        assert!(r.part(3, 2, "x").is_err());
+        assert!(r.part(usize::MAX, 2, "x").is_err());
+        assert_eq!(r.part(99, 0, "x"), Ok(&[][..]));
+    }
+
+    #[test]
+    fn alignment_counts_from_the_origin() {
+        let mut out = vec![9; 3];
+        let mut w = Writer::new(&mut out);
+        w.u8(1);
+        w.align(8);
+        assert_eq!(w.position(), 8);
+        assert_eq!(out.len(), 11);
+    }
+}
