@@ -1,0 +1,263 @@
+//! A job: the requests of one frame, answered in order into one frame.
+//! MS-SMB2 3.3.5.2.7, 3.3.4.1.
+//!
+//! Owns the reply buffer, the state that related requests inherit, interim
+//! answers, and the signing or sealing of what leaves.
+
+use crate::channel::Channel;
+use crate::conn::Shared;
+use crate::dispatch::{self, Outcome, Reply, Request, WaitFuture, Waited};
+use crate::negotiate::Negotiated;
+use crate::open::Open;
+use crate::pending::WaitTicket;
+use crate::server::Server;
+use crate::transmit::{FileRange, MESSAGE_START, PREFIX, Transmit, new_buffer};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use smallvec::SmallVec;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use wire::codec::Writer;
+use wire::ntstatus::NtStatus;
+use wire::smb::{ErrorResponse, Flags, Header, SessionId, TreeId};
+
+/// The work that answers one frame. Poll it once at once; keep it if it is
+/// not ready. Dropping it withdraws whatever it waits for.
+pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
+
+/// What a job leaves behind.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// The reply.
+    pub transmit: Option<Transmit>,
+    /// A session that logged off in it.
+    pub logged_off: Option<SessionId>,
+}
+
+/// One request of a frame.
+#[derive(Debug)]
+pub struct Element {
+    /// Its bytes in the frame, padding included.
+    pub range: Range<usize>,
+    /// Its header; session and tree filled in for related requests.
+    pub header: Header,
+    /// The session it belongs to.
+    pub channel: Option<Arc<Channel>>,
+    /// Why it is refused before it is looked at.
+    pub refused: Option<NtStatus>,
+    /// Credits that its reply grants.
+    pub grant: u16,
+}
+
+/// What a related request takes over from those before it.
+#[derive(Debug, Default)]
+pub struct Related {
+    /// The open that the last request with a handle was about.
+    pub open: Option<Arc<Open>>,
+    /// The failure of the CREATE that should have given one.
+    pub failed: Option<NtStatus>,
+    /// The tree that TREE_CONNECT in this chain gave.
+    pub tree: Option<TreeId>,
+    /// The session's or tree's absence, which all that follow share.
+    pub refused: Option<NtStatus>,
+}
+
+/// The requests of one frame and the reply under construction.
+pub struct Chain {
+    pub(crate) server: Arc<Server>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) negotiated: Arc<Negotiated>,
+    pub(crate) frame: Bytes,
+    pub(crate) elements: SmallVec<[Element; 1]>,
+    /// The channel whose keys opened the frame.
+    pub(crate) sealed: Option<Arc<Channel>>,
+    pub(crate) out: Vec<u8>,
+}
+
+/// Replies in the buffer that have not been signed yet.
+#[derive(Default)]
+struct Written {
+    replies: SmallVec<[(Range<usize>, Option<Arc<Channel>>); 1]>,
+    seal_with: Option<Arc<Channel>>,
+    file: Option<FileRange>,
+}
+
+impl Chain {
+    /// Answers every request in order.
+    pub(crate) async fn run(mut self) -> Finished {
+        let mut related = Related::default();
+        let mut finished = Finished::default();
+        let mut written = Written { seal_with: self.sealed.clone(), ..Written::default() };
+        for at in 0..self.elements.len() {
+            let mut start = self.begin_reply(&mut written);
+            let (mut result, mut ticket_id) = (self.dispatch(at, start, &mut related).await, None);
+            if let Ok(Outcome::Wait(future)) = result {
+                let (waited, new_start, id) = self.wait(at, start, future, &mut written).await;
+                (start, ticket_id) = (new_start, id);
+                result = waited.map(|w| self.append(w, &mut related));
+            }
+            let reply = match result {
+                Ok(Outcome::Done(reply)) => reply,
+                Ok(Outcome::Wait(_)) => self.refuse(start, NtStatus::INTERNAL_ERROR),
+                Err(status) => self.refuse(start, status),
+            };
+            finished.logged_off = finished.logged_off.or(reply.logged_off);
+            self.end_reply(at, start, reply, ticket_id, &mut written);
+        }
+        if !written.replies.is_empty() {
+            finished.transmit = Some(protect(self.out, written));
+        }
+        finished
+    }
+
+    /// Makes room for a header at the next 8-byte boundary and chains the
+    /// previous reply to it.
+    fn begin_reply(&mut self, written: &mut Written) -> usize {
+        if let Some((previous, _)) = written.replies.last_mut() {
+            let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
+            self.out.resize(MESSAGE_START + length, 0);
+            previous.end = self.out.len();
+            let next = (previous.end - previous.start) as u32;
+            Header::set_next_command(&mut self.out[previous.clone()], next);
+        }
+        let start = self.out.len();
+        self.out.resize(start + Header::LENGTH, 0);
+        start
+    }
+
+    async fn dispatch(&mut self, at: usize, start: usize, related: &mut Related) -> Result<Outcome, NtStatus> {
+        let element = &self.elements[at];
+        let is_related = element.header.flags.contains(Flags::RELATED);
+        if !is_related {
+            *related = Related::default();
+        }
+        if let Some(status) = element.refused.or(related.refused) {
+            related.refused = Some(status);
+            return Err(status);
+        }
+        let mut request = Request {
+            server: &self.server,
+            shared: &self.shared,
+            negotiated: &self.negotiated,
+            header: &element.header,
+            message: &self.frame[element.range.clone()],
+            frame: &self.frame,
+            channel: element.channel.as_ref(),
+            related,
+            is_related,
+            is_single: self.elements.len() == 1,
+            is_sealed: self.sealed.is_some(),
+            w: Writer::with_origin(&mut self.out, start),
+        };
+        dispatch::dispatch(&mut request).await
+    }
+
+    /// Waits for a request that cannot be answered now. If it is the last of
+    /// its chain, the client is told so and gets what is ready; the final
+    /// answer then starts a frame of its own.
+    async fn wait(
+        &mut self,
+        at: usize,
+        start: usize,
+        mut future: WaitFuture,
+        written: &mut Written,
+    ) -> (Result<Waited, NtStatus>, usize, Option<wire::smb::AsyncId>) {
+        if let Some(result) = (&mut future).now_or_never() {
+            return (result, start, None);
+        }
+        let shared = self.shared.clone();
+        let Some(ticket) = shared.waiting.enter(self.elements[at].header.message_id) else {
+            return (Err(NtStatus::INSUFFICIENT_RESOURCES), start, None);
+        };
+        let (mut start, mut async_id) = (start, None);
+        if at + 1 == self.elements.len() {
+            self.send_interim(at, start, &ticket, written);
+            start = self.begin_reply(written);
+            async_id = Some(ticket.async_id);
+        }
+        let result = match select(pin!(ticket.cancelled.raised()), future).await {
+            Either::Left(_) => Err(NtStatus::CANCELLED),
+            Either::Right((result, _)) => result,
+        };
+        (result, start, async_id)
+    }
+
+    /// Sends what is ready together with a STATUS_PENDING for request `at`.
+    fn send_interim(&mut self, at: usize, start: usize, ticket: &WaitTicket<'_>, written: &mut Written) {
+        let reply = self.refuse(start, NtStatus::PENDING);
+        self.end_reply(at, start, reply, Some(ticket.async_id), written);
+        // The credits went out with the interim answer.
+        self.elements[at].grant = 0;
+        let fresh = Written { seal_with: written.seal_with.clone(), ..Written::default() };
+        let ready = std::mem::replace(written, fresh);
+        let buffer = std::mem::replace(&mut self.out, new_buffer(Vec::new()));
+        self.shared.waiting.push_interim(protect(buffer, ready));
+    }
+
+    /// Puts the body of a request that waited where it belongs.
+    fn append(&mut self, waited: Waited, related: &mut Related) -> Outcome {
+        self.out.extend_from_slice(&waited.body);
+        if waited.open.is_some() {
+            related.open = waited.open;
+        }
+        Outcome::Done(waited.reply)
+    }
+
+    /// Replaces whatever body was begun by an error's.
+    fn refuse(&mut self, start: usize, status: NtStatus) -> Reply {
+        self.out.truncate(start + Header::LENGTH);
+        ErrorResponse::EMPTY.encode(&mut Writer::with_origin(&mut self.out, start));
+        Reply::with_status(status)
+    }
+
+    fn end_reply(
+        &mut self,
+        at: usize,
+        start: usize,
+        reply: Reply,
+        async_id: Option<wire::smb::AsyncId>,
+        written: &mut Written,
+    ) {
+        let element = &self.elements[at];
+        let mut header = element.header.reply(reply.status, element.grant);
+        if let Some(id) = async_id {
+            header.set_async(id);
+        }
+        if let Some(tree) = reply.tree_id {
+            header.tree_id = tree;
+        }
+        let session = element.channel.as_ref().map(|c| &c.session);
+        let seal = session.is_some_and(|s| s.encrypt_data) || reply.seal;
+        if seal && written.seal_with.is_none() {
+            written.seal_with = element.channel.clone().filter(|c| c.session.sealing.is_some());
+        }
+        let must_sign = element.header.flags.contains(Flags::SIGNED) || session.is_some_and(|s| s.signing_required);
+        let signer = element.channel.clone().filter(|c| must_sign && c.signing.is_some());
+        if signer.is_some() && written.seal_with.is_none() {
+            header.flags = header.flags | Flags::SIGNED;
+        }
+        header.put(&mut self.out[start..start + Header::LENGTH]);
+        written.replies.push((start..self.out.len(), signer));
+        written.file = reply.file;
+    }
+}
+
+/// Seals the whole frame, or signs each reply in it. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
+fn protect(mut out: Vec<u8>, written: Written) -> Transmit {
+    if let Some(channel) = &written.seal_with
+        && let Some(sealing) = &channel.session.sealing
+    {
+        sealing.seal.seal_in_place(&mut out[PREFIX..], channel.session.id, sealing.next_nonce());
+        return Transmit::sealed(out);
+    }
+    for (range, signer) in written.replies {
+        if let Some(key) = signer.as_ref().and_then(|c| c.signing.as_ref()) {
+            key.sign(&mut out[range]);
+        }
+    }
+    Transmit::plain(out, written.file)
+}
+

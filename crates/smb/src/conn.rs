@@ -1,0 +1,365 @@
+//! One connection, without its socket: frames in, jobs out, frames out.
+//! MS-SMB2 3.3.5.1 to 3.3.5.2.
+//!
+//! Owns framing to requests, message ids and credits, signatures and sealing
+//! of what arrives, and session set-up. Never waits, never sends. A [`Job`]
+//! answers one frame; whoever drives the connection polls it once at once,
+//! and keeps it if it is not done.
+
+use crate::chain::{Chain, Element, Finished, Job};
+use crate::channel::Channel;
+use crate::credits::CreditWindow;
+use crate::host::Now;
+use crate::limits::{
+    COMPOUND_REQUESTS_MAX, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+};
+use crate::negotiate::Negotiated;
+use crate::pending::Waiting;
+use crate::server::Server;
+use crate::session::ChannelFact;
+use crate::setup::PendingSetup;
+use crate::transmit::{Transmit, new_buffer};
+use bytes::{Buf, Bytes, BytesMut};
+use smallvec::SmallVec;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use wire::crypto::PreauthHash;
+use wire::ntstatus::NtStatus;
+use wire::smb::{Command, Dialect, Flags, Header, SessionId, TransformHeader};
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnFacts {
+    /// Number of the connection, unique in this process.
+    pub id: u64,
+    /// Client's address.
+    pub peer: SocketAddr,
+    /// Our address.
+    pub local: SocketAddr,
+}
+
+/// Why a connection must be closed without a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Close {
+    /// Not SMB, or not what SMB allows at this point; what it was.
+    Garbage(&'static str),
+    /// The peer broke a security rule for which the specification closes.
+    Refused(&'static str),
+}
+
+/// What jobs of one connection share with it.
+#[derive(Debug)]
+pub struct Shared {
+    /// Where the connection comes from.
+    pub facts: ConnFacts,
+    /// Requests that wait.
+    pub waiting: Waiting,
+}
+
+/// The protocol state of one connection.
+pub struct Conn {
+    pub(crate) server: Arc<Server>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) negotiated: Option<Arc<Negotiated>>,
+    /// SMB1's NEGOTIATE asked for SMB2 in general; a second NEGOTIATE follows.
+    pub(crate) wildcard_answered: bool,
+    pub(crate) preauth: PreauthHash,
+    pub(crate) setups: HashMap<u64, PendingSetup>,
+    pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    window: CreditWindow,
+    jobs: VecDeque<Job>,
+    transmits: VecDeque<Transmit>,
+    /// Answers held back, and until when.
+    delayed: Vec<(Instant, Transmit)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Conn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conn").field("facts", &self.shared.facts).finish_non_exhaustive()
+    }
+}
+
+impl Conn {
+    /// A connection that has just been accepted.
+    #[must_use]
+    pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
+        Self {
+            server,
+            shared: Arc::new(Shared { facts, waiting: Waiting::default() }),
+            negotiated: None,
+            wildcard_answered: false,
+            preauth: PreauthHash::default(),
+            setups: HashMap::new(),
+            channels: HashMap::new(),
+            window: CreditWindow::default(),
+            jobs: VecDeque::new(),
+            transmits: VecDeque::new(),
+            delayed: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Takes one direct-TCP payload (without its 4-byte prefix).
+    ///
+    /// # Errors
+    /// [`Close`]: nothing of the frame is answered, the connection must go.
+    pub fn handle_frame(&mut self, frame: BytesMut, now: Now) -> Result<(), Close> {
+        let result = self.take_frame(frame, now);
+        if result.is_err() {
+            self.server.stats.garbage.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn take_frame(&mut self, mut frame: BytesMut, now: Now) -> Result<(), Close> {
+        match frame.get(..4) {
+            Some(b"\xFESMB") => self.take_messages(frame.freeze(), None, now),
+            Some(b"\xFDSMB") => {
+                let channel = self.open_sealed(&mut frame)?;
+                frame.advance(TransformHeader::LENGTH);
+                self.take_messages(frame.freeze(), Some(channel), now)
+            }
+            Some(b"\xFFSMB") if self.negotiated.is_none() && !self.wildcard_answered => {
+                self.handle_smb1_negotiate(&frame)
+            }
+            _ => Err(Close::Garbage("protocol id")),
+        }
+    }
+
+    /// Opens a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
+    fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<Channel>, Close> {
+        let header = TransformHeader::decode(frame).map_err(|m| Close::Garbage(m.what))?;
+        let channel = self.channels.get(&header.session_id.0).ok_or(Close::Refused("sealed for an unknown session"))?;
+        let sealing = channel.session.sealing.as_ref().ok_or(Close::Refused("sealed for a session without a cipher"))?;
+        sealing.open.open_in_place(frame).map_err(|_| Close::Refused("seal broken"))?;
+        Ok(channel.clone())
+    }
+
+    /// One or more SMB2 messages in a row.
+    fn take_messages(&mut self, frame: Bytes, sealed: Option<Arc<Channel>>, now: Now) -> Result<(), Close> {
+        let first = decode_header(&frame, 0)?;
+        match first.command {
+            Command::NEGOTIATE => return self.handle_negotiate(&frame, &first),
+            _ if self.negotiated.is_none() => return Err(Close::Garbage("request before negotiate")),
+            Command::CANCEL => return self.handle_cancel(&frame, &first, sealed.as_ref()),
+            Command::SESSION_SETUP if first.next_command == 0 => {
+                return self.handle_session_setup(frame, &first, sealed.is_some(), now);
+            }
+            _ => {}
+        }
+        self.start_chain(frame, sealed)
+    }
+
+    fn start_chain(&mut self, frame: Bytes, sealed: Option<Arc<Channel>>) -> Result<(), Close> {
+        let mut elements: SmallVec<[Element; 1]> = SmallVec::new();
+        let mut start = 0;
+        loop {
+            if elements.len() == COMPOUND_REQUESTS_MAX {
+                return Err(Close::Garbage("compound too long"));
+            }
+            let header = decode_header(&frame, start)?;
+            let next = header.next_command as usize;
+            let end = if next == 0 { frame.len() } else { start + next };
+            if next != 0 && (!next.is_multiple_of(8) || next < Header::LENGTH || end > frame.len()) {
+                return Err(Close::Garbage("next command"));
+            }
+            let element = self.take_element(&frame, start..end, header, elements.last(), sealed.as_ref())?;
+            elements.push(element);
+            if next == 0 {
+                break;
+            }
+            start = end;
+        }
+        self.server.stats.requests.fetch_add(elements.len() as u64, Ordering::Relaxed);
+        let Some(negotiated) = self.negotiated.clone() else { return Err(Close::Garbage("request before negotiate")) };
+        let buffer = self.spare.pop().unwrap_or_default();
+        let chain = Chain {
+            server: self.server.clone(),
+            shared: self.shared.clone(),
+            negotiated,
+            frame,
+            elements,
+            sealed,
+            out: new_buffer(buffer),
+        };
+        self.jobs.push_back(Box::pin(chain.run()));
+        Ok(())
+    }
+
+    /// Charges one request and finds whose it is. What is wrong with it is
+    /// kept in the element, to be answered in its turn.
+    fn take_element(
+        &mut self,
+        frame: &Bytes,
+        range: Range<usize>,
+        header: Header,
+        previous: Option<&Element>,
+        sealed: Option<&Arc<Channel>>,
+    ) -> Result<Element, Close> {
+        let grant = self.charge(&header)?;
+        let mut element = Element { range, header, channel: None, refused: None, grant };
+        let related = header.flags.contains(Flags::RELATED);
+        if related && previous.is_none() {
+            element.refused = Some(NtStatus::INVALID_PARAMETER);
+            return Ok(element);
+        }
+        let inherited = previous.filter(|_| related);
+        element.channel = match inherited {
+            Some(previous) => previous.channel.clone(),
+            None => self.channels.get(&header.session_id.0).cloned(),
+        };
+        if let Some(previous) = inherited {
+            element.header.session_id = previous.header.session_id;
+            element.header.tree_id = previous.header.tree_id;
+        }
+        element.refused = self.verify(frame, &element, sealed).err();
+        Ok(element)
+    }
+
+    /// Takes the message ids of a request out of the window and decides what
+    /// its reply will grant. MS-SMB2 3.3.5.2.3, 3.3.1.2.
+    pub(crate) fn charge(&mut self, header: &Header) -> Result<u16, Close> {
+        let multi = self.negotiated.as_ref().is_some_and(|n| n.dialect > Dialect::Smb202);
+        let charge = if multi { header.credit_charge.max(1) } else { 1 };
+        self.window.take(header.message_id.0, charge).map_err(|_| Close::Garbage("message id"))?;
+        Ok(self.window.grant(header.credits, charge))
+    }
+
+    /// Signature, sealing and session of one request.
+    /// MS-SMB2 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11.
+    fn verify(&self, frame: &Bytes, element: &Element, sealed: Option<&Arc<Channel>>) -> Result<(), NtStatus> {
+        let Some(channel) = &element.channel else {
+            // ECHO needs no session; any other command does.
+            let free = element.header.command == Command::ECHO && element.header.session_id == SessionId(0);
+            return if free { Ok(()) } else { Err(NtStatus::USER_SESSION_DELETED) };
+        };
+        if channel.session.has_ended() {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if let Some(by) = sealed {
+            return if by.session.id == channel.session.id { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
+        }
+        if channel.session.encrypt_data {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        if element.header.flags.contains(Flags::SIGNED) {
+            let good = channel.signing.as_ref().is_none_or(|key| key.verify(&frame[element.range.clone()]));
+            return if good { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
+        }
+        if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+    }
+
+    /// CANCEL has no reply and is charged nothing. MS-SMB2 3.3.5.16.
+    fn handle_cancel(&mut self, frame: &Bytes, header: &Header, sealed: Option<&Arc<Channel>>) -> Result<(), Close> {
+        let channel = self.channels.get(&header.session_id.0).cloned();
+        let element = Element { range: 0..frame.len(), header: *header, channel, refused: None, grant: 0 };
+        if self.verify(frame, &element, sealed).is_ok() {
+            let by_async = header.flags.contains(Flags::ASYNC);
+            self.shared.waiting.cancel(header.message_id, by_async.then_some(header.async_id()));
+        }
+        Ok(())
+    }
+
+    /// The next job to poll.
+    pub fn poll_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    /// Takes a job's result.
+    pub fn handle_finished(&mut self, finished: Finished, _now: Now) {
+        if let Some(transmit) = finished.transmit {
+            self.transmits.push_back(transmit);
+        }
+        if let Some(session) = finished.logged_off {
+            self.channels.remove(&session.0);
+        }
+    }
+
+    /// The next frame to send, in order.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        // Interim answers go before the final ones that may follow them.
+        if let Some(buffer) = self.shared.waiting.poll_interim() {
+            return Some(buffer);
+        }
+        self.transmits.pop_front()
+    }
+
+    /// Gives a sent buffer back for reuse.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Lets go of buffers kept for reuse: the connection is idle.
+    pub fn release_buffers(&mut self) {
+        self.spare = Vec::new();
+        if self.jobs.is_empty() {
+            self.jobs = VecDeque::new();
+        }
+        if self.transmits.is_empty() {
+            self.transmits = VecDeque::new();
+        }
+    }
+
+    /// When [`Conn::handle_timeout`] is next due.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.delayed.iter().map(|(due, _)| *due).min()
+    }
+
+    /// Releases answers that were held back long enough.
+    pub fn handle_timeout(&mut self, now: Now) {
+        let (due, held) = std::mem::take(&mut self.delayed).into_iter().partition(|(due, _)| *due <= now.instant);
+        self.delayed = held;
+        let due: Vec<(Instant, Transmit)> = due;
+        self.transmits.extend(due.into_iter().map(|(_, transmit)| transmit));
+    }
+
+    /// Whether someone has logged on.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        !self.channels.is_empty()
+    }
+
+    /// The largest frame taken at present, in bytes.
+    #[must_use]
+    pub fn frame_length_max(&self) -> usize {
+        if self.is_established() { FRAME_BYTES_MAX } else { FRAME_BYTES_MAX_BEFORE_LOGIN }
+    }
+
+    pub(crate) fn transmit(&mut self, transmit: Transmit) {
+        self.transmits.push_back(transmit);
+    }
+
+    pub(crate) fn transmit_at(&mut self, due: Instant, transmit: Transmit) {
+        self.delayed.push((due, transmit));
+    }
+
+    pub(crate) fn channel_fact(&self) -> ChannelFact {
+        let ConnFacts { id, peer, local } = self.shared.facts;
+        ChannelFact { connection: id, peer, local }
+    }
+}
+
+impl Drop for Conn {
+    /// The connection is gone: sessions without another channel end.
+    fn drop(&mut self) {
+        // Jobs hold opens; they must go first so that ending a session closes files.
+        self.jobs.clear();
+        for channel in self.channels.values() {
+            if channel.session.remove_channel(self.shared.facts.id) {
+                self.server.end_session(&channel.session);
+            }
+        }
+    }
+}
+
+pub(crate) fn decode_header(frame: &Bytes, start: usize) -> Result<Header, Close> {
+    let bytes = frame.get(start..).ok_or(Close::Garbage("header"))?;
+    Header::decode(&mut wire::codec::Reader::new(bytes)).map_err(|m| Close::Garbage(m.what))
+}

@@ -1,0 +1,217 @@
+//! From a request's command to its handler: one match, one line a command.
+
+use crate::chain::Related;
+use crate::channel::Channel;
+use crate::commands;
+use crate::conn::Shared;
+use crate::negotiate::Negotiated;
+use crate::open::Open;
+use crate::server::Server;
+use crate::session::Session;
+use crate::transmit::FileRange;
+use crate::tree::Tree;
+use bytes::Bytes;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use wire::codec::{Malformed, Reader, Writer};
+use wire::ntstatus::NtStatus;
+use wire::smb::{Command, FileId, Header, SessionId, TreeId};
+
+/// A request and where its reply goes.
+pub struct Request<'a> {
+    /// The server.
+    pub server: &'a Arc<Server>,
+    /// The connection.
+    pub shared: &'a Arc<Shared>,
+    /// What was negotiated on it.
+    pub negotiated: &'a Arc<Negotiated>,
+    /// The request's header.
+    pub header: &'a Header,
+    /// The request, header included: the origin of its offsets.
+    pub message: &'a [u8],
+    /// The frame it is in, for handlers that keep a part of it.
+    pub frame: &'a Bytes,
+    /// Its session on this connection.
+    pub channel: Option<&'a Arc<Channel>>,
+    /// What earlier requests of the chain left.
+    pub related: &'a mut Related,
+    /// Whether it takes over what they left.
+    pub is_related: bool,
+    /// Whether its reply is alone in its frame.
+    pub is_single: bool,
+    /// Whether it came sealed; its reply goes sealed then.
+    pub is_sealed: bool,
+    /// The reply's body is written here; the header has been left room for.
+    pub w: Writer<'a>,
+}
+
+/// How a handler ends, if not by an error status with an empty error body.
+pub enum Outcome {
+    /// The body has been written.
+    Done(Reply),
+    /// It may take until something else happens.
+    Wait(WaitFuture),
+}
+
+/// The rest of a request that waits. Owns all it needs; dropping it withdraws.
+pub type WaitFuture = Pin<Box<dyn Future<Output = Result<Waited, NtStatus>> + Send>>;
+
+/// The answer to a request that waited.
+pub struct Waited {
+    /// Status and the rest.
+    pub reply: Reply,
+    /// The body.
+    pub body: Vec<u8>,
+    /// The open that related requests go on with.
+    pub open: Option<Arc<Open>>,
+}
+
+/// What goes into the reply's header, and after its body.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// Status; need not be a success for the body to be sent.
+    pub status: NtStatus,
+    /// Bytes of a file that end the frame.
+    pub file: Option<FileRange>,
+    /// The tree that was connected.
+    pub tree_id: Option<TreeId>,
+    /// The session that logged off.
+    pub logged_off: Option<SessionId>,
+    /// The reply must be sealed even if the request was not.
+    pub seal: bool,
+}
+
+impl Reply {
+    /// A reply with nothing but a status.
+    #[must_use]
+    pub fn with_status(status: NtStatus) -> Self {
+        Self { status, ..Self::default() }
+    }
+}
+
+impl Outcome {
+    /// The usual end.
+    #[must_use]
+    pub fn success() -> Self {
+        Self::Done(Reply::default())
+    }
+
+    /// A body with a status other than success.
+    #[must_use]
+    pub fn status(status: NtStatus) -> Self {
+        Self::Done(Reply::with_status(status))
+    }
+}
+
+impl<'a> Request<'a> {
+    /// A reader that stands at the request's body.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` if there is none.
+    pub fn body(&self) -> Result<Reader<'a>, NtStatus> {
+        let mut r = Reader::new(self.message);
+        r.skip(Header::LENGTH, "header").map_err(malformed)?;
+        Ok(r)
+    }
+
+    /// Its session.
+    ///
+    /// # Errors
+    /// `USER_SESSION_DELETED` if it has none.
+    pub fn session(&self) -> Result<&'a Arc<Session>, NtStatus> {
+        self.channel.map(|c| &c.session).ok_or(NtStatus::USER_SESSION_DELETED)
+    }
+
+    /// Its tree. MS-SMB2 3.3.5.2.11.
+    ///
+    /// # Errors
+    /// `NETWORK_NAME_DELETED` for none; `ACCESS_DENIED` if the share wants
+    /// sealing and the request is not.
+    pub fn tree(&self) -> Result<Arc<Tree>, NtStatus> {
+        let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
+        let tree = self.session()?.tree(id)?;
+        self.check_sealed(&tree)?;
+        Ok(tree)
+    }
+
+    /// The open a request names; all ones in a related one: the chain's.
+    ///
+    /// # Errors
+    /// `FILE_CLOSED` for none; the CREATE's own status if that failed.
+    pub fn open(&mut self, id: FileId) -> Result<Arc<Open>, NtStatus> {
+        let open = if self.is_related && id == FileId::RELATED {
+            if let Some(status) = self.related.failed {
+                return Err(status);
+            }
+            self.related.open.clone().ok_or(NtStatus::INVALID_PARAMETER)?
+        } else {
+            self.session()?.open(id)?
+        };
+        if open.closed.is_raised() {
+            return Err(NtStatus::FILE_CLOSED);
+        }
+        if !self.is_related && open.tree.id != self.header.tree_id {
+            // The tree in the header must exist, and must be the open's.
+            self.session()?.tree(self.header.tree_id)?;
+            return Err(NtStatus::FILE_CLOSED);
+        }
+        self.check_sealed(&open.tree)?;
+        self.related.open = Some(open.clone());
+        Ok(open)
+    }
+
+    fn check_sealed(&self, tree: &Tree) -> Result<(), NtStatus> {
+        let bare = tree.share.encryption_required && !self.is_sealed;
+        if bare { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+    }
+
+    /// Checks a payload size against the limits and against the credits that
+    /// were paid for it. MS-SMB2 3.3.5.2.5.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` if it is too large or was not paid for.
+    pub fn check_payload(&self, sent: usize, expected: usize) -> Result<(), NtStatus> {
+        let payload = sent.max(expected);
+        if payload > self.negotiated.io_bytes_max as usize {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let needed = 1 + payload.saturating_sub(1) / 65_536;
+        let paid = usize::from(self.header.credit_charge.max(1));
+        if self.negotiated.multi_credit && needed > paid { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+    }
+}
+
+/// Every decoding failure of a body is answered the same way. MS-SMB2 3.3.5.2.6.
+#[must_use]
+pub fn malformed(_: Malformed) -> NtStatus {
+    NtStatus::INVALID_PARAMETER
+}
+
+/// Serves one request.
+///
+/// # Errors
+/// The status for an error reply without data.
+pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    match request.header.command {
+        Command::READ => commands::read::read(request).await,
+        Command::WRITE => commands::write::write(request).await,
+        Command::CLOSE => commands::close::close(request).await,
+        Command::CREATE => Box::pin(commands::create::create(request)).await,
+        Command::QUERY_INFO => Box::pin(commands::query_info::query_info(request)).await,
+        Command::SET_INFO => Box::pin(commands::set_info::set_info(request)).await,
+        Command::QUERY_DIRECTORY => Box::pin(commands::query_directory::query_directory(request)).await,
+        Command::IOCTL => Box::pin(commands::ioctl::ioctl(request)).await,
+        Command::FLUSH => commands::flush::flush(request).await,
+        Command::LOCK => commands::lock::lock(request).await,
+        Command::ECHO => commands::echo::echo(request),
+        Command::CHANGE_NOTIFY => commands::change_notify::change_notify(request),
+        Command::OPLOCK_BREAK => commands::oplock_break::oplock_break(request),
+        Command::TREE_CONNECT => commands::tree_connect::tree_connect(request),
+        Command::TREE_DISCONNECT => commands::tree_disconnect::tree_disconnect(request).await,
+        Command::LOGOFF => commands::logoff::logoff(request).await,
+        // NEGOTIATE and SESSION_SETUP are served by the connection, alone in
+        // their frame; CANCEL has no reply. Anything else does not exist.
+        _ => Err(NtStatus::INVALID_PARAMETER),
+    }
+}

@@ -1,0 +1,68 @@
+//! What the protocol layer asks of the process around it. Nothing here waits.
+
+use files::Caller;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vfs::Timestamp;
+use wire::ntlm::NtHash;
+
+/// The time, read by the server and handed down.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For time-outs.
+    pub instant: Instant,
+    /// For what clients are told.
+    pub wall: Timestamp,
+}
+
+/// The process around the protocol layer. Calls may come from any thread.
+pub trait Host: Send + Sync {
+    /// Fills `out` from the system's secure source.
+    fn random(&self, out: &mut [u8]);
+
+    /// The present time.
+    fn now(&self) -> Now;
+
+    /// The account `user`, compared without case, or none.
+    fn account(&self, user: &str) -> Option<Account>;
+
+    /// Whom a guest or anonymous session acts as, where the configuration allows it.
+    fn guest(&self) -> Option<Account>;
+
+    /// A logon failed: to be logged once, with the peer's address.
+    fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str);
+
+    /// A logon succeeded: the peer's delay ends.
+    fn logon_succeeded(&self, peer: SocketAddr, user: &str);
+
+    /// How long an answer to a failed logon of this peer is held back now.
+    fn logon_delay(&self, peer: SocketAddr) -> Duration;
+
+    /// The addresses that clients can reach this server at.
+    fn interfaces(&self) -> Vec<InterfaceFact>;
+}
+
+/// A user who may log on.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The name as it was stored.
+    pub name: String,
+    /// Hash of the password; see [`NtHash`].
+    pub nt_hash: NtHash,
+    /// On whose behalf files are touched.
+    pub caller: Arc<Caller>,
+}
+
+/// One address of a network interface. MS-SMB2 2.2.32.5.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceFact {
+    /// The interface's index, as the system numbers it.
+    pub index: u32,
+    /// Receive-side scaling: several connections over it use several queues.
+    pub rss: bool,
+    /// Link speed.
+    pub bits_per_second: u64,
+    /// The address.
+    pub address: IpAddr,
+}

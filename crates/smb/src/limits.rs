@@ -1,0 +1,64 @@
+//! Every limit of the protocol layer, with the arithmetic it comes from.
+
+/// Largest READ, WRITE and QUERY payload, in bytes, that large-MTU dialects may use.
+pub const IO_BYTES_MAX: u32 = 8 * 1024 * 1024;
+
+/// The same for dialect 2.0.2, where one credit covers one request of 64 KiB.
+pub const IO_BYTES_MAX_SMALL: u32 = 64 * 1024;
+
+/// Room for headers, names and contexts around a payload.
+pub const FRAME_OVERHEAD_BYTES: usize = 64 * 1024;
+
+/// Largest frame taken from a connection that has a session.
+pub const FRAME_BYTES_MAX: usize = IO_BYTES_MAX as usize + FRAME_OVERHEAD_BYTES;
+
+/// Largest frame before login: a NEGOTIATE or a SESSION_SETUP with a Kerberos
+/// ticket carrying a large PAC (MaxTokenSize on Windows is 48,000 bytes).
+pub const FRAME_BYTES_MAX_BEFORE_LOGIN: usize = 128 * 1024;
+
+/// Credits one connection may hold, as Samba's and Windows' servers grant.
+pub const CREDITS_MAX: u16 = 8192;
+
+/// Requests in one compound.
+pub const COMPOUND_REQUESTS_MAX: usize = 64;
+
+/// Requests of one connection that wait (locks, notifications) at once.
+pub const ASYNC_REQUESTS_MAX: usize = 512;
+
+/// Sessions on one connection (MS-SMB2 sets none; a terminal server needs some).
+pub const SESSIONS_PER_CONNECTION_MAX: usize = 1024;
+
+/// SESSION_SETUP exchanges under way on one connection.
+pub const SETUPS_PER_CONNECTION_MAX: usize = 64;
+
+/// Tree connects of one session.
+pub const TREES_PER_SESSION_MAX: usize = 65_535;
+
+/// Opens of one session.
+pub const OPENS_PER_SESSION_MAX: usize = 1 << 20;
+
+/// Bytes of one security token in SESSION_SETUP.
+pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
+
+/// Reply buffers kept for reuse by one connection, and the largest kept.
+pub const SPARE_BUFFERS_MAX: usize = 64;
+/// See [`SPARE_BUFFERS_MAX`].
+pub const SPARE_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// A plain READ of at least this many bytes is sent by `sendfile`: below it
+/// the two system calls cost more than the copy.
+pub const SENDFILE_BYTES_MIN: usize = 16 * 1024;
+
+/// Chunks of one server-side copy, bytes of a chunk and of all chunks
+/// together (MS-SMB2 3.3.3: the defaults of Windows).
+pub const COPY_CHUNKS_MAX: u32 = 256;
+/// See [`COPY_CHUNKS_MAX`].
+pub const COPY_CHUNK_BYTES_MAX: u32 = 1024 * 1024;
+/// See [`COPY_CHUNKS_MAX`].
+pub const COPY_TOTAL_BYTES_MAX: u32 = 16 * 1024 * 1024;
+
+/// Elements of one LOCK request (MS-SMB2 sets none; Windows refuses more).
+pub const LOCKS_PER_REQUEST_MAX: usize = 4096;
+
+const _: () = assert!(FRAME_BYTES_MAX < (1 << 24), "the direct-TCP length field has 24 bits");
+const _: () = assert!(IO_BYTES_MAX / 65_536 <= CREDITS_MAX as u32, "the largest request must be affordable");

@@ -1,0 +1,313 @@
+//! SMB's names (UTF-16, `\` between components) and the backend's (bytes, `/`).
+//! MS-FSCC 2.1.5, MS-SMB2 2.2.13.
+//!
+//! What Windows cannot hold in a name is shown as characters of the Unicode
+//! private use area, the way macOS and Linux clients spell the same names on
+//! NTFS (`:` is U+F022, a trailing dot U+F029, …), so both see the true name
+//! and Windows sees one that it can open. A byte that is not UTF-8 is shown as
+//! U+F100 plus its value. Mapping back is exact: the two spellings of a name
+//! always meet in one file.
+
+use vfs::{FsError, Name, RelPath};
+
+/// First code point for mapped control characters and punctuation.
+const CONTROL_BASE: u32 = 0xF000;
+/// U+F100 + byte: a byte that is not part of valid UTF-8.
+const RAW_BYTE_BASE: u32 = 0xF100;
+
+/// Punctuation that Windows forbids, and its private use code point.
+const PUNCTUATION: [(char, u16); 8] = [
+    ('"', 0xF020),
+    ('*', 0xF021),
+    (':', 0xF022),
+    ('<', 0xF023),
+    ('>', 0xF024),
+    ('?', 0xF025),
+    ('\\', 0xF026),
+    ('|', 0xF027),
+];
+const TRAILING_SPACE: u16 = 0xF028;
+const TRAILING_DOT: u16 = 0xF029;
+
+/// A CREATE or rename target, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmbPath {
+    /// The file or directory.
+    pub path: RelPath,
+    /// The named stream of it, if one was asked for (`file:stream`).
+    pub stream: Option<StreamName>,
+}
+
+/// The part after the first `:`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamName {
+    /// Name without type; empty for the default data stream.
+    pub name: Vec<u16>,
+}
+
+/// Reads a path as CREATE carries it. An empty name is the share's root.
+///
+/// # Errors
+/// [`FsError::InvalidName`] for a leading or doubled separator, `.` or `..`
+/// components, wildcards, control characters or a bad stream part;
+/// [`FsError::NameTooLong`] for a component the backend cannot hold.
+pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
+    if units.is_empty() {
+        return Ok(SmbPath { path: RelPath::root(), stream: None });
+    }
+    let units = units.strip_suffix(&[u16::from(b'\\')]).unwrap_or(units);
+    let mut path = RelPath::root();
+    let mut stream = None;
+    let mut parts = units.split(|&u| u == u16::from(b'\\')).peekable();
+    while let Some(part) = parts.next() {
+        let mut component = part;
+        if let Some(colon) = part.iter().position(|&u| u == u16::from(b':')) {
+            if parts.peek().is_some() {
+                return Err(FsError::InvalidName);
+            }
+            stream = parse_stream(&part[colon + 1..])?;
+            component = &part[..colon];
+            if component.is_empty() && path.is_root() && units[0] == u16::from(b':') {
+                // `:stream` names a stream of the share's root.
+                break;
+            }
+        }
+        path.push(&name_from_units(component)?);
+    }
+    Ok(SmbPath { path, stream })
+}
+
+/// `name`, `name:$DATA`, or `:$DATA` (the default stream: none).
+fn parse_stream(units: &[u16]) -> Result<Option<StreamName>, FsError> {
+    let mut parts = units.splitn(2, |&u| u == u16::from(b':'));
+    let name = parts.next().unwrap_or_default();
+    if let Some(kind) = parts.next() {
+        let kind = String::from_utf16_lossy(kind).to_ascii_uppercase();
+        if kind != "$DATA" && !(kind.is_empty() && !name.is_empty()) {
+            return Err(FsError::InvalidName);
+        }
+        if name.is_empty() {
+            return Ok(None);
+        }
+    } else if name.is_empty() {
+        return Err(FsError::InvalidName);
+    }
+    if name.iter().any(|&u| u < 0x01 || u == u16::from(b'/') || u == u16::from(b'\\')) {
+        return Err(FsError::InvalidName);
+    }
+    Ok(Some(StreamName { name: name.to_vec() }))
+}
+
+/// One component from UTF-16 to the backend's bytes.
+///
+/// # Errors
+/// As [`parse_path`].
+pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
+    let mut bytes = Vec::with_capacity(units.len() + 8);
+    for decoded in char::decode_utf16(units.iter().copied()) {
+        match decoded {
+            Ok(c) => push_char(&mut bytes, c)?,
+            // A lone surrogate is kept as the three bytes that generalized
+            // UTF-8 (WTF-8) has for it, so that the name round-trips.
+            Err(lone) => push_surrogate(&mut bytes, lone.unpaired_surrogate()),
+        }
+    }
+    Name::new(bytes)
+}
+
+fn push_char(bytes: &mut Vec<u8>, c: char) -> Result<(), FsError> {
+    let code = u32::from(c);
+    match code {
+        0..=0x1F => return Err(FsError::InvalidName),
+        0xF001..=0xF01F => bytes.push((code - CONTROL_BASE) as u8),
+        0xF020..=0xF027 => {
+            let at = (code - 0xF020) as usize;
+            bytes.push(PUNCTUATION[at].0 as u8);
+        }
+        0xF028 => bytes.push(b' '),
+        0xF029 => bytes.push(b'.'),
+        0xF180..=0xF1FF => bytes.push((code - RAW_BYTE_BASE) as u8),
+        _ => {
+            if matches!(c, '"' | '*' | '<' | '>' | '?' | '|' | '/' | ':' | '\\') {
+                return Err(FsError::InvalidName);
+            }
+            let mut buffer = [0; 4];
+            bytes.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+        }
+    }
+    Ok(())
+}
+
+fn push_surrogate(bytes: &mut Vec<u8>, unit: u16) {
+    bytes.push(0xE0 | (unit >> 12) as u8);
+    bytes.push(0x80 | ((unit >> 6) & 0x3F) as u8);
+    bytes.push(0x80 | (unit & 0x3F) as u8);
+}
+
+/// Appends a component as UTF-16 code units.
+pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
+    let start = out.len();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let (text, after) = match std::str::from_utf8(rest) {
+            Ok(text) => (text, &rest[rest.len()..]),
+            Err(error) => {
+                let (valid, after) = rest.split_at(error.valid_up_to());
+                // `valid_up_to` is a character boundary by its contract.
+                (std::str::from_utf8(valid).unwrap_or_default(), after)
+            }
+        };
+        text.chars().for_each(|c| push_mapped(out, c));
+        rest = push_invalid(out, after);
+    }
+    if out.len() > start {
+        map_trailing(out);
+    }
+}
+
+/// Takes one lone surrogate or one raw byte off the front of invalid UTF-8.
+fn push_invalid<'a>(out: &mut Vec<u16>, bytes: &'a [u8]) -> &'a [u8] {
+    match bytes {
+        [] => bytes,
+        [0xED, b1 @ 0xA0..=0xBF, b2 @ 0x80..=0xBF, rest @ ..] => {
+            out.push(0xD000 | u16::from(b1 & 0x3F) << 6 | u16::from(b2 & 0x3F));
+            rest
+        }
+        [byte, rest @ ..] => {
+            out.push(RAW_BYTE_BASE as u16 + u16::from(*byte));
+            rest
+        }
+    }
+}
+
+fn push_mapped(out: &mut Vec<u16>, c: char) {
+    if let Some(&(_, mapped)) = PUNCTUATION.iter().find(|(plain, _)| *plain == c) {
+        out.push(mapped);
+    } else if (1..0x20).contains(&u32::from(c)) {
+        out.push((CONTROL_BASE + u32::from(c)) as u16);
+    } else {
+        let mut buffer = [0; 2];
+        out.extend_from_slice(c.encode_utf16(&mut buffer));
+    }
+}
+
+/// Windows drops a dot or a space at the end of a name.
+fn map_trailing(out: &mut [u16]) {
+    if let Some(last) = out.last_mut() {
+        if *last == u16::from(b' ') {
+            *last = TRAILING_SPACE;
+        } else if *last == u16::from(b'.') {
+            *last = TRAILING_DOT;
+        }
+    }
+}
+
+/// A component as UTF-16 code units.
+#[must_use]
+pub fn units_of(name: &[u8]) -> Vec<u16> {
+    let mut out = Vec::with_capacity(name.len());
+    push_units(&mut out, name);
+    out
+}
+
+/// A whole path with `\` before every component, as the file name
+/// information classes show it; the root is a single `\`.
+#[must_use]
+pub fn path_units(path: &RelPath) -> Vec<u16> {
+    let mut out = Vec::with_capacity(path.as_bytes().len() + 1);
+    for component in path.components() {
+        out.push(u16::from(b'\\'));
+        push_units(&mut out, component);
+    }
+    if out.is_empty() {
+        out.push(u16::from(b'\\'));
+    }
+    out
+}
+
+/// A name from the client, whatever it holds, for the log.
+#[must_use]
+pub fn display(units: &[u16]) -> String {
+    String::from_utf16_lossy(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn units(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    fn path_of(text: &str) -> Result<Vec<u8>, FsError> {
+        parse_path(&units(text)).map(|p| p.path.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn separators_become_slashes() {
+        assert_eq!(path_of(r"a\b\c.txt").unwrap(), b"a/b/c.txt");
+        assert_eq!(path_of("").unwrap(), b"");
+        assert_eq!(path_of(r"dir\").unwrap(), b"dir");
+    }
+
+    #[test]
+    fn a_path_cannot_climb_or_start_at_a_separator() {
+        for bad in [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"a\\b", "a/b", "a*", "a?b", "a<b", "\u{1}", "a\\"] {
+            let expected = if bad == "a\\" { Ok(b"a".to_vec()) } else { Err(FsError::InvalidName) };
+            assert_eq!(path_of(bad), expected, "{bad}");
+        }
+    }
+
+    #[test]
+    fn streams_are_taken_apart() {
+        let stream = |t: &str| parse_path(&units(t)).map(|p| p.stream.map(|s| String::from_utf16_lossy(&s.name)));
+        assert_eq!(stream("f"), Ok(None));
+        assert_eq!(stream("f::$DATA"), Ok(None));
+        assert_eq!(stream("f:s"), Ok(Some("s".into())));
+        assert_eq!(stream("f:s:$data"), Ok(Some("s".into())));
+        assert_eq!(stream("f:"), Err(FsError::InvalidName));
+        assert_eq!(stream("f:s:$OTHER"), Err(FsError::InvalidName));
+        assert_eq!(stream(r"d:s\f"), Err(FsError::InvalidName));
+    }
+
+    #[test]
+    fn what_windows_cannot_hold_is_shown_and_opened() {
+        for raw in [&b"a:b"[..], b"what?", b"end.", b"end ", b"tab\there", b"back\\slash", b"\xff\xfe", b"ok.txt"] {
+            let shown = units_of(raw);
+            assert!(shown.iter().all(|u| !br#""*:<>?\|"#.iter().any(|&b| u16::from(b) == *u)), "{raw:?}");
+            assert_eq!(name_from_units(&shown).unwrap().as_bytes(), raw);
+        }
+        assert_eq!(units_of(b"a:b"), [u16::from(b'a'), 0xF022, u16::from(b'b')]);
+    }
+
+    #[test]
+    fn names_beyond_the_basic_plane_and_lone_surrogates_round_trip() {
+        for text in [units("🦀.txt"), vec![0xD83D], vec![u16::from(b'a'), 0xDC00, u16::from(b'b')]] {
+            let name = name_from_units(&text).unwrap();
+            assert_eq!(units_of(name.as_bytes()), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_backend_name_has_one_spelling(raw in prop::collection::vec(1u8..=255, 1..40)) {
+            if let Ok(name) = Name::new(raw.clone()) {
+                let shown = units_of(name.as_bytes());
+                let back = name_from_units(&shown);
+                // Private use characters that are already in a name on disk
+                // are the only ones that cannot be told from mapped ones.
+                let private = String::from_utf8_lossy(&raw).chars().any(|c| ('\u{F000}'..='\u{F1FF}').contains(&c));
+                prop_assert!(private || back == Ok(name));
+            }
+        }
+
+        #[test]
+        fn any_client_name_is_refused_or_round_trips(text in prop::collection::vec(any::<u16>(), 1..20)) {
+            if let Ok(name) = name_from_units(&text) {
+                let shown = units_of(name.as_bytes());
+                prop_assert_eq!(name_from_units(&shown), Ok(name));
+            }
+        }
+    }
+}

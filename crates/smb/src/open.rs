@@ -1,0 +1,51 @@
+//! Opens as SMB sees them: a file of the file layer, or a named pipe.
+//! MS-SMB2 3.3.1.10.
+
+use crate::signal::Signal;
+use crate::tree::Tree;
+use files::OpenFile;
+use std::sync::{Arc, Mutex};
+use wire::ntstatus::NtStatus;
+use wire::rpc::Pipe;
+use wire::smb::FileId;
+
+/// One open of a session.
+#[derive(Debug)]
+pub struct Open {
+    /// Both halves of the id the client was given.
+    pub id: FileId,
+    /// The tree it was made on.
+    pub tree: Arc<Tree>,
+    /// What is open.
+    pub target: Target,
+    /// Every write is durable before it is answered.
+    pub write_through: bool,
+    /// FILE_* mode flags of CREATE that queries show again (MS-FSCC 2.4.31).
+    pub mode: u32,
+    /// Raised when it is closed: whatever waits on it gives up.
+    pub closed: Signal,
+    /// Where QUERY_DIRECTORY stands.
+    pub scan: Mutex<Option<crate::commands::query_directory::Scan>>,
+}
+
+/// What is behind an open.
+#[derive(Debug)]
+pub enum Target {
+    /// A file or directory.
+    File(Arc<OpenFile>),
+    /// A pipe of IPC$.
+    Pipe(Mutex<Pipe>),
+}
+
+impl Open {
+    /// The file behind it.
+    ///
+    /// # Errors
+    /// `INVALID_DEVICE_REQUEST` if it is a pipe.
+    pub fn file(&self) -> Result<&Arc<OpenFile>, NtStatus> {
+        match &self.target {
+            Target::File(file) => Ok(file),
+            Target::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        }
+    }
+}

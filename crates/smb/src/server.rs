@@ -1,0 +1,135 @@
+//! What all connections share: configuration, sessions, counters.
+//! MS-SMB2 3.3.1.5.
+
+use crate::config::{Config, Share};
+use crate::host::{Host, Now};
+use crate::open::Open;
+use crate::session::Session;
+use crate::snapshot::Snapshot;
+use files::Files;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use vfs::Timestamp;
+use wire::smb::{FileId, SessionId};
+
+/// Counts since the start. Read without stopping anyone.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// Connections closed for something no client of good faith sends.
+    pub garbage: AtomicU64,
+    /// Requests taken.
+    pub requests: AtomicU64,
+    /// Logons that failed.
+    pub logons_failed: AtomicU64,
+    /// Logons that succeeded.
+    pub logons: AtomicU64,
+}
+
+/// The SMB server: one for a process.
+pub struct Server {
+    /// The file layer, shared with other protocols.
+    pub files: Arc<Files>,
+    /// The process around us.
+    pub host: Arc<dyn Host>,
+    /// Counts.
+    pub stats: Stats,
+    /// When it started, for NEGOTIATE.
+    pub started: Timestamp,
+    config: RwLock<Arc<Config>>,
+    ipc: Arc<Share>,
+    /// Sessions by id. Touched at set-up and logoff only: requests reach
+    /// their session through their connection's own table.
+    sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    next_open: AtomicU64,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// A server without connections.
+    #[must_use]
+    pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
+        let Now { wall, .. } = host.now();
+        Arc::new(Self {
+            files,
+            host,
+            stats: Stats::default(),
+            started: wall,
+            config: RwLock::new(Arc::new(config)),
+            ipc: Arc::new(Share::ipc()),
+            sessions: Mutex::default(),
+            next_open: AtomicU64::new(1),
+        })
+    }
+
+    /// Takes a new configuration. Sessions and trees keep what they have.
+    pub fn configure(&self, config: Config) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    /// The present configuration.
+    pub fn config(&self) -> Arc<Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The share of named pipes.
+    pub fn ipc(&self) -> &Arc<Share> {
+        &self.ipc
+    }
+
+    /// A session id that is not in use and cannot be guessed.
+    pub fn new_session_id(&self) -> SessionId {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut bytes = [0; 8];
+            self.host.random(&mut bytes);
+            let id = u64::from_le_bytes(bytes);
+            if id != 0 && id != u64::MAX && !sessions.contains_key(&id) {
+                return SessionId(id);
+            }
+        }
+    }
+
+    /// An id for a new open; never used before in this process.
+    pub fn new_file_id(&self) -> FileId {
+        let id = self.next_open.fetch_add(1, Ordering::Relaxed);
+        FileId { persistent: id, volatile: id }
+    }
+
+    /// Enters a session.
+    pub fn add_session(&self, session: Arc<Session>) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.0, session);
+    }
+
+    /// Looks a session up, for set-up only.
+    pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&id.0).cloned()
+    }
+
+    /// Ends a session and closes what it holds.
+    pub fn end_session(&self, session: &Session) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
+        close_all(session.end());
+    }
+
+    /// What `status` shows.
+    pub fn snapshot(&self) -> Snapshot {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();
+        Snapshot::of(&sessions, &self.stats)
+    }
+}
+
+/// Closes opens whose session or tree is gone: waiters are told, and dropping
+/// the file releases what it held.
+pub fn close_all(opens: Vec<Arc<Open>>) {
+    for open in &opens {
+        open.closed.raise();
+    }
+    drop(opens);
+}

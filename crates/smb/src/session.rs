@@ -1,0 +1,318 @@
+//! Sessions: who is logged on, with which keys, holding which trees and opens.
+//! MS-SMB2 3.3.1.8.
+//!
+//! A session is shared by every channel it has. Keys never change after
+//! set-up; the tables have a mutex each, held for a look-up only. Lock order:
+//! trees before opens; neither across a call into `files`.
+
+use crate::config::Share;
+use crate::host::Account;
+use crate::limits::{OPENS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
+use crate::open::Open;
+use crate::signal::Signal;
+use crate::tree::Tree;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use wire::crypto::{OpeningKey, SealingKey};
+use wire::ntstatus::NtStatus;
+use wire::smb::{Dialect, FileId, SessionId, TreeId};
+
+/// Who a session acts as; replaced by re-authentication.
+#[derive(Clone, Debug)]
+pub struct SessionUser {
+    /// The account.
+    pub account: Account,
+    /// Logged on without proof of a password.
+    pub is_guest: bool,
+    /// Logged on without a name.
+    pub is_anonymous: bool,
+}
+
+/// Keys to seal and open messages of a session: one pair for all channels.
+#[derive(Debug)]
+pub struct SealingKeys {
+    /// Server to client.
+    pub seal: SealingKey,
+    /// Client to server.
+    pub open: OpeningKey,
+    /// The next nonce; never reused under one key.
+    nonce: AtomicU64,
+}
+
+impl SealingKeys {
+    /// Keys with a fresh nonce counter.
+    #[must_use]
+    pub fn new(seal: SealingKey, open: OpeningKey) -> Self {
+        Self { seal, open, nonce: AtomicU64::new(1) }
+    }
+
+    /// A nonce that was not used before.
+    pub fn next_nonce(&self) -> u64 {
+        self.nonce.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// What `status` shows of one channel.
+#[derive(Clone, Debug)]
+pub struct ChannelFact {
+    /// The connection's number.
+    pub connection: u64,
+    /// Client's address.
+    pub peer: SocketAddr,
+    /// Our address.
+    pub local: SocketAddr,
+}
+
+/// A logged-on session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// The dialect that it was set up with.
+    pub dialect: Dialect,
+    /// The client's GUID from NEGOTIATE.
+    pub client_guid: [u8; 16],
+    /// Key that applications derive theirs from, and that channels are bound with.
+    pub session_key: [u8; 16],
+    /// Sealing, if the dialect and the client can.
+    pub sealing: Option<SealingKeys>,
+    /// Name of the cipher, for `status`.
+    pub cipher: &'static str,
+    /// Name of the signing algorithm, for `status`.
+    pub signing: &'static str,
+    /// Every message must be sealed.
+    pub encrypt_data: bool,
+    /// Every message must be signed or sealed.
+    pub signing_required: bool,
+    /// Raised when the session ends, whatever ends it.
+    pub ended: Signal,
+    user: RwLock<Arc<SessionUser>>,
+    trees: Mutex<HashMap<u32, Arc<Tree>>>,
+    opens: Mutex<OpenTable>,
+    channels: Mutex<Vec<ChannelFact>>,
+    next_tree: AtomicU32,
+    is_ended: AtomicBool,
+}
+
+/// Opens by their volatile id.
+#[derive(Debug, Default)]
+struct OpenTable {
+    by_id: HashMap<u64, Arc<Open>, IdHash>,
+}
+
+type IdHash = std::hash::BuildHasherDefault<IdHasher>;
+
+/// Our own ids are consecutive numbers that no client chooses: multiplying
+/// spreads them well enough, at a tenth of SipHash's cost.
+#[derive(Debug, Default)]
+struct IdHasher(u64);
+
+impl std::hash::Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(26);
+    }
+}
+
+/// What a new session is made of.
+#[derive(Debug)]
+pub struct SessionParts {
+    /// See [`Session::id`]; so for the others.
+    pub id: SessionId,
+    /// Dialect of the connection.
+    pub dialect: Dialect,
+    /// Client's GUID.
+    pub client_guid: [u8; 16],
+    /// Session key.
+    pub session_key: [u8; 16],
+    /// Sealing keys, if any.
+    pub sealing: Option<SealingKeys>,
+    /// Cipher's name.
+    pub cipher: &'static str,
+    /// Signing algorithm's name.
+    pub signing: &'static str,
+    /// Seal everything.
+    pub encrypt_data: bool,
+    /// Sign everything.
+    pub signing_required: bool,
+    /// Who logged on.
+    pub user: SessionUser,
+    /// The channel it was set up on.
+    pub channel: ChannelFact,
+}
+
+impl Session {
+    /// A session that has just been authenticated.
+    #[must_use]
+    pub fn new(parts: SessionParts) -> Self {
+        Self {
+            id: parts.id,
+            dialect: parts.dialect,
+            client_guid: parts.client_guid,
+            session_key: parts.session_key,
+            sealing: parts.sealing,
+            cipher: parts.cipher,
+            signing: parts.signing,
+            encrypt_data: parts.encrypt_data,
+            signing_required: parts.signing_required,
+            ended: Signal::default(),
+            user: RwLock::new(Arc::new(parts.user)),
+            trees: Mutex::default(),
+            opens: Mutex::default(),
+            channels: Mutex::new(vec![parts.channel]),
+            next_tree: AtomicU32::new(1),
+            is_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Who the session acts as now.
+    pub fn user(&self) -> Arc<SessionUser> {
+        self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Re-authentication: later requests act as `user`.
+    pub fn set_user(&self, user: SessionUser) {
+        *self.user.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(user);
+    }
+
+    /// The tree connect `id`.
+    ///
+    /// # Errors
+    /// `NETWORK_NAME_DELETED` if there is none.
+    pub fn tree(&self, id: TreeId) -> Result<Arc<Tree>, NtStatus> {
+        lock(&self.trees).get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
+    }
+
+    /// Connects `share`.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`].
+    pub fn add_tree(&self, share: Arc<Share>, max_access: files::Access) -> Result<Arc<Tree>, NtStatus> {
+        let mut trees = lock(&self.trees);
+        if trees.len() >= TREES_PER_SESSION_MAX || self.is_ended.load(Ordering::Acquire) {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        let id = loop {
+            let id = self.next_tree.fetch_add(1, Ordering::Relaxed);
+            if id != 0 && id != u32::MAX && !trees.contains_key(&id) {
+                break TreeId(id);
+            }
+        };
+        let tree = Arc::new(Tree::new(id, share, max_access));
+        trees.insert(id.0, tree.clone());
+        Ok(tree)
+    }
+
+    /// Disconnects a tree; its opens are returned to be closed.
+    ///
+    /// # Errors
+    /// `NETWORK_NAME_DELETED` if there is none.
+    pub fn remove_tree(&self, id: TreeId) -> Result<Vec<Arc<Open>>, NtStatus> {
+        let tree = lock(&self.trees).remove(&id.0).ok_or(NtStatus::NETWORK_NAME_DELETED)?;
+        let mut opens = lock(&self.opens);
+        let gone: Vec<u64> = opens.by_id.iter().filter(|(_, o)| o.tree.id == tree.id).map(|(id, _)| *id).collect();
+        Ok(gone.into_iter().filter_map(|id| opens.by_id.remove(&id)).collect())
+    }
+
+    /// The open `id`.
+    ///
+    /// # Errors
+    /// `FILE_CLOSED` if there is none.
+    pub fn open(&self, id: FileId) -> Result<Arc<Open>, NtStatus> {
+        let opens = lock(&self.opens);
+        let open = opens.by_id.get(&id.volatile).ok_or(NtStatus::FILE_CLOSED)?;
+        if open.id != id {
+            return Err(NtStatus::FILE_CLOSED);
+        }
+        Ok(open.clone())
+    }
+
+    /// Enters a new open.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` past [`OPENS_PER_SESSION_MAX`], `USER_SESSION_DELETED`
+    /// if the session ended meanwhile, `NETWORK_NAME_DELETED` if the tree did; the open is dropped then.
+    pub fn add_open(&self, open: Arc<Open>) -> Result<(), NtStatus> {
+        // Trees first: a tree that is removed takes its opens along, so an
+        // open must not be entered after that.
+        let trees = lock(&self.trees);
+        if self.is_ended.load(Ordering::Acquire) {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if !trees.contains_key(&open.tree.id.0) {
+            return Err(NtStatus::NETWORK_NAME_DELETED);
+        }
+        let mut opens = lock(&self.opens);
+        if opens.by_id.len() >= OPENS_PER_SESSION_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        opens.by_id.insert(open.id.volatile, open);
+        Ok(())
+    }
+
+    /// Takes an open out of the table.
+    ///
+    /// # Errors
+    /// `FILE_CLOSED` if there is none.
+    pub fn remove_open(&self, id: FileId) -> Result<Arc<Open>, NtStatus> {
+        let mut opens = lock(&self.opens);
+        match opens.by_id.get(&id.volatile) {
+            Some(open) if open.id == id => opens.by_id.remove(&id.volatile).ok_or(NtStatus::FILE_CLOSED),
+            _ => Err(NtStatus::FILE_CLOSED),
+        }
+    }
+
+    /// Ends the session: its trees are gone, its opens are returned to be closed.
+    pub fn end(&self) -> Vec<Arc<Open>> {
+        let mut trees = lock(&self.trees);
+        self.is_ended.store(true, Ordering::Release);
+        trees.clear();
+        let opens = std::mem::take(&mut lock(&self.opens).by_id);
+        self.ended.raise();
+        opens.into_values().collect()
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.is_ended.load(Ordering::Acquire)
+    }
+
+    /// Forgets the channel on `connection`; true if none is left.
+    pub fn remove_channel(&self, connection: u64) -> bool {
+        let mut channels = lock(&self.channels);
+        channels.retain(|c| c.connection != connection);
+        channels.is_empty()
+    }
+
+    /// Its channels, for `status`.
+    pub fn channels(&self) -> Vec<ChannelFact> {
+        lock(&self.channels).clone()
+    }
+
+    /// Its trees, for `status`.
+    pub fn trees(&self) -> Vec<Arc<Tree>> {
+        lock(&self.trees).values().cloned().collect()
+    }
+
+    /// Its opens, for `status`.
+    pub fn opens(&self) -> Vec<Arc<Open>> {
+        lock(&self.opens).by_id.values().cloned().collect()
+    }
+}
+
+/// A panic while a table was held cannot leave it half changed: every change
+/// is a single insert or remove.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

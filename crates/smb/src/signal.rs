@@ -1,0 +1,60 @@
+//! A flag that can be awaited: cancellation of a request, the end of an open.
+//!
+//! No runtime is named: whoever polls the waiting future is woken.
+
+use std::future::poll_fn;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+
+/// Set once; every waiter, present or later, sees it.
+#[derive(Debug, Default)]
+pub struct Signal {
+    set: AtomicBool,
+    waiters: Mutex<Vec<Waker>>,
+}
+
+impl Signal {
+    /// Whether it was raised.
+    pub fn is_raised(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// Raises it and wakes all who wait.
+    pub fn raise(&self) {
+        self.set.store(true, Ordering::Release);
+        let waiters = self.waiters.lock().map(|mut w| std::mem::take(&mut *w)).unwrap_or_default();
+        waiters.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until it is raised. May be dropped at any time.
+    pub async fn raised(&self) {
+        poll_fn(|cx| {
+            if self.is_raised() {
+                return Poll::Ready(());
+            }
+            if let Ok(mut waiters) = self.waiters.lock() {
+                if !waiters.iter().any(|w| w.will_wake(cx.waker())) {
+                    waiters.push(cx.waker().clone());
+                }
+            }
+            // Raised between the two looks: the waker may have been missed.
+            if self.is_raised() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn a_waiter_is_woken_and_a_late_one_sees_it_at_once() {
+        let signal = Signal::default();
+        assert!(signal.raised().now_or_never().is_none());
+        signal.raise();
+        assert!(signal.raised().now_or_never().is_some());
+    }
+}

@@ -1,0 +1,94 @@
+//! What `status` shows: plain values, rendered elsewhere.
+
+use crate::open::Target;
+use crate::server::Stats;
+use crate::session::{ChannelFact, Session};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The server at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Sessions, in no order.
+    pub sessions: Vec<SessionFact>,
+    /// See [`Stats::garbage`]; so for the others.
+    pub garbage: u64,
+    /// Requests taken.
+    pub requests: u64,
+    /// Logons that failed.
+    pub logons_failed: u64,
+    /// Logons that succeeded.
+    pub logons: u64,
+}
+
+/// One session.
+#[derive(Clone, Debug)]
+pub struct SessionFact {
+    /// Its id.
+    pub id: u64,
+    /// Account name.
+    pub user: String,
+    /// Dialect, as `3.1.1`.
+    pub dialect: String,
+    /// Signing algorithm.
+    pub signing: &'static str,
+    /// Cipher, or `-`.
+    pub cipher: &'static str,
+    /// Every message is sealed.
+    pub encrypted: bool,
+    /// Its connections.
+    pub channels: Vec<ChannelFact>,
+    /// Names of the connected shares.
+    pub trees: Vec<String>,
+    /// Open files and pipes.
+    pub opens: Vec<OpenFact>,
+}
+
+/// One open.
+#[derive(Clone, Debug)]
+pub struct OpenFact {
+    /// Share name.
+    pub share: String,
+    /// Path in the share.
+    pub path: String,
+    /// Granted access mask.
+    pub access: u32,
+}
+
+impl Snapshot {
+    /// Reads the tables, one session at a time.
+    #[must_use]
+    pub fn of(sessions: &[Arc<Session>], stats: &Stats) -> Self {
+        Self {
+            sessions: sessions.iter().map(|s| SessionFact::of(s)).collect(),
+            garbage: stats.garbage.load(Ordering::Relaxed),
+            requests: stats.requests.load(Ordering::Relaxed),
+            logons_failed: stats.logons_failed.load(Ordering::Relaxed),
+            logons: stats.logons.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl SessionFact {
+    fn of(session: &Session) -> Self {
+        let opens = session.opens().iter().map(|open| OpenFact {
+            share: open.tree.share.name.clone(),
+            path: match &open.target {
+                Target::File(file) => String::from_utf8_lossy(file.path().as_bytes()).into_owned(),
+                Target::Pipe(_) => "(pipe)".into(),
+            },
+            access: open.file().map_or(0, |file| file.granted().0),
+        });
+        Self {
+            id: session.id.0,
+            user: session.user().account.name.clone(),
+            dialect: session.dialect.to_string(),
+            signing: session.signing,
+            cipher: session.cipher,
+            encrypted: session.encrypt_data,
+            channels: session.channels(),
+            trees: session.trees().iter().map(|t| t.share.name.clone()).collect(),
+            opens: opens.collect(),
+        }
+    }
+}

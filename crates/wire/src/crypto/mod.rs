@@ -1,0 +1,12 @@
+//! Key derivation, signing, sealing and the preauthentication hash of SMB 3.
+//! MS-SMB2 3.1.4, 3.1.5.
+
+mod kdf;
+mod preauth;
+mod seal;
+mod sign;
+
+pub use kdf::{KeyPurpose, derive};
+pub use preauth::PreauthHash;
+pub use seal::{Broken, Cipher, OpeningKey, SealingKey};
+pub use sign::{SigningAlgorithm, SigningKey};

@@ -1,0 +1,213 @@
+//! Sealing. MS-SMB2 3.1.4.3, 3.3.5.2.1.1.
+
+use crate::smb::{SessionId, TransformHeader};
+use aes::{Aes128, Aes256};
+use aws_lc_rs::aead;
+use ccm::aead::{AeadInOut, KeyInit};
+use ccm::consts::{U11, U16};
+
+/// Ciphers with their numbers in the encryption context. MS-SMB2 2.2.3.1.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cipher {
+    /// Number 1.
+    Aes128Ccm,
+    /// Number 2.
+    Aes128Gcm,
+    /// Number 3.
+    Aes256Ccm,
+    /// Number 4.
+    Aes256Gcm,
+}
+
+impl Cipher {
+    /// The cipher with this number.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        match number {
+            1 => Some(Self::Aes128Ccm),
+            2 => Some(Self::Aes128Gcm),
+            3 => Some(Self::Aes256Ccm),
+            4 => Some(Self::Aes256Gcm),
+            _ => None,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        match self {
+            Self::Aes128Ccm => 1,
+            Self::Aes128Gcm => 2,
+            Self::Aes256Ccm => 3,
+            Self::Aes256Gcm => 4,
+        }
+    }
+
+    /// Whether its key has 32 bytes.
+    #[must_use]
+    pub fn is_256(self) -> bool {
+        matches!(self, Self::Aes256Ccm | Self::Aes256Gcm)
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes128Ccm => "AES-128-CCM",
+            Self::Aes128Gcm => "AES-128-GCM",
+            Self::Aes256Ccm => "AES-256-CCM",
+            Self::Aes256Gcm => "AES-256-GCM",
+        }
+    }
+}
+
+/// The seal did not match: the message was changed, or sealed with another key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// A key to seal with. May be used by several threads at once.
+#[derive(Debug)]
+pub struct SealingKey(Key);
+
+/// A key to open with. May be used by several threads at once.
+#[derive(Debug)]
+pub struct OpeningKey(Key);
+
+enum Key {
+    Gcm(Box<aead::LessSafeKey>),
+    Ccm128(Box<ccm::Ccm<Aes128, U16, U11>>),
+    Ccm256(Box<ccm::Ccm<Aes256, U16, U11>>),
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+impl Key {
+    fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
+        let gcm = |algorithm, key: &[u8]| {
+            let key = aead::UnboundKey::new(algorithm, key).expect("the length is the algorithm's");
+            Self::Gcm(Box::new(aead::LessSafeKey::new(key)))
+        };
+        match cipher {
+            Cipher::Aes128Gcm => gcm(&aead::AES_128_GCM, &key[..16]),
+            Cipher::Aes256Gcm => gcm(&aead::AES_256_GCM, key),
+            Cipher::Aes128Ccm => Self::Ccm128(Box::new(ccm::Ccm::new_from_slice(&key[..16]).expect("16 bytes"))),
+            Cipher::Aes256Ccm => Self::Ccm256(Box::new(ccm::Ccm::new_from_slice(key).expect("32 bytes"))),
+        }
+    }
+
+    fn seal(&self, nonce: &[u8; 16], aad: &[u8], body: &mut [u8]) -> Result<[u8; 16], Broken> {
+        let mut tag = [0; 16];
+        match self {
+            Self::Gcm(key) => {
+                let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
+                let sealed = key.seal_in_place_separate_tag(nonce, aead::Aad::from(aad), body).map_err(|_| Broken)?;
+                tag.copy_from_slice(sealed.as_ref());
+            }
+            Self::Ccm128(key) => {
+                let sealed = key.encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into()).map_err(|_| Broken)?;
+                tag.copy_from_slice(&sealed);
+            }
+            Self::Ccm256(key) => {
+                let sealed = key.encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into()).map_err(|_| Broken)?;
+                tag.copy_from_slice(&sealed);
+            }
+        }
+        Ok(tag)
+    }
+
+    fn open(&self, nonce: &[u8; 16], aad: &[u8], body: &mut [u8], tag: &[u8; 16]) -> Result<(), Broken> {
+        match self {
+            Self::Gcm(key) => {
+                let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
+                key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, body, &mut []).map_err(|_| Broken)?;
+            }
+            Self::Ccm128(key) => {
+                key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into()).map_err(|_| Broken)?;
+            }
+            Self::Ccm256(key) => {
+                key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into()).map_err(|_| Broken)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ccm_nonce(nonce: &[u8; 16]) -> ccm::Nonce<U11> {
+    let mut first = [0; 11];
+    first.copy_from_slice(&nonce[..11]);
+    first.into()
+}
+
+impl SealingKey {
+    /// Prepares a key; ciphers of 128 bits use its first half.
+    #[must_use]
+    pub fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
+        Self(Key::new(cipher, key))
+    }
+
+    /// Seals `frame[52..]` in place and writes the transform header in front
+    /// of it. `counter` must never repeat under one key.
+    ///
+    /// # Panics
+    /// If `frame` is shorter than a transform header.
+    pub fn seal_in_place(&self, frame: &mut [u8], session_id: SessionId, counter: u64) {
+        let mut nonce = [0; 16];
+        nonce[..8].copy_from_slice(&counter.to_le_bytes());
+        let (head, body) = frame.split_at_mut(TransformHeader::LENGTH);
+        let mut header =
+            TransformHeader { signature: [0; 16], nonce, original_bytes: body.len() as u32, session_id };
+        header.put(head);
+        header.signature = self
+            .0
+            .seal(&nonce, &head[TransformHeader::AUTHENTICATED..], body)
+            .expect("lengths are bounded by the frame, far below the ciphers' limits");
+        header.put(head);
+    }
+}
+
+impl OpeningKey {
+    /// Prepares a key; ciphers of 128 bits use its first half.
+    #[must_use]
+    pub fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
+        Self(Key::new(cipher, key))
+    }
+
+    /// Opens a sealed frame in place: afterwards `frame[52..]` is plain.
+    ///
+    /// # Errors
+    /// [`Broken`]: what is in `frame` then must not be used.
+    pub fn open_in_place(&self, frame: &mut [u8]) -> Result<(), Broken> {
+        let header = TransformHeader::decode(frame).map_err(|_| Broken)?;
+        let (head, body) = frame.split_at_mut(TransformHeader::LENGTH);
+        self.0.open(&header.nonce, &head[TransformHeader::AUTHENTICATED..], body, &header.signature)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_with_the_same_key_and_no_other() {
+        for number in 1..=4 {
+            let cipher = Cipher::from_number(number).unwrap();
+            let mut frame = vec![0; TransformHeader::LENGTH];
+            frame.extend_from_slice(b"some message of no round length");
+            let plain = frame[TransformHeader::LENGTH..].to_vec();
+            SealingKey::new(cipher, &[7; 32]).seal_in_place(&mut frame, SessionId(5), 99);
+            assert_ne!(frame[TransformHeader::LENGTH..], plain);
+            for at in [4, 20, 44, 60] {
+                let mut changed = frame.clone();
+                changed[at] ^= 1;
+                assert_eq!(OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut changed), Err(Broken), "{at}");
+            }
+            assert_eq!(OpeningKey::new(cipher, &[8; 32]).open_in_place(&mut frame.clone()), Err(Broken));
+            assert_eq!(OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut frame), Ok(()));
+            assert_eq!(frame[TransformHeader::LENGTH..], plain);
+        }
+    }
+}

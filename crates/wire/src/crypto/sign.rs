@@ -1,0 +1,152 @@
+//! Signatures. MS-SMB2 3.1.4.1, 3.1.5.1.
+
+use crate::smb::{Command, Flags, Header};
+use aws_lc_rs::{aead, cmac, constant_time, hmac};
+
+/// Signing algorithms with their numbers in the signing context. MS-SMB2 2.2.3.1.7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SigningAlgorithm {
+    /// Dialects before 3.0.
+    HmacSha256,
+    /// 3.0 and later.
+    AesCmac,
+    /// 3.1.1, where both sides know it.
+    AesGmac,
+}
+
+impl SigningAlgorithm {
+    /// The algorithm with this number.
+    #[must_use]
+    pub fn from_number(number: u16) -> Option<Self> {
+        [Self::HmacSha256, Self::AesCmac, Self::AesGmac].into_iter().find(|a| a.number() == number)
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn number(self) -> u16 {
+        match self {
+            Self::HmacSha256 => 0,
+            Self::AesCmac => 1,
+            Self::AesGmac => 2,
+        }
+    }
+
+    /// Its name, for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HmacSha256 => "HMAC-SHA256",
+            Self::AesCmac => "AES-128-CMAC",
+            Self::AesGmac => "AES-128-GMAC",
+        }
+    }
+}
+
+/// A prepared key. May be used by several threads at once.
+pub struct SigningKey(Key);
+
+enum Key {
+    HmacSha256(hmac::Key),
+    AesCmac(cmac::Key),
+    AesGmac(Box<aead::LessSafeKey>),
+}
+
+impl std::fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SigningKey(..)")
+    }
+}
+
+impl SigningKey {
+    /// Prepares a 16-byte key.
+    ///
+    /// # Panics
+    /// Never: AES-128 takes any 16 bytes.
+    #[must_use]
+    pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
+        Self(match algorithm {
+            SigningAlgorithm::HmacSha256 => Key::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key)),
+            SigningAlgorithm::AesCmac => {
+                Key::AesCmac(cmac::Key::new(cmac::AES_128, key).expect("AES-128 takes any 16 bytes"))
+            }
+            SigningAlgorithm::AesGmac => {
+                let key = aead::UnboundKey::new(&aead::AES_128_GCM, key).expect("AES-128 takes any 16 bytes");
+                Key::AesGmac(Box::new(aead::LessSafeKey::new(key)))
+            }
+        })
+    }
+
+    /// Signs a message, from its header to its end, in place.
+    ///
+    /// # Panics
+    /// If `message` is shorter than a header.
+    pub fn sign(&self, message: &mut [u8]) {
+        message[Header::SIGNATURE].fill(0);
+        let signature = self.compute(message);
+        message[Header::SIGNATURE].copy_from_slice(&signature);
+    }
+
+    /// Whether a message, from its header to its end, carries the right signature.
+    #[must_use]
+    pub fn verify(&self, message: &[u8]) -> bool {
+        let Some(sent) = message.get(Header::SIGNATURE) else { return false };
+        let expected = match &self.0 {
+            Key::HmacSha256(key) => {
+                let mut mac = hmac::Context::with_key(key);
+                mac.update(&message[..Header::SIGNATURE.start]);
+                mac.update(&[0; 16]);
+                mac.update(&message[Header::SIGNATURE.end..]);
+                first_16(mac.sign().as_ref())
+            }
+            Key::AesCmac(key) => {
+                let mut mac = cmac::Context::with_key(key);
+                let parts = [&message[..Header::SIGNATURE.start], &[0; 16], &message[Header::SIGNATURE.end..]];
+                if parts.into_iter().any(|part| mac.update(part).is_err()) {
+                    return false;
+                }
+                let Ok(tag) = mac.sign() else { return false };
+                first_16(tag.as_ref())
+            }
+            // One contiguous input is all that the library takes.
+            Key::AesGmac(_) => {
+                let mut copy = message.to_vec();
+                copy[Header::SIGNATURE].fill(0);
+                self.compute(&copy)
+            }
+        };
+        constant_time::verify_slices_are_equal(sent, &expected).is_ok()
+    }
+
+    fn compute(&self, message: &[u8]) -> [u8; 16] {
+        match &self.0 {
+            Key::HmacSha256(key) => first_16(hmac::sign(key, message).as_ref()),
+            Key::AesCmac(key) => match cmac::sign(key, message) {
+                Ok(tag) => first_16(tag.as_ref()),
+                Err(_) => [0; 16],
+            },
+            Key::AesGmac(key) => gmac(key, message),
+        }
+    }
+}
+
+/// GMAC with the nonce of MS-SMB2 3.1.4.1: message id, then one bit for the
+/// server and one for CANCEL.
+fn gmac(key: &aead::LessSafeKey, message: &[u8]) -> [u8; 16] {
+    let mut nonce = [0; 12];
+    nonce[..8].copy_from_slice(&message[24..32]);
+    let flags = u32::from_le_bytes([message[16], message[17], message[18], message[19]]);
+    let command = Command(u16::from_le_bytes([message[12], message[13]]));
+    let is_cancel = command == Command::CANCEL;
+    nonce[8] = u8::from(Flags(flags).contains(Flags::RESPONSE)) | u8::from(is_cancel) << 1;
+    let nonce = aead::Nonce::assume_unique_for_key(nonce);
+    match key.seal_in_place_separate_tag(nonce, aead::Aad::from(message), &mut []) {
+        Ok(tag) => first_16(tag.as_ref()),
+        Err(_) => [0; 16],
+    }
+}
+
+fn first_16(bytes: &[u8]) -> [u8; 16] {
+    let mut out = [0; 16];
+    out.copy_from_slice(&bytes[..16]);
+    out
+}

@@ -1,0 +1,168 @@
+//! CREATE. MS-SMB2 2.2.13, 2.2.14.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::fscc::FileTime;
+use crate::smb::ids::FileId;
+
+/// CREATE request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreateRequest<'a> {
+    /// Oplock level asked for.
+    pub oplock: u8,
+    /// Impersonation level.
+    pub impersonation: u32,
+    /// Access mask asked for.
+    pub desired_access: u32,
+    /// FILE_ATTRIBUTE_* of what is made.
+    pub attributes: u32,
+    /// FILE_SHARE_*.
+    pub share_access: u32,
+    /// FILE_SUPERSEDE to FILE_OVERWRITE_IF.
+    pub disposition: u32,
+    /// FILE_*_FILE options.
+    pub options: u32,
+    /// The name, UTF-16LE.
+    pub name: &'a [u8],
+    /// The list of create contexts, undecoded.
+    pub contexts: &'a [u8],
+}
+
+impl<'a> CreateRequest<'a> {
+    const STRUCTURE_SIZE: u16 = 57;
+
+    /// Reads the body; the reader's origin is the header's first byte.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or its parts are not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(Self::STRUCTURE_SIZE, "create")?;
+        r.skip(1, "create")?;
+        let oplock = r.u8("create")?;
+        let impersonation = r.u32("create")?;
+        r.skip(16, "create")?;
+        let desired_access = r.u32("create")?;
+        let attributes = r.u32("create")?;
+        let share_access = r.u32("create")?;
+        let disposition = r.u32("create")?;
+        let options = r.u32("create")?;
+        let name_offset = usize::from(r.u16("create")?);
+        let name_length = usize::from(r.u16("create")?);
+        let contexts_offset = r.u32("create")? as usize;
+        let contexts_length = r.u32("create")? as usize;
+        let name = r.part(name_offset, name_length, "create name")?;
+        let contexts = r.part(contexts_offset, contexts_length, "create contexts")?;
+        Ok(Self {
+            oplock,
+            impersonation,
+            desired_access,
+            attributes,
+            share_access,
+            disposition,
+            options,
+            name,
+            contexts,
+        })
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let name_offset = w.position() + 56;
+        w.u16(Self::STRUCTURE_SIZE);
+        w.u8(0);
+        w.u8(self.oplock);
+        w.u32(self.impersonation);
+        w.zeros(16);
+        w.u32(self.desired_access);
+        w.u32(self.attributes);
+        w.u32(self.share_access);
+        w.u32(self.disposition);
+        w.u32(self.options);
+        w.u16(name_offset as u16);
+        w.u16(self.name.len() as u16);
+        let fields = w.position();
+        w.zeros(8);
+        if self.name.is_empty() && self.contexts.is_empty() {
+            w.u8(0);
+        }
+        w.bytes(self.name);
+        if !self.contexts.is_empty() {
+            w.align(8);
+            let offset = w.position() as u32;
+            w.patch_u32(fields, offset);
+            w.patch_u32(fields + 4, self.contexts.len() as u32);
+            w.bytes(self.contexts);
+        }
+    }
+}
+
+/// CREATE response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreateResponse {
+    /// Oplock level granted.
+    pub oplock: u8,
+    /// FILE_SUPERSEDED, OPENED, CREATED or OVERWRITTEN.
+    pub action: u32,
+    /// Creation, last access, last write, change.
+    pub times: [FileTime; 4],
+    /// Bytes of storage in use.
+    pub allocation_bytes: u64,
+    /// Length.
+    pub size_bytes: u64,
+    /// FILE_ATTRIBUTE_*.
+    pub attributes: u32,
+    /// The new open.
+    pub file_id: FileId,
+}
+
+impl CreateResponse {
+    /// Appends the body with `contexts`, an encoded list, behind it.
+    pub fn encode(&self, w: &mut Writer<'_>, contexts: &[u8]) {
+        w.u16(89);
+        w.u8(self.oplock);
+        w.u8(0);
+        w.u32(self.action);
+        for time in self.times {
+            w.u64(time.0);
+        }
+        w.u64(self.allocation_bytes);
+        w.u64(self.size_bytes);
+        w.u32(self.attributes);
+        w.u32(0);
+        self.file_id.encode(w);
+        let offset = if contexts.is_empty() { 0 } else { w.position() as u32 + 8 };
+        w.u32(offset);
+        w.u32(contexts.len() as u32);
+        w.bytes(contexts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_round_trips_and_every_truncation_is_refused_or_shorter() {
+        let request = CreateRequest {
+            oplock: 0,
+            impersonation: 2,
+            desired_access: 0x12_0089,
+            attributes: 0x80,
+            share_access: 7,
+            disposition: 1,
+            options: 0x40,
+            name: b"a\0b\0",
+            contexts: &[0; 24],
+        };
+        let mut bytes = vec![0; 64];
+        request.encode(&mut Writer::with_origin(&mut bytes, 0));
+        let decode = |bytes| {
+            let mut r = Reader::new(bytes);
+            r.skip(64, "header")?;
+            CreateRequest::decode(&mut r).map(|_| ())
+        };
+        assert_eq!(decode(&bytes), Ok(()));
+        for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "{length}");
+        }
+    }
+}

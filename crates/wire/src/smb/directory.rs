@@ -1,0 +1,89 @@
+//! QUERY_DIRECTORY and CHANGE_NOTIFY. MS-SMB2 2.2.33 to 2.2.36.
+
+use crate::codec::{Malformed, Reader};
+use crate::smb::ids::FileId;
+
+/// How to go on with a listing. MS-SMB2 2.2.33.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryFlags(pub u8);
+
+impl QueryFlags {
+    /// From the first entry, with the pattern as it was.
+    pub const RESTART: u8 = 1;
+    /// One entry only.
+    pub const SINGLE: u8 = 2;
+    /// From the entry after the given index.
+    pub const INDEX: u8 = 4;
+    /// From the first entry, with a new pattern.
+    pub const REOPEN: u8 = 16;
+
+    /// Whether `flag` is set.
+    #[must_use]
+    pub fn has(self, flag: u8) -> bool {
+        self.0 & flag != 0
+    }
+}
+
+/// QUERY_DIRECTORY request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryDirectoryRequest<'a> {
+    /// File information class.
+    pub class: u8,
+    /// See [`QueryFlags`].
+    pub flags: QueryFlags,
+    /// Where to go on, if the flags say so.
+    pub index: u32,
+    /// The directory.
+    pub file_id: FileId,
+    /// The pattern, UTF-16LE.
+    pub pattern: &'a [u8],
+    /// Room in the client's buffer, in bytes.
+    pub output_bytes: u32,
+}
+
+impl<'a> QueryDirectoryRequest<'a> {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the pattern is not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(33, "query directory")?;
+        let class = r.u8("query directory")?;
+        let flags = QueryFlags(r.u8("query directory")?);
+        let index = r.u32("query directory")?;
+        let file_id = FileId::decode(r)?;
+        let offset = usize::from(r.u16("query directory")?);
+        let length = usize::from(r.u16("query directory")?);
+        let output_bytes = r.u32("query directory")?;
+        let pattern = r.part(offset, length, "pattern")?;
+        Ok(Self { class, flags, index, file_id, pattern, output_bytes })
+    }
+}
+
+/// CHANGE_NOTIFY request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeNotifyRequest {
+    /// Bit 0: the whole tree below, too.
+    pub flags: u16,
+    /// Room in the client's buffer, in bytes.
+    pub output_bytes: u32,
+    /// The directory.
+    pub file_id: FileId,
+    /// FILE_NOTIFY_CHANGE_*.
+    pub filter: u32,
+}
+
+impl ChangeNotifyRequest {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.structure_size(32, "change notify")?;
+        let flags = r.u16("change notify")?;
+        let output_bytes = r.u32("change notify")?;
+        let file_id = FileId::decode(r)?;
+        let filter = r.u32("change notify")?;
+        Ok(Self { flags, output_bytes, file_id, filter })
+    }
+}

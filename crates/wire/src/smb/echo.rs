@@ -1,0 +1,69 @@
+//! Bodies of four bytes: LOGOFF, TREE_DISCONNECT, ECHO, CANCEL, and the
+//! replies to FLUSH and LOCK. MS-SMB2 2.2.7, 2.2.8, 2.2.11, 2.2.12, 2.2.18, 2.2.27 to 2.2.30.
+//! And OPLOCK_BREAK acknowledgments, 2.2.24.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::smb::ids::FileId;
+
+/// A body with nothing in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EmptyBody;
+
+impl EmptyBody {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.structure_size(4, "empty body")?;
+        r.skip(2, "empty body")?;
+        Ok(Self)
+    }
+
+    /// Appends the body.
+    pub fn encode(self, w: &mut Writer<'_>) {
+        w.u16(4);
+        w.u16(0);
+    }
+}
+
+/// OPLOCK_BREAK acknowledgment, of an oplock or of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OplockBreakAck {
+    /// MS-SMB2 2.2.24.1.
+    Oplock {
+        /// The level that the client keeps.
+        level: u8,
+        /// The open.
+        file_id: FileId,
+    },
+    /// MS-SMB2 2.2.24.2.
+    Lease {
+        /// The lease.
+        key: [u8; 16],
+        /// What the client keeps.
+        state: u32,
+    },
+}
+
+impl OplockBreakAck {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is neither form.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        match r.u16("oplock break")? {
+            24 => {
+                let level = r.u8("oplock break")?;
+                r.skip(5, "oplock break")?;
+                Ok(Self::Oplock { level, file_id: FileId::decode(r)? })
+            }
+            36 => {
+                r.skip(6, "lease break")?;
+                let key = r.array("lease break")?;
+                Ok(Self::Lease { key, state: r.u32("lease break")? })
+            }
+            _ => Err(r.malformed("oplock break size")),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! FSCTL numbers and the payloads that need more than two integers.
+//! MS-SMB2 2.2.31, MS-FSCC 2.3.
+
+use crate::codec::{Malformed, Reader};
+
+#[allow(missing_docs)]
+mod numbers {
+    pub const DFS_GET_REFERRALS: u32 = 0x0006_0194;
+    pub const DFS_GET_REFERRALS_EX: u32 = 0x0006_01B0;
+    pub const PIPE_PEEK: u32 = 0x0011_400C;
+    pub const PIPE_WAIT: u32 = 0x0011_0018;
+    pub const PIPE_TRANSCEIVE: u32 = 0x0011_C017;
+    pub const SRV_REQUEST_RESUME_KEY: u32 = 0x0014_0078;
+    pub const SRV_ENUMERATE_SNAPSHOTS: u32 = 0x0014_4064;
+    pub const SRV_COPYCHUNK: u32 = 0x0014_40F2;
+    pub const SRV_COPYCHUNK_WRITE: u32 = 0x0014_80F2;
+    pub const SRV_READ_HASH: u32 = 0x0014_41BB;
+    pub const LMR_REQUEST_RESILIENCY: u32 = 0x0014_01D4;
+    pub const QUERY_NETWORK_INTERFACE_INFO: u32 = 0x0014_01FC;
+    pub const VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
+    pub const GET_REPARSE_POINT: u32 = 0x0009_00A8;
+    pub const SET_REPARSE_POINT: u32 = 0x0009_00A4;
+    pub const SET_SPARSE: u32 = 0x0009_00C4;
+    pub const SET_ZERO_DATA: u32 = 0x0009_80C8;
+    pub const QUERY_ALLOCATED_RANGES: u32 = 0x0009_40CF;
+    pub const FILE_LEVEL_TRIM: u32 = 0x0009_8208;
+    pub const CREATE_OR_GET_OBJECT_ID: u32 = 0x0009_00C0;
+    pub const GET_OBJECT_ID: u32 = 0x0009_009C;
+    pub const GET_COMPRESSION: u32 = 0x0009_003C;
+    pub const SET_COMPRESSION: u32 = 0x0009_C040;
+    pub const GET_INTEGRITY_INFORMATION: u32 = 0x0009_027C;
+    pub const SET_INTEGRITY_INFORMATION: u32 = 0x0009_C280;
+    pub const DUPLICATE_EXTENTS_TO_FILE: u32 = 0x0009_8344;
+    pub const QUERY_FILE_REGIONS: u32 = 0x0009_0284;
+}
+pub use numbers::*;
+
+/// One piece of a server-side copy. MS-SMB2 2.2.31.1.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyChunk {
+    /// Where it comes from, in bytes.
+    pub source_offset: u64,
+    /// Where it goes to, in bytes.
+    pub target_offset: u64,
+    /// How much.
+    pub length_bytes: u32,
+}
+
+/// SRV_COPYCHUNK_COPY. MS-SMB2 2.2.31.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyChunkRequest {
+    /// Names the source open.
+    pub source_key: [u8; 24],
+    /// How many chunks the client says there are.
+    pub chunk_count: u32,
+    /// The chunks that are there, at most as many as asked for.
+    pub chunks: Vec<CopyChunk>,
+}
+
+impl CopyChunkRequest {
+    /// Reads the payload, at most `chunks_max` chunks of it.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is shorter than it says, unless it says more than `chunks_max`.
+    pub fn decode(bytes: &[u8], chunks_max: u32) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let source_key = r.array("copychunk")?;
+        let chunk_count = r.u32("copychunk")?;
+        r.skip(4, "copychunk")?;
+        let mut chunks = Vec::new();
+        if chunk_count <= chunks_max {
+            for _ in 0..chunk_count {
+                let (source_offset, target_offset) = (r.u64("chunk")?, r.u64("chunk")?);
+                let length_bytes = r.u32("chunk")?;
+                r.skip(4, "chunk")?;
+                chunks.push(CopyChunk { source_offset, target_offset, length_bytes });
+            }
+        }
+        Ok(Self { source_key, chunk_count, chunks })
+    }
+}
+
+/// VALIDATE_NEGOTIATE_INFO request. MS-SMB2 2.2.31.4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidateNegotiate {
+    /// The client's capabilities.
+    pub capabilities: u32,
+    /// The client's GUID.
+    pub guid: [u8; 16],
+    /// The client's security mode.
+    pub security_mode: u16,
+    /// The dialects it offered.
+    pub dialects: Vec<u16>,
+}
+
+impl ValidateNegotiate {
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let capabilities = r.u32("validate negotiate")?;
+        let guid = r.array("validate negotiate")?;
+        let security_mode = r.u16("validate negotiate")?;
+        let count = usize::from(r.u16("validate negotiate")?);
+        let bytes = r.take(count * 2, "validate negotiate")?;
+        let dialects = bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
+        Ok(Self { capabilities, guid, security_mode, dialects })
+    }
+}

@@ -1,0 +1,61 @@
+//! LOCK. MS-SMB2 2.2.26.
+
+use crate::codec::{Malformed, Reader};
+use crate::smb::ids::FileId;
+
+/// One range of a LOCK request. MS-SMB2 2.2.26.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockElement {
+    /// First byte.
+    pub offset_bytes: u64,
+    /// How many.
+    pub length_bytes: u64,
+    /// SMB2_LOCKFLAG_*.
+    pub flags: u32,
+}
+
+impl LockElement {
+    /// Shared lock.
+    pub const SHARED: u32 = 1;
+    /// Exclusive lock.
+    pub const EXCLUSIVE: u32 = 2;
+    /// Unlock.
+    pub const UNLOCK: u32 = 4;
+    /// Do not wait.
+    pub const FAIL_IMMEDIATELY: u32 = 0x10;
+}
+
+/// LOCK request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockRequest {
+    /// Lock sequence number and index, for replays.
+    pub sequence: u32,
+    /// The open.
+    pub file_id: FileId,
+    /// The ranges.
+    pub elements: Vec<LockElement>,
+}
+
+impl LockRequest {
+    /// Reads the body, with at most `elements_max` ranges.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, no range or too many.
+    pub fn decode(r: &mut Reader<'_>, elements_max: usize) -> Result<Self, Malformed> {
+        r.structure_size(48, "lock")?;
+        let count = usize::from(r.u16("lock")?);
+        let sequence = r.u32("lock")?;
+        let file_id = FileId::decode(r)?;
+        if count == 0 || count > elements_max || r.remaining() / 24 < count {
+            return Err(r.malformed("lock count"));
+        }
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            let (offset_bytes, length_bytes) = (r.u64("lock")?, r.u64("lock")?);
+            let flags = r.u32("lock")?;
+            r.skip(4, "lock")?;
+            elements.push(LockElement { offset_bytes, length_bytes, flags });
+        }
+        Ok(Self { sequence, file_id, elements })
+    }
+}

@@ -1,0 +1,41 @@
+//! SMB2 and SMB3 messages. MS-SMB2 2.2.
+
+mod close;
+mod compound;
+mod create;
+mod create_context;
+mod directory;
+mod echo;
+mod error;
+pub mod fsctl;
+mod header;
+mod ids;
+mod info;
+mod ioctl;
+mod lock;
+pub mod negotiate;
+mod read;
+mod session_setup;
+mod smb1;
+mod transform;
+mod tree_connect;
+mod write;
+
+pub use close::{CloseRequest, CloseResponse, FlushRequest};
+pub use compound::{COMPOUND_ALIGNMENT, next_element};
+pub use create::{CreateRequest, CreateResponse};
+pub use create_context::{CreateContexts, put_context};
+pub use directory::{ChangeNotifyRequest, QueryDirectoryRequest, QueryFlags};
+pub use echo::{EmptyBody, OplockBreakAck};
+pub use error::ErrorResponse;
+pub use header::{Command, Flags, Header};
+pub use ids::{AsyncId, Dialect, FileId, MessageId, SessionId, TreeId};
+pub use info::{InfoType, QueryInfoRequest, SetInfoRequest, output_buffer_response};
+pub use ioctl::{IoctlRequest, IoctlResponse};
+pub use lock::{LockElement, LockRequest};
+pub use read::{ReadRequest, ReadResponse};
+pub use session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
+pub use smb1::smb1_dialects;
+pub use transform::TransformHeader;
+pub use tree_connect::{TreeConnectRequest, TreeConnectResponse};
+pub use write::{WriteRequest, WriteResponse};

@@ -1,0 +1,201 @@
+//! NEGOTIATE. MS-SMB2 2.2.3, 2.2.4.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::fscc::FileTime;
+
+/// Security mode: signing is possible.
+pub const SIGNING_ENABLED: u16 = 1;
+/// Security mode: signing is a must.
+pub const SIGNING_REQUIRED: u16 = 2;
+
+/// SMB2_GLOBAL_CAP_*.
+#[allow(missing_docs)]
+pub mod capabilities {
+    pub const DFS: u32 = 1;
+    pub const LEASING: u32 = 2;
+    pub const LARGE_MTU: u32 = 4;
+    pub const MULTI_CHANNEL: u32 = 8;
+    pub const PERSISTENT_HANDLES: u32 = 0x10;
+    pub const DIRECTORY_LEASING: u32 = 0x20;
+    pub const ENCRYPTION: u32 = 0x40;
+}
+
+/// Negotiate context types. MS-SMB2 2.2.3.1.
+#[allow(missing_docs)]
+pub mod context {
+    pub const PREAUTH_INTEGRITY: u16 = 1;
+    pub const ENCRYPTION: u16 = 2;
+    pub const COMPRESSION: u16 = 3;
+    pub const NETNAME: u16 = 5;
+    pub const TRANSPORT: u16 = 6;
+    pub const RDMA_TRANSFORM: u16 = 7;
+    pub const SIGNING: u16 = 8;
+    pub const POSIX_EXTENSIONS: u16 = 0x100;
+}
+
+/// Dialects of one NEGOTIATE.
+const DIALECTS_MAX: usize = 64;
+/// Contexts of one NEGOTIATE.
+const CONTEXTS_MAX: usize = 32;
+/// Algorithms of one context.
+const ALGORITHMS_MAX: usize = 64;
+
+/// NEGOTIATE request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NegotiateRequest<'a> {
+    /// See [`SIGNING_ENABLED`].
+    pub security_mode: u16,
+    /// See [`capabilities`].
+    pub capabilities: u32,
+    /// The client's GUID.
+    pub client_guid: [u8; 16],
+    /// Offered dialects.
+    pub dialects: Vec<u16>,
+    /// Contexts of 3.1.1: type and data, unknown ones too.
+    pub contexts: Vec<(u16, &'a [u8])>,
+}
+
+impl<'a> NegotiateRequest<'a> {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, no dialect, or a broken list.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(36, "negotiate")?;
+        let count = usize::from(r.u16("negotiate")?);
+        let security_mode = r.u16("negotiate")?;
+        r.skip(2, "negotiate")?;
+        let capabilities = r.u32("negotiate")?;
+        let client_guid = r.array("negotiate")?;
+        let contexts_offset = r.u32("negotiate")? as usize;
+        let contexts_count = usize::from(r.u16("negotiate")?);
+        r.skip(2, "negotiate")?;
+        if count == 0 || count > DIALECTS_MAX {
+            return Err(r.malformed("dialect count"));
+        }
+        let bytes = r.take(count * 2, "dialects")?;
+        let dialects: Vec<u16> = bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
+        // The two fields are a start time for older dialects.
+        let contexts = if dialects.contains(&0x0311) {
+            decode_contexts(r.whole(), contexts_offset, contexts_count)?
+        } else {
+            Vec::new()
+        };
+        Ok(Self { security_mode, capabilities, client_guid, dialects, contexts })
+    }
+
+    /// Data of the first context of type `kind`.
+    #[must_use]
+    pub fn context(&self, kind: u16) -> Option<&'a [u8]> {
+        self.contexts.iter().find(|(k, _)| *k == kind).map(|(_, data)| *data)
+    }
+}
+
+fn decode_contexts(message: &[u8], offset: usize, count: usize) -> Result<Vec<(u16, &[u8])>, Malformed> {
+    let mut contexts = Vec::new();
+    let mut r = Reader::new(message);
+    r.skip(offset, "negotiate contexts")?;
+    if count > CONTEXTS_MAX {
+        return Err(r.malformed("negotiate context count"));
+    }
+    for at in 0..count {
+        if at > 0 {
+            let pad = r.position().next_multiple_of(8) - r.position();
+            r.skip(pad, "negotiate context padding")?;
+        }
+        let kind = r.u16("negotiate context")?;
+        let length = usize::from(r.u16("negotiate context")?);
+        r.skip(4, "negotiate context")?;
+        contexts.push((kind, r.take(length, "negotiate context")?));
+    }
+    Ok(contexts)
+}
+
+/// The list of 16-bit numbers that the encryption and signing contexts hold.
+///
+/// # Errors
+/// [`Malformed`] if it is shorter than it says, or empty.
+pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, Malformed> {
+    let mut r = Reader::new(data);
+    let count = usize::from(r.u16("algorithm count")?);
+    if count == 0 || count > ALGORITHMS_MAX {
+        return Err(r.malformed("algorithm count"));
+    }
+    (0..count).map(|_| r.u16("algorithm")).collect()
+}
+
+/// The hash algorithms of the preauth context.
+///
+/// # Errors
+/// As [`decode_algorithms`].
+pub fn decode_preauth(data: &[u8]) -> Result<Vec<u16>, Malformed> {
+    let mut r = Reader::new(data);
+    let count = usize::from(r.u16("hash count")?);
+    let salt = usize::from(r.u16("salt length")?);
+    if count == 0 || count > ALGORITHMS_MAX {
+        return Err(r.malformed("hash count"));
+    }
+    let hashes = (0..count).map(|_| r.u16("hash")).collect::<Result<_, _>>()?;
+    r.skip(salt, "salt")?;
+    Ok(hashes)
+}
+
+/// NEGOTIATE response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NegotiateResponse<'a> {
+    /// See [`SIGNING_ENABLED`].
+    pub security_mode: u16,
+    /// Chosen dialect, or 0x02FF.
+    pub dialect: u16,
+    /// The server's GUID.
+    pub server_guid: [u8; 16],
+    /// See [`capabilities`].
+    pub capabilities: u32,
+    /// Largest QUERY, SET and IOCTL payload.
+    pub transact_bytes_max: u32,
+    /// Largest READ.
+    pub read_bytes_max: u32,
+    /// Largest WRITE.
+    pub write_bytes_max: u32,
+    /// The server's clock.
+    pub now: FileTime,
+    /// GSS token that names the mechanisms.
+    pub token: &'a [u8],
+    /// Contexts of 3.1.1.
+    pub contexts: Vec<(u16, Vec<u8>)>,
+}
+
+impl NegotiateResponse<'_> {
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let token_offset = w.position() + 64;
+        w.u16(65);
+        w.u16(self.security_mode);
+        w.u16(self.dialect);
+        w.u16(self.contexts.len() as u16);
+        w.bytes(&self.server_guid);
+        w.u32(self.capabilities);
+        w.u32(self.transact_bytes_max);
+        w.u32(self.read_bytes_max);
+        w.u32(self.write_bytes_max);
+        w.u64(self.now.0);
+        // The start time is not told: it serves attackers only.
+        w.u64(0);
+        w.u16(token_offset as u16);
+        w.u16(self.token.len() as u16);
+        let contexts_field = w.position();
+        w.u32(0);
+        w.bytes(self.token);
+        for (at, (kind, data)) in self.contexts.iter().enumerate() {
+            w.align(8);
+            if at == 0 {
+                let offset = w.position() as u32;
+                w.patch_u32(contexts_field, offset);
+            }
+            w.u16(*kind);
+            w.u16(data.len() as u16);
+            w.u32(0);
+            w.bytes(data);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The one message of SMB1 that is understood: NEGOTIATE, which clients that
+//! also speak older protocols start with. MS-SMB2 3.3.5.3.
+
+use crate::codec::{Malformed, Reader};
+
+/// Dialect names read from one SMB1 NEGOTIATE at the most.
+const DIALECTS_MAX: usize = 64;
+
+/// The dialect names of an SMB1 NEGOTIATE request.
+///
+/// # Errors
+/// [`Malformed`] for any other message.
+pub fn smb1_dialects(frame: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+    let mut r = Reader::new(frame);
+    if r.array::<4>("SMB1 header")? != *b"\xFFSMB" || r.u8("SMB1 command")? != 0x72 {
+        return Err(r.malformed("SMB1 negotiate"));
+    }
+    r.skip(27, "SMB1 header")?;
+    let words = usize::from(r.u8("SMB1 word count")?);
+    r.skip(words * 2, "SMB1 words")?;
+    let count = usize::from(r.u16("SMB1 byte count")?);
+    let mut rest = r.take(count, "SMB1 dialects")?;
+    let mut names = Vec::new();
+    while let [2, tail @ ..] = rest {
+        let end = tail.iter().position(|&b| b == 0).ok_or_else(|| r.malformed("SMB1 dialect"))?;
+        if names.len() == DIALECTS_MAX {
+            return Err(r.malformed("SMB1 dialect count"));
+        }
+        names.push(&tail[..end]);
+        rest = &tail[end + 1..];
+    }
+    Ok(names)
+}

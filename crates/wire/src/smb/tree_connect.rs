@@ -1,0 +1,63 @@
+//! TREE_CONNECT. MS-SMB2 2.2.9, 2.2.10.
+
+use crate::codec::{Malformed, Reader, Writer};
+
+/// TREE_CONNECT request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeConnectRequest<'a> {
+    /// 3.1.1: bit 2 says that the extension is used.
+    pub flags: u16,
+    /// `\\server\share`, UTF-16LE.
+    pub path: &'a [u8],
+}
+
+impl<'a> TreeConnectRequest<'a> {
+    /// Reads the body. The extension of 3.1.1 is not needed: its path stands
+    /// where the plain one would.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the path is not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(9, "tree connect")?;
+        let flags = r.u16("tree connect")?;
+        let offset = usize::from(r.u16("tree connect")?);
+        let length = usize::from(r.u16("tree connect")?);
+        Ok(Self { flags, path: r.part(offset, length, "tree path")? })
+    }
+}
+
+/// TREE_CONNECT response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeConnectResponse {
+    /// 1 disk, 2 pipe.
+    pub share_type: u8,
+    /// SMB2_SHAREFLAG_*.
+    pub flags: u32,
+    /// SMB2_SHARE_CAP_*.
+    pub capabilities: u32,
+    /// The most that an open can be granted.
+    pub maximal_access: u32,
+}
+
+impl TreeConnectResponse {
+    /// A directory.
+    pub const DISK: u8 = 1;
+    /// Named pipes.
+    pub const PIPE: u8 = 2;
+    /// SMB2_SHAREFLAG_ENCRYPT_DATA.
+    pub const ENCRYPT_DATA: u32 = 0x8000;
+    /// SMB2_SHAREFLAG_ACCESS_BASED_DIRECTORY_ENUM.
+    pub const ACCESS_BASED_ENUM: u32 = 0x0800;
+    /// SMB2_SHAREFLAG_NO_CACHING.
+    pub const NO_CACHING: u32 = 0x30;
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        w.u16(16);
+        w.u8(self.share_type);
+        w.u8(0);
+        w.u32(self.flags);
+        w.u32(self.capabilities);
+        w.u32(self.maximal_access);
+    }
+}
