@@ -6,3 +6,10 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod crypto;
+pub mod fscc;
+pub mod ntlm;
+pub mod ntstatus;
+pub mod rpc;
+pub mod smb;
+pub mod spnego;

@@ -123,7 +123,7 @@ impl Key {
         match self {
             Self::Gcm(key) => {
                 let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
-                key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, body, &mut []).map_err(|_| Broken)?;
+                key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, body).map_err(|_| Broken)?;
             }
             Self::Ccm128(key) => {
                 key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into()).map_err(|_| Broken)?;

@@ -1,0 +1,128 @@
+//! The access check. MS-DTYP 2.5.3.2.
+
+use crate::{Access, AceKind, Descriptor, Sid};
+
+/// Whom a check is for.
+#[derive(Clone, Debug, Default)]
+pub struct Token {
+    /// The user.
+    pub user: Option<Sid>,
+    /// All groups, well-known ones included.
+    pub groups: Vec<Sid>,
+    /// May read and write audit lists (SeSecurityPrivilege).
+    pub may_audit: bool,
+    /// May take ownership of anything.
+    pub may_take_ownership: bool,
+    /// May open anything for backup or restore.
+    pub may_back_up: bool,
+}
+
+impl Token {
+    /// Whether an entry for `sid` is about this token.
+    #[must_use]
+    pub fn has(&self, sid: &Sid) -> bool {
+        self.user.as_ref() == Some(sid) || self.groups.contains(sid)
+    }
+}
+
+/// The rights out of `desired` that are granted: all of them, or none. With
+/// MAXIMUM_ALLOWED in `desired`, as many as there are, at least the others.
+#[must_use]
+pub fn check_access(descriptor: &Descriptor, token: &Token, desired: Access) -> Option<Access> {
+    let desired = desired.map_generic();
+    let maximum = desired.contains(Access::MAXIMUM_ALLOWED);
+    let named = desired - Access::MAXIMUM_ALLOWED;
+    let allowed = maximal_access(descriptor, token);
+    if !allowed.contains(named) {
+        return None;
+    }
+    Some(if maximum { allowed - Access::SYSTEM_SECURITY | named } else { named })
+}
+
+/// All rights that a token has.
+#[must_use]
+pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
+    let mut granted = Access::NONE;
+    let is_owner = descriptor.owner.as_ref().is_some_and(|owner| token.has(owner));
+    match &descriptor.dacl {
+        None => granted = Access::FILE_ALL,
+        Some(entries) => {
+            let mut denied = Access::NONE;
+            let mut owner_limited = false;
+            for ace in entries.iter().filter(|a| a.flags & crate::Ace::INHERIT_ONLY == 0) {
+                let for_owner = ace.sid == Sid::owner_rights();
+                owner_limited |= for_owner;
+                if !(token.has(&ace.sid) || (for_owner && is_owner)) {
+                    continue;
+                }
+                match ace.kind {
+                    AceKind::Allow => granted |= ace.access.map_generic() - denied,
+                    AceKind::Deny => denied |= ace.access.map_generic() - granted,
+                    AceKind::Other(..) => {}
+                }
+            }
+            if is_owner && !owner_limited {
+                granted |= Access::READ_CONTROL | Access::WRITE_DAC;
+            }
+        }
+    }
+    if token.may_take_ownership {
+        granted |= Access::WRITE_OWNER;
+    }
+    if token.may_audit {
+        granted |= Access::SYSTEM_SECURITY;
+    }
+    granted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ace, control};
+
+    fn token(uid: u32) -> Token {
+        Token { user: Some(Sid::unix_user(uid)), groups: vec![Sid::everyone()], ..Token::default() }
+    }
+
+    fn descriptor(entries: Vec<Ace>) -> Descriptor {
+        Descriptor {
+            control: control::DACL_PRESENT,
+            owner: Some(Sid::unix_user(1)),
+            dacl: Some(entries),
+            ..Descriptor::default()
+        }
+    }
+
+    #[test]
+    fn an_empty_list_leaves_the_owner_the_right_to_change_it() {
+        let d = descriptor(vec![]);
+        assert_eq!(maximal_access(&d, &token(1)), Access::READ_CONTROL | Access::WRITE_DAC);
+        assert_eq!(maximal_access(&d, &token(2)), Access::NONE);
+    }
+
+    #[test]
+    fn owner_rights_replace_what_owners_have() {
+        let d = descriptor(vec![Ace::allow(Sid::owner_rights(), Access::READ_DATA)]);
+        assert_eq!(maximal_access(&d, &token(1)), Access::READ_DATA);
+        assert_eq!(maximal_access(&d, &token(2)), Access::NONE);
+    }
+
+    #[test]
+    fn the_first_entry_about_a_right_decides() {
+        let deny = Ace { kind: AceKind::Deny, ..Ace::allow(Sid::everyone(), Access::WRITE_DATA) };
+        let allow = Ace::allow(Sid::everyone(), Access::WRITE_DATA | Access::READ_DATA);
+        let denied = descriptor(vec![deny.clone(), allow.clone()]);
+        assert_eq!(check_access(&denied, &token(2), Access::WRITE_DATA), None);
+        assert_eq!(check_access(&denied, &token(2), Access::READ_DATA), Some(Access::READ_DATA));
+        let allowed = descriptor(vec![allow, deny]);
+        assert_eq!(check_access(&allowed, &token(2), Access::WRITE_DATA), Some(Access::WRITE_DATA));
+    }
+
+    #[test]
+    fn maximum_allowed_still_needs_the_rights_that_are_named() {
+        let d = descriptor(vec![Ace::allow(Sid::everyone(), Access::READ_DATA)]);
+        let both = Access::MAXIMUM_ALLOWED | Access::WRITE_DATA;
+        assert_eq!(check_access(&d, &token(2), both), None);
+        assert_eq!(check_access(&d, &token(2), Access::MAXIMUM_ALLOWED), Some(Access::READ_DATA));
+    }
+}

@@ -1,0 +1,234 @@
+//! Self-relative security descriptors. MS-DTYP 2.4.4 to 2.4.6.
+
+use crate::{Access, Sid};
+
+/// Control bits. MS-DTYP 2.4.6.
+#[allow(missing_docs)]
+pub mod control {
+    pub const DACL_PRESENT: u16 = 0x0004;
+    pub const SACL_PRESENT: u16 = 0x0010;
+    pub const DACL_AUTO_INHERIT_REQ: u16 = 0x0100;
+    pub const SACL_AUTO_INHERIT_REQ: u16 = 0x0200;
+    pub const DACL_AUTO_INHERITED: u16 = 0x0400;
+    pub const SACL_AUTO_INHERITED: u16 = 0x0800;
+    pub const DACL_PROTECTED: u16 = 0x1000;
+    pub const SACL_PROTECTED: u16 = 0x2000;
+    pub const SELF_RELATIVE: u16 = 0x8000;
+}
+
+/// Entries of one list.
+const ENTRIES_MAX: usize = 2048;
+/// Bytes of one descriptor that is taken.
+const DESCRIPTOR_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes that are not a security descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidDescriptor;
+
+/// What an entry does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AceKind {
+    /// Grants.
+    Allow,
+    /// Refuses.
+    Deny,
+    /// Anything else: kept byte for byte, without effect on access. Type and body.
+    Other(u8, Vec<u8>),
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ace {
+    /// See [`AceKind`].
+    pub kind: AceKind,
+    /// Inheritance flags; see the constants.
+    pub flags: u8,
+    /// Rights.
+    pub access: Access,
+    /// Whose.
+    pub sid: Sid,
+}
+
+#[allow(missing_docs)]
+impl Ace {
+    pub const OBJECT_INHERIT: u8 = 1;
+    pub const CONTAINER_INHERIT: u8 = 2;
+    pub const NO_PROPAGATE: u8 = 4;
+    pub const INHERIT_ONLY: u8 = 8;
+    pub const INHERITED: u8 = 16;
+
+    /// An entry that grants, for the file itself only.
+    #[must_use]
+    pub fn allow(sid: Sid, access: Access) -> Self {
+        Self { kind: AceKind::Allow, flags: 0, access, sid }
+    }
+}
+
+/// A security descriptor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Descriptor {
+    /// See [`control`].
+    pub control: u16,
+    /// Owner.
+    pub owner: Option<Sid>,
+    /// Primary group.
+    pub group: Option<Sid>,
+    /// Audit list.
+    pub sacl: Option<Vec<Ace>>,
+    /// Access list; `None` with [`control::DACL_PRESENT`] grants everything to everyone.
+    pub dacl: Option<Vec<Ace>>,
+}
+
+impl Descriptor {
+    /// Reads a self-relative descriptor.
+    ///
+    /// # Errors
+    /// [`InvalidDescriptor`] if a part leads out of it or has a form that is unknown.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidDescriptor> {
+        let head: &[u8; 20] = bytes.first_chunk().ok_or(InvalidDescriptor)?;
+        if head[0] != 1 || bytes.len() > DESCRIPTOR_BYTES_MAX {
+            return Err(InvalidDescriptor);
+        }
+        let control = u16::from_le_bytes([head[2], head[3]]);
+        let offset = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
+        let sid = |at| match offset(at) {
+            0 => Ok(None),
+            start => bytes.get(start..).and_then(Sid::decode).map(Some).ok_or(InvalidDescriptor),
+        };
+        let list = |at, present| match offset(at) {
+            start if start != 0 && control & present != 0 => {
+                decode_list(bytes.get(start..).ok_or(InvalidDescriptor)?).map(Some)
+            }
+            _ => Ok(None),
+        };
+        Ok(Self {
+            control,
+            owner: sid(4)?,
+            group: sid(8)?,
+            sacl: list(12, control::SACL_PRESENT)?,
+            dacl: list(16, control::DACL_PRESENT)?,
+        })
+    }
+
+    /// The self-relative bytes: lists first, then owner and group, as Windows writes them.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; 20];
+        out[0] = 1;
+        out[2..4].copy_from_slice(&(self.control | control::SELF_RELATIVE).to_le_bytes());
+        let mut place = |at: usize, part: Option<Vec<u8>>| {
+            if let Some(part) = part {
+                let offset = out.len() as u32;
+                out[at..at + 4].copy_from_slice(&offset.to_le_bytes());
+                out.extend_from_slice(&part);
+            }
+        };
+        place(12, self.sacl.as_deref().map(encode_list));
+        place(16, self.dacl.as_deref().map(encode_list));
+        place(4, self.owner.as_ref().map(encode_sid));
+        place(8, self.group.as_ref().map(encode_sid));
+        out
+    }
+
+    /// Whether everything is granted to everyone: no access list at all.
+    #[must_use]
+    pub fn has_null_dacl(&self) -> bool {
+        self.dacl.is_none()
+    }
+}
+
+fn encode_sid(sid: &Sid) -> Vec<u8> {
+    let mut out = Vec::new();
+    sid.encode(&mut out);
+    out
+}
+
+fn decode_list(bytes: &[u8]) -> Result<Vec<Ace>, InvalidDescriptor> {
+    let head: &[u8; 8] = bytes.first_chunk().ok_or(InvalidDescriptor)?;
+    let size = usize::from(u16::from_le_bytes([head[2], head[3]]));
+    let count = usize::from(u16::from_le_bytes([head[4], head[5]]));
+    let mut rest = bytes.get(8..size).ok_or(InvalidDescriptor)?;
+    if !(head[0] == 2 || head[0] == 4) || count > ENTRIES_MAX {
+        return Err(InvalidDescriptor);
+    }
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        let entry: &[u8; 8] = rest.first_chunk().ok_or(InvalidDescriptor)?;
+        let size = usize::from(u16::from_le_bytes([entry[2], entry[3]]));
+        let body = rest.get(8..size).ok_or(InvalidDescriptor)?;
+        let access = Access(u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]));
+        entries.push(decode_entry(entry[0], entry[1], access, body)?);
+        rest = &rest[size..];
+    }
+    Ok(entries)
+}
+
+fn decode_entry(kind: u8, flags: u8, access: Access, body: &[u8]) -> Result<Ace, InvalidDescriptor> {
+    let known = match kind {
+        0 => AceKind::Allow,
+        1 => AceKind::Deny,
+        other => AceKind::Other(other, body.to_vec()),
+    };
+    let sid = match known {
+        AceKind::Other(..) => Sid::new(0, &[]),
+        _ => Sid::decode(body).ok_or(InvalidDescriptor)?,
+    };
+    Ok(Ace { kind: known, flags, access, sid })
+}
+
+fn encode_list(entries: &[Ace]) -> Vec<u8> {
+    let mut out = vec![2, 0, 0, 0, 0, 0, 0, 0];
+    for ace in entries {
+        let (kind, body) = match &ace.kind {
+            AceKind::Allow => (0, encode_sid(&ace.sid)),
+            AceKind::Deny => (1, encode_sid(&ace.sid)),
+            AceKind::Other(kind, body) => (*kind, body.clone()),
+        };
+        out.extend_from_slice(&[kind, ace.flags]);
+        out.extend_from_slice(&((8 + body.len()) as u16).to_le_bytes());
+        out.extend_from_slice(&ace.access.0.to_le_bytes());
+        out.extend_from_slice(&body);
+    }
+    let size = (out.len() as u16).to_le_bytes();
+    out[2..4].copy_from_slice(&size);
+    out[4..6].copy_from_slice(&(entries.len() as u16).to_le_bytes());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> Descriptor {
+        Descriptor {
+            control: control::SELF_RELATIVE | control::DACL_PRESENT,
+            owner: Some(Sid::unix_user(1000)),
+            group: Some(Sid::unix_group(1000)),
+            sacl: None,
+            dacl: Some(vec![
+                Ace { kind: AceKind::Deny, flags: 3, access: Access::DELETE, sid: Sid::everyone() },
+                Ace::allow(Sid::unix_user(1000), Access::FILE_ALL),
+                Ace { kind: AceKind::Other(5, vec![1; 20]), flags: 0, access: Access(7), sid: Sid::new(0, &[]) },
+            ]),
+        }
+    }
+
+    #[test]
+    fn a_descriptor_round_trips() {
+        assert_eq!(Descriptor::decode(&sample().encode()), Ok(sample()));
+    }
+
+    proptest! {
+        #[test]
+        fn changed_bytes_never_panic(at in 0usize..200, value: u8, cut in 0usize..200) {
+            let mut bytes = sample().encode();
+            let length = bytes.len();
+            bytes[at % length] = value;
+            bytes.truncate(length - cut % length);
+            if let Ok(d) = Descriptor::decode(&bytes) {
+                let _ = Descriptor::decode(&d.encode());
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Windows security descriptors: their bytes, the access check, inheritance,
+//! and what they mean in POSIX modes. MS-DTYP 2.4, 2.5.3.
+//!
+//! Shared by every protocol that shows access control lists. Absent on
+//! purpose: state, I/O, protocol messages.
+#![forbid(unsafe_code)]
+
+mod access;
+mod check;
+mod descriptor;
+mod inherit;
+mod posix;
+mod sid;
+
+pub use access::Access;
+pub use check::{Token, check_access, maximal_access};
+pub use descriptor::{Ace, AceKind, Descriptor, InvalidDescriptor, control};
+pub use inherit::{Creator, inherit};
+pub use posix::{PosixFacts, from_posix, mode_of};
+pub use sid::Sid;

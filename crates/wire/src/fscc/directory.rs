@@ -1,0 +1,186 @@
+//! Entries of a directory listing. MS-FSCC 2.4.8, 2.4.10, 2.4.14, 2.4.17 to 2.4.20, 2.4.33.
+
+use crate::fscc::FileTime;
+
+/// The shapes a listing can be asked for in.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryClass {
+    Directory,
+    FullDirectory,
+    BothDirectory,
+    Names,
+    IdBothDirectory,
+    IdFullDirectory,
+    IdExtdDirectory,
+    IdExtdBothDirectory,
+}
+
+impl DirectoryClass {
+    /// The class with this number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Directory,
+            2 => Self::FullDirectory,
+            3 => Self::BothDirectory,
+            12 => Self::Names,
+            37 => Self::IdBothDirectory,
+            38 => Self::IdFullDirectory,
+            60 => Self::IdExtdDirectory,
+            63 => Self::IdExtdBothDirectory,
+            _ => return None,
+        })
+    }
+
+    /// Whether more than the name is shown.
+    #[must_use]
+    pub fn needs_attributes(self) -> bool {
+        self != Self::Names
+    }
+}
+
+/// One entry.
+#[derive(Clone, Debug, Default)]
+pub struct DirectoryRecord {
+    /// Position in the directory, for resuming.
+    pub index: u32,
+    /// Creation, last access, last write, change.
+    pub times: [FileTime; 4],
+    /// Length.
+    pub size_bytes: u64,
+    /// Bytes of storage in use.
+    pub allocation_bytes: u64,
+    /// FILE_ATTRIBUTE_*.
+    pub attributes: u32,
+    /// Bytes of extended attributes, or the reparse tag of a reparse point.
+    pub ea_bytes: u32,
+    /// Id of the file in its volume.
+    pub file_index: u64,
+    /// Name.
+    pub name: Vec<u16>,
+}
+
+/// Appends an entry to `out` if it fits into `limit` bytes counted from
+/// `start`, and chains the entry at `previous` to it. Returns where it starts.
+pub fn put_directory_record(
+    class: DirectoryClass,
+    record: &DirectoryRecord,
+    out: &mut Vec<u8>,
+    start: usize,
+    previous: Option<usize>,
+    limit: usize,
+) -> Option<usize> {
+    let at = start + (out.len() - start).next_multiple_of(8);
+    let end = at - start + fixed_bytes(class) + record.name.len() * 2;
+    if end > limit {
+        return None;
+    }
+    out.resize(at, 0);
+    if let Some(previous) = previous {
+        let distance = (at - previous) as u32;
+        out[previous..previous + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+    put_u32(out, 0);
+    put_u32(out, record.index);
+    if class != DirectoryClass::Names {
+        put_common(record, out);
+    }
+    put_u32(out, (record.name.len() * 2) as u32);
+    put_class(class, record, out);
+    for unit in &record.name {
+        out.extend_from_slice(&unit.to_le_bytes());
+    }
+    Some(at)
+}
+
+fn fixed_bytes(class: DirectoryClass) -> usize {
+    match class {
+        DirectoryClass::Names => 12,
+        DirectoryClass::Directory => 64,
+        DirectoryClass::FullDirectory => 68,
+        DirectoryClass::BothDirectory => 94,
+        DirectoryClass::IdFullDirectory => 80,
+        DirectoryClass::IdBothDirectory => 104,
+        DirectoryClass::IdExtdDirectory => 88,
+        DirectoryClass::IdExtdBothDirectory => 114,
+    }
+}
+
+fn put_common(record: &DirectoryRecord, out: &mut Vec<u8>) {
+    for time in record.times {
+        put_u64(out, time.0);
+    }
+    put_u64(out, record.size_bytes);
+    put_u64(out, record.allocation_bytes);
+    put_u32(out, record.attributes);
+}
+
+/// What stands between the name's length and the name.
+fn put_class(class: DirectoryClass, record: &DirectoryRecord, out: &mut Vec<u8>) {
+    // Short names are not made: their length is 0 and their room empty.
+    const SHORT_NAME: [u8; 26] = [0; 26];
+    match class {
+        DirectoryClass::Directory | DirectoryClass::Names => {}
+        DirectoryClass::FullDirectory => put_u32(out, record.ea_bytes),
+        DirectoryClass::BothDirectory => {
+            put_u32(out, record.ea_bytes);
+            out.extend_from_slice(&SHORT_NAME);
+        }
+        DirectoryClass::IdFullDirectory => {
+            put_u32(out, record.ea_bytes);
+            put_u32(out, 0);
+            put_u64(out, record.file_index);
+        }
+        DirectoryClass::IdBothDirectory => {
+            put_u32(out, record.ea_bytes);
+            out.extend_from_slice(&SHORT_NAME);
+            out.extend_from_slice(&[0; 2]);
+            put_u64(out, record.file_index);
+        }
+        DirectoryClass::IdExtdDirectory | DirectoryClass::IdExtdBothDirectory => {
+            put_u32(out, record.ea_bytes);
+            put_u32(out, 0);
+            put_u64(out, record.file_index);
+            put_u64(out, 0);
+            if class == DirectoryClass::IdExtdBothDirectory {
+                out.extend_from_slice(&SHORT_NAME);
+            }
+        }
+    }
+}
+
+fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fixed_part_of_every_class_has_the_length_that_room_is_made_for() {
+        for number in [1, 2, 3, 12, 37, 38, 60, 63] {
+            let class = DirectoryClass::from_number(number).unwrap();
+            let mut out = Vec::new();
+            put_directory_record(class, &DirectoryRecord::default(), &mut out, 0, None, 1024).unwrap();
+            assert_eq!(out.len(), fixed_bytes(class), "class {number}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_does_not_fit_leaves_the_buffer_as_it_was() {
+        let record = DirectoryRecord { name: vec![65; 4], ..DirectoryRecord::default() };
+        let mut out = Vec::new();
+        let first = put_directory_record(DirectoryClass::Names, &record, &mut out, 0, None, 43);
+        assert_eq!((first, out.len()), (Some(0), 20));
+        let second = put_directory_record(DirectoryClass::Names, &record, &mut out, 0, first, 43);
+        assert_eq!((second, out.len()), (None, 20));
+        let second = put_directory_record(DirectoryClass::Names, &record, &mut out, 0, first, 44);
+        assert_eq!((second, out.len(), out[0]), (Some(24), 44, 24));
+    }
+}

@@ -1,0 +1,282 @@
+//! File information classes. MS-FSCC 2.4.
+
+use crate::codec::{Malformed, Reader, Writer};
+use crate::fscc::FileTime;
+
+/// Numbers of the classes that a client may ask for or set.
+#[allow(missing_docs)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileInfoClass {
+    Basic,
+    Standard,
+    Internal,
+    Ea,
+    Access,
+    Name,
+    Rename,
+    Link,
+    Disposition,
+    Position,
+    FullEa,
+    Mode,
+    Alignment,
+    All,
+    Allocation,
+    EndOfFile,
+    AlternateName,
+    Stream,
+    Pipe,
+    PipeLocal,
+    Compression,
+    NetworkOpen,
+    AttributeTag,
+    ValidDataLength,
+    ShortName,
+    NormalizedName,
+    Id,
+    DispositionEx,
+    RenameEx,
+}
+
+impl FileInfoClass {
+    /// The class with this number, if it is one that SMB2 knows.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            4 => Self::Basic,
+            5 => Self::Standard,
+            6 => Self::Internal,
+            7 => Self::Ea,
+            8 => Self::Access,
+            9 => Self::Name,
+            10 => Self::Rename,
+            11 => Self::Link,
+            13 => Self::Disposition,
+            14 => Self::Position,
+            15 => Self::FullEa,
+            16 => Self::Mode,
+            17 => Self::Alignment,
+            18 => Self::All,
+            19 => Self::Allocation,
+            20 => Self::EndOfFile,
+            21 => Self::AlternateName,
+            22 => Self::Stream,
+            23 => Self::Pipe,
+            24 => Self::PipeLocal,
+            28 => Self::Compression,
+            34 => Self::NetworkOpen,
+            35 => Self::AttributeTag,
+            39 => Self::ValidDataLength,
+            40 => Self::ShortName,
+            48 => Self::NormalizedName,
+            59 => Self::Id,
+            64 => Self::DispositionEx,
+            65 => Self::RenameEx,
+            _ => return None,
+        })
+    }
+
+    /// The smallest buffer with which the class may be asked for, in bytes:
+    /// its fixed part.
+    #[must_use]
+    pub fn bytes_min(self) -> usize {
+        match self {
+            Self::Basic | Self::Pipe | Self::PipeLocal => 40,
+            Self::Standard | Self::Stream | Self::Id => 24,
+            Self::Internal | Self::Position | Self::AttributeTag | Self::Name => 8,
+            Self::AlternateName | Self::NormalizedName | Self::Ea | Self::Access | Self::Mode | Self::Alignment => 4,
+            Self::All => 104,
+            Self::Compression => 16,
+            Self::NetworkOpen => 56,
+            _ => 0,
+        }
+    }
+}
+
+/// All that the query classes show of one open.
+#[derive(Clone, Debug, Default)]
+pub struct FileFacts {
+    /// Creation, last access, last write, change.
+    pub times: [FileTime; 4],
+    /// FILE_ATTRIBUTE_*.
+    pub attributes: u32,
+    /// Bytes of storage in use.
+    pub allocation_bytes: u64,
+    /// Length.
+    pub size_bytes: u64,
+    /// Number of names.
+    pub links: u32,
+    /// Delete pending.
+    pub delete_pending: bool,
+    /// A directory.
+    pub is_directory: bool,
+    /// 64-bit id of the file in its volume.
+    pub index: u64,
+    /// Serial number of the volume.
+    pub volume_serial: u64,
+    /// Bytes of extended attributes.
+    pub ea_bytes: u32,
+    /// Granted access mask.
+    pub access: u32,
+    /// Current position.
+    pub position: u64,
+    /// Mode flags.
+    pub mode: u32,
+    /// Path in the share, with a leading `\`.
+    pub name: Vec<u16>,
+    /// Streams, of which a file has at least the unnamed one.
+    pub streams: Vec<StreamFact>,
+    /// Tag of a reparse point.
+    pub reparse_tag: u32,
+}
+
+/// One stream of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamFact {
+    /// `:name:$DATA`.
+    pub name: Vec<u16>,
+    /// Length.
+    pub size_bytes: u64,
+    /// Bytes of storage in use.
+    pub allocation_bytes: u64,
+}
+
+/// Appends the answer to a query of `class`; false if the class cannot be asked for.
+pub fn encode_file_info(class: FileInfoClass, facts: &FileFacts, w: &mut Writer<'_>) -> bool {
+    match class {
+        FileInfoClass::Basic => put_basic(facts, w),
+        FileInfoClass::Standard => put_standard(facts, w),
+        FileInfoClass::Internal => w.u64(facts.index),
+        FileInfoClass::Ea => w.u32(facts.ea_bytes),
+        FileInfoClass::Access => w.u32(facts.access),
+        FileInfoClass::Name => put_name(&facts.name, w),
+        FileInfoClass::NormalizedName => put_name(facts.name.get(1..).unwrap_or_default(), w),
+        FileInfoClass::Position => w.u64(facts.position),
+        FileInfoClass::Mode => w.u32(facts.mode),
+        FileInfoClass::Alignment => w.u32(0),
+        FileInfoClass::All => put_all(facts, w),
+        FileInfoClass::Stream => put_streams(&facts.streams, w),
+        FileInfoClass::Compression => {
+            w.u64(facts.size_bytes);
+            w.zeros(8);
+        }
+        FileInfoClass::NetworkOpen => {
+            facts.times.iter().for_each(|t| w.u64(t.0));
+            w.u64(facts.allocation_bytes);
+            w.u64(facts.size_bytes);
+            w.u32(facts.attributes);
+            w.u32(0);
+        }
+        FileInfoClass::AttributeTag => {
+            w.u32(facts.attributes);
+            w.u32(facts.reparse_tag);
+        }
+        FileInfoClass::Id => {
+            w.u64(facts.volume_serial);
+            w.u64(facts.index);
+            w.u64(0);
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn put_basic(facts: &FileFacts, w: &mut Writer<'_>) {
+    facts.times.iter().for_each(|t| w.u64(t.0));
+    w.u32(facts.attributes);
+    w.u32(0);
+}
+
+fn put_standard(facts: &FileFacts, w: &mut Writer<'_>) {
+    w.u64(facts.allocation_bytes);
+    w.u64(facts.size_bytes);
+    w.u32(facts.links);
+    w.u8(u8::from(facts.delete_pending));
+    w.u8(u8::from(facts.is_directory));
+    w.u16(0);
+}
+
+fn put_all(facts: &FileFacts, w: &mut Writer<'_>) {
+    put_basic(facts, w);
+    put_standard(facts, w);
+    w.u64(facts.index);
+    w.u32(facts.ea_bytes);
+    w.u32(facts.access);
+    w.u64(facts.position);
+    w.u32(facts.mode);
+    w.u32(0);
+    put_name(&facts.name, w);
+}
+
+fn put_name(name: &[u16], w: &mut Writer<'_>) {
+    w.u32((name.len() * 2) as u32);
+    name.iter().for_each(|u| w.u16(*u));
+}
+
+fn put_streams(streams: &[StreamFact], w: &mut Writer<'_>) {
+    for (at, stream) in streams.iter().enumerate() {
+        let start = w.position();
+        w.u32(0);
+        w.u32((stream.name.len() * 2) as u32);
+        w.u64(stream.size_bytes);
+        w.u64(stream.allocation_bytes);
+        stream.name.iter().for_each(|u| w.u16(*u));
+        if at + 1 < streams.len() {
+            w.align(8);
+            let next = (w.position() - start) as u32;
+            w.patch_u32(start, next);
+        }
+    }
+}
+
+/// FileBasicInformation as set. MS-FSCC 2.4.7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BasicInfo {
+    /// Creation, last access, last write, change; see [`FileTime`] for the special values.
+    pub times: [FileTime; 4],
+    /// FILE_ATTRIBUTE_*; 0 leaves them.
+    pub attributes: u32,
+}
+
+impl BasicInfo {
+    /// Reads the information.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let mut times = [FileTime(0); 4];
+        for time in &mut times {
+            *time = FileTime(r.u64("basic info")?);
+        }
+        let attributes = r.u32("basic info")?;
+        r.skip(4, "basic info")?;
+        Ok(Self { times, attributes })
+    }
+}
+
+/// FileRenameInformation and FileLinkInformation for SMB2. MS-FSCC 2.4.41, 2.4.28.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenameInfo<'a> {
+    /// First byte: replace; with the Ex class, flags.
+    pub flags: u32,
+    /// Must be 0 over the network.
+    pub root: u64,
+    /// New path in the share, UTF-16LE.
+    pub name: &'a [u8],
+}
+
+impl<'a> RenameInfo<'a> {
+    /// Reads the information.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        let flags = r.u32("rename")?;
+        r.skip(4, "rename")?;
+        let root = r.u64("rename")?;
+        let length = r.u32("rename")? as usize;
+        Ok(Self { flags, root, name: r.take(length, "rename name")? })
+    }
+}

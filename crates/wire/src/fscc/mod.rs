@@ -1,0 +1,19 @@
+//! File system control codes and information classes. MS-FSCC.
+
+mod attributes;
+mod directory;
+mod ea;
+mod file_info;
+mod fs_info;
+mod time;
+mod upcase;
+mod wildcard;
+
+pub use attributes::*;
+pub use directory::{DirectoryClass, DirectoryRecord, put_directory_record};
+pub use ea::{EaEntry, decode_ea_list, decode_ea_names, put_ea_list};
+pub use file_info::{BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info};
+pub use fs_info::{FsFacts, FsInfoClass, encode_fs_info};
+pub use time::FileTime;
+pub use upcase::upcase;
+pub use wildcard::{has_wildcards, matches};

@@ -1,0 +1,39 @@
+//! Windows' clock. MS-DTYP 2.3.3.
+
+/// 100-nanosecond intervals since 1601-01-01 00:00 UTC. In set requests 0 means
+/// "leave", all ones "leave, and stop changing it by this handle", all ones
+/// but the last bit "start changing it again" (MS-FSCC 2.4.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileTime(pub u64);
+
+/// Seconds between 1601 and 1970, in 100-nanosecond intervals.
+const UNIX_EPOCH: i128 = 116_444_736_000_000_000;
+
+impl FileTime {
+    /// From nanoseconds since 1970, cut to what can be told.
+    #[must_use]
+    pub fn from_unix_nanos(nanos: i128) -> Self {
+        let intervals = nanos.div_euclid(100) + UNIX_EPOCH;
+        Self(u64::try_from(intervals.clamp(0, i128::from(i64::MAX))).unwrap_or(0))
+    }
+
+    /// To nanoseconds since 1970.
+    #[must_use]
+    pub fn to_unix_nanos(self) -> i128 {
+        (i128::from(self.0) - UNIX_EPOCH) * 100
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_epochs_and_a_round_trip() {
+        assert_eq!(FileTime::from_unix_nanos(0).0, 116_444_736_000_000_000);
+        assert_eq!(FileTime(0).to_unix_nanos(), -11_644_473_600_000_000_000);
+        let time = FileTime(133_000_000_000_000_001);
+        assert_eq!(FileTime::from_unix_nanos(time.to_unix_nanos()), time);
+        assert_eq!(FileTime::from_unix_nanos(-1).0, 116_444_735_999_999_999);
+    }
+}

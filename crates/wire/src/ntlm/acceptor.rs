@@ -1,0 +1,329 @@
+//! The accepting side: challenge, then proof. MS-NLMP 3.2.5.
+
+use crate::codec::{Malformed, put_utf16};
+use crate::fscc::FileTime;
+use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
+use crate::ntlm::message::{self, Authenticate, MIC, av, find_av, flags, put_av, text};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+
+/// What the server tells of itself.
+#[derive(Clone, Debug)]
+pub struct TargetFacts {
+    /// Computer name.
+    pub name: String,
+    /// Domain or workgroup.
+    pub domain: String,
+}
+
+/// How someone logged on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogonKind {
+    /// Without a name.
+    Anonymous,
+    /// With a name and a proof of its password.
+    User,
+}
+
+/// A successful logon.
+#[derive(Debug)]
+pub struct Authenticated {
+    /// User as the client sent it; empty if anonymous.
+    pub user: String,
+    /// Domain as the client sent it.
+    pub domain: String,
+    /// Client's computer name.
+    pub workstation: String,
+    /// Exported session key.
+    pub session_key: [u8; 16],
+    /// How.
+    pub kind: LogonKind,
+    /// Signs what follows in this exchange.
+    pub signer: MessageSigner,
+}
+
+/// Why a logon was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The messages are not NTLM, or not in order.
+    Malformed(&'static str),
+    /// Anonymous, and that is not allowed.
+    Anonymous,
+    /// A proof of version 1 only.
+    TooWeak {
+        /// Who tried.
+        user: String,
+    },
+    /// The message integrity code is missing or wrong: someone is in between.
+    Mic {
+        /// Who tried.
+        user: String,
+    },
+    /// No such user.
+    UnknownUser {
+        /// Who tried.
+        user: String,
+    },
+    /// The proof is wrong.
+    WrongPassword {
+        /// Who tried.
+        user: String,
+    },
+}
+
+impl From<Malformed> for Refused {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed.what)
+    }
+}
+
+/// One exchange.
+#[derive(Debug)]
+pub struct Acceptor {
+    challenge: [u8; 8],
+    facts: TargetFacts,
+    now: FileTime,
+    negotiate: Vec<u8>,
+    challenge_message: Vec<u8>,
+}
+
+/// Bit of the client's AV flags: the message carries a MIC.
+const AV_FLAG_MIC: u32 = 2;
+
+impl Acceptor {
+    /// An exchange with a random `challenge`.
+    #[must_use]
+    pub fn new(facts: TargetFacts, challenge: [u8; 8], now: FileTime) -> Self {
+        Self { challenge, facts, now, negotiate: Vec::new(), challenge_message: Vec::new() }
+    }
+
+    /// Takes NEGOTIATE, gives CHALLENGE.
+    ///
+    /// # Errors
+    /// [`Refused::Malformed`].
+    pub fn handle_negotiate(&mut self, token: &[u8]) -> Result<Vec<u8>, Refused> {
+        let asked = message::negotiate_flags(token)?;
+        let always = flags::UNICODE | flags::REQUEST_TARGET | flags::NTLM | flags::TARGET_TYPE_SERVER;
+        let always = always | flags::TARGET_INFO | flags::EXTENDED_SESSION_SECURITY | flags::VERSION;
+        let if_asked = flags::SIGN | flags::SEAL | flags::ALWAYS_SIGN | flags::KEY_128 | flags::KEY_56;
+        let if_asked = if_asked | flags::KEY_EXCHANGE;
+        let answer = message::challenge(always | asked & if_asked, &self.challenge, &self.facts.name, &self.info());
+        self.negotiate = token.to_vec();
+        self.challenge_message.clone_from(&answer);
+        Ok(answer)
+    }
+
+    fn info(&self) -> Vec<u8> {
+        let mut info = Vec::new();
+        let mut put_text = |id, text: &str| {
+            let mut value = Vec::new();
+            put_utf16(&mut value, text);
+            put_av(&mut info, id, &value);
+        };
+        put_text(av::NB_DOMAIN, &self.facts.domain);
+        put_text(av::NB_COMPUTER, &self.facts.name);
+        put_text(av::DNS_DOMAIN, "");
+        put_text(av::DNS_COMPUTER, &self.facts.name.to_lowercase());
+        put_av(&mut info, av::TIMESTAMP, &self.now.0.to_le_bytes());
+        put_av(&mut info, av::END, &[]);
+        info
+    }
+
+    /// Takes AUTHENTICATE and checks the proof. `lookup` gives a user's hash;
+    /// an unknown user takes as long as a wrong password.
+    ///
+    /// # Errors
+    /// [`Refused`], whose reasons but `Malformed` the client must not be told apart.
+    pub fn handle_authenticate(
+        &self,
+        token: &[u8],
+        allow_anonymous: bool,
+        lookup: impl FnOnce(&str) -> Option<NtHash>,
+    ) -> Result<Authenticated, Refused> {
+        let message = Authenticate::decode(token)?;
+        if self.challenge_message.is_empty() {
+            return Err(Refused::Malformed("AUTHENTICATE before NEGOTIATE"));
+        }
+        let unicode = message.flags & flags::UNICODE != 0;
+        let user = text(message.user, unicode)?;
+        let domain = text(message.domain, unicode)?;
+        let workstation = text(message.workstation, unicode)?;
+        let is_anonymous = user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0);
+        let (base_key, kind) = if is_anonymous {
+            if !allow_anonymous {
+                return Err(Refused::Anonymous);
+            }
+            ([0; 16], LogonKind::Anonymous)
+        } else {
+            (self.check_proof(&message, &user, &domain, lookup)?, LogonKind::User)
+        };
+        let key_exchange = message.flags & flags::KEY_EXCHANGE != 0;
+        let session_key = exported_key(&message, base_key, key_exchange)?;
+        if kind == LogonKind::User {
+            self.check_mic(token, &message, &session_key, &user)?;
+        }
+        let signer = MessageSigner::new(&session_key, key_exchange);
+        Ok(Authenticated { user, domain, workstation, session_key, kind, signer })
+    }
+
+    /// NTProofStr. MS-NLMP 3.3.2. Gives the session base key.
+    fn check_proof(
+        &self,
+        message: &Authenticate<'_>,
+        user: &str,
+        domain: &str,
+        lookup: impl FnOnce(&str) -> Option<NtHash>,
+    ) -> Result<[u8; 16], Refused> {
+        // Proof, then a blob of at least its fixed part. Version 1 has 24 bytes.
+        if message.nt.len() < 16 + 28 {
+            return Err(Refused::TooWeak { user: user.into() });
+        }
+        let found = lookup(user);
+        let known = found.is_some();
+        let hash = found.unwrap_or(NtHash([0x5A; 16]));
+        let owf = hash.ntowf_v2(user, domain);
+        let (proof, blob) = message.nt.split_at(16);
+        let expected = hmac_md5(&owf, &[&self.challenge, blob]);
+        let right = verify_slices_are_equal(proof, &expected).is_ok();
+        match (known, right) {
+            (true, true) => Ok(hmac_md5(&owf, &[&expected])),
+            (true, false) => Err(Refused::WrongPassword { user: user.into() }),
+            (false, _) => Err(Refused::UnknownUser { user: user.into() }),
+        }
+    }
+
+    /// The MIC over all three messages, a must where the proof's blob says
+    /// that there is one: that statement is covered by the proof.
+    fn check_mic(
+        &self,
+        token: &[u8],
+        message: &Authenticate<'_>,
+        session_key: &[u8; 16],
+        user: &str,
+    ) -> Result<(), Refused> {
+        let pairs = message.nt.get(16 + 28..).unwrap_or_default();
+        let said = find_av(pairs, av::FLAGS).and_then(|v| v.try_into().ok()).map_or(0, u32::from_le_bytes);
+        if said & AV_FLAG_MIC == 0 {
+            return Ok(());
+        }
+        let mic = message.mic.ok_or_else(|| Refused::Mic { user: user.into() })?;
+        let mut zeroed = token.to_vec();
+        zeroed[MIC].fill(0);
+        let expected = hmac_md5(session_key, &[&self.negotiate, &self.challenge_message, &zeroed]);
+        verify_slices_are_equal(&mic, &expected).map_err(|_| Refused::Mic { user: user.into() })
+    }
+}
+
+/// The key that the client chose, if it chose one. MS-NLMP 3.2.5.1.2.
+fn exported_key(message: &Authenticate<'_>, base: [u8; 16], key_exchange: bool) -> Result<[u8; 16], Refused> {
+    if !key_exchange {
+        return Ok(base);
+    }
+    let wrapped = message.session_key.try_into().map_err(|_| Refused::Malformed("NTLM session key"))?;
+    Ok(rc4(&base, wrapped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::Writer;
+
+    /// A client's AUTHENTICATE, with every part under the test's control.
+    struct Client {
+        user: &'static str,
+        proof_with: Option<NtHash>,
+        say_mic: bool,
+        mic: bool,
+        nt_bytes: Option<usize>,
+    }
+
+    const RIGHT: Client = Client { user: "alice", proof_with: None, say_mic: true, mic: true, nt_bytes: None };
+
+    impl Client {
+        fn answer(&self, negotiate: &[u8], challenge: &[u8]) -> Vec<u8> {
+            let hash = self.proof_with.clone().unwrap_or_else(|| NtHash::of_password("secret"));
+            let owf = hash.ntowf_v2(self.user, "WG");
+            let mut blob = vec![1, 1, 0, 0, 0, 0, 0, 0];
+            blob.extend_from_slice(&[0; 20]);
+            if self.say_mic {
+                put_av(&mut blob, av::FLAGS, &2u32.to_le_bytes());
+            }
+            put_av(&mut blob, av::END, &[]);
+            let proof = hmac_md5(&owf, &[&challenge[24..32], &blob]);
+            let base = hmac_md5(&owf, &[&proof]);
+            let mut nt = [&proof[..], &blob].concat();
+            nt.truncate(self.nt_bytes.unwrap_or(nt.len()));
+            let mut names = [Vec::new(), Vec::new()];
+            put_utf16(&mut names[0], "WG");
+            put_utf16(&mut names[1], self.user);
+            let mut out = Vec::new();
+            let mut w = Writer::new(&mut out);
+            w.bytes(b"NTLMSSP\0");
+            w.u32(3);
+            let mut at = 88;
+            for part in [&[][..], &nt, &names[0], &names[1], &[], &rc4(&base, &[9; 16])] {
+                message_field(&mut w, part.len(), at);
+                at += part.len();
+            }
+            w.u32(flags::UNICODE | flags::KEY_EXCHANGE);
+            w.zeros(8 + 16);
+            [&nt, &names[0], &names[1], &rc4(&base, &[9; 16])[..]].iter().for_each(|part| w.bytes(part));
+            if self.mic {
+                let mic = hmac_md5(&[9; 16], &[negotiate, challenge, &out]);
+                out[MIC].copy_from_slice(&mic);
+            }
+            out
+        }
+    }
+
+    fn message_field(w: &mut Writer<'_>, length: usize, offset: usize) {
+        w.u16(length as u16);
+        w.u16(length as u16);
+        w.u32(offset as u32);
+    }
+
+    fn log_on(client: &Client) -> Result<Authenticated, Refused> {
+        let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
+        let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
+        let mut negotiate = b"NTLMSSP\0\x01\0\0\0".to_vec();
+        negotiate.extend_from_slice(&(flags::UNICODE | flags::KEY_EXCHANGE).to_le_bytes());
+        let challenge = acceptor.handle_negotiate(&negotiate).unwrap();
+        let answer = client.answer(&negotiate, &challenge);
+        for length in 0..answer.len() {
+            let _ = acceptor.handle_authenticate(&answer[..length], true, |_| None);
+        }
+        acceptor.handle_authenticate(&answer, false, |user| {
+            (user == "alice").then(|| NtHash::of_password("secret"))
+        })
+    }
+
+    #[test]
+    fn a_garbage_proof_without_a_mic_is_refused() {
+        let client = Client { proof_with: Some(NtHash([1; 16])), say_mic: false, mic: false, ..RIGHT };
+        assert_eq!(log_on(&client).unwrap_err(), Refused::WrongPassword { user: "alice".into() });
+    }
+
+    #[test]
+    fn the_right_password_gives_the_clients_session_key() {
+        let logon = log_on(&RIGHT).unwrap();
+        assert_eq!((logon.user.as_str(), logon.session_key), ("alice", [9; 16]));
+        let without_mic = Client { say_mic: false, mic: false, ..RIGHT };
+        assert!(log_on(&without_mic).is_ok(), "old clients send none and do not say so");
+    }
+
+    #[test]
+    fn a_mic_that_was_promised_must_be_there_and_right() {
+        assert_eq!(log_on(&Client { mic: false, ..RIGHT }).unwrap_err(), Refused::Mic { user: "alice".into() });
+    }
+
+    #[test]
+    fn unknown_users_short_proofs_and_nobody_are_refused() {
+        assert_eq!(
+            log_on(&Client { user: "bob", ..RIGHT }).unwrap_err(),
+            Refused::UnknownUser { user: "bob".into() }
+        );
+        let v1 = Client { nt_bytes: Some(24), ..RIGHT };
+        assert_eq!(log_on(&v1).unwrap_err(), Refused::TooWeak { user: "alice".into() });
+        let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
+        assert_eq!(log_on(&nobody).unwrap_err(), Refused::Anonymous);
+    }
+}

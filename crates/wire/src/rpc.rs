@@ -1,0 +1,381 @@
+//! The remote procedure calls behind IPC$: enough of DCE/RPC for clients to
+//! list shares. C706, MS-RPCE 2.2.2, MS-SRVS 3.1.4, MS-WKST 3.2.4.
+//!
+//! One [`Pipe`] is one open of a named pipe: bytes in, bytes out.
+
+mod ndr;
+mod srvsvc;
+mod wkssvc;
+
+use crate::codec::{Malformed, Reader, Writer};
+
+/// Bytes of one request after reassembly.
+const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one fragment, either way.
+const FRAGMENT_BYTES_MAX: usize = 4280;
+/// Presentation contexts of one bind.
+const CONTEXTS_MAX: usize = 16;
+/// Bytes of answers that wait to be read.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+
+const HEADER: usize = 16;
+const REQUEST: u8 = 0;
+const RESPONSE: u8 = 2;
+const FAULT: u8 = 3;
+const BIND: u8 = 11;
+const BIND_ACK: u8 = 12;
+const ALTER_CONTEXT: u8 = 14;
+const ALTER_CONTEXT_RESPONSE: u8 = 15;
+const FIRST: u8 = 1;
+const LAST: u8 = 2;
+
+/// NDR with 32-bit pointers, version 2.
+const NDR32: [u8; 20] = [
+    0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60, 2, 0, 0, 0,
+];
+/// The first eight bytes of the bind-time feature negotiation syntax.
+const FEATURES: [u8; 8] = [0x2C, 0x1C, 0xB7, 0x6C, 0x12, 0x98, 0x40, 0x45];
+
+/// nca_op_rng_error.
+const FAULT_OPNUM: u32 = 0x1C01_0002;
+/// nca_s_fault_ndr.
+const FAULT_NDR: u32 = 0x0000_06F7;
+
+/// What the interfaces tell.
+#[derive(Clone, Debug, Default)]
+pub struct RpcFacts {
+    /// Computer name.
+    pub server_name: String,
+    /// Domain or workgroup.
+    pub domain: String,
+    /// Shown beside the name.
+    pub comment: String,
+    /// Shares, IPC$ included.
+    pub shares: Vec<ShareFact>,
+}
+
+/// One share.
+#[derive(Clone, Debug)]
+pub struct ShareFact {
+    /// Name.
+    pub name: String,
+    /// STYPE_*: 0 a disk, 0x8000_0003 IPC$.
+    pub kind: u32,
+    /// Comment.
+    pub remark: String,
+}
+
+/// Which interface a pipe speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// Server service.
+    Srvsvc,
+    /// Workstation service.
+    Wkssvc,
+}
+
+impl Interface {
+    /// The interface behind a pipe's name.
+    #[must_use]
+    pub fn of_pipe(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "srvsvc" => Some(Self::Srvsvc),
+            "wkssvc" => Some(Self::Wkssvc),
+            _ => None,
+        }
+    }
+
+    fn uuid(self) -> [u8; 16] {
+        match self {
+            Self::Srvsvc => {
+                [0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88]
+            }
+            Self::Wkssvc => {
+                [0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A]
+            }
+        }
+    }
+}
+
+/// One open of a pipe.
+#[derive(Debug)]
+pub struct Pipe {
+    interface: Interface,
+    facts: RpcFacts,
+    input: Vec<u8>,
+    stub: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Pipe {
+    /// A pipe that nobody has written to.
+    #[must_use]
+    pub fn new(interface: Interface, facts: RpcFacts) -> Self {
+        Self { interface, facts, input: Vec::new(), stub: Vec::new(), output: Vec::new() }
+    }
+
+    /// Takes bytes of the client; answers are ready to be read then.
+    ///
+    /// # Errors
+    /// [`Malformed`]: the pipe must be closed.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        self.input.extend_from_slice(bytes);
+        while let Some(length) = self.fragment_length()? {
+            if self.input.len() < length {
+                break;
+            }
+            let fragment: Vec<u8> = self.input.drain(..length).collect();
+            self.handle_fragment(&fragment)?;
+            if self.output.len() > OUTPUT_BYTES_MAX {
+                return Err(Malformed { what: "unread RPC answers", at: 0 });
+            }
+        }
+        if self.input.len() > REQUEST_BYTES_MAX {
+            return Err(Malformed { what: "RPC fragment", at: 0 });
+        }
+        Ok(())
+    }
+
+    /// Takes up to `count` bytes of answers; the flag says that more wait.
+    pub fn read(&mut self, count: usize) -> (Vec<u8>, bool) {
+        let count = count.min(self.output.len());
+        let taken = self.output.drain(..count).collect();
+        (taken, !self.output.is_empty())
+    }
+
+    /// Bytes that wait to be read.
+    #[must_use]
+    pub fn available(&self) -> usize {
+        self.output.len()
+    }
+
+    fn fragment_length(&self) -> Result<Option<usize>, Malformed> {
+        if self.input.len() < HEADER {
+            return Ok(None);
+        }
+        let length = usize::from(u16::from_le_bytes([self.input[8], self.input[9]]));
+        // Version 5.0, little-endian integers, ASCII, IEEE.
+        let known = self.input[0] == 5 && self.input[4] == 0x10;
+        if known && length >= HEADER { Ok(Some(length)) } else { Err(Malformed { what: "RPC header", at: 0 }) }
+    }
+
+    fn handle_fragment(&mut self, fragment: &[u8]) -> Result<(), Malformed> {
+        let mut r = Reader::new(fragment);
+        r.skip(2, "RPC version")?;
+        let kind = r.u8("RPC type")?;
+        let flags = r.u8("RPC flags")?;
+        r.skip(8, "RPC header")?;
+        let call = r.u32("RPC call id")?;
+        match kind {
+            BIND => self.handle_bind(&mut r, call, BIND_ACK),
+            ALTER_CONTEXT => self.handle_bind(&mut r, call, ALTER_CONTEXT_RESPONSE),
+            REQUEST => self.handle_request(&mut r, flags, call),
+            _ => Err(r.malformed("RPC type")),
+        }
+    }
+
+    fn handle_bind(&mut self, r: &mut Reader<'_>, call: u32, answer: u8) -> Result<(), Malformed> {
+        r.skip(8, "bind")?;
+        let count = usize::from(r.u8("bind contexts")?);
+        r.skip(3, "bind")?;
+        if count > CONTEXTS_MAX {
+            return Err(r.malformed("bind contexts"));
+        }
+        let mut results = Vec::new();
+        for _ in 0..count {
+            r.skip(2, "context id")?;
+            let syntaxes = usize::from(r.u8("transfer syntaxes")?);
+            r.skip(1, "context")?;
+            let interface: [u8; 20] = r.array("abstract syntax")?;
+            let offered = r.take(syntaxes * 20, "transfer syntax")?;
+            let known = interface[..16] == self.interface.uuid();
+            results.push(bind_result(known, offered));
+        }
+        let mut body = Vec::new();
+        let mut w = Writer::new(&mut body);
+        w.u16(FRAGMENT_BYTES_MAX as u16);
+        w.u16(FRAGMENT_BYTES_MAX as u16);
+        w.u32(0x53F0);
+        let address = match self.interface {
+            Interface::Srvsvc => b"\\PIPE\\srvsvc\0",
+            Interface::Wkssvc => b"\\PIPE\\wkssvc\0",
+        };
+        w.u16(address.len() as u16);
+        w.bytes(address);
+        // Aligned as seen from the fragment's start, which is 16 bytes earlier.
+        w.align(4);
+        w.u8(results.len() as u8);
+        w.zeros(3);
+        results.iter().for_each(|result| w.bytes(result));
+        self.put_fragment(answer, FIRST | LAST, call, &body);
+        Ok(())
+    }
+
+    fn handle_request(&mut self, r: &mut Reader<'_>, flags: u8, call: u32) -> Result<(), Malformed> {
+        r.skip(4, "allocation hint")?;
+        let context = r.u16("context id")?;
+        let opnum = r.u16("opnum")?;
+        if flags & FIRST != 0 {
+            self.stub.clear();
+        }
+        self.stub.extend_from_slice(r.rest());
+        if self.stub.len() > REQUEST_BYTES_MAX {
+            return Err(r.malformed("RPC request"));
+        }
+        if flags & LAST == 0 {
+            return Ok(());
+        }
+        let stub = std::mem::take(&mut self.stub);
+        let result = match self.interface {
+            Interface::Srvsvc => srvsvc::call(opnum, &stub, &self.facts),
+            Interface::Wkssvc => wkssvc::call(opnum, &stub, &self.facts),
+        };
+        match result {
+            Ok(answer) => self.put_response(call, context, &answer),
+            Err(fault) => self.put_fault(call, context, fault.code()),
+        }
+        Ok(())
+    }
+
+    fn put_response(&mut self, call: u32, context: u16, answer: &[u8]) {
+        let room = FRAGMENT_BYTES_MAX - HEADER - 8;
+        let count = answer.len().div_ceil(room).max(1);
+        for at in 0..count {
+            let part = &answer[at * room..answer.len().min((at + 1) * room)];
+            let mut body = Vec::with_capacity(part.len() + 8);
+            let mut w = Writer::new(&mut body);
+            w.u32((answer.len() - at * room) as u32);
+            w.u16(context);
+            w.u16(0);
+            w.bytes(part);
+            let flags = if at == 0 { FIRST } else { 0 } | if at + 1 == count { LAST } else { 0 };
+            self.put_fragment(RESPONSE, flags, call, &body);
+        }
+    }
+
+    fn put_fault(&mut self, call: u32, context: u16, code: u32) {
+        let mut body = Vec::new();
+        let mut w = Writer::new(&mut body);
+        w.u32(0);
+        w.u16(context);
+        w.u16(0);
+        w.u32(code);
+        w.u32(0);
+        self.put_fragment(FAULT, FIRST | LAST, call, &body);
+    }
+
+    fn put_fragment(&mut self, kind: u8, flags: u8, call: u32, body: &[u8]) {
+        let mut w = Writer::new(&mut self.output);
+        w.bytes(&[5, 0, kind, flags, 0x10, 0, 0, 0]);
+        w.u16((HEADER + body.len()) as u16);
+        w.u16(0);
+        w.u32(call);
+        w.bytes(body);
+    }
+}
+
+/// One element of a bind's answer: result, reason, transfer syntax.
+fn bind_result(known: bool, offered: &[u8]) -> [u8; 24] {
+    let mut result = [0; 24];
+    if offered.chunks_exact(20).any(|s| s[..8] == FEATURES) {
+        // Negotiate ack; no features.
+        result[0] = 3;
+    } else if known && offered.chunks_exact(20).any(|s| s == NDR32) {
+        result[4..].copy_from_slice(&NDR32);
+    } else {
+        // Provider rejection: interface, or else transfer syntax, not supported.
+        result[0] = 2;
+        result[2] = if known { 2 } else { 1 };
+    }
+    result
+}
+
+/// Why a call gets a fault instead of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Opnum,
+    Ndr,
+}
+
+impl Fault {
+    fn code(self) -> u32 {
+        match self {
+            Self::Opnum => FAULT_OPNUM,
+            Self::Ndr => FAULT_NDR,
+        }
+    }
+}
+
+impl From<Malformed> for Fault {
+    fn from(_: Malformed) -> Self {
+        Self::Ndr
+    }
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> RpcFacts {
+        let share = |name: &str, kind| ShareFact { name: name.into(), kind, remark: "a remark".into() };
+        RpcFacts {
+            server_name: "SRV".into(),
+            domain: "WG".into(),
+            comment: String::new(),
+            shares: vec![share("data", 0), share("IPC$", 0x8000_0003)],
+        }
+    }
+
+    fn bind() -> Vec<u8> {
+        let mut body = vec![0xB8, 0x10, 0xB8, 0x10, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0];
+        body.extend_from_slice(&Interface::Srvsvc.uuid());
+        body.extend_from_slice(&[3, 0, 0, 0]);
+        body.extend_from_slice(&NDR32);
+        fragment(BIND, &body)
+    }
+
+    fn fragment(kind: u8, body: &[u8]) -> Vec<u8> {
+        let mut out = vec![5, 0, kind, 3, 0x10, 0, 0, 0];
+        out.extend_from_slice(&((16 + body.len()) as u16).to_le_bytes());
+        out.extend_from_slice(&[0, 0, 1, 0, 0, 0]);
+        out.extend_from_slice(body);
+        out
+    }
+
+    #[test]
+    fn a_bind_in_pieces_is_acknowledged_with_ndr() {
+        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let bytes = bind();
+        for byte in &bytes {
+            pipe.write(&[*byte]).unwrap();
+        }
+        let (answer, more) = pipe.read(4096);
+        assert!(!more);
+        assert_eq!(answer[2], BIND_ACK);
+        assert_eq!(answer[answer.len() - 20..], NDR32);
+        assert_eq!(usize::from(u16::from_le_bytes([answer[8], answer[9]])), answer.len());
+    }
+
+    #[test]
+    fn an_unknown_call_gets_a_fault() {
+        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        pipe.write(&fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0])).unwrap();
+        assert_eq!(pipe.read(4096).0[2], FAULT);
+    }
+
+    #[test]
+    fn changed_and_truncated_fragments_never_panic() {
+        let mut request = vec![0, 0, 0, 0, 0, 0, 15, 0];
+        request.extend_from_slice(&[0; 64]);
+        for bytes in [bind(), fragment(REQUEST, &request)] {
+            for at in 0..bytes.len() {
+                for value in [0, 1, 0x7F, 0xFF] {
+                    let mut changed = bytes.clone();
+                    changed[at] = value;
+                    let _ = Pipe::new(Interface::Srvsvc, facts()).write(&changed);
+                }
+            }
+        }
+    }
+}

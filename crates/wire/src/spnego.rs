@@ -1,0 +1,318 @@
+//! SPNEGO around NTLM, the accepting side. RFC 4178, MS-SPNG.
+//!
+//! Takes tokens of clients that wrap NTLM in SPNEGO and of those that do not.
+
+use crate::codec::Malformed;
+use crate::ntlm::{self, Authenticated, NtHash, Refused};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+
+/// 1.3.6.1.4.1.311.2.2.10
+const NTLMSSP: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A];
+/// 1.3.6.1.5.5.2
+const SPNEGO: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x02];
+/// Mechanisms in one list.
+const MECHANISMS_MAX: usize = 32;
+
+const OID: u8 = 0x06;
+const OCTETS: u8 = 0x04;
+const ENUMERATED: u8 = 0x0A;
+const SEQUENCE: u8 = 0x30;
+const APPLICATION_0: u8 = 0x60;
+
+const fn context(number: u8) -> u8 {
+    0xA0 | number
+}
+
+/// The token of a NEGOTIATE response: what mechanisms there are.
+#[must_use]
+pub fn hint() -> Vec<u8> {
+    let mechanisms = tlv(context(0), &tlv(SEQUENCE, &tlv(OID, NTLMSSP)));
+    let name = tlv(0x1B, b"not_defined_in_RFC4178@please_ignore");
+    let hints = tlv(context(3), &tlv(SEQUENCE, &tlv(context(0), &name)));
+    let init = tlv(context(0), &tlv(SEQUENCE, &[mechanisms, hints].concat()));
+    tlv(APPLICATION_0, &[tlv(OID, SPNEGO), init].concat())
+}
+
+/// What an exchange came to with one token.
+#[derive(Debug)]
+pub enum Step {
+    /// Send this, and wait for another token.
+    Continue(Vec<u8>),
+    /// Someone logged on; send this along.
+    Done(Vec<u8>, Box<Authenticated>),
+}
+
+/// One exchange.
+#[derive(Debug)]
+pub struct Acceptor {
+    ntlm: ntlm::Acceptor,
+    wrapped: Option<Wrapped>,
+    allow_anonymous: bool,
+}
+
+#[derive(Debug)]
+struct Wrapped {
+    /// The client's list, as it encoded it: what the list's MIC is over.
+    mechanisms: Vec<u8>,
+    /// Its first choice was another one, so the list must be proven.
+    mic_required: bool,
+}
+
+impl Acceptor {
+    /// An exchange around `ntlm`.
+    #[must_use]
+    pub fn new(ntlm: ntlm::Acceptor, allow_anonymous: bool) -> Self {
+        Self { ntlm, wrapped: None, allow_anonymous }
+    }
+
+    /// Takes the client's next token.
+    ///
+    /// # Errors
+    /// [`Refused`]: the exchange is over.
+    pub fn handle_token(
+        &mut self,
+        token: &[u8],
+        lookup: impl FnOnce(&str) -> Option<NtHash>,
+    ) -> Result<Step, Refused> {
+        if ntlm::is_ntlm(token) {
+            return self.handle_bare(token, lookup);
+        }
+        match token.first() {
+            Some(&APPLICATION_0) => self.handle_init(token),
+            Some(&tag) if tag == context(1) => self.handle_response(token, lookup),
+            _ => Err(Refused::Malformed("security token")),
+        }
+    }
+
+    fn handle_bare(
+        &mut self,
+        token: &[u8],
+        lookup: impl FnOnce(&str) -> Option<NtHash>,
+    ) -> Result<Step, Refused> {
+        if token.get(8) == Some(&1) {
+            return Ok(Step::Continue(self.ntlm.handle_negotiate(token)?));
+        }
+        let logon = self.ntlm.handle_authenticate(token, self.allow_anonymous, lookup)?;
+        Ok(Step::Done(Vec::new(), Box::new(logon)))
+    }
+
+    fn handle_init(&mut self, token: &[u8]) -> Result<Step, Refused> {
+        let init = NegTokenInit::decode(token)?;
+        let first = init.mechanisms.first().copied() == Some(NTLMSSP);
+        if !init.mechanisms.contains(&NTLMSSP) {
+            return Err(Refused::Malformed("no mechanism in common"));
+        }
+        self.wrapped = Some(Wrapped { mechanisms: init.list.to_vec(), mic_required: !first });
+        let answer = match init.token {
+            Some(token) if first => Some(self.ntlm.handle_negotiate(token)?),
+            // An optimistic token of another mechanism is not looked at.
+            _ => None,
+        };
+        let state = if first { ACCEPT_INCOMPLETE } else { REQUEST_MIC };
+        Ok(Step::Continue(response(state, Some(NTLMSSP), answer.as_deref(), None)))
+    }
+
+    fn handle_response(
+        &mut self,
+        token: &[u8],
+        lookup: impl FnOnce(&str) -> Option<NtHash>,
+    ) -> Result<Step, Refused> {
+        let wrapped = self.wrapped.as_ref().ok_or(Refused::Malformed("response without a first token"))?;
+        let response_token = NegTokenResp::decode(token)?;
+        let inner = response_token.token.ok_or(Refused::Malformed("no mechanism token"))?;
+        if inner.get(8) == Some(&1) {
+            let challenge = self.ntlm.handle_negotiate(inner)?;
+            return Ok(Step::Continue(response(ACCEPT_INCOMPLETE, None, Some(&challenge), None)));
+        }
+        let mut logon = self.ntlm.handle_authenticate(inner, self.allow_anonymous, lookup)?;
+        let mic = match response_token.mic {
+            Some(sent) => {
+                let expected = logon.signer.expected(&wrapped.mechanisms);
+                verify_slices_are_equal(sent, &expected).map_err(|_| Refused::Mic { user: logon.user.clone() })?;
+                Some(logon.signer.sign(&wrapped.mechanisms))
+            }
+            None if wrapped.mic_required && logon.kind == ntlm::LogonKind::User => {
+                return Err(Refused::Mic { user: logon.user });
+            }
+            None => None,
+        };
+        let answer = response(ACCEPT_COMPLETED, None, None, mic.as_ref().map(|m| &m[..]));
+        Ok(Step::Done(answer, Box::new(logon)))
+    }
+}
+
+const ACCEPT_COMPLETED: u8 = 0;
+const ACCEPT_INCOMPLETE: u8 = 1;
+const REQUEST_MIC: u8 = 3;
+
+fn response(state: u8, mechanism: Option<&[u8]>, token: Option<&[u8]>, mic: Option<&[u8]>) -> Vec<u8> {
+    let mut body = tlv(context(0), &tlv(ENUMERATED, &[state]));
+    if let Some(mechanism) = mechanism {
+        body.extend(tlv(context(1), &tlv(OID, mechanism)));
+    }
+    if let Some(token) = token {
+        body.extend(tlv(context(2), &tlv(OCTETS, token)));
+    }
+    if let Some(mic) = mic {
+        body.extend(tlv(context(3), &tlv(OCTETS, mic)));
+    }
+    tlv(context(1), &tlv(SEQUENCE, &body))
+}
+
+struct NegTokenInit<'a> {
+    list: &'a [u8],
+    mechanisms: Vec<&'a [u8]>,
+    token: Option<&'a [u8]>,
+}
+
+impl<'a> NegTokenInit<'a> {
+    fn decode(token: &'a [u8]) -> Result<Self, Malformed> {
+        let (body, _) = expect(token, APPLICATION_0)?;
+        let (oid, body) = expect(body, OID)?;
+        if oid != SPNEGO {
+            return Err(bad("SPNEGO"));
+        }
+        let (body, _) = expect(body, context(0))?;
+        let (mut fields, _) = expect(body, SEQUENCE)?;
+        let mut init = Self { list: &[], mechanisms: Vec::new(), token: None };
+        while !fields.is_empty() {
+            let (tag, value, rest) = take(fields)?;
+            match tag {
+                0xA0 => {
+                    init.list = value;
+                    init.mechanisms = decode_oids(value)?;
+                }
+                0xA2 => init.token = Some(expect(value, OCTETS)?.0),
+                // Flags, hints and a MIC that cannot be checked yet.
+                _ => {}
+            }
+            fields = rest;
+        }
+        Ok(init)
+    }
+}
+
+fn decode_oids(list: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
+    let (mut oids, _) = expect(list, SEQUENCE)?;
+    let mut found = Vec::new();
+    while !oids.is_empty() {
+        let (oid, rest) = expect(oids, OID)?;
+        if found.len() == MECHANISMS_MAX {
+            return Err(bad("mechanism count"));
+        }
+        found.push(oid);
+        oids = rest;
+    }
+    Ok(found)
+}
+
+struct NegTokenResp<'a> {
+    token: Option<&'a [u8]>,
+    mic: Option<&'a [u8]>,
+}
+
+impl<'a> NegTokenResp<'a> {
+    fn decode(token: &'a [u8]) -> Result<Self, Malformed> {
+        let (body, _) = expect(token, context(1))?;
+        let (mut fields, _) = expect(body, SEQUENCE)?;
+        let mut response = Self { token: None, mic: None };
+        while !fields.is_empty() {
+            let (tag, value, rest) = take(fields)?;
+            match tag {
+                0xA2 => response.token = Some(expect(value, OCTETS)?.0),
+                0xA3 => response.mic = Some(expect(value, OCTETS)?.0),
+                _ => {}
+            }
+            fields = rest;
+        }
+        Ok(response)
+    }
+}
+
+fn bad(what: &'static str) -> Malformed {
+    Malformed { what, at: 0 }
+}
+
+/// The first element's content, and what follows it, if it has this tag.
+fn expect(bytes: &[u8], tag: u8) -> Result<(&[u8], &[u8]), Malformed> {
+    let (found, content, rest) = take(bytes)?;
+    if found == tag { Ok((content, rest)) } else { Err(bad("DER tag")) }
+}
+
+/// Tag, content and rest of the first element: DER with definite lengths of
+/// at most three bytes.
+fn take(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Malformed> {
+    let (&[tag, first], rest) = bytes.split_first_chunk::<2>().ok_or_else(|| bad("DER header"))?;
+    let (length, rest) = if first < 0x80 {
+        (usize::from(first), rest)
+    } else {
+        let count = usize::from(first & 0x7F);
+        let digits = rest.get(..count).filter(|_| (1..=3).contains(&count)).ok_or_else(|| bad("DER length"))?;
+        (digits.iter().fold(0, |n, &d| n << 8 | usize::from(d)), &rest[count..])
+    };
+    let content = rest.get(..length).ok_or_else(|| bad("DER content"))?;
+    Ok((tag, content, &rest[length..]))
+}
+
+fn tlv(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = vec![tag];
+    let length = content.len();
+    match length {
+        0..=0x7F => out.push(length as u8),
+        0x80..=0xFF => out.extend([0x81, length as u8]),
+        0x100..=0xFFFF => out.extend([0x82, (length >> 8) as u8, length as u8]),
+        _ => out.extend([0x83, (length >> 16) as u8, (length >> 8) as u8, length as u8]),
+    }
+    out.extend_from_slice(content);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acceptor() -> Acceptor {
+        let facts = ntlm::TargetFacts { name: "SRV".into(), domain: "WG".into() };
+        Acceptor::new(ntlm::Acceptor::new(facts, [1; 8], crate::fscc::FileTime(1)), false)
+    }
+
+    fn init(mechanisms: &[&[u8]], token: &[u8]) -> Vec<u8> {
+        let list: Vec<u8> = mechanisms.iter().flat_map(|m| tlv(OID, m)).collect();
+        let fields = [tlv(context(0), &tlv(SEQUENCE, &list)), tlv(context(2), &tlv(OCTETS, token))].concat();
+        tlv(APPLICATION_0, &[tlv(OID, SPNEGO), tlv(context(0), &tlv(SEQUENCE, &fields))].concat())
+    }
+
+    const NEGOTIATE: &[u8] = b"NTLMSSP\0\x01\0\0\0\x01\0\0\0";
+
+    #[test]
+    fn an_optimistic_token_is_answered_with_a_challenge() {
+        let Ok(Step::Continue(answer)) = acceptor().handle_token(&init(&[NTLMSSP], NEGOTIATE), |_| None) else {
+            panic!("refused")
+        };
+        let response = NegTokenResp::decode(&answer).unwrap();
+        assert!(ntlm::is_ntlm(response.token.unwrap()));
+    }
+
+    #[test]
+    fn another_first_choice_asks_for_a_mic_and_no_common_one_is_refused() {
+        let other: &[u8] = &[0x2A, 0x86, 0x48];
+        let mut acceptor = acceptor();
+        let Ok(Step::Continue(answer)) = acceptor.handle_token(&init(&[other, NTLMSSP], b"x"), |_| None) else {
+            panic!("refused")
+        };
+        assert!(NegTokenResp::decode(&answer).unwrap().token.is_none());
+        assert!(acceptor.wrapped.unwrap().mic_required);
+        assert!(self::acceptor().handle_token(&init(&[other], b"x"), |_| None).is_err());
+    }
+
+    #[test]
+    fn truncated_and_changed_tokens_are_refused_without_a_panic() {
+        let token = init(&[NTLMSSP], NEGOTIATE);
+        for length in 0..token.len() {
+            let _ = acceptor().handle_token(&token[..length], |_| None);
+            let mut changed = token.clone();
+            changed[length] ^= 0xFF;
+            let _ = acceptor().handle_token(&changed, |_| None);
+        }
+    }
+}
