@@ -1,1 +1,21 @@
-//! To be described.
+//! Backend: a directory on Linux.
+//!
+//! Owns file descriptors and all system calls on them. Knows no protocol. The
+//! only home of `unsafe` beside the other backends; each block says why it is
+//! sound. Paths are resolved by `openat2` with RESOLVE_BENEATH: nothing that a
+//! client names, and no symbolic link, leads out of the directory.
+//!
+//! When the process is root, calls that take an identity act as that user
+//! (see [`identity`]): the kernel checks permissions, not we.
+#![allow(unsafe_code)]
+
+mod case;
+mod dos_attributes;
+mod errors;
+mod identity;
+mod node;
+mod resolve;
+mod security;
+mod tree;
+
+pub use tree::{LocalVfs, OpenError};

@@ -10,7 +10,6 @@ pub mod flags {
     pub const SIGN: u32 = 0x10;
     pub const SEAL: u32 = 0x20;
     pub const NTLM: u32 = 0x200;
-    pub const ANONYMOUS: u32 = 0x800;
     pub const ALWAYS_SIGN: u32 = 0x8000;
     pub const TARGET_TYPE_SERVER: u32 = 0x2_0000;
     pub const EXTENDED_SESSION_SECURITY: u32 = 0x8_0000;

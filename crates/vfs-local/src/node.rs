@@ -1,0 +1,474 @@
+//! Open files and directories.
+
+use crate::errors::refusal;
+use crate::identity::act_as;
+use crate::{dos_attributes, security};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FallocateFlags, Mode, SeekFrom, StatxFlags, StatxTimestamp, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::sync::Mutex;
+use vfs::{
+    AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name, Node, Result,
+    TimeChange, Timestamp, Wait, Wanted,
+};
+
+/// Bytes read from a directory at once.
+const LIST_BYTES: usize = 32 * 1024;
+/// Largest extended attribute of Linux.
+const XATTR_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes that one call copies before it looks for something else to do.
+const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// An open node.
+#[derive(Debug)]
+pub struct LocalNode {
+    fd: OwnedFd,
+    key: FileKey,
+    kind: FileKind,
+    /// Opened with O_PATH: good for looking, not for data or attributes by descriptor.
+    path_only: bool,
+    readable: bool,
+    /// The directory position belongs to the descriptor: one listing at a time.
+    listing: Mutex<()>,
+}
+
+impl LocalNode {
+    /// Wraps a descriptor.
+    pub fn new(fd: OwnedFd, path_only: bool, readable: bool, wanted: Wanted) -> Result<(Self, Attributes)> {
+        let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
+        let kind = attributes.kind;
+        let readable = readable && !path_only && kind == FileKind::File;
+        let node = Self { fd, key: attributes.key, kind, path_only, readable, listing: Mutex::new(()) };
+        Ok((node, attributes))
+    }
+
+    /// The node behind the trait, if it is one of ours.
+    pub fn of(node: &dyn Node) -> Option<&Self> {
+        node.as_any().downcast_ref()
+    }
+
+    /// A path that names this very node, for calls that take no descriptor.
+    pub fn proc_path(&self) -> String {
+        proc_path(self.fd.as_fd())
+    }
+
+    fn get_xattr(&self, name: &str) -> rustix::io::Result<Vec<u8>> {
+        get_xattr(self.fd.as_fd(), self.path_only, name)
+    }
+
+    fn put_xattr(&self, name: &str, value: Option<&[u8]>) -> rustix::io::Result<()> {
+        match (value, self.path_only) {
+            (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, XattrFlags::empty()),
+            (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, XattrFlags::empty()),
+            (None, false) => rustix::fs::fremovexattr(&self.fd, name),
+            (None, true) => rustix::fs::removexattr(self.proc_path(), name),
+        }
+    }
+
+    fn file(&self) -> Result<&OwnedFd> {
+        match self.kind {
+            FileKind::File if !self.path_only => Ok(&self.fd),
+            FileKind::Directory => Err(FsError::IsDirectory),
+            _ => Err(FsError::OpenMode),
+        }
+    }
+}
+
+fn proc_path(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+fn get_xattr(fd: BorrowedFd<'_>, path_only: bool, name: &str) -> rustix::io::Result<Vec<u8>> {
+    let mut small = [0u8; 256];
+    let read = |buffer: &mut [u8]| {
+        if path_only {
+            rustix::fs::getxattr(proc_path(fd), name, buffer)
+        } else {
+            rustix::fs::fgetxattr(fd, name, buffer)
+        }
+    };
+    match read(&mut small) {
+        Ok(length) => Ok(small[..length].to_vec()),
+        Err(Errno::RANGE) => {
+            let mut large = vec![0; XATTR_BYTES_MAX];
+            let length = read(&mut large)?;
+            large.truncate(length);
+            Ok(large)
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Stores DOS attributes, merged with what is there.
+pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
+    let stored = get_xattr(fd, path_only, dos_attributes::NAME).ok();
+    let stored = stored.and_then(|v| dos_attributes::decode(&v)).unwrap_or_default();
+    let merged = DosInfo { bits: dos.bits.or(stored.bits), created: dos.created.or(stored.created) };
+    let value = dos_attributes::encode(&merged);
+    let result = if path_only {
+        rustix::fs::setxattr(proc_path(fd), dos_attributes::NAME, &value, XattrFlags::empty())
+    } else {
+        rustix::fs::fsetxattr(fd, dos_attributes::NAME, &value, XattrFlags::empty())
+    };
+    match result {
+        // Without extended attributes there is nothing to keep them in.
+        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(refusal("set DOS attributes", errno)),
+    }
+}
+
+fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, wanted: Wanted, path_only: bool) -> Result<Attributes> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+    let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
+    let mut attributes = attributes_of(&stat);
+    if wanted.dos && matches!(attributes.kind, FileKind::File | FileKind::Directory) {
+        let value = if name.is_empty() {
+            get_xattr(fd, path_only, dos_attributes::NAME).ok()
+        } else {
+            let path = format!("{}/{}", proc_path(fd), name.to_str().unwrap_or_default());
+            let mut buffer = [0u8; 256];
+            rustix::fs::lgetxattr(path, dos_attributes::NAME, &mut buffer).ok().map(|n| buffer[..n].to_vec())
+        };
+        attributes.dos = value.and_then(|v| dos_attributes::decode(&v)).unwrap_or_default();
+    }
+    Ok(attributes)
+}
+
+fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
+    let time = |t: StatxTimestamp| Timestamp(i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec));
+    let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
+    let kind = match rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()) {
+        rustix::fs::FileType::RegularFile => FileKind::File,
+        rustix::fs::FileType::Directory => FileKind::Directory,
+        rustix::fs::FileType::Symlink => FileKind::Symlink,
+        rustix::fs::FileType::Fifo => FileKind::Fifo,
+        rustix::fs::FileType::Socket => FileKind::Socket,
+        _ => FileKind::Device,
+    };
+    let has_birth = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    Attributes {
+        key: FileKey { device, inode: stat.stx_ino },
+        kind,
+        mode: u32::from(stat.stx_mode) & 0o7777,
+        uid: stat.stx_uid,
+        gid: stat.stx_gid,
+        links: stat.stx_nlink,
+        size_bytes: stat.stx_size,
+        allocated_bytes: stat.stx_blocks * 512,
+        accessed: time(stat.stx_atime),
+        modified: time(stat.stx_mtime),
+        changed: time(stat.stx_ctime),
+        born: has_birth.then(|| time(stat.stx_btime)),
+        dos: DosInfo::default(),
+    }
+}
+
+fn timespec(change: TimeChange) -> Timespec {
+    match change {
+        TimeChange::Keep => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        TimeChange::Now => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
+        TimeChange::Set(Timestamp(nanos)) => Timespec {
+            tv_sec: i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
+            tv_nsec: nanos.rem_euclid(1_000_000_000) as _,
+        },
+    }
+}
+
+impl Node for LocalNode {
+    fn key(&self) -> FileKey {
+        self.key
+    }
+
+    fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
+        stat(self.fd.as_fd(), c"", wanted, self.path_only)
+    }
+
+    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
+        act_as(who)?;
+        let path = self.proc_path();
+        if changes.owner.uid.is_some() || changes.owner.gid.is_some() {
+            let uid = changes.owner.uid.map(rustix::fs::Uid::from_raw);
+            let gid = changes.owner.gid.map(rustix::fs::Gid::from_raw);
+            rustix::fs::chownat(rustix::fs::CWD, &*path, uid, gid, AtFlags::empty())
+                .map_err(|e| refusal("chown", e))?;
+        }
+        if let Some(mode) = changes.mode {
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmodat(rustix::fs::CWD, &*path, mode, AtFlags::empty()).map_err(|e| refusal("chmod", e))?;
+        }
+        if let Some(dos) = changes.dos {
+            store_dos(self.fd.as_fd(), self.path_only, &dos)?;
+        }
+        // Times last: the others would move them.
+        if changes.accessed != TimeChange::Keep || changes.modified != TimeChange::Keep {
+            let times =
+                Timestamps { last_access: timespec(changes.accessed), last_modification: timespec(changes.modified) };
+            rustix::fs::utimensat(rustix::fs::CWD, &*path, &times, AtFlags::empty())
+                .map_err(|e| refusal("set times", e))?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {
+        let fd = self.file()?;
+        let start = into.len();
+        into.reserve(length);
+        let mut done = 0;
+        while done < length {
+            let flags = if wait == Wait::Never { libc::RWF_NOWAIT } else { 0 };
+            match read_some(fd, offset + done as u64, length - done, into, flags) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => {
+                    into.truncate(start);
+                    return Err(refusal("read", errno));
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let fd = self.file()?;
+        let mut done = 0;
+        while done < data.len() {
+            match rustix::io::pwrite(fd, &data[done..], offset + done as u64) {
+                Ok(0) => return Err(FsError::NoSpace),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(refusal("write", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        if self.path_only {
+            return Ok(());
+        }
+        let result = if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
+        match result {
+            // Not something that is written to a disk.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(errno) => Err(refusal("sync", errno)),
+        }
+    }
+
+    fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let result = rustix::fs::ftruncate(self.file()?, size_bytes);
+        result.map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
+    }
+
+    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+        rustix::fs::fallocate(self.file()?, FallocateFlags::KEEP_SIZE, offset, length)
+            .map_err(|e| refusal("allocate", e))
+    }
+
+    fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(self.file()?, flags, offset, length).map_err(|e| refusal("punch hole", e))
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let fd = self.file()?;
+        let start = match rustix::fs::seek(fd, SeekFrom::Data(offset)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            Err(errno) => return Err(refusal("seek data", errno)),
+        };
+        let end = rustix::fs::seek(fd, SeekFrom::Hole(start)).map_err(|e| refusal("seek hole", e))?;
+        Ok(Some((start, end)))
+    }
+
+    fn copy_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<u64> {
+        let source = Self::of(source).ok_or(FsError::NotSupported)?;
+        let (mut from, mut to) = (source_offset, offset);
+        let length = usize::try_from(length.min(COPY_BYTES_MAX)).unwrap_or(usize::MAX);
+        let copied = rustix::fs::copy_file_range(source.file()?, Some(&mut from), self.file()?, Some(&mut to), length);
+        match copied {
+            Ok(count) => Ok(count as u64),
+            Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let mut buffer = Vec::new();
+                let count = source.read(source_offset, length.min(1 << 20), &mut buffer, Wait::Allowed)?;
+                self.write(offset, &buffer)?;
+                Ok(count as u64)
+            }
+            Err(errno) => Err(refusal("copy", errno)),
+        }
+    }
+
+    fn clone_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<()> {
+        let source = Self::of(source).ok_or(FsError::NotSupported)?;
+        let range = libc::file_clone_range {
+            src_fd: i64::from(source.file()?.as_raw_fd()),
+            src_offset: source_offset,
+            src_length: length,
+            dest_offset: offset,
+        };
+        // SAFETY: the request reads one `file_clone_range` from the pointer,
+        // which lives until the call returns; both descriptors are open.
+        let result = unsafe { libc::ioctl(self.file()?.as_raw_fd(), libc::FICLONERANGE, &range) };
+        if result == 0 { Ok(()) } else { Err(refusal("clone", last_errno())) }
+    }
+
+    fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+        if self.kind != FileKind::Directory {
+            return Err(FsError::NotDirectory);
+        }
+        if self.path_only {
+            return Err(FsError::OpenMode);
+        }
+        let _one_at_a_time = self.listing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        rustix::fs::seek(&self.fd, SeekFrom::Start(cookie)).map_err(|e| refusal("list", e))?;
+        let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
+        let mut entries = rustix::fs::RawDir::new(&self.fd, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|e| refusal("list", e))?;
+            let Ok(name) = Name::new(entry.file_name().to_bytes()) else { continue };
+            let kind = match entry.file_type() {
+                rustix::fs::FileType::RegularFile => Some(FileKind::File),
+                rustix::fs::FileType::Directory => Some(FileKind::Directory),
+                rustix::fs::FileType::Symlink => Some(FileKind::Symlink),
+                _ => None,
+            };
+            if !each(DirEntry { name, inode: entry.ino(), kind, next: entry.next_entry_cookie() }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn child_attributes(&self, name: &Name, wanted: Wanted) -> Result<Attributes> {
+        let name = std::ffi::CString::new(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
+        stat(self.fd.as_fd(), &name, wanted, self.path_only)
+    }
+
+    fn read_link(&self) -> Result<Vec<u8>> {
+        if self.kind != FileKind::Symlink {
+            return Err(FsError::NotSupported);
+        }
+        let target = rustix::fs::readlinkat(&self.fd, c"", Vec::new()).map_err(|e| refusal("read link", e))?;
+        Ok(target.into_bytes())
+    }
+
+    fn xattr_names(&self) -> Result<Vec<Name>> {
+        let mut buffer = vec![0u8; XATTR_BYTES_MAX];
+        let listed = if self.path_only {
+            rustix::fs::listxattr(self.proc_path(), &mut buffer)
+        } else {
+            rustix::fs::flistxattr(&self.fd, &mut buffer)
+        };
+        let length = listed.map_err(|e| refusal("list attributes", e))?;
+        let names = buffer[..length].split(|&b| b == 0).filter_map(|full| {
+            let name = full.strip_prefix(b"user.")?;
+            let hidden = name == b"DOSATTRIB" || name.starts_with(b"DosStream.") || name.starts_with(b"anabranch.");
+            (!hidden).then(|| Name::new(name).ok()).flatten()
+        });
+        Ok(names.collect())
+    }
+
+    fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
+        self.get_xattr(&user_name(name)?).map_err(|e| refusal("get attribute", e))
+    }
+
+    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+        act_as(who)?;
+        match self.put_xattr(&user_name(name)?, value) {
+            Ok(()) => Ok(()),
+            Err(Errno::NODATA) if value.is_none() => Ok(()),
+            Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::TooLarge),
+            Err(errno) => Err(refusal("set attribute", errno)),
+        }
+    }
+
+    fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
+        match self.get_xattr(security::NAME) {
+            Ok(value) => Ok(security::decode(&value)),
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
+            Err(errno) => Err(refusal("get descriptor", errno)),
+        }
+    }
+
+    fn set_security_descriptor(&self, _who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
+        // `security.*` belongs to the superuser; the right to change it was
+        // checked against the descriptor that is stored.
+        act_as(&Identity::root())?;
+        let value = descriptor.map(security::encode);
+        match self.put_xattr(security::NAME, value.as_deref()) {
+            Ok(()) => Ok(()),
+            Err(Errno::NODATA) if descriptor.is_none() => Ok(()),
+            Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
+            Err(errno) => Err(refusal("set descriptor", errno)),
+        }
+    }
+
+    fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
+        self.readable.then(|| self.fd.as_fd())
+    }
+
+    fn is_resident(&self, offset: u64, length: usize) -> bool {
+        self.readable && is_cached(&self.fd, offset, length)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+fn user_name(name: &Name) -> Result<String> {
+    let name = std::str::from_utf8(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
+    Ok(format!("user.{name}"))
+}
+
+/// One `preadv2` into the spare room of `into`.
+fn read_some(fd: &OwnedFd, offset: u64, length: usize, into: &mut Vec<u8>, flags: i32) -> rustix::io::Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
+    let spare = &mut into.spare_capacity_mut()[..length];
+    let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };
+    // SAFETY: the vector covers `length` bytes of spare capacity that nobody
+    // else refers to while the call runs.
+    let count = unsafe { libc::preadv2(fd.as_raw_fd(), &vector, 1, offset, flags) };
+    let count = usize::try_from(count).map_err(|_| last_errno())?;
+    // SAFETY: the kernel initialised `count` bytes after the present length,
+    // and `count <= length <= spare capacity`.
+    unsafe { into.set_len(into.len() + count) };
+    Ok(count)
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// Whether all pages of the range are in memory: `cachestat`, where the kernel
+/// has it, else a read that may not wait of the last byte.
+fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
+    #[repr(C)]
+    #[derive(Default)]
+    struct CacheStat {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    const SYS_CACHESTAT: libc::c_long = 451;
+    const PAGE: u64 = 4096;
+    let range = [offset, length as u64];
+    let mut stat = CacheStat::default();
+    // SAFETY: the call reads two integers and writes five, at the places given.
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &range, &mut stat, 0) };
+    if result == 0 {
+        let pages = (offset + length as u64).div_ceil(PAGE) - offset / PAGE;
+        return stat.cached >= pages;
+    }
+    let mut byte = Vec::with_capacity(1);
+    let last = offset + (length as u64).saturating_sub(1);
+    matches!(read_some(fd, last, 1, &mut byte, libc::RWF_NOWAIT), Ok(1))
+}

@@ -1,0 +1,225 @@
+//! The tree: names to nodes.
+
+use crate::errors::refusal;
+use crate::identity::act_as;
+use crate::node::LocalNode;
+use crate::resolve::{self, open_beneath, open_directory};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{
+    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened, RelPath, Replace,
+    Result, Space, Vfs, Wait, Wanted,
+};
+
+/// A served directory.
+#[derive(Debug)]
+pub struct LocalVfs {
+    root: OwnedFd,
+    features: Features,
+}
+
+/// Why a directory cannot be served.
+#[derive(Debug)]
+pub struct OpenError {
+    /// Which.
+    pub path: PathBuf,
+    /// What the system said.
+    pub cause: std::io::Error,
+}
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot serve {}: {}", self.path.display(), self.cause)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl LocalVfs {
+    /// Serves `path`. File modes are applied as asked for: the process's umask
+    /// is set to zero.
+    ///
+    /// # Errors
+    /// [`OpenError`] if it is not a directory or may not be opened.
+    pub fn open(path: &Path) -> std::result::Result<Self, OpenError> {
+        let error = |errno: Errno| OpenError { path: path.to_path_buf(), cause: errno.into() };
+        rustix::process::umask(Mode::empty());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;
+        let features = probe(&root).map_err(error)?;
+        Ok(Self { root, features })
+    }
+
+    fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    fn open_exact(&self, path: &RelPath, how: &OpenHow) -> rustix::io::Result<(OwnedFd, bool)> {
+        let mut flags = if how.no_follow { OFlags::NOFOLLOW } else { OFlags::empty() };
+        if !how.read && !how.write {
+            return open_beneath(self.root(), path.as_bytes(), flags | OFlags::PATH, Mode::empty(), how.wait)
+                .map(|fd| (fd, true));
+        }
+        // A pipe without another end, or a tape drive, must not hold us up.
+        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
+        flags |= if how.write { OFlags::RDWR } else { OFlags::RDONLY };
+        match open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait) {
+            // A directory cannot be opened for writing, nor need it be.
+            Err(Errno::ISDIR) => {
+                let flags = flags - OFlags::RDWR | OFlags::RDONLY;
+                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait).map(|fd| (fd, false))
+            }
+            // A link that is not to be followed, or a socket.
+            Err(Errno::LOOP) if how.no_follow => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW;
+                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait).map(|fd| (fd, true))
+            }
+            Err(Errno::NXIO) => {
+                open_beneath(self.root(), path.as_bytes(), OFlags::PATH, Mode::empty(), how.wait).map(|fd| (fd, true))
+            }
+            result => result.map(|fd| (fd, false)),
+        }
+    }
+
+    fn finish(&self, fd: OwnedFd, path_only: bool, how: &OpenHow, path: RelPath) -> Result<Opened> {
+        let (node, attributes) = LocalNode::new(fd, path_only, how.read || how.write, how.wanted)?;
+        Ok(Opened { node: Arc::new(node), attributes, path })
+    }
+
+    /// The directory a name is to be made or changed in, and the name.
+    fn parent_of(&self, path: &RelPath, case: Case) -> Result<(OwnedFd, RelPath, Name)> {
+        let (parent, name) = path.split().ok_or(FsError::AccessDenied)?;
+        let (fd, spelt) = open_directory(self.root(), &parent, case, Wait::Allowed)?;
+        Ok((fd, spelt, name))
+    }
+}
+
+fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
+    let stat = rustix::fs::fstat(root)?;
+    let mut value = [0u8; 1];
+    let xattrs = !matches!(rustix::fs::fgetxattr(root, "user.anabranch.probe", &mut value), Err(Errno::OPNOTSUPP));
+    Ok(Features { sparse: true, reflink: false, xattrs, serial: stat.st_dev })
+}
+
+impl Vfs for LocalVfs {
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        act_as(who)?;
+        match self.open_exact(path, &how) {
+            Ok((fd, path_only)) => self.finish(fd, path_only, &how, path.clone()),
+            Err(Errno::NOENT) if how.wait == Wait::Never => Err(FsError::WouldBlock),
+            Err(Errno::NOENT) if how.case == Case::Insensitive && !path.is_root() => {
+                let Some(spelt) = resolve::respell(self.root(), path) else {
+                    return Err(resolve::missing(self.root(), path, how.case));
+                };
+                let (fd, path_only) = self.open_exact(&spelt, &how).map_err(|e| refusal("open", e))?;
+                self.finish(fd, path_only, &how, spelt)
+            }
+            Err(Errno::NOENT) => Err(resolve::missing(self.root(), path, how.case)),
+            Err(errno) => Err(refusal("open", errno)),
+        }
+    }
+
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        act_as(who)?;
+        let (parent, spelt, name) = self.parent_of(path, case)?;
+        if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
+            return Err(FsError::AlreadyExists);
+        }
+        let mode = Mode::from_raw_mode(how.mode & 0o7777);
+        let fd = match how.kind {
+            FileKind::File => {
+                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                rustix::fs::openat(&parent, name.as_bytes(), flags, mode).map_err(|e| refusal("create", e))?
+            }
+            FileKind::Directory => {
+                rustix::fs::mkdirat(&parent, name.as_bytes(), mode).map_err(|e| refusal("mkdir", e))?;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+                open_beneath(parent.as_fd(), name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
+                    .map_err(|e| refusal("open new directory", e))?
+            }
+            _ => return Err(FsError::NotSupported),
+        };
+        if let Some(dos) = how.dos {
+            crate::node::store_dos(fd.as_fd(), false, &dos)?;
+        }
+        let (node, attributes) = LocalNode::new(fd, false, true, how.wanted)?;
+        Ok(Opened { node: Arc::new(node), attributes, path: spelt.join(&name) })
+    }
+
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        act_as(who)?;
+        let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
+        let stat = rustix::fs::statat(&parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(|e| refusal("remove", e))?;
+        if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected {
+            return Err(FsError::NotFound);
+        }
+        let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
+    }
+
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        act_as(who)?;
+        let (from_parent, _, from_name) = self.parent_of(from, Case::Sensitive)?;
+        let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
+        let flags = if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        rustix::fs::renameat_with(&from_parent, from_name.as_bytes(), &to_parent, to_name.as_bytes(), flags)
+            .map_err(|e| match e {
+                Errno::XDEV => FsError::CrossDevice,
+                // Into itself, or over something it cannot replace.
+                Errno::INVAL | Errno::NOTDIR | Errno::ISDIR | Errno::NOTEMPTY => FsError::AccessDenied,
+                other => refusal("rename", other),
+            })
+    }
+
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        act_as(who)?;
+        let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
+        let (parent, _, name) = self.parent_of(to, Case::Sensitive)?;
+        if replace == Replace::File {
+            match rustix::fs::unlinkat(&parent, name.as_bytes(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(refusal("link", errno)),
+            }
+        }
+        rustix::fs::linkat(rustix::fs::CWD, node.proc_path(), &parent, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)
+            .map_err(|e| refusal("link", e))
+    }
+
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        act_as(who)?;
+        let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
+        rustix::fs::symlinkat(target, &parent, name.as_bytes()).map_err(|e| refusal("symlink", e))?;
+        let path = spelt.join(&name);
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        self.open(who, &path, how)
+    }
+
+    fn space(&self, who: &Identity) -> Result<Space> {
+        act_as(who)?;
+        let stat = rustix::fs::fstatvfs(&self.root).map_err(|e| refusal("statvfs", e))?;
+        Ok(Space {
+            total_bytes: stat.f_blocks * stat.f_frsize,
+            free_bytes: stat.f_bfree * stat.f_frsize,
+            available_bytes: stat.f_bavail * stat.f_frsize,
+            block_bytes: u32::try_from(stat.f_frsize).unwrap_or(4096),
+            nodes_total: stat.f_files,
+            nodes_free: stat.f_ffree,
+        })
+    }
+
+    fn features(&self) -> Features {
+        self.features
+    }
+}
