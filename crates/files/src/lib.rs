@@ -1,1 +1,72 @@
-//! To be described.
+//! The file layer: every operation is a decision of `grants` and a call of a
+//! backend, in the one right order. Protocols meet here and nowhere else.
+//!
+//! Absent on purpose: protocol messages, sockets, the runtime, clocks. What
+//! may take long runs on [`Workers`]; what may have to wait for others is
+//! `async`, and withdraws when its future is dropped.
+//!
+//! Lock order: a shard of the table, then the grants of one file, then the
+//! name of an open. None is held across a backend call or an await.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod authorize;
+mod copy;
+mod descriptor;
+mod list;
+mod lock;
+mod offload;
+mod open;
+mod open_file;
+mod read;
+mod remove;
+mod rename;
+mod table;
+mod volume;
+mod write;
+mod xattr;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use acl::{Access, Descriptor, Sid, Token};
+pub use attributes::{BasicChange, TimeSetting};
+pub use descriptor::SecurityParts;
+pub use grants::{LockKind, OpenId, Range, Share};
+pub use lock::RangeLock;
+pub use offload::Workers;
+pub use open::{IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, WishedKind};
+pub use open_file::OpenFile;
+pub use read::ResidentRange;
+pub use volume::{Caller, Volume, VolumeOptions, dos};
+
+/// The file layer: one for a process, shared by all volumes and protocols.
+pub struct Files {
+    table: Arc<table::Table>,
+    workers: Arc<dyn Workers>,
+    next_open: AtomicU64,
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").finish_non_exhaustive()
+    }
+}
+
+impl Files {
+    /// A file layer without opens, which runs long calls on `workers`.
+    #[must_use]
+    pub fn new(workers: Arc<dyn Workers>) -> Self {
+        Self { table: Arc::default(), workers, next_open: AtomicU64::new(1) }
+    }
+
+    fn new_open_id(&self) -> OpenId {
+        OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Number of files that are open.
+    #[must_use]
+    pub fn open_file_count(&self) -> usize {
+        self.table.len()
+    }
+}

@@ -1,1 +1,14 @@
-//! To be described.
+//! Who may do what to a file at the same time: opens with share modes, delete
+//! pending, byte-range locks. One pure state machine per file, for every
+//! protocol; leases and delegations belong here too.
+//!
+//! Owns no clock, no lock and no I/O. Inputs are `handle_*`; what must then be
+//! done elsewhere is returned.
+#![forbid(unsafe_code)]
+
+mod file;
+mod ranges;
+
+pub use acl::Access;
+pub use file::{Closed, FileGrants, OpenId, OpenWish, Refusal, Share};
+pub use ranges::{LockKind, LockRefusal, Range, RangeLocks};

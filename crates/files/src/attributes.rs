@@ -1,0 +1,265 @@
+//! Attributes, times, length, space, holes.
+
+use crate::table::lock;
+use crate::volume::dos;
+use crate::{Access, Caller, Files, OpenFile, Volume};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::{
+    AttributeChanges, Attributes, DosInfo, FsError, Result, Space, TimeChange, Timestamp, Wanted,
+};
+
+/// What to do with one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeSetting {
+    /// Leave it.
+    #[default]
+    Keep,
+    /// Leave it, and keep this open from moving it.
+    Freeze,
+    /// Let this open move it again.
+    Thaw,
+    /// Set it; this open does not move it any more.
+    Set(Timestamp),
+}
+
+/// Times and DOS attributes to set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BasicChange {
+    /// Creation.
+    pub created: TimeSetting,
+    /// Last access.
+    pub accessed: TimeSetting,
+    /// Last write.
+    pub modified: TimeSetting,
+    /// DOS attributes, if any are to be set.
+    pub dos_bits: Option<u32>,
+}
+
+const WANTED: Wanted = Wanted { dos: true };
+
+impl Files {
+    /// Present attributes.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not look.
+    pub fn attributes(&self, open: &OpenFile) -> Result<Attributes> {
+        open.need_any(Access::READ_ATTRIBUTES)?;
+        self.attributes_unchecked(open)
+    }
+
+    /// Present attributes, whatever the open may do: for answers that show
+    /// them to every holder.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
+        open.node.attributes(WANTED)
+    }
+
+    /// Sets times and DOS attributes.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not, [`FsError::InvalidParameter`]
+    /// for bits that contradict the kind of file, [`FsError::ReadOnly`].
+    pub fn set_basic(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
+        open.need_any(Access::WRITE_ATTRIBUTES)?;
+        open.need_writable()?;
+        let present = open.node.attributes(WANTED)?;
+        let mut stored = DosInfo::default();
+        if let Some(bits) = change.dos_bits {
+            stored.bits = Some(merge_bits(open, &present, bits)?);
+        }
+        if let TimeSetting::Set(created) = change.created {
+            stored.created = Some(created);
+        }
+        let frozen = lock(&open.frozen);
+        let keep = |frozen: Option<Timestamp>| frozen.map_or(TimeChange::Keep, TimeChange::Set);
+        let (kept_access, kept_write) = (keep(frozen.accessed), keep(frozen.modified));
+        drop(frozen);
+        let set = |setting, kept| if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { kept };
+        let changes = AttributeChanges {
+            accessed: set(change.accessed, kept_access),
+            modified: set(change.modified, kept_write),
+            dos: (stored != DosInfo::default()).then_some(stored),
+            ..AttributeChanges::default()
+        };
+        // The right was decided by the descriptor; POSIX asks for the owner.
+        open.node.set_attributes(&acting(open, &present), &changes)?;
+        self.freeze(open, change, &present);
+        Ok(())
+    }
+
+    fn freeze(&self, open: &OpenFile, change: &BasicChange, present: &Attributes) {
+        let mut frozen = lock(&open.frozen);
+        let settle = |slot: &mut Option<Timestamp>, setting, now| match setting {
+            TimeSetting::Keep => {}
+            TimeSetting::Thaw => *slot = None,
+            TimeSetting::Freeze => *slot = Some(slot.unwrap_or(now)),
+            TimeSetting::Set(to) => *slot = Some(to),
+        };
+        settle(&mut frozen.accessed, change.accessed, present.accessed);
+        settle(&mut frozen.modified, change.modified, present.modified);
+        let any = frozen.accessed.is_some() || frozen.modified.is_some();
+        open.has_frozen.store(any, Ordering::Release);
+    }
+
+    /// Sets the length in bytes.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
+    /// [`FsError::NoSpace`], [`FsError::TooLarge`].
+    pub async fn set_size(&self, open: &Arc<OpenFile>, size_bytes: u64) -> Result<()> {
+        need_write(open)?;
+        let present = open.node.attributes(Wanted::default())?.size_bytes;
+        if open.state.has_locks() {
+            let (from, to) = (present.min(size_bytes), present.max(size_bytes));
+            let range = grants::Range::new(from, to - from).ok_or(FsError::InvalidParameter)?;
+            if !open.state.grants().locks.may_write(open.id, range) {
+                return Err(FsError::LockConflict);
+            }
+        }
+        let node = open.node.clone();
+        let result = if size_bytes < present {
+            // Freeing takes long.
+            self.offload(move || node.set_size(size_bytes)).await
+        } else {
+            node.set_size(size_bytes)
+        };
+        result?;
+        open.restore_frozen();
+        Ok(())
+    }
+
+    /// Sets how much space is reserved; less than the length cuts the file.
+    ///
+    /// # Errors
+    /// As [`Files::set_size`].
+    pub async fn set_allocation(&self, open: &Arc<OpenFile>, bytes: u64) -> Result<()> {
+        need_write(open)?;
+        let size = open.node.attributes(Wanted::default())?.size_bytes;
+        if bytes < size {
+            return self.set_size(open, bytes).await;
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let node = open.node.clone();
+        match self.offload(move || node.allocate(0, bytes)).await {
+            Err(FsError::NotSupported) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Makes a range read as zeros.
+    ///
+    /// # Errors
+    /// As [`Files::write`].
+    pub async fn zero_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<()> {
+        need_write(open)?;
+        if length == 0 {
+            return Ok(());
+        }
+        if open.state.has_locks() {
+            let range = grants::Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
+            if !open.state.grants().locks.may_write(open.id, range) {
+                return Err(FsError::LockConflict);
+            }
+        }
+        let node = open.node.clone();
+        self.offload(move || node.punch_hole(offset, length)).await?;
+        open.restore_frozen();
+        Ok(())
+    }
+
+    /// Ranges that hold data, from `offset` on, as (offset, length); at most
+    /// `count_max`. The flag says that there are more.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not read.
+    pub fn allocated_ranges(
+        &self,
+        open: &OpenFile,
+        offset: u64,
+        length: u64,
+        count_max: usize,
+    ) -> Result<(Vec<(u64, u64)>, bool)> {
+        open.need_any(Access::READ_DATA)?;
+        let attributes = open.node.attributes(WANTED)?;
+        let end = offset.saturating_add(length).min(attributes.size_bytes);
+        let mut ranges = Vec::new();
+        let mut at = offset;
+        // A file that was never made sparse has no holes to show.
+        if attributes.dos.bits.unwrap_or(0) & dos::SPARSE == 0 {
+            return Ok((if at < end { vec![(at, end - at)] } else { ranges }, false));
+        }
+        while at < end {
+            let Some((start, stop)) = open.node.next_data(at)? else { break };
+            if start >= end {
+                break;
+            }
+            if ranges.len() == count_max {
+                return Ok((ranges, true));
+            }
+            ranges.push((start, stop.min(end) - start));
+            at = stop;
+        }
+        Ok((ranges, false))
+    }
+
+    /// Marks a file as sparse, or not.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not change it.
+    pub fn set_sparse(&self, open: &OpenFile, sparse: bool) -> Result<()> {
+        open.need_any(Access::WRITE_DATA | Access::APPEND_DATA | Access::WRITE_ATTRIBUTES)?;
+        open.need_writable()?;
+        if open.is_directory() {
+            return Err(FsError::InvalidParameter);
+        }
+        let present = open.node.attributes(WANTED)?;
+        let bits = present.dos.bits.unwrap_or(dos::ARCHIVE);
+        let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
+        let stored = DosInfo { bits: Some(bits), created: None };
+        let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
+        open.node.set_attributes(&acting(open, &present), &changes)?;
+        open.restore_frozen();
+        Ok(())
+    }
+
+    /// Size and free space.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if the volume's directory is gone.
+    pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
+        volume.vfs.space(&caller.identity)
+    }
+}
+
+fn need_write(open: &OpenFile) -> Result<()> {
+    if open.is_directory() {
+        return Err(FsError::InvalidParameter);
+    }
+    open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+    open.need_writable()
+}
+
+/// As whom attributes are changed: the descriptor has decided that the caller
+/// may, so the file's owner does it.
+fn acting(open: &OpenFile, present: &Attributes) -> vfs::Identity {
+    let mut identity = open.caller.identity.clone();
+    identity.uid = present.uid;
+    identity
+}
+
+fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {
+    if bits & dos::DIRECTORY != 0 && !open.is_directory() {
+        return Err(FsError::InvalidParameter);
+    }
+    if bits & dos::TEMPORARY != 0 && open.is_directory() {
+        return Err(FsError::InvalidParameter);
+    }
+    let kept = present.dos.bits.unwrap_or(0) & dos::SPARSE;
+    let kind = if open.is_directory() { dos::DIRECTORY } else { 0 };
+    Ok(bits & dos::SETTABLE | kept | kind)
+}

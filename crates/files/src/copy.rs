@@ -1,0 +1,53 @@
+//! Copying within the server.
+
+use crate::{Access, Files, OpenFile};
+use grants::Range;
+use std::sync::Arc;
+use vfs::{FsError, Result};
+
+impl Files {
+    /// Copies `length` bytes between two open files, by the backend's own
+    /// means where it has any. All of it, or an error.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::LockConflict`],
+    /// [`FsError::InvalidParameter`] if the source is shorter, [`FsError::NoSpace`].
+    pub async fn copy_range(
+        &self,
+        source: &Arc<OpenFile>,
+        source_offset: u64,
+        target: &Arc<OpenFile>,
+        target_offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        source.need_any(Access::READ_DATA | Access::EXECUTE)?;
+        target.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+        check_locks(source, source_offset, length, false)?;
+        check_locks(target, target_offset, length, true)?;
+        let (from, to) = (source.node.clone(), target.node.clone());
+        self.offload(move || {
+            let mut done = 0;
+            while done < length {
+                let count = to.copy_range(target_offset + done, &*from, source_offset + done, length - done)?;
+                if count == 0 {
+                    return Err(FsError::InvalidParameter);
+                }
+                done += count;
+            }
+            Ok(())
+        })
+        .await?;
+        target.restore_frozen();
+        Ok(())
+    }
+}
+
+fn check_locks(open: &OpenFile, offset: u64, length: u64, write: bool) -> Result<()> {
+    let range = Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
+    if !open.state.has_locks() {
+        return Ok(());
+    }
+    let grants = open.state.grants();
+    let free = if write { grants.locks.may_write(open.id, range) } else { grants.locks.may_read(open.id, range) };
+    if free { Ok(()) } else { Err(FsError::LockConflict) }
+}

@@ -1,0 +1,124 @@
+//! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
+
+use crate::authorize::{allowed, descriptor_of};
+use crate::{Access, Files, OpenFile};
+use acl::{Descriptor, control};
+use vfs::{AttributeChanges, FsError, OwnerChange, Result, Wanted};
+
+/// Which parts of a descriptor a call is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SecurityParts {
+    /// Owner.
+    pub owner: bool,
+    /// Primary group.
+    pub group: bool,
+    /// Access list.
+    pub dacl: bool,
+    /// Audit list.
+    pub sacl: bool,
+}
+
+impl Files {
+    /// The parts of the descriptor in force.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not see them.
+    pub fn descriptor(&self, open: &OpenFile, parts: SecurityParts) -> Result<Descriptor> {
+        if parts.owner || parts.group || parts.dacl {
+            open.need_any(Access::READ_CONTROL)?;
+        }
+        if parts.sacl {
+            open.need_any(Access::SYSTEM_SECURITY)?;
+        }
+        let attributes = open.node.attributes(Wanted::default())?;
+        let mut found = descriptor_of(&*open.node, &attributes);
+        let keep = |bits: u16, wanted| if wanted { bits } else { 0 };
+        let dacl = control::DACL_PRESENT | control::DACL_AUTO_INHERITED | control::DACL_PROTECTED;
+        let sacl = control::SACL_PRESENT | control::SACL_AUTO_INHERITED | control::SACL_PROTECTED;
+        found.control &= control::SELF_RELATIVE | keep(dacl, parts.dacl) | keep(sacl, parts.sacl);
+        found.owner = found.owner.filter(|_| parts.owner);
+        found.group = found.group.filter(|_| parts.group);
+        found.dacl = found.dacl.filter(|_| parts.dacl);
+        found.sacl = found.sacl.filter(|_| parts.sacl);
+        Ok(found)
+    }
+
+    /// Replaces parts of the descriptor; the POSIX mode and owner follow.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not change them, or where no
+    /// descriptor can be stored.
+    pub fn set_descriptor(&self, open: &OpenFile, new: &Descriptor, parts: SecurityParts) -> Result<()> {
+        open.need_writable()?;
+        for (wanted, right) in [
+            (parts.owner || parts.group, Access::WRITE_OWNER),
+            (parts.dacl, Access::WRITE_DAC),
+            (parts.sacl, Access::SYSTEM_SECURITY),
+        ] {
+            if wanted {
+                open.need_any(right)?;
+            }
+        }
+        let attributes = open.node.attributes(Wanted::default())?;
+        let mut merged = descriptor_of(&*open.node, &attributes);
+        if parts.owner {
+            merged.owner = new.owner.clone().or(merged.owner);
+        }
+        if parts.group {
+            merged.group = new.group.clone().or(merged.group);
+        }
+        if parts.dacl {
+            merged.dacl = new.dacl.clone();
+            merged.control = merge_control(merged.control, new.control);
+        }
+        if parts.sacl {
+            merged.sacl = new.sacl.clone();
+            merged.control |= new.control & control::SACL_PRESENT;
+        }
+        let identity = &open.caller.identity;
+        match open.node.set_security_descriptor(identity, Some(&merged.encode())) {
+            Err(FsError::NotSupported) => Err(FsError::AccessDenied),
+            other => other,
+        }?;
+        follow_owner(open, &merged, parts);
+        Ok(())
+    }
+
+    /// All that the caller of `open` may do to the file.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn maximal_access(&self, open: &OpenFile) -> Result<Access> {
+        let attributes = open.node.attributes(Wanted::default())?;
+        let descriptor = descriptor_of(&*open.node, &attributes);
+        Ok(allowed(open.volume(), &open.caller, &descriptor) - Access::SYSTEM_SECURITY)
+    }
+}
+
+/// Auto-inheritance is kept where it was asked for together with its
+/// request bit. MS-FSA 2.1.5.17.
+fn merge_control(present: u16, new: u16) -> u16 {
+    let mut merged = present & !(control::DACL_AUTO_INHERITED | control::DACL_PROTECTED);
+    merged |= control::DACL_PRESENT | new & control::DACL_PROTECTED;
+    if new & (control::DACL_AUTO_INHERIT_REQ | control::DACL_AUTO_INHERITED)
+        == control::DACL_AUTO_INHERIT_REQ | control::DACL_AUTO_INHERITED
+    {
+        merged |= control::DACL_AUTO_INHERITED;
+    }
+    merged
+}
+
+/// POSIX ownership follows the descriptor where the process may change it.
+fn follow_owner(open: &OpenFile, merged: &Descriptor, parts: SecurityParts) {
+    let owner = OwnerChange {
+        uid: merged.owner.as_ref().filter(|_| parts.owner).and_then(acl::Sid::as_unix_user),
+        gid: merged.group.as_ref().filter(|_| parts.group).and_then(acl::Sid::as_unix_group),
+    };
+    if owner.uid.is_none() && owner.gid.is_none() {
+        return;
+    }
+    let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+    if let Err(error) = open.node.set_attributes(&vfs::Identity::root(), &changes) {
+        tracing::debug!(%error, "the POSIX owner could not follow the descriptor");
+    }
+}

@@ -1,0 +1,221 @@
+//! One open of a file or directory.
+
+use crate::table::{Doomed, FileState, OpenName, Table, lock};
+use crate::{Access, Caller, Files, OpenId, Share, Volume};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::{FileKey, FileKind, FsError, Node, RelPath, Result, Timestamp};
+
+/// An open. Dropping it closes it; [`Files::close`] does so with an answer.
+pub struct OpenFile {
+    pub(crate) id: OpenId,
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) state: Arc<FileState>,
+    pub(crate) name: Arc<OpenName>,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) frozen: Mutex<Frozen>,
+    pub(crate) has_frozen: AtomicBool,
+    granted: Access,
+    share: Share,
+    delete_on_close: bool,
+    position: AtomicU64,
+    closed: AtomicBool,
+    table: Arc<Table>,
+}
+
+/// Times that writes by this open do not move, and what they stay at.
+#[derive(Debug, Default)]
+pub(crate) struct Frozen {
+    pub accessed: Option<Timestamp>,
+    pub modified: Option<Timestamp>,
+}
+
+impl std::fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpenFile").field("id", &self.id).field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+/// What an open is made of.
+pub(crate) struct OpenParts {
+    pub id: OpenId,
+    pub node: Arc<dyn Node>,
+    pub state: Arc<FileState>,
+    pub name: Arc<OpenName>,
+    pub caller: Arc<Caller>,
+    pub granted: Access,
+    pub share: Share,
+    pub delete_on_close: bool,
+    pub table: Arc<Table>,
+}
+
+impl OpenFile {
+    pub(crate) fn new(parts: OpenParts) -> Self {
+        Self {
+            id: parts.id,
+            node: parts.node,
+            state: parts.state,
+            name: parts.name,
+            caller: parts.caller,
+            frozen: Mutex::default(),
+            has_frozen: AtomicBool::new(false),
+            granted: parts.granted,
+            share: parts.share,
+            delete_on_close: parts.delete_on_close,
+            position: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            table: parts.table,
+        }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> OpenId {
+        self.id
+    }
+
+    /// Which file it is of.
+    #[must_use]
+    pub fn key(&self) -> FileKey {
+        self.state.key
+    }
+
+    /// File or directory.
+    #[must_use]
+    pub fn kind(&self) -> FileKind {
+        self.node.kind()
+    }
+
+    /// Whether it is of a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.kind() == FileKind::Directory
+    }
+
+    /// Rights it was granted.
+    #[must_use]
+    pub fn granted(&self) -> Access {
+        self.granted
+    }
+
+    /// What it tolerates of others.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.share
+    }
+
+    /// Where the file is now, in its volume.
+    #[must_use]
+    pub fn path(&self) -> RelPath {
+        self.name.path()
+    }
+
+    /// The volume it is in.
+    #[must_use]
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.name.volume
+    }
+
+    /// Whether the file vanishes at its last close.
+    #[must_use]
+    pub fn is_delete_pending(&self) -> bool {
+        self.state.grants().is_delete_pending()
+    }
+
+    /// A number that clients may keep with the open; starts at 0.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    /// See [`OpenFile::position`].
+    pub fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+    }
+
+    /// Whether one of `rights` was granted.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if none was.
+    pub(crate) fn need_any(&self, rights: Access) -> Result<()> {
+        if self.granted.intersects(rights) { Ok(()) } else { Err(FsError::AccessDenied) }
+    }
+
+    /// Refuses changes on a read-only volume.
+    pub(crate) fn need_writable(&self) -> Result<()> {
+        if self.volume().options.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Closes once; removes the file if this was the last open of a doomed one.
+    fn close_now(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if self.delete_on_close {
+            self.state.doom(Some(Doomed { name: self.name.clone(), caller: self.caller.clone() }));
+        }
+        let closed = self.table.close(&self.state, self.id);
+        if !closed.remove {
+            return Ok(());
+        }
+        let result = match self.state.doomed() {
+            Some(doomed) => {
+                let path = doomed.name.path();
+                doomed.name.volume.vfs.remove(&doomed.caller.identity, &path, self.state.key)
+            }
+            None => Ok(()),
+        };
+        self.table.forget(&self.state);
+        match result {
+            // Someone beneath us was faster.
+            Err(FsError::NotFound | FsError::PathNotFound) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // An explicit close has reported what went wrong already.
+        if let Err(error) = self.close_now() {
+            tracing::warn!(path = ?self.path(), %error, "a file marked for deletion could not be removed");
+        }
+    }
+}
+
+impl Files {
+    /// Closes an open: its locks and its share mode end, and a file that was
+    /// marked for deletion vanishes with its last open. Other holders of the
+    /// same `Arc` find it closed.
+    ///
+    /// # Errors
+    /// Those of removing the file.
+    pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
+        let removes = open.delete_on_close || open.is_delete_pending();
+        if removes && open.kind() == FileKind::File {
+            // Freeing a large file takes long.
+            return self.offload(move || open.close_now()).await;
+        }
+        open.close_now()
+    }
+}
+
+impl OpenFile {
+    /// Times that stay as they are whatever this open does.
+    pub(crate) fn restore_frozen(&self) {
+        if !self.has_frozen.load(Ordering::Acquire) {
+            return;
+        }
+        let frozen = lock(&self.frozen);
+        let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
+        let changes = vfs::AttributeChanges {
+            accessed: set(frozen.accessed),
+            modified: set(frozen.modified),
+            ..Default::default()
+        };
+        drop(frozen);
+        if let Err(error) = self.node.set_attributes(&self.caller.identity, &changes) {
+            tracing::debug!(%error, "frozen times could not be kept");
+        }
+    }
+}

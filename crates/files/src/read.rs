@@ -1,0 +1,76 @@
+//! Reading.
+
+use crate::{Access, Files, OpenFile};
+use grants::Range;
+use std::sync::Arc;
+use vfs::{FsError, Node, Result, Wait, Wanted};
+
+/// A part of a file that is in memory, to be sent without being copied.
+#[derive(Clone, Debug)]
+pub struct ResidentRange {
+    /// The file.
+    pub node: Arc<dyn Node>,
+    /// First byte.
+    pub offset: u64,
+    /// How many: clipped to the file's length as it was.
+    pub length_bytes: usize,
+}
+
+impl Files {
+    /// Appends up to `length` bytes at `offset` to `into`; fewer only at the
+    /// end of the file. Answers at once from memory; else on a worker.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not read, [`FsError::LockConflict`],
+    /// [`FsError::IsDirectory`], [`FsError::Io`].
+    pub async fn read(&self, open: &Arc<OpenFile>, offset: u64, length: usize, into: &mut Vec<u8>) -> Result<usize> {
+        check_read(open, offset, length)?;
+        match open.node.read(offset, length, into, Wait::Never) {
+            Err(FsError::WouldBlock | FsError::NotSupported) => {}
+            other => return other,
+        }
+        let node = open.node.clone();
+        let mut buffer = std::mem::take(into);
+        let (buffer, result) = self
+            .offload(move || {
+                let result = node.read(offset, length, &mut buffer, Wait::Allowed);
+                Ok((buffer, result))
+            })
+            .await?;
+        *into = buffer;
+        result
+    }
+
+    /// The part of a file that a read would give, if all of it is in memory
+    /// and can be sent from there; none if it must be read.
+    ///
+    /// # Errors
+    /// As [`Files::read`].
+    pub fn read_resident(&self, open: &OpenFile, offset: u64, length: usize) -> Result<Option<ResidentRange>> {
+        check_read(open, offset, length)?;
+        if open.node.sendfile_source().is_none() {
+            return Ok(None);
+        }
+        let size = open.node.attributes(Wanted::default())?.size_bytes;
+        let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let length_bytes = length.min(left);
+        if length_bytes == 0 || !open.node.is_resident(offset, length_bytes) {
+            return Ok(None);
+        }
+        Ok(Some(ResidentRange { node: open.node.clone(), offset, length_bytes }))
+    }
+}
+
+fn check_read(open: &OpenFile, offset: u64, length: usize) -> Result<()> {
+    if open.is_directory() {
+        return Err(FsError::IsDirectory);
+    }
+    open.need_any(Access::READ_DATA | Access::EXECUTE)?;
+    if open.state.has_locks() {
+        let range = Range::new(offset, length as u64).ok_or(FsError::InvalidParameter)?;
+        if !open.state.grants().locks.may_read(open.id, range) {
+            return Err(FsError::LockConflict);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! What is served, and on whose behalf.
+
+use acl::{Access, Sid, Token};
+use std::sync::Arc;
+use vfs::{Case, Identity, Vfs};
+
+/// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
+#[allow(missing_docs)]
+pub mod dos {
+    pub const READONLY: u32 = 0x1;
+    pub const HIDDEN: u32 = 0x2;
+    pub const SYSTEM: u32 = 0x4;
+    pub const DIRECTORY: u32 = 0x10;
+    pub const ARCHIVE: u32 = 0x20;
+    pub const NORMAL: u32 = 0x80;
+    pub const TEMPORARY: u32 = 0x100;
+    pub const SPARSE: u32 = 0x200;
+    pub const OFFLINE: u32 = 0x1000;
+    pub const NOT_INDEXED: u32 = 0x2000;
+    /// Those that a client may set.
+    pub const SETTABLE: u32 = READONLY | HIDDEN | SYSTEM | ARCHIVE | TEMPORARY | OFFLINE | NOT_INDEXED;
+}
+
+/// A user, as files see them. Shared by `Arc`, immutable.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// For the backend.
+    pub identity: Identity,
+    /// For descriptors.
+    pub token: Token,
+}
+
+impl Caller {
+    /// A local user with the groups that everyone of theirs has.
+    #[must_use]
+    pub fn of(identity: Identity) -> Self {
+        let mut groups = vec![Sid::everyone(), Sid::authenticated_users(), Sid::network()];
+        groups.push(Sid::unix_group(identity.gid));
+        groups.extend(identity.groups.iter().map(|gid| Sid::unix_group(*gid)));
+        let token = Token { user: Some(Sid::unix_user(identity.uid)), groups, ..Token::default() };
+        Self { identity, token }
+    }
+
+    /// Whether nothing is refused to this user.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.identity.uid == 0
+    }
+}
+
+/// How a volume is served.
+#[derive(Clone, Debug)]
+pub struct VolumeOptions {
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// How names are compared.
+    pub case: Case,
+    /// Permission bits of new files.
+    pub file_mode: u32,
+    /// Permission bits of new directories.
+    pub directory_mode: u32,
+}
+
+impl Default for VolumeOptions {
+    fn default() -> Self {
+        Self { read_only: false, case: Case::Insensitive, file_mode: 0o644, directory_mode: 0o755 }
+    }
+}
+
+/// One served tree.
+#[derive(Debug)]
+pub struct Volume {
+    /// Where its files are kept.
+    pub vfs: Arc<dyn Vfs>,
+    /// How it is served.
+    pub options: VolumeOptions,
+}
+
+impl Volume {
+    /// The most that an open on it can be granted.
+    #[must_use]
+    pub fn max_access(&self) -> Access {
+        if self.options.read_only {
+            Access::FILE_READ | Access::FILE_EXECUTE
+        } else {
+            Access::FILE_ALL | Access::SYSTEM_SECURITY
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Writing, and making writes durable.
+
+use crate::{Access, Files, OpenFile};
+use grants::Range;
+use std::sync::Arc;
+use vfs::{FsError, Result, Wanted};
+
+impl Files {
+    /// Writes all of `data`; an offset of all ones appends. Once it returns,
+    /// the bytes survive this process being killed.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
+    /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::IsDirectory`].
+    pub fn write(&self, open: &OpenFile, offset: u64, data: &[u8]) -> Result<()> {
+        if open.is_directory() {
+            return Err(FsError::IsDirectory);
+        }
+        open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+        let mut offset = offset;
+        if offset == u64::MAX {
+            offset = open.node.attributes(Wanted::default())?.size_bytes;
+        }
+        if open.state.has_locks() {
+            let range = Range::new(offset, data.len() as u64).ok_or(FsError::InvalidParameter)?;
+            if !open.state.grants().locks.may_write(open.id, range) {
+                return Err(FsError::LockConflict);
+            }
+        }
+        open.node.write(offset, data)?;
+        open.restore_frozen();
+        Ok(())
+    }
+
+    /// Makes everything written to the file so far survive power loss.
+    ///
+    /// # Errors
+    /// [`FsError::Io`]: it may not have.
+    pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
+        let node = open.node.clone();
+        self.offload(move || node.sync(false)).await
+    }
+}

@@ -1,0 +1,53 @@
+//! Extended attributes.
+
+use crate::{Access, Files, OpenFile};
+use vfs::{FsError, Name, Result};
+
+impl Files {
+    /// All extended attributes with their values.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not read them.
+    pub fn xattrs(&self, open: &OpenFile) -> Result<Vec<(Name, Vec<u8>)>> {
+        open.need_any(Access::READ_EA)?;
+        let names = match open.node.xattr_names() {
+            Err(FsError::NotSupported) => return Ok(Vec::new()),
+            other => other?,
+        };
+        let mut all = Vec::with_capacity(names.len());
+        for name in names {
+            match open.node.xattr(&name) {
+                Ok(value) => all.push((name, value)),
+                // Gone since it was listed.
+                Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Sets one, or with `None` removes it. A name that is there in another
+    /// case is that one.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not, [`FsError::NotSupported`],
+    /// [`FsError::NoSpace`].
+    pub fn set_xattr(&self, open: &OpenFile, name: &Name, value: Option<&[u8]>) -> Result<()> {
+        open.need_any(Access::WRITE_EA)?;
+        open.need_writable()?;
+        let names = open.node.xattr_names()?;
+        let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
+        open.node.set_xattr(&open.caller.identity, stored.unwrap_or(name), value)?;
+        open.restore_frozen();
+        Ok(())
+    }
+
+    /// Bytes that the list of all of them has, roughly: 0 if there are none.
+    #[must_use]
+    pub fn xattr_bytes(&self, open: &OpenFile) -> u32 {
+        let names = open.node.xattr_names().unwrap_or_default();
+        let entry = |n: &Name| open.node.xattr(n).map_or(0, |v| (v.len() + n.as_bytes().len() + 9).next_multiple_of(4));
+        let total: usize = names.iter().map(entry).sum();
+        if total == 0 { 0 } else { u32::try_from(total + 4).unwrap_or(u32::MAX) }
+    }
+}
