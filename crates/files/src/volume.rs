@@ -87,3 +87,11 @@ impl Volume {
         }
     }
 }
+
+impl Volume {
+    /// A number that tells its file system from others on the machine.
+    #[must_use]
+    pub fn vfs_serial(&self) -> u64 {
+        self.vfs.features().serial
+    }
+}

@@ -1,1 +1,37 @@
-//! To be described.
+//! SMB2 and SMB3, the serving side, without sockets. MS-SMB2 3.3.
+//!
+//! Owns the protocol's state: connections, sessions, trees, opens. What files
+//! are and who may do what to them is decided in `files`. Absent on purpose:
+//! sockets, the runtime, clocks, randomness, the backends.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod chain;
+mod channel;
+mod commands;
+pub mod config;
+mod conn;
+mod credits;
+mod dispatch;
+pub mod host;
+pub mod limits;
+pub mod names;
+mod negotiate;
+mod open;
+mod pending;
+mod server;
+mod session;
+mod setup;
+mod signal;
+pub mod snapshot;
+mod status;
+mod transmit;
+mod tree;
+
+pub use chain::{Finished, Job};
+pub use config::{Config, Encryption, Share};
+pub use conn::{Close, Conn, ConnFacts};
+pub use host::{Account, Host, InterfaceFact, Now};
+pub use server::{Server, Stats};
+pub use transmit::{FileRange, Transmit};
+pub use wire::smb::Dialect;

@@ -71,7 +71,7 @@ impl Snapshot {
 
 impl SessionFact {
     fn of(session: &Session) -> Self {
-        let opens = session.opens().iter().map(|open| OpenFact {
+        let opens = session.opens().into_iter().map(|open| OpenFact {
             share: open.tree.share.name.clone(),
             path: match &open.target {
                 Target::File(file) => String::from_utf8_lossy(file.path().as_bytes()).into_owned(),

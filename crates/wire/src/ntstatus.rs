@@ -130,6 +130,9 @@ table! {
     OFFLOAD_READ_FILE_NOT_SUPPORTED = 0xC000_A2A3, "The file cannot be read by offload.";
     DUPLICATE_OBJECTID = 0xC000_022A, "The object id is in use.";
     OBJECTID_NOT_FOUND = 0xC000_02F0, "The file has no object id.";
+    BAD_IMPERSONATION_LEVEL = 0xC000_00A5, "The impersonation level is not one.";
+    NONE_MAPPED = 0xC000_0073, "Nothing has changed since.";
+    INVALID_VIEW_SIZE = 0xC000_001F, "The range ends after the file does.";
     NO_EAS_ON_FILE = 0xC000_0052, "The file has no extended attributes.";
 }
 

@@ -1,0 +1,46 @@
+//! Attributes as Windows shows them.
+
+use files::dos;
+use vfs::{Attributes, FileKind};
+use wire::fscc::{self, FileTime};
+
+/// FILE_ATTRIBUTE_* of a node: what is stored, or what a new one would have.
+#[must_use]
+pub fn attribute_bits(attributes: &Attributes) -> u32 {
+    match attributes.kind {
+        FileKind::Directory => {
+            let stored = attributes.dos.bits.unwrap_or(0);
+            stored & !(dos::NORMAL | dos::TEMPORARY) | fscc::FILE_ATTRIBUTE_DIRECTORY
+        }
+        FileKind::Symlink => fscc::FILE_ATTRIBUTE_REPARSE_POINT,
+        _ => {
+            let bits = attributes.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::DIRECTORY | dos::NORMAL);
+            if bits == 0 { dos::NORMAL } else { bits }
+        }
+    }
+}
+
+/// Creation, last access, last write, change.
+#[must_use]
+pub fn times(attributes: &Attributes) -> [FileTime; 4] {
+    let created = attributes.dos.created.or(attributes.born).unwrap_or(attributes.changed.min(attributes.modified));
+    [created, attributes.accessed, attributes.modified, attributes.changed].map(|t| FileTime::from_unix_nanos(t.0))
+}
+
+/// Length as shown: directories have none.
+#[must_use]
+pub fn size_bytes(attributes: &Attributes) -> u64 {
+    if attributes.kind == FileKind::Directory { 0 } else { attributes.size_bytes }
+}
+
+/// Space in use as shown: directories have none; at least what the length needs
+/// unless there are holes.
+#[must_use]
+pub fn allocation_bytes(attributes: &Attributes) -> u64 {
+    if attributes.kind == FileKind::Directory {
+        return 0;
+    }
+    let sparse = attributes.dos.bits.unwrap_or(0) & dos::SPARSE != 0;
+    let needed = attributes.size_bytes.div_ceil(4096).saturating_mul(4096);
+    if sparse { attributes.allocated_bytes } else { attributes.allocated_bytes.max(needed) }
+}

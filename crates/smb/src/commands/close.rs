@@ -1,0 +1,34 @@
+//! CLOSE. MS-SMB2 3.3.5.10.
+
+use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::dispatch::{Outcome, Request, malformed};
+use crate::open::Target;
+use crate::status::status_of;
+use wire::ntstatus::NtStatus;
+use wire::smb::{CloseRequest, CloseResponse};
+
+/// Closes an open, and tells attributes if asked.
+pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
+    let open = request.open(body.file_id)?;
+    request.session()?.remove_open(open.id)?;
+    open.closed.raise();
+    let mut response = CloseResponse::default();
+    if let Target::File(file) = &open.target {
+        let files = &request.server.files;
+        if body.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0
+            && let Ok(attributes) = files.attributes_unchecked(file)
+        {
+            response = CloseResponse {
+                flags: CloseRequest::POSTQUERY_ATTRIBUTES,
+                times: times(&attributes),
+                allocation_bytes: allocation_bytes(&attributes),
+                size_bytes: size_bytes(&attributes),
+                attributes: attribute_bits(&attributes),
+            };
+        }
+        files.close(file.clone()).await.map_err(status_of)?;
+    }
+    response.encode(&mut request.w);
+    Ok(Outcome::success())
+}

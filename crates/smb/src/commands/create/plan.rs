@@ -1,0 +1,189 @@
+//! What a CREATE asks for: everything that can be refused without looking at
+//! a file is refused here.
+
+use crate::dispatch::malformed;
+use crate::names::parse_path;
+use crate::status::status_of;
+use files::{Access, IfExists, IfMissing, OpenPlan, Share, WishedKind};
+use vfs::Name;
+use wire::codec::{Reader, utf16_units};
+use wire::fscc::{self, decode_ea_list};
+use wire::ntstatus::NtStatus;
+use wire::smb::{CreateContexts, CreateRequest, Flags, Header};
+
+/// A CREATE, understood.
+#[derive(Debug)]
+pub struct Plan {
+    /// For the file layer.
+    pub open: OpenPlan,
+    /// Every write is to be durable.
+    pub write_through: bool,
+    /// Mode flags that queries show.
+    pub mode: u32,
+    /// Maximal access is asked for (MxAc), with the time stamp it depends on.
+    pub wants_maximal_access: Option<Option<u64>>,
+    /// The ids of file and volume are asked for (QFid).
+    pub wants_disk_id: bool,
+}
+
+/// Contexts that matter here. MS-SMB2 2.2.13.2.
+#[derive(Debug, Default)]
+struct Contexts {
+    allocation: Option<u64>,
+    descriptor: Option<Vec<u8>>,
+    xattrs: Vec<(Name, Vec<u8>)>,
+    maximal_access: Option<Option<u64>>,
+    disk_id: bool,
+    snapshot: bool,
+}
+
+/// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
+const OPTIONS_KNOWN: u32 = 0x00FF_FFFF;
+/// Mode flags that FILE_MODE_INFORMATION shows. MS-FSCC 2.4.31.
+const MODE_FLAGS: u32 = fscc::FILE_WRITE_THROUGH
+    | fscc::FILE_SEQUENTIAL_ONLY
+    | fscc::FILE_NO_INTERMEDIATE_BUFFERING
+    | fscc::FILE_SYNCHRONOUS_IO_ALERT
+    | fscc::FILE_SYNCHRONOUS_IO_NONALERT
+    | fscc::FILE_DELETE_ON_CLOSE;
+/// Rights that do not exist.
+const ACCESS_UNKNOWN: u32 = 0x0CE0_FE00;
+/// Attributes that can be asked for.
+const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7;
+
+impl Plan {
+    /// Understands a request.
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `OBJECT_NAME_INVALID`,
+    /// `BAD_IMPERSONATION_LEVEL`.
+    pub fn of(body: &CreateRequest<'_>, header: &Header) -> Result<Self, NtStatus> {
+        if body.impersonation > 3 {
+            return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
+        }
+        check_options(body)?;
+        let (if_exists, if_missing) = disposition(body.disposition)?;
+        let contexts = Contexts::decode(body.contexts)?;
+        let units = utf16_units(body.name, "name").map_err(malformed)?;
+        let units = if header.flags.contains(Flags::DFS) { strip_dfs(&units) } else { &units };
+        if units.first() == Some(&u16::from(b'\\')) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let parsed = parse_path(units).map_err(status_of)?;
+        if parsed.stream.is_some() || contexts.snapshot {
+            // Named streams and snapshots are not stored here: there is none.
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        let kind = match body.options & (fscc::FILE_DIRECTORY_FILE | fscc::FILE_NON_DIRECTORY_FILE) {
+            fscc::FILE_DIRECTORY_FILE => WishedKind::Directory,
+            fscc::FILE_NON_DIRECTORY_FILE => WishedKind::File,
+            _ => WishedKind::Any,
+        };
+        let open = OpenPlan {
+            path: parsed.path,
+            desired: Access(body.desired_access),
+            share: Share(body.share_access & 7),
+            if_exists,
+            if_missing,
+            kind,
+            delete_on_close: body.options & fscc::FILE_DELETE_ON_CLOSE != 0,
+            dos_bits: body.attributes,
+            allocation_bytes: contexts.allocation,
+            descriptor: contexts.descriptor,
+            xattrs: contexts.xattrs,
+            no_follow: body.options & fscc::FILE_OPEN_REPARSE_POINT != 0,
+        };
+        Ok(Self {
+            open,
+            write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
+            mode: body.options & MODE_FLAGS,
+            wants_maximal_access: contexts.maximal_access,
+            wants_disk_id: contexts.disk_id,
+        })
+    }
+}
+
+/// Contradictions among options, access and attributes. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
+fn check_options(body: &CreateRequest<'_>) -> Result<(), NtStatus> {
+    let has = |option| body.options & option != 0;
+    if body.options & !OPTIONS_KNOWN != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if has(fscc::FILE_CREATE_TREE_CONNECTION) || has(fscc::FILE_OPEN_BY_FILE_ID) || has(fscc::FILE_RESERVE_OPFILTER) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    if has(fscc::FILE_DIRECTORY_FILE) && has(fscc::FILE_NON_DIRECTORY_FILE) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let replaces = [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF].contains(&body.disposition);
+    if has(fscc::FILE_DIRECTORY_FILE) && replaces {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if body.share_access & !7 != 0 || body.attributes & !ATTRIBUTES_KNOWN != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if body.desired_access == 0 || body.desired_access & ACCESS_UNKNOWN != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    Ok(())
+}
+
+fn disposition(number: u32) -> Result<(IfExists, IfMissing), NtStatus> {
+    Ok(match number {
+        fscc::FILE_SUPERSEDE => (IfExists::Supersede, IfMissing::Create),
+        fscc::FILE_OPEN => (IfExists::Open, IfMissing::Fail),
+        fscc::FILE_CREATE => (IfExists::Fail, IfMissing::Create),
+        fscc::FILE_OPEN_IF => (IfExists::Open, IfMissing::Create),
+        fscc::FILE_OVERWRITE => (IfExists::Overwrite, IfMissing::Fail),
+        fscc::FILE_OVERWRITE_IF => (IfExists::Overwrite, IfMissing::Create),
+        _ => return Err(NtStatus::INVALID_PARAMETER),
+    })
+}
+
+/// `server\share\path` of a DFS name: the path. MS-SMB2 3.3.5.9.
+fn strip_dfs(units: &[u16]) -> &[u16] {
+    let mut rest = units;
+    for _ in 0..2 {
+        match rest.iter().position(|&u| u == u16::from(b'\\')) {
+            Some(at) => rest = &rest[at + 1..],
+            None => return &[],
+        }
+    }
+    rest
+}
+
+impl Contexts {
+    fn decode(list: &[u8]) -> Result<Self, NtStatus> {
+        let mut found = Self::default();
+        for context in CreateContexts::new(list) {
+            let (name, data) = context.map_err(malformed)?;
+            match name {
+                b"AlSi" => found.allocation = Some(Reader::new(data).u64("AlSi").map_err(malformed)?),
+                b"SecD" => found.descriptor = Some(data.to_vec()),
+                b"ExtA" => found.xattrs = decode_xattrs(data)?,
+                b"MxAc" => found.maximal_access = Some(decode_time(data)?),
+                b"QFid" => found.disk_id = true,
+                b"TWrp" => found.snapshot = true,
+                // Leases, durable handles and those nobody knows: without them.
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn decode_time(data: &[u8]) -> Result<Option<u64>, NtStatus> {
+    match data.len() {
+        0 => Ok(None),
+        8 => Reader::new(data).u64("MxAc").map(Some).map_err(malformed),
+        _ => Err(NtStatus::INVALID_PARAMETER),
+    }
+}
+
+fn decode_xattrs(data: &[u8]) -> Result<Vec<(Name, Vec<u8>)>, NtStatus> {
+    let entries = decode_ea_list(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    let named = entries.iter().filter(|e| !e.value.is_empty());
+    named
+        .map(|e| Ok((Name::new(e.name).map_err(|_| NtStatus::INVALID_EA_NAME)?, e.value.to_vec())))
+        .collect()
+}

@@ -1,0 +1,64 @@
+//! The reply to a CREATE and the contexts that were asked for.
+
+use super::plan::Plan;
+use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::dispatch::Request;
+use crate::open::Open;
+use files::{OpenAction, OpenResult};
+use std::sync::Arc;
+use wire::ntstatus::NtStatus;
+use wire::smb::{CreateResponse, put_context};
+
+/// What happened, in numbers. MS-SMB2 2.2.14.
+const FILE_SUPERSEDED: u32 = 0;
+pub(super) const FILE_OPENED: u32 = 1;
+const FILE_CREATED: u32 = 2;
+const FILE_OVERWRITTEN: u32 = 3;
+
+/// Writes the reply.
+pub(super) fn respond(
+    request: &mut Request<'_>,
+    plan: &Plan,
+    open: &Arc<Open>,
+    opened: &OpenResult,
+) -> Result<(), NtStatus> {
+    let contexts = contexts(request, plan, opened);
+    let attributes = &opened.attributes;
+    let response = CreateResponse {
+        oplock: 0,
+        action: match opened.action {
+            OpenAction::Superseded => FILE_SUPERSEDED,
+            OpenAction::Opened => FILE_OPENED,
+            OpenAction::Created => FILE_CREATED,
+            OpenAction::Overwritten => FILE_OVERWRITTEN,
+        },
+        times: times(attributes),
+        allocation_bytes: plan.open.allocation_bytes.unwrap_or(0).max(allocation_bytes(attributes)),
+        size_bytes: size_bytes(attributes),
+        attributes: attribute_bits(attributes),
+        file_id: open.id,
+    };
+    response.encode(&mut request.w, &contexts);
+    Ok(())
+}
+
+fn contexts(request: &Request<'_>, plan: &Plan, opened: &OpenResult) -> Vec<u8> {
+    let mut list = Vec::new();
+    if let Some(known_since) = plan.wants_maximal_access {
+        let modified = times(&opened.attributes)[2].0;
+        let mut data = [0u8; 8];
+        if known_since == Some(modified) {
+            data[..4].copy_from_slice(&NtStatus::NONE_MAPPED.0.to_le_bytes());
+        } else if let Ok(access) = request.server.files.maximal_access(&opened.open) {
+            data[4..].copy_from_slice(&access.0.to_le_bytes());
+        }
+        put_context(&mut list, b"MxAc", &data);
+    }
+    if plan.wants_disk_id {
+        let mut data = [0u8; 32];
+        data[..8].copy_from_slice(&opened.attributes.key.inode.to_le_bytes());
+        data[8..16].copy_from_slice(&opened.attributes.key.device.to_le_bytes());
+        put_context(&mut list, b"QFid", &data);
+    }
+    list
+}

@@ -1,0 +1,12 @@
+//! ECHO. MS-SMB2 3.3.5.17.
+
+use crate::dispatch::{Outcome, Request, malformed};
+use wire::ntstatus::NtStatus;
+use wire::smb::EmptyBody;
+
+/// Answers that the server is there.
+pub fn echo(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
+    EmptyBody.encode(&mut request.w);
+    Ok(Outcome::success())
+}

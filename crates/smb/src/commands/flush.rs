@@ -1,0 +1,23 @@
+//! FLUSH. MS-SMB2 3.3.5.11.
+
+use crate::dispatch::{Outcome, Request, malformed};
+use crate::open::Target;
+use crate::status::status_of;
+use files::Access;
+use wire::ntstatus::NtStatus;
+use wire::smb::{EmptyBody, FlushRequest};
+
+/// Makes what was written survive power loss.
+pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
+    let open = request.open(body.file_id)?;
+    if let Target::File(file) = &open.target {
+        // ADD_FILE and ADD_SUBDIRECTORY are the same bits for a directory.
+        if !file.granted().intersects(Access::WRITE_DATA | Access::APPEND_DATA) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        request.server.files.flush(file).await.map_err(status_of)?;
+    }
+    EmptyBody.encode(&mut request.w);
+    Ok(Outcome::success())
+}

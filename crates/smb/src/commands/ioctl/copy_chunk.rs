@@ -1,0 +1,85 @@
+//! Copying between two opens within the server. MS-SMB2 3.3.5.15.5, 3.3.5.15.6.
+
+use super::Answer;
+use crate::dispatch::{Request, malformed};
+use crate::limits::{COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_TOTAL_BYTES_MAX};
+use crate::open::Open;
+use crate::status::status_of;
+use files::Access;
+use std::sync::Arc;
+use vfs::FsError;
+use wire::ntstatus::NtStatus;
+use wire::smb::fsctl::{self, CopyChunkRequest};
+use wire::smb::{FileId, IoctlRequest};
+
+/// The key that names an open as the source of a copy: its id, in a session
+/// that nobody else can use.
+pub(super) fn resume_key(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    if body.output_bytes_max < 32 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let mut output = vec![0; 32];
+    output[..8].copy_from_slice(&open.id.persistent.to_le_bytes());
+    output[8..16].copy_from_slice(&open.id.volatile.to_le_bytes());
+    Ok(Answer::ok(output))
+}
+
+/// Copies chunks in order, and tells how far it came.
+pub(super) async fn copy(
+    request: &Request<'_>,
+    target: &Arc<Open>,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    if body.output_bytes_max < 12 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let wish = CopyChunkRequest::decode(body.input, COPY_CHUNKS_MAX).map_err(malformed)?;
+    let total: u64 = wish.chunks.iter().map(|c| u64::from(c.length_bytes)).sum();
+    let too_large = wish.chunks.iter().any(|c| c.length_bytes == 0 || c.length_bytes > COPY_CHUNK_BYTES_MAX);
+    if wish.chunk_count > COPY_CHUNKS_MAX || too_large || total > u64::from(COPY_TOTAL_BYTES_MAX) {
+        let limits = result(COPY_CHUNKS_MAX, COPY_CHUNK_BYTES_MAX, COPY_TOTAL_BYTES_MAX);
+        return Ok(Answer { status: NtStatus::INVALID_PARAMETER, output: limits });
+    }
+    let source = find_source(request, &wish.source_key)?;
+    let (from, to) = (source.file()?, target.file()?);
+    if from.is_directory() || to.is_directory() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    if !from.granted().intersects(Access::READ_DATA | Access::EXECUTE)
+        || !to.granted().intersects(Access::WRITE_DATA | Access::APPEND_DATA)
+    {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    // The plain form lets the client read what it wrote: it needs the right to.
+    if body.code == fsctl::SRV_COPYCHUNK && !to.granted().intersects(Access::READ_DATA) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let size = request.server.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
+    let (mut chunks, mut written) = (0, 0);
+    for chunk in &wish.chunks {
+        let length = u64::from(chunk.length_bytes);
+        let copied = if chunk.source_offset.checked_add(length).is_none_or(|end| end > size) {
+            Err(FsError::InvalidParameter)
+        } else {
+            let files = &request.server.files;
+            files.copy_range(from, chunk.source_offset, to, chunk.target_offset, length).await
+        };
+        if let Err(error) = copied {
+            let status = if error == FsError::InvalidParameter { NtStatus::INVALID_VIEW_SIZE } else { status_of(error) };
+            return Ok(Answer { status, output: result(chunks, 0, written) });
+        }
+        chunks += 1;
+        written += chunk.length_bytes;
+    }
+    Ok(Answer::ok(result(chunks, 0, written)))
+}
+
+fn find_source(request: &Request<'_>, key: &[u8; 24]) -> Result<Arc<Open>, NtStatus> {
+    let half = |at: usize| key[at..at + 8].iter().rev().fold(0, |n, &b| n << 8 | u64::from(b));
+    let id = FileId { persistent: half(0), volatile: half(8) };
+    request.session()?.open(id).map_err(|_| NtStatus::OBJECT_NAME_NOT_FOUND)
+}
+
+fn result(chunks: u32, chunk_bytes: u32, total_bytes: u32) -> Vec<u8> {
+    [chunks, chunk_bytes, total_bytes].iter().flat_map(|n| n.to_le_bytes()).collect()
+}

@@ -1,0 +1,78 @@
+//! What the connection itself can be asked: was NEGOTIATE tampered with, and
+//! which addresses there are. MS-SMB2 3.3.5.15.12, 3.3.5.15.11.
+
+use super::Answer;
+use crate::dispatch::{Request, malformed};
+use crate::host::InterfaceFact;
+use std::net::IpAddr;
+use wire::ntstatus::NtStatus;
+use wire::smb::IoctlRequest;
+use wire::smb::fsctl::ValidateNegotiate;
+
+/// Bytes of one NETWORK_INTERFACE_INFO.
+const INTERFACE_BYTES: usize = 152;
+const RSS_CAPABLE: u32 = 1;
+
+/// Compares what the client remembers of NEGOTIATE with what we do.
+pub(super) fn validate_negotiate(request: &Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    let said = ValidateNegotiate::decode(body.input).map_err(malformed)?;
+    let negotiated = request.negotiated;
+    if body.output_bytes_max < 24 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let same = said.capabilities == negotiated.client_capabilities
+        && said.guid == negotiated.client_guid
+        && said.security_mode == negotiated.client_security_mode
+        && said.dialects == negotiated.client_dialects;
+    if !same {
+        // The specification closes the connection; an error that is signed
+        // makes the client do so as well.
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let mut output = Vec::with_capacity(24);
+    output.extend_from_slice(&negotiated.capabilities.to_le_bytes());
+    output.extend_from_slice(&negotiated.server_guid);
+    output.extend_from_slice(&negotiated.security_mode.to_le_bytes());
+    output.extend_from_slice(&negotiated.dialect.number().to_le_bytes());
+    Ok(Answer::ok(output))
+}
+
+/// Lists the addresses that this server listens on.
+pub(super) fn interfaces(request: &Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    let facts = request.server.host.interfaces();
+    let output = encode(&facts);
+    if output.is_empty() {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    if output.len() > body.output_bytes_max as usize {
+        return Err(NtStatus::BUFFER_TOO_SMALL);
+    }
+    Ok(Answer::ok(output))
+}
+
+fn encode(facts: &[InterfaceFact]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (at, fact) in facts.iter().enumerate() {
+        let start = out.len();
+        let next = if at + 1 < facts.len() { INTERFACE_BYTES as u32 } else { 0 };
+        out.extend_from_slice(&next.to_le_bytes());
+        out.extend_from_slice(&fact.index.to_le_bytes());
+        out.extend_from_slice(&(if fact.rss { RSS_CAPABLE } else { 0 }).to_le_bytes());
+        out.extend_from_slice(&0u32.to_le_bytes());
+        out.extend_from_slice(&fact.bits_per_second.to_le_bytes());
+        match fact.address {
+            IpAddr::V4(v4) => {
+                out.extend_from_slice(&2u16.to_le_bytes());
+                out.extend_from_slice(&[0; 2]);
+                out.extend_from_slice(&v4.octets());
+            }
+            IpAddr::V6(v6) => {
+                out.extend_from_slice(&23u16.to_le_bytes());
+                out.extend_from_slice(&[0; 6]);
+                out.extend_from_slice(&v6.octets());
+            }
+        }
+        out.resize(start + INTERFACE_BYTES, 0);
+    }
+    out
+}

@@ -1,0 +1,95 @@
+//! LOCK. MS-SMB2 3.3.5.14.
+
+use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::limits::LOCKS_PER_REQUEST_MAX;
+use crate::open::Open;
+use crate::server::Server;
+use crate::status::status_of;
+use files::{LockKind, Range, RangeLock};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use wire::codec::Writer;
+use wire::ntstatus::NtStatus;
+use wire::smb::{EmptyBody, LockElement, LockRequest};
+
+/// Locks or unlocks ranges.
+///
+/// # Errors
+/// `INVALID_PARAMETER` for contradicting flags, `INVALID_LOCK_RANGE`,
+/// `LOCK_NOT_GRANTED`, `RANGE_NOT_LOCKED`.
+pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
+    let open = request.open(body.file_id)?;
+    let file = open.file()?;
+    if file.is_directory() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    if body.elements[0].flags & LockElement::UNLOCK != 0 {
+        unlock_all(request.server, &open, &body.elements)?;
+        EmptyBody.encode(&mut request.w);
+        return Ok(Outcome::success());
+    }
+    let (locks, waits) = wanted(&body.elements)?;
+    match request.server.files.try_locks(file, &locks) {
+        Ok(()) => {
+            EmptyBody.encode(&mut request.w);
+            Ok(Outcome::success())
+        }
+        Err(vfs::FsError::LockNotGranted) if waits => {
+            Ok(Outcome::Wait(Box::pin(wait(request.server.clone(), open, locks))))
+        }
+        Err(error) => Err(status_of(error)),
+    }
+}
+
+/// Unlocks one range after the other; those before a failure stay unlocked.
+fn unlock_all(server: &Server, open: &Open, elements: &[LockElement]) -> Result<(), NtStatus> {
+    for element in elements {
+        if element.flags != LockElement::UNLOCK {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        let range = range_of(element)?;
+        server.files.unlock(open.file()?, range).map_err(status_of)?;
+    }
+    Ok(())
+}
+
+/// The locks of a request, and whether it may wait for them.
+fn wanted(elements: &[LockElement]) -> Result<(Vec<RangeLock>, bool), NtStatus> {
+    let mut waits = false;
+    let mut locks = Vec::with_capacity(elements.len());
+    for element in elements {
+        let fails = element.flags & LockElement::FAIL_IMMEDIATELY != 0;
+        let kind = match element.flags & !LockElement::FAIL_IMMEDIATELY {
+            LockElement::SHARED => LockKind::Shared,
+            LockElement::EXCLUSIVE => LockKind::Exclusive,
+            _ => return Err(NtStatus::INVALID_PARAMETER),
+        };
+        // Only a single range may be waited for.
+        if !fails && elements.len() > 1 {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        waits |= !fails;
+        locks.push(RangeLock { range: range_of(element)?, kind });
+    }
+    Ok((locks, waits))
+}
+
+fn range_of(element: &LockElement) -> Result<Range, NtStatus> {
+    Range::new(element.offset_bytes, element.length_bytes).ok_or(NtStatus::INVALID_LOCK_RANGE)
+}
+
+async fn wait(server: Arc<Server>, open: Arc<Open>, locks: Vec<RangeLock>) -> Result<Waited, NtStatus> {
+    let file = open.file()?.clone();
+    for lock in locks {
+        let granted = server.files.lock(&file, lock);
+        match select(pin!(open.closed.raised()), pin!(granted)).await {
+            Either::Left(_) => return Err(NtStatus::RANGE_NOT_LOCKED),
+            Either::Right((result, _)) => result.map_err(status_of)?,
+        }
+    }
+    let mut body = Vec::new();
+    EmptyBody.encode(&mut Writer::new(&mut body));
+    Ok(Waited { reply: Reply::default(), body, open: None })
+}

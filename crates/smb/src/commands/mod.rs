@@ -1,0 +1,19 @@
+//! One module a command. Each decodes its request, asks `files`, and writes
+//! its reply; none decides what `files` must decide for every protocol.
+
+pub mod change_notify;
+pub mod close;
+pub mod create;
+pub mod echo;
+pub mod flush;
+pub mod ioctl;
+pub mod lock;
+pub mod logoff;
+pub mod oplock_break;
+pub mod query_directory;
+pub mod query_info;
+pub mod read;
+pub mod set_info;
+pub mod tree_connect;
+pub mod tree_disconnect;
+pub mod write;

@@ -1,0 +1,232 @@
+//! QUERY_INFO. MS-SMB2 3.3.5.20.
+
+use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::dispatch::{Outcome, Request, malformed};
+use crate::names::path_units;
+use crate::open::{Open, Target};
+use crate::status::status_of;
+use files::{Access, Files, OpenFile, SecurityParts};
+use std::sync::Arc;
+use wire::codec::Writer;
+use wire::fscc::{
+    self, FileFacts, FileInfoClass, FsFacts, FsInfoClass, StreamFact, decode_ea_names, encode_file_info,
+    encode_fs_info, put_ea_list,
+};
+use wire::ntstatus::NtStatus;
+use wire::smb::{InfoType, QueryInfoRequest, output_buffer_response};
+
+/// FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK, FILE_PERSISTENT_ACLS,
+/// FILE_SUPPORTS_SPARSE_FILES and
+/// FILE_CASE_SENSITIVE_SEARCH. MS-FSCC 2.5.1.
+const FS_ATTRIBUTES: u32 = 0x2 | 0x4 | 0x8 | 0x40 | 0x1;
+
+/// Answers what is known of a file, its file system or its security.
+///
+/// # Errors
+/// `INFO_LENGTH_MISMATCH` or `BUFFER_TOO_SMALL` for buffers below the fixed
+/// part, `INVALID_INFO_CLASS`, `ACCESS_DENIED`.
+pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = QueryInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
+    request.check_payload(body.input.len(), body.output_bytes as usize)?;
+    let open = request.open(body.file_id)?;
+    let room = body.output_bytes as usize;
+    let mut data = Vec::new();
+    let status = match (body.kind, &open.target) {
+        (InfoType::File, Target::Pipe(_)) => pipe_info(&open, body.class, room, &mut data)?,
+        (_, Target::Pipe(_)) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
+        (InfoType::File, Target::File(file)) => file_info(request, &open, file, &body, &mut data)?,
+        (InfoType::FileSystem, Target::File(file)) => fs_info(request, file, &body, &mut data)?,
+        (InfoType::Security, Target::File(file)) => security_info(request, file, &body, &mut data)?,
+        (InfoType::Quota, _) => return Err(NtStatus::NOT_SUPPORTED),
+        (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER),
+    };
+    output_buffer_response(&mut request.w, &data);
+    Ok(Outcome::status(status))
+}
+
+/// Cuts an answer to the client's buffer. MS-SMB2 3.3.5.20.1.
+fn fit(data: &mut Vec<u8>, room: usize) -> NtStatus {
+    if data.len() <= room {
+        return NtStatus::SUCCESS;
+    }
+    data.truncate(room);
+    NtStatus::BUFFER_OVERFLOW
+}
+
+fn file_info(
+    request: &Request<'_>,
+    open: &Open,
+    file: &Arc<OpenFile>,
+    body: &QueryInfoRequest<'_>,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    let room = body.output_bytes as usize;
+    let files = &request.server.files;
+    if class == FileInfoClass::FullEa {
+        return full_ea(files, file, body, data);
+    }
+    if room < class.bytes_min() {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH);
+    }
+    if class == FileInfoClass::AlternateName {
+        // Short names are not made.
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    if needs_read_attributes(class) && !file.granted().intersects(Access::READ_ATTRIBUTES) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let facts = file_facts(files, open, file)?;
+    if !encode_file_info(class, &facts, &mut Writer::new(data)) {
+        return Err(NtStatus::INVALID_INFO_CLASS);
+    }
+    Ok(fit(data, room))
+}
+
+/// MS-FSA 2.1.5.12: classes that show attributes need the right to see them.
+fn needs_read_attributes(class: FileInfoClass) -> bool {
+    matches!(
+        class,
+        FileInfoClass::Basic | FileInfoClass::All | FileInfoClass::NetworkOpen | FileInfoClass::AttributeTag
+    )
+}
+
+fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, NtStatus> {
+    let attributes = files.attributes_unchecked(file).map_err(status_of)?;
+    let delete_pending = file.is_delete_pending();
+    let size = size_bytes(&attributes);
+    let allocation = allocation_bytes(&attributes);
+    let unnamed = StreamFact {
+        name: "::$DATA".encode_utf16().collect(),
+        size_bytes: size,
+        allocation_bytes: allocation,
+    };
+    Ok(FileFacts {
+        times: times(&attributes),
+        attributes: attribute_bits(&attributes),
+        allocation_bytes: allocation,
+        size_bytes: size,
+        links: if file.is_directory() { 1 } else { attributes.links } - u32::from(delete_pending && attributes.links > 0),
+        delete_pending,
+        is_directory: file.is_directory(),
+        index: attributes.key.inode,
+        volume_serial: attributes.key.device,
+        ea_bytes: files.xattr_bytes(file),
+        access: file.granted().0,
+        position: file.position(),
+        mode: open.mode,
+        name: path_units(&file.path()),
+        streams: if file.is_directory() { Vec::new() } else { vec![unnamed] },
+        reparse_tag: 0,
+    })
+}
+
+fn full_ea(
+    files: &Files,
+    file: &OpenFile,
+    body: &QueryInfoRequest<'_>,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    let all = files.xattrs(file).map_err(status_of)?;
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> = all.into_iter().map(|(n, v)| (n.as_bytes().to_vec(), v)).collect();
+    if !body.input.is_empty() {
+        let names = decode_ea_names(body.input).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+        // Asked for by name: what is missing is shown empty.
+        entries = names
+            .iter()
+            .map(|wanted| {
+                let found = entries.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+                found.cloned().unwrap_or((wanted.to_vec(), Vec::new()))
+            })
+            .collect();
+    }
+    if entries.is_empty() {
+        return Err(NtStatus::NO_EAS_ON_FILE);
+    }
+    let room = body.output_bytes as usize;
+    match put_ea_list(&entries, data, room) {
+        0 => Err(NtStatus::BUFFER_TOO_SMALL),
+        count if count < entries.len() => Ok(NtStatus::BUFFER_OVERFLOW),
+        _ => Ok(NtStatus::SUCCESS),
+    }
+}
+
+fn pipe_info(open: &Open, class: u8, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
+    let class = FileInfoClass::from_number(class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    if room < class.bytes_min() {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH);
+    }
+    let facts = FileFacts {
+        attributes: fscc::FILE_ATTRIBUTE_NORMAL,
+        allocation_bytes: 4096,
+        links: 1,
+        delete_pending: true,
+        index: open.id.persistent,
+        access: Access::FILE_READ.0 | Access::FILE_WRITE.0,
+        ..FileFacts::default()
+    };
+    let known = matches!(class, FileInfoClass::Basic | FileInfoClass::Standard | FileInfoClass::Internal);
+    if !known || !encode_file_info(class, &facts, &mut Writer::new(data)) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    Ok(NtStatus::SUCCESS)
+}
+
+fn fs_info(
+    request: &Request<'_>,
+    file: &OpenFile,
+    body: &QueryInfoRequest<'_>,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    let class = FsInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    let room = body.output_bytes as usize;
+    if room < class.bytes_min() {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH);
+    }
+    let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
+    let user = request.session()?.user();
+    let space = request.server.files.space(file.volume(), &user.account.caller).map_err(status_of)?;
+    let unit = u64::from(space.block_bytes.max(512));
+    let serial = file.volume().vfs_serial();
+    let mut object_id = [0; 16];
+    object_id[..8].copy_from_slice(&serial.to_le_bytes());
+    let facts = FsFacts {
+        created: fscc::FileTime(0),
+        serial: serial as u32 ^ (serial >> 32) as u32,
+        label: open.tree.share.name.clone(),
+        units_total: space.total_bytes / unit,
+        units_free: space.free_bytes / unit,
+        units_available: space.available_bytes / unit,
+        sectors_per_unit: (unit / 512) as u32,
+        attributes: FS_ATTRIBUTES,
+        name_max: 255,
+        object_id,
+    };
+    encode_fs_info(class, &facts, &mut Writer::new(data));
+    Ok(fit(data, room))
+}
+
+fn security_info(
+    request: &Request<'_>,
+    file: &OpenFile,
+    body: &QueryInfoRequest<'_>,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    let parts = parts(body.additional);
+    let descriptor = request.server.files.descriptor(file, parts).map_err(status_of)?;
+    *data = descriptor.encode();
+    if data.len() > body.output_bytes as usize {
+        return Err(NtStatus::BUFFER_TOO_SMALL);
+    }
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Parts of a descriptor that SECURITY_INFORMATION bits name. MS-DTYP 2.4.7.
+pub(super) fn parts(bits: u32) -> SecurityParts {
+    SecurityParts {
+        owner: bits & fscc::OWNER_SECURITY_INFORMATION != 0,
+        group: bits & fscc::GROUP_SECURITY_INFORMATION != 0,
+        dacl: bits & fscc::DACL_SECURITY_INFORMATION != 0,
+        sacl: bits & fscc::SACL_SECURITY_INFORMATION != 0,
+    }
+}

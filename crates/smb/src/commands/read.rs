@@ -1,0 +1,83 @@
+//! READ. MS-SMB2 3.3.5.12.
+
+use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::limits::SENDFILE_BYTES_MIN;
+use crate::open::{Open, Target};
+use crate::status::status_of;
+use crate::transmit::FileRange;
+use files::OpenFile;
+use std::sync::{Arc, PoisonError};
+use wire::ntstatus::NtStatus;
+use wire::smb::{Flags, ReadRequest, ReadResponse};
+
+/// Reads from a file or a pipe.
+///
+/// # Errors
+/// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, `END_OF_FILE`
+/// if fewer than the wanted minimum are left, and the file layer's refusals.
+pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = ReadRequest::decode(&mut request.body()?).map_err(malformed)?;
+    let length = body.length_bytes as usize;
+    request.check_payload(0, length)?;
+    let open = request.open(body.file_id)?;
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(_) => return read_pipe(request, &open, length),
+    };
+    // The last byte that can be addressed is the one before 2^63.
+    if body.offset_bytes > i64::MAX as u64 || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if length >= SENDFILE_BYTES_MIN && leaves_plain(request)
+        && let Some(outcome) = send_file(request, file, &body)?
+    {
+        return Ok(outcome);
+    }
+    let response = ReadResponse::begin(&mut request.w);
+    let files = &request.server.files;
+    let count = files.read(file, body.offset_bytes, length, request.w.buffer()).await.map_err(status_of)?;
+    check_end(count, &body)?;
+    response.finish(&mut request.w, count as u32);
+    Ok(Outcome::success())
+}
+
+/// Whether the reply will be neither signed nor sealed, and is alone.
+fn leaves_plain(request: &Request<'_>) -> bool {
+    let session = request.channel.map(|c| &c.session);
+    let protects = session.is_none_or(|s| s.signing_required || s.encrypt_data);
+    request.is_single && !request.is_sealed && !protects && !request.header.flags.contains(Flags::SIGNED)
+}
+
+/// Leaves the data where it is, in the page cache, to be sent from there.
+fn send_file(
+    request: &mut Request<'_>,
+    file: &Arc<OpenFile>,
+    body: &ReadRequest,
+) -> Result<Option<Outcome>, NtStatus> {
+    let files = &request.server.files;
+    let found = files.read_resident(file, body.offset_bytes, body.length_bytes as usize).map_err(status_of)?;
+    let Some(range) = found else { return Ok(None) };
+    check_end(range.length_bytes, body)?;
+    let response = ReadResponse::begin(&mut request.w);
+    response.finish(&mut request.w, range.length_bytes as u32);
+    let file = FileRange { node: range.node, offset: range.offset, length_bytes: range.length_bytes };
+    Ok(Some(Outcome::Done(Reply { file: Some(file), ..Reply::default() })))
+}
+
+fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {
+    let past_end = count == 0 && body.length_bytes > 0;
+    if past_end || count < body.minimum_bytes as usize { Err(NtStatus::END_OF_FILE) } else { Ok(()) }
+}
+
+fn read_pipe(request: &mut Request<'_>, open: &Open, length: usize) -> Result<Outcome, NtStatus> {
+    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+    if pipe.available() == 0 {
+        return Err(NtStatus::PIPE_EMPTY);
+    }
+    let (data, more) = pipe.read(length);
+    let response = ReadResponse::begin(&mut request.w);
+    request.w.bytes(&data);
+    response.finish(&mut request.w, data.len() as u32);
+    Ok(if more { Outcome::status(NtStatus::BUFFER_OVERFLOW) } else { Outcome::success() })
+}

@@ -1,0 +1,143 @@
+//! SET_INFO. MS-SMB2 3.3.5.21.
+
+use super::query_info::parts;
+use crate::dispatch::{Outcome, Request, malformed};
+use crate::names::parse_path;
+use crate::status::status_of;
+use files::{BasicChange, Descriptor, OpenFile, TimeSetting};
+use std::sync::Arc;
+use vfs::{Name, RelPath, Timestamp};
+use wire::codec::{Reader, utf16_units};
+use wire::fscc::{BasicInfo, FileInfoClass, FileTime, RenameInfo, decode_ea_list};
+use wire::ntstatus::NtStatus;
+use wire::smb::{InfoType, SetInfoRequest};
+
+/// Changes a file, its name, its fate or its security.
+pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = SetInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
+    request.check_payload(body.input.len(), 0)?;
+    let open = request.open(body.file_id)?;
+    let file = open.file()?;
+    match body.kind {
+        InfoType::File => {
+            let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+            set_file_info(request, file, class, body.input).await?;
+        }
+        InfoType::FileSystem => return Err(NtStatus::NOT_SUPPORTED),
+        InfoType::Security => {
+            let descriptor = Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
+            let files = &request.server.files;
+            files.set_descriptor(file, &descriptor, parts(body.additional)).map_err(status_of)?;
+        }
+        InfoType::Quota => return Err(NtStatus::NOT_SUPPORTED),
+        InfoType::Unknown(_) => return Err(NtStatus::INVALID_PARAMETER),
+    }
+    request.w.u16(2);
+    Ok(Outcome::success())
+}
+
+async fn set_file_info(
+    request: &Request<'_>,
+    file: &Arc<OpenFile>,
+    class: FileInfoClass,
+    input: &[u8],
+) -> Result<(), NtStatus> {
+    let files = &request.server.files;
+    let short = |_| NtStatus::INFO_LENGTH_MISMATCH;
+    let mut r = Reader::new(input);
+    match class {
+        FileInfoClass::Basic => {
+            let change = basic_change(BasicInfo::decode(input).map_err(short)?)?;
+            files.set_basic(file, &change).map_err(status_of)
+        }
+        FileInfoClass::Rename | FileInfoClass::RenameEx => {
+            let info = RenameInfo::decode(input).map_err(short)?;
+            let to = target(&info)?;
+            files.rename(file, &to, info.flags & 1 != 0).await.map_err(status_of)
+        }
+        FileInfoClass::Link => {
+            let info = RenameInfo::decode(input).map_err(short)?;
+            let to = target(&info)?;
+            files.link(file, &to, info.flags & 1 != 0).await.map_err(status_of)
+        }
+        FileInfoClass::Disposition => {
+            let delete = r.u8("disposition").map_err(short)? != 0;
+            files.set_delete(file, delete, false).map_err(status_of)
+        }
+        FileInfoClass::DispositionEx => {
+            let flags = r.u32("disposition").map_err(short)?;
+            files.set_delete(file, flags & 1 != 0, flags & 0x10 != 0).map_err(status_of)
+        }
+        FileInfoClass::EndOfFile => {
+            let size = r.u64("end of file").map_err(short)?;
+            check_size(size)?;
+            files.set_size(file, size).await.map_err(status_of)
+        }
+        FileInfoClass::Allocation => {
+            let size = r.u64("allocation").map_err(short)?;
+            check_size(size)?;
+            files.set_allocation(file, size).await.map_err(status_of)
+        }
+        FileInfoClass::Position => {
+            let position = r.u64("position").map_err(short)?;
+            check_size(position)?;
+            file.set_position(position);
+            Ok(())
+        }
+        FileInfoClass::Mode => {
+            let mode = r.u32("mode").map_err(short)?;
+            if mode & !0x3E != 0 { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+        }
+        FileInfoClass::FullEa => set_xattrs(request, file, input),
+        FileInfoClass::ValidDataLength => r.u64("valid data").map(|_| ()).map_err(short),
+        _ => Err(NtStatus::INVALID_INFO_CLASS),
+    }
+}
+
+fn check_size(size: u64) -> Result<(), NtStatus> {
+    if size > i64::MAX as u64 { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+}
+
+/// The special values of times. MS-FSCC 2.4.7.
+fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
+    let setting = |time: FileTime| match time.0 {
+        0 => Ok(TimeSetting::Keep),
+        u64::MAX => Ok(TimeSetting::Freeze),
+        0xFFFF_FFFF_FFFF_FFFE => Ok(TimeSetting::Thaw),
+        value if value > i64::MAX as u64 => Err(NtStatus::INVALID_PARAMETER),
+        _ => Ok(TimeSetting::Set(Timestamp(time.to_unix_nanos()))),
+    };
+    let [created, accessed, modified, _changed] = info.times;
+    Ok(BasicChange {
+        created: setting(created)?,
+        accessed: setting(accessed)?,
+        modified: setting(modified)?,
+        dos_bits: (info.attributes != 0).then_some(info.attributes),
+    })
+}
+
+fn target(info: &RenameInfo<'_>) -> Result<RelPath, NtStatus> {
+    if info.root != 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let units = utf16_units(info.name, "new name").map_err(malformed)?;
+    let units = units.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&units);
+    if units.is_empty() {
+        return Err(NtStatus::OBJECT_NAME_INVALID);
+    }
+    let parsed = parse_path(units).map_err(status_of)?;
+    if parsed.stream.is_some() {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    Ok(parsed.path)
+}
+
+fn set_xattrs(request: &Request<'_>, file: &OpenFile, input: &[u8]) -> Result<(), NtStatus> {
+    let entries = decode_ea_list(input).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
+    for entry in entries {
+        let name = Name::new(entry.name).map_err(|_| NtStatus::INVALID_EA_NAME)?;
+        let value = (!entry.value.is_empty()).then_some(entry.value);
+        request.server.files.set_xattr(file, &name, value).map_err(status_of)?;
+    }
+    Ok(())
+}

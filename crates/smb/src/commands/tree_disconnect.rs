@@ -1,0 +1,15 @@
+//! TREE_DISCONNECT. MS-SMB2 3.3.5.8.
+
+use crate::dispatch::{Outcome, Request, malformed};
+use crate::server::close_all;
+use wire::ntstatus::NtStatus;
+use wire::smb::EmptyBody;
+
+/// Ends a tree connect and closes what was opened on it.
+pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
+    let tree = request.tree()?;
+    close_all(request.session()?.remove_tree(tree.id)?);
+    EmptyBody.encode(&mut request.w);
+    Ok(Outcome::success())
+}

@@ -1,0 +1,43 @@
+//! WRITE. MS-SMB2 3.3.5.13.
+
+use crate::dispatch::{Outcome, Request, malformed};
+use crate::open::Target;
+use crate::status::status_of;
+use std::sync::PoisonError;
+use wire::ntstatus::NtStatus;
+use wire::smb::{WriteRequest, WriteResponse};
+
+/// Writes to a file or a pipe.
+///
+/// # Errors
+/// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, and the file
+/// layer's refusals.
+pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    let body = WriteRequest::decode(&mut request.body()?).map_err(malformed)?;
+    request.check_payload(body.data.len(), 0)?;
+    let open = request.open(body.file_id)?;
+    let file = match &open.target {
+        Target::File(file) => file,
+        Target::Pipe(pipe) => {
+            let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+            pipe.write(body.data).map_err(|_| NtStatus::PIPE_DISCONNECTED)?;
+            WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
+            return Ok(Outcome::success());
+        }
+    };
+    let appends = body.offset_bytes == u64::MAX;
+    if !appends && (body.offset_bytes as i64) < 0 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let end = body.offset_bytes.wrapping_add(body.data.len() as u64);
+    if !appends && end > i64::MAX as u64 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let files = &request.server.files;
+    files.write(file, body.offset_bytes, body.data).map_err(status_of)?;
+    if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
+        files.flush(file).await.map_err(status_of)?;
+    }
+    WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
+    Ok(Outcome::success())
+}

@@ -1,0 +1,270 @@
+//! NEGOTIATE. MS-SMB2 3.3.5.3, 3.3.5.4.
+
+use crate::config::{Config, Encryption};
+use crate::conn::{Close, Conn};
+use crate::limits::{IO_BYTES_MAX_SMALL, IO_BYTES_MAX};
+use crate::transmit::{MESSAGE_START, Transmit, new_buffer};
+use bytes::Bytes;
+use std::sync::Arc;
+use wire::codec::{Reader, Writer};
+use wire::crypto::{Cipher, SigningAlgorithm};
+use wire::fscc::FileTime;
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::{
+    NegotiateRequest, NegotiateResponse, SIGNING_ENABLED, SIGNING_REQUIRED, capabilities, context, decode_algorithms,
+    decode_preauth,
+};
+use wire::smb::{Command, Dialect, ErrorResponse, Flags, Header, MessageId, SessionId, TreeId, smb1_dialects};
+use wire::spnego;
+
+/// What a connection agreed on. Frozen.
+#[derive(Debug)]
+pub struct Negotiated {
+    /// Dialect.
+    pub dialect: Dialect,
+    /// Requests may cost several credits.
+    pub multi_credit: bool,
+    /// Largest READ, WRITE and QUERY payload.
+    pub io_bytes_max: u32,
+    /// Cipher, if messages can be sealed.
+    pub cipher: Option<Cipher>,
+    /// How messages are signed.
+    pub signing: SigningAlgorithm,
+    /// The client's GUID.
+    pub client_guid: [u8; 16],
+    /// The client's capabilities.
+    pub client_capabilities: u32,
+    /// The client's security mode.
+    pub client_security_mode: u16,
+    /// What it offered, for VALIDATE_NEGOTIATE_INFO.
+    pub client_dialects: Vec<u16>,
+    /// Our capabilities, as told.
+    pub capabilities: u32,
+    /// Our security mode, as told.
+    pub security_mode: u16,
+    /// Our GUID, as told.
+    pub server_guid: [u8; 16],
+}
+
+/// SMB2_PREAUTH_INTEGRITY_HASH SHA-512.
+const SHA512: u16 = 1;
+const WILDCARD: u16 = 0x02FF;
+
+impl Conn {
+    /// SMB1's NEGOTIATE: the client also speaks older protocols. MS-SMB2 3.3.5.3.
+    pub(crate) fn handle_smb1_negotiate(&mut self, frame: &[u8]) -> Result<(), Close> {
+        let names = smb1_dialects(frame).map_err(|m| Close::Garbage(m.what))?;
+        let config = self.server.config();
+        let header = reply_template();
+        let dialect = if names.contains(&&b"SMB 2.???"[..]) && config.dialect_max > Dialect::Smb202 {
+            self.wildcard_answered = true;
+            WILDCARD
+        } else if names.contains(&&b"SMB 2.002"[..]) && config.dialect_min == Dialect::Smb202 {
+            self.negotiated = Some(Arc::new(plain_202(&config)));
+            Dialect::Smb202.number()
+        } else {
+            return Err(Close::Refused("only SMB1 offered"));
+        };
+        // Its message id is 0; the request that follows a wildcard has 0 or 1.
+        let grant = self.charge(&header)?;
+        let response = self.response(&config, dialect, 0, IO_BYTES_MAX_SMALL);
+        self.send_negotiate(&header, grant, &response);
+        Ok(())
+    }
+
+    /// SMB2's NEGOTIATE. MS-SMB2 3.3.5.4.
+    pub(crate) fn handle_negotiate(&mut self, frame: &Bytes, header: &Header) -> Result<(), Close> {
+        if self.negotiated.is_some() {
+            return Err(Close::Refused("second negotiate"));
+        }
+        let grant = self.charge(header)?;
+        let mut r = Reader::new(frame);
+        let parsed = r.skip(Header::LENGTH, "header").and_then(|()| NegotiateRequest::decode(&mut r));
+        let Ok(request) = parsed else { return self.refuse_negotiate(header, grant, NtStatus::INVALID_PARAMETER) };
+        let config = self.server.config();
+        let common = Dialect::ALL.into_iter().rev().find(|d| {
+            (config.dialect_min..=config.dialect_max).contains(d) && request.dialects.contains(&d.number())
+        });
+        let Some(dialect) = common else { return self.refuse_negotiate(header, grant, NtStatus::NOT_SUPPORTED) };
+        let (negotiated, contexts) = match agree(&config, &request, dialect, &*self.server) {
+            Ok(agreed) => agreed,
+            Err(status) => return self.refuse_negotiate(header, grant, status),
+        };
+        let mut response =
+            self.response(&config, dialect.number(), negotiated.capabilities, negotiated.io_bytes_max);
+        response.contexts = contexts;
+        self.negotiated = Some(Arc::new(negotiated));
+        if dialect == Dialect::Smb311 {
+            self.preauth.update(frame);
+        }
+        let start = MESSAGE_START;
+        let buffer = self.send_negotiate(header, grant, &response);
+        if dialect == Dialect::Smb311 {
+            self.preauth.update(&buffer[start..]);
+        }
+        Ok(())
+    }
+
+    fn response(&self, config: &Config, dialect: u16, capabilities: u32, io_bytes_max: u32) -> NegotiateResponse<'static> {
+        let now = self.server.host.now().wall;
+        NegotiateResponse {
+            security_mode: security_mode(config),
+            dialect,
+            server_guid: config.server_guid,
+            capabilities,
+            transact_bytes_max: io_bytes_max,
+            read_bytes_max: io_bytes_max,
+            write_bytes_max: io_bytes_max,
+            now: FileTime::from_unix_nanos(now.0),
+            token: HINT.get_or_init(spnego::hint),
+            contexts: Vec::new(),
+        }
+    }
+
+    /// Sends the reply and gives its bytes, prefix included, for the hash.
+    fn send_negotiate(&mut self, header: &Header, grant: u16, response: &NegotiateResponse<'_>) -> Vec<u8> {
+        let mut buffer = new_buffer(Vec::new());
+        let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
+        header.reply(NtStatus::SUCCESS, grant).encode(&mut w);
+        response.encode(&mut w);
+        self.transmit(Transmit::plain(buffer.clone(), None));
+        buffer
+    }
+
+    fn refuse_negotiate(&mut self, header: &Header, grant: u16, status: NtStatus) -> Result<(), Close> {
+        let mut buffer = new_buffer(Vec::new());
+        let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
+        header.reply(status, grant).encode(&mut w);
+        ErrorResponse::EMPTY.encode(&mut w);
+        self.transmit(Transmit::plain(buffer, None));
+        Ok(())
+    }
+}
+
+static HINT: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+
+fn security_mode(config: &Config) -> u16 {
+    if config.signing_required { SIGNING_ENABLED | SIGNING_REQUIRED } else { SIGNING_ENABLED }
+}
+
+/// The header that the reply to an SMB1 NEGOTIATE is made from.
+fn reply_template() -> Header {
+    Header {
+        credit_charge: 0,
+        status: NtStatus::SUCCESS,
+        command: Command::NEGOTIATE,
+        credits: 1,
+        flags: Flags::default(),
+        next_command: 0,
+        message_id: MessageId(0),
+        process_id: 0xFEFF,
+        tree_id: TreeId(0),
+        session_id: SessionId(0),
+        signature: [0; 16],
+    }
+}
+
+fn plain_202(config: &Config) -> Negotiated {
+    Negotiated {
+        dialect: Dialect::Smb202,
+        multi_credit: false,
+        io_bytes_max: IO_BYTES_MAX_SMALL,
+        cipher: None,
+        signing: SigningAlgorithm::HmacSha256,
+        client_guid: [0; 16],
+        client_capabilities: 0,
+        client_security_mode: 0,
+        client_dialects: vec![Dialect::Smb202.number()],
+        capabilities: 0,
+        security_mode: security_mode(config),
+        server_guid: config.server_guid,
+    }
+}
+
+type Agreement = (Negotiated, Vec<(u16, Vec<u8>)>);
+
+/// Chooses algorithms. The order of preference is ours: fastest first.
+fn agree(
+    config: &Config,
+    request: &NegotiateRequest<'_>,
+    dialect: Dialect,
+    server: &crate::server::Server,
+) -> Result<Agreement, NtStatus> {
+    let mut contexts = Vec::new();
+    let may_seal = config.encryption != Encryption::Off || config.shares.iter().any(|s| s.encryption_required);
+    let (mut cipher, mut signing) = (None, SigningAlgorithm::HmacSha256);
+    let mut offered = if dialect > Dialect::Smb202 { capabilities::LARGE_MTU } else { 0 };
+    if dialect >= Dialect::Smb300 {
+        signing = SigningAlgorithm::AesCmac;
+        let client_seals = request.capabilities & capabilities::ENCRYPTION != 0;
+        if dialect < Dialect::Smb311 && may_seal && client_seals {
+            cipher = Some(Cipher::Aes128Ccm);
+            offered |= capabilities::ENCRYPTION;
+        }
+    }
+    if dialect == Dialect::Smb311 {
+        agree_preauth(request, server, &mut contexts)?;
+        cipher = agree_cipher(request, may_seal, &mut contexts)?;
+        signing = agree_signing(request, &mut contexts)?;
+    }
+    let io_bytes_max = if dialect > Dialect::Smb202 { IO_BYTES_MAX.min(config.io_bytes_max) } else { IO_BYTES_MAX_SMALL };
+    let negotiated = Negotiated {
+        dialect,
+        multi_credit: dialect > Dialect::Smb202,
+        io_bytes_max,
+        cipher,
+        signing,
+        client_guid: request.client_guid,
+        client_capabilities: request.capabilities,
+        client_security_mode: request.security_mode,
+        client_dialects: request.dialects.clone(),
+        capabilities: offered,
+        security_mode: security_mode(config),
+        server_guid: config.server_guid,
+    };
+    Ok((negotiated, contexts))
+}
+
+fn agree_preauth(
+    request: &NegotiateRequest<'_>,
+    server: &crate::server::Server,
+    contexts: &mut Vec<(u16, Vec<u8>)>,
+) -> Result<(), NtStatus> {
+    let data = request.context(context::PREAUTH_INTEGRITY).ok_or(NtStatus::INVALID_PARAMETER)?;
+    let hashes = decode_preauth(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    if !hashes.contains(&SHA512) {
+        return Err(NtStatus::SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP);
+    }
+    let mut salt = [0; 32];
+    server.host.random(&mut salt);
+    let mut answer = vec![1, 0, 32, 0, SHA512 as u8, 0];
+    answer.extend_from_slice(&salt);
+    contexts.push((context::PREAUTH_INTEGRITY, answer));
+    Ok(())
+}
+
+fn agree_cipher(
+    request: &NegotiateRequest<'_>,
+    may_seal: bool,
+    contexts: &mut Vec<(u16, Vec<u8>)>,
+) -> Result<Option<Cipher>, NtStatus> {
+    let Some(data) = request.context(context::ENCRYPTION) else { return Ok(None) };
+    let offered = decode_algorithms(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    let preferred = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Aes128Ccm, Cipher::Aes256Ccm];
+    let chosen = preferred.into_iter().find(|c| may_seal && offered.contains(&c.number()));
+    let number = chosen.map_or(0, Cipher::number);
+    contexts.push((context::ENCRYPTION, vec![1, 0, number as u8, 0]));
+    Ok(chosen)
+}
+
+fn agree_signing(
+    request: &NegotiateRequest<'_>,
+    contexts: &mut Vec<(u16, Vec<u8>)>,
+) -> Result<SigningAlgorithm, NtStatus> {
+    let Some(data) = request.context(context::SIGNING) else { return Ok(SigningAlgorithm::AesCmac) };
+    let offered = decode_algorithms(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    let preferred = [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
+    let chosen = preferred.into_iter().find(|a| offered.contains(&a.number())).unwrap_or(SigningAlgorithm::AesCmac);
+    contexts.push((context::SIGNING, vec![1, 0, chosen.number() as u8, 0]));
+    Ok(chosen)
+}

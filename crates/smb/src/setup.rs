@@ -1,0 +1,324 @@
+//! SESSION_SETUP: from a token to a session. MS-SMB2 3.3.5.5.
+//!
+//! Served by the connection itself, in order: the hash over the messages and
+//! the keys depend on it, and it needs no disk.
+
+use crate::channel::Channel;
+use crate::config::Encryption;
+use crate::conn::{Close, Conn};
+use crate::host::{Account, Now};
+use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
+use crate::negotiate::Negotiated;
+use crate::session::{SealingKeys, Session, SessionParts, SessionUser};
+use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use wire::codec::{Reader, Writer};
+use wire::crypto::{KeyPurpose, OpeningKey, PreauthHash, SealingKey, SigningKey, derive};
+use wire::fscc::FileTime;
+use wire::ntlm::{self, Authenticated, LogonKind, Refused};
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    Dialect, ErrorResponse, Flags, Header, SessionFlags, SessionId, SessionSetupRequest, SessionSetupResponse,
+};
+use wire::spnego;
+
+/// An exchange under way.
+#[derive(Debug)]
+pub struct PendingSetup {
+    acceptor: spnego::Acceptor,
+    preauth: PreauthHash,
+    /// The session that is being authenticated anew.
+    renews: Option<Arc<Session>>,
+}
+
+/// What a token led to.
+struct Step {
+    status: NtStatus,
+    flags: SessionFlags,
+    token: Vec<u8>,
+    channel: Option<Arc<Channel>>,
+    delay: Duration,
+}
+
+impl Step {
+    fn refused(status: NtStatus) -> Self {
+        Self { status, flags: SessionFlags::default(), token: Vec::new(), channel: None, delay: Duration::ZERO }
+    }
+}
+
+impl Conn {
+    /// Takes one SESSION_SETUP.
+    pub(crate) fn handle_session_setup(
+        &mut self,
+        frame: Bytes,
+        header: &Header,
+        is_sealed: bool,
+        now: Now,
+    ) -> Result<(), Close> {
+        let Some(negotiated) = self.negotiated.clone() else { return Err(Close::Garbage("setup before negotiate")) };
+        let grant = self.charge(header)?;
+        let mut header = *header;
+        let step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed, now) {
+            Ok(step) => step,
+            Err(status) => Step::refused(status),
+        };
+        self.reply_setup(&header, grant, step, is_sealed, now);
+        Ok(())
+    }
+
+    fn take_setup(
+        &mut self,
+        frame: &Bytes,
+        header: &mut Header,
+        negotiated: &Negotiated,
+        is_sealed: bool,
+        now: Now,
+    ) -> Result<Step, NtStatus> {
+        let mut r = Reader::new(frame);
+        let skipped = r.skip(Header::LENGTH, "header");
+        let request = skipped.and_then(|()| SessionSetupRequest::decode(&mut r));
+        let request = request.map_err(|_| NtStatus::INVALID_PARAMETER)?;
+        if request.token.len() > TOKEN_BYTES_MAX {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        if request.flags & SessionSetupRequest::BINDING != 0 {
+            return Err(self.refuse_binding(header, negotiated));
+        }
+        if header.session_id == SessionId(0) {
+            header.session_id = self.begin_setup(None)?;
+        } else if !self.setups.contains_key(&header.session_id.0) {
+            self.begin_renewal(frame, header, is_sealed)?;
+        }
+        let id = header.session_id;
+        let mut setup = self.setups.remove(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        if negotiated.dialect == Dialect::Smb311 {
+            setup.preauth.update(frame);
+        }
+        let host = self.server.host.clone();
+        let result = setup.acceptor.handle_token(request.token, |user| host.account(user).map(|a| a.nt_hash));
+        match result {
+            Ok(spnego::Step::Continue(token)) => {
+                self.setups.insert(id.0, setup);
+                Ok(Step { token, ..Step::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
+            }
+            Ok(spnego::Step::Done(token, logon)) => self.log_on(id, &request, negotiated, setup, token, *logon, now),
+            Err(refused) => Ok(self.refuse_logon(refused, setup.renews)),
+        }
+    }
+
+    /// Multichannel is not served yet: binding is refused as a server without it does.
+    fn refuse_binding(&self, header: &Header, negotiated: &Negotiated) -> NtStatus {
+        let known = self.server.session(header.session_id).is_some();
+        match (negotiated.dialect >= Dialect::Smb300, known) {
+            (false, _) => NtStatus::REQUEST_NOT_ACCEPTED,
+            (true, false) => NtStatus::USER_SESSION_DELETED,
+            (true, true) => NtStatus::REQUEST_NOT_ACCEPTED,
+        }
+    }
+
+    fn begin_setup(&mut self, renews: Option<Arc<Session>>) -> Result<SessionId, NtStatus> {
+        if self.setups.len() >= SETUPS_PER_CONNECTION_MAX || self.channels.len() >= SESSIONS_PER_CONNECTION_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        let id = renews.as_ref().map_or_else(|| self.server.new_session_id(), |s| s.id);
+        let config = self.server.config();
+        let facts = ntlm::TargetFacts { name: config.name.clone(), domain: config.domain.clone() };
+        let mut challenge = [0; 8];
+        self.server.host.random(&mut challenge);
+        let wall = FileTime::from_unix_nanos(self.server.host.now().wall.0);
+        let exchange = ntlm::Acceptor::new(facts, challenge, wall);
+        let acceptor = spnego::Acceptor::new(exchange, self.server.host.guest().is_some());
+        self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), renews });
+        Ok(id)
+    }
+
+    /// A session that exists is authenticated anew. MS-SMB2 3.3.5.5.2.
+    fn begin_renewal(&mut self, frame: &Bytes, header: &Header, is_sealed: bool) -> Result<(), NtStatus> {
+        let channel = self.channels.get(&header.session_id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        if channel.session.has_ended() {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        let signed = header.flags.contains(Flags::SIGNED);
+        let good = channel.signing.as_ref().is_none_or(|key| key.verify(frame));
+        if !is_sealed && ((signed && !good) || (!signed && channel.session.signing_required)) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let session = channel.session.clone();
+        self.begin_setup(Some(session)).map(|_| ())
+    }
+
+    fn refuse_logon(&mut self, refused: Refused, renews: Option<Arc<Session>>) -> Step {
+        let stats = &self.server.stats;
+        stats.logons_failed.fetch_add(1, Ordering::Relaxed);
+        let peer = self.shared.facts.peer;
+        let (user, why) = match &refused {
+            Refused::Malformed(what) => (String::new(), *what),
+            Refused::Anonymous => (String::new(), "anonymous logon is not allowed"),
+            Refused::TooWeak { user } => (user.clone(), "NTLM version 1 is not allowed"),
+            Refused::Mic { user } => (user.clone(), "the messages were changed on the way"),
+            Refused::UnknownUser { user } => (user.clone(), "no such user"),
+            Refused::WrongPassword { user } => (user.clone(), "wrong password"),
+        };
+        self.server.host.logon_failed(peer, &user, why);
+        // A session whose renewal fails is over.
+        if let Some(session) = renews {
+            self.channels.remove(&session.id.0);
+            self.server.end_session(&session);
+        }
+        let status = match refused {
+            Refused::Malformed(_) => NtStatus::INVALID_PARAMETER,
+            Refused::Anonymous => NtStatus::ACCESS_DENIED,
+            _ => NtStatus::LOGON_FAILURE,
+        };
+        Step { delay: self.server.host.logon_delay(peer), ..Step::refused(status) }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn log_on(
+        &mut self,
+        id: SessionId,
+        request: &SessionSetupRequest<'_>,
+        negotiated: &Negotiated,
+        setup: PendingSetup,
+        token: Vec<u8>,
+        logon: Authenticated,
+        _now: Now,
+    ) -> Result<Step, NtStatus> {
+        let user = self.user_of(&logon)?;
+        self.server.stats.logons.fetch_add(1, Ordering::Relaxed);
+        self.server.host.logon_succeeded(self.shared.facts.peer, &user.account.name);
+        let is_anonymous = user.is_anonymous;
+        let channel = match setup.renews {
+            Some(session) => {
+                session.set_user(user);
+                self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
+            }
+            None => self.new_session(id, request, negotiated, &setup.preauth, &logon, user)?,
+        };
+        let mut flags = SessionFlags::default();
+        if is_anonymous {
+            flags.0 |= SessionFlags::ANONYMOUS.0;
+        }
+        if channel.session.encrypt_data {
+            flags.0 |= SessionFlags::ENCRYPT_DATA.0;
+        }
+        let status = NtStatus::SUCCESS;
+        Ok(Step { status, flags, token, channel: Some(channel), delay: Duration::ZERO })
+    }
+
+    fn user_of(&self, logon: &Authenticated) -> Result<SessionUser, NtStatus> {
+        let is_anonymous = logon.kind == LogonKind::Anonymous;
+        let account: Option<Account> =
+            if is_anonymous { self.server.host.guest() } else { self.server.host.account(&logon.user) };
+        let account = account.ok_or(NtStatus::LOGON_FAILURE)?;
+        Ok(SessionUser { account, is_guest: false, is_anonymous })
+    }
+
+    fn new_session(
+        &mut self,
+        id: SessionId,
+        request: &SessionSetupRequest<'_>,
+        negotiated: &Negotiated,
+        preauth: &PreauthHash,
+        logon: &Authenticated,
+        user: SessionUser,
+    ) -> Result<Arc<Channel>, NtStatus> {
+        let config = self.server.config();
+        let is_user = !user.is_anonymous;
+        let required = config.encryption == Encryption::Required && is_user;
+        let sealing = negotiated.cipher.filter(|_| is_user).map(|cipher| {
+            let key = |purpose| -> [u8; 32] {
+                if cipher.is_256() {
+                    return derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
+                }
+                let half: [u8; 16] = derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
+                let mut key = [0; 32];
+                key[..16].copy_from_slice(&half);
+                key
+            };
+            let seal = SealingKey::new(cipher, &key(KeyPurpose::ServerToClient));
+            SealingKeys::new(seal, OpeningKey::new(cipher, &key(KeyPurpose::ClientToServer)))
+        });
+        if required && sealing.is_none() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let client_requires = request.security_mode & SessionSetupRequest::SIGNING_REQUIRED != 0;
+        let session = Arc::new(Session::new(SessionParts {
+            id,
+            dialect: negotiated.dialect,
+            client_guid: negotiated.client_guid,
+            session_key: logon.session_key,
+            cipher: negotiated.cipher.filter(|_| sealing.is_some()).map_or("-", |c| c.name()),
+            signing: if is_user { negotiated.signing.name() } else { "-" },
+            encrypt_data: required,
+            signing_required: is_user && (config.signing_required || client_requires),
+            sealing,
+            user,
+            channel: self.channel_fact(),
+        }));
+        let signing = is_user.then(|| signing_key(negotiated, &logon.session_key, preauth));
+        let channel = Arc::new(Channel { session: session.clone(), signing });
+        self.replace_previous(request.previous_session, &session);
+        self.server.add_session(session);
+        self.channels.insert(id.0, channel.clone());
+        Ok(channel)
+    }
+
+    /// The client lost a session and says so: it ends now. MS-SMB2 3.3.5.5.3.
+    fn replace_previous(&mut self, previous: SessionId, by: &Session) {
+        if previous == SessionId(0) || previous == by.id {
+            return;
+        }
+        if let Some(old) = self.server.session(previous)
+            && old.user().account.name == by.user().account.name
+        {
+            self.server.end_session(&old);
+        }
+    }
+
+    fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool, now: Now) {
+        let mut buffer = new_buffer(Vec::new());
+        let mut reply = header.reply(step.status, grant);
+        let signer = step.channel.as_ref().and_then(|c| c.signing.as_ref());
+        if signer.is_some() {
+            reply.flags = reply.flags | Flags::SIGNED;
+        }
+        let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
+        reply.encode(&mut w);
+        if step.status.is_error() && step.status != NtStatus::MORE_PROCESSING_REQUIRED {
+            ErrorResponse::EMPTY.encode(&mut w);
+        } else {
+            SessionSetupResponse { flags: step.flags, token: &step.token }.encode(&mut w);
+        }
+        if let Some(setup) = self.setups.get_mut(&header.session_id.0) {
+            setup.preauth.update(&buffer[MESSAGE_START..]);
+        }
+        if let Some(key) = signer {
+            key.sign(&mut buffer[MESSAGE_START..]);
+        }
+        let sealing = step.channel.as_ref().or(self.channels.get(&header.session_id.0)).filter(|_| is_sealed);
+        let transmit = match sealing.and_then(|c| c.session.sealing.as_ref()) {
+            Some(keys) => {
+                keys.seal.seal_in_place(&mut buffer[PREFIX..], header.session_id, keys.next_nonce());
+                Transmit::sealed(buffer)
+            }
+            None => Transmit::plain(buffer, None),
+        };
+        if step.delay.is_zero() {
+            self.transmit(transmit);
+        } else {
+            self.transmit_at(now.instant + step.delay, transmit);
+        }
+    }
+}
+
+fn signing_key(negotiated: &Negotiated, session_key: &[u8; 16], preauth: &PreauthHash) -> SigningKey {
+    if negotiated.dialect < Dialect::Smb300 {
+        return SigningKey::new(negotiated.signing, session_key);
+    }
+    let key = derive(negotiated.dialect, session_key, KeyPurpose::Signing, &preauth.0);
+    SigningKey::new(negotiated.signing, &key)
+}

@@ -1,0 +1,37 @@
+//! The only place where a refusal of the file layer becomes a status.
+
+use vfs::FsError;
+use wire::ntstatus::NtStatus;
+
+/// The status for a refusal.
+#[must_use]
+pub fn status_of(error: FsError) -> NtStatus {
+    match error {
+        FsError::AccessDenied | FsError::OpenMode | FsError::SymlinkEscapes => NtStatus::ACCESS_DENIED,
+        FsError::AlreadyExists => NtStatus::OBJECT_NAME_COLLISION,
+        FsError::CannotDelete => NtStatus::CANNOT_DELETE,
+        FsError::Cancelled => NtStatus::CANCELLED,
+        FsError::CrossDevice => NtStatus::NOT_SAME_DEVICE,
+        FsError::DeletePending => NtStatus::DELETE_PENDING,
+        FsError::NoSpace => NtStatus::DISK_FULL,
+        FsError::Io => NtStatus::UNEXPECTED_IO_ERROR,
+        FsError::IsDirectory => NtStatus::FILE_IS_A_DIRECTORY,
+        FsError::LockConflict => NtStatus::FILE_LOCK_CONFLICT,
+        FsError::LockNotGranted => NtStatus::LOCK_NOT_GRANTED,
+        FsError::InvalidName => NtStatus::OBJECT_NAME_INVALID,
+        FsError::InvalidParameter | FsError::TooLarge => NtStatus::INVALID_PARAMETER,
+        FsError::NameTooLong => NtStatus::OBJECT_NAME_INVALID,
+        FsError::NotDirectory => NtStatus::NOT_A_DIRECTORY,
+        FsError::NotEmpty => NtStatus::DIRECTORY_NOT_EMPTY,
+        FsError::NotFound => NtStatus::OBJECT_NAME_NOT_FOUND,
+        FsError::NotSupported => NtStatus::NOT_SUPPORTED,
+        FsError::PathNotFound => NtStatus::OBJECT_PATH_NOT_FOUND,
+        FsError::RangeNotLocked => NtStatus::RANGE_NOT_LOCKED,
+        FsError::ReadOnly => NtStatus::MEDIA_WRITE_PROTECTED,
+        FsError::ShareViolation => NtStatus::SHARING_VIOLATION,
+        FsError::Stale => NtStatus::FILE_DELETED,
+        FsError::SymlinkLoop => NtStatus::OBJECT_PATH_NOT_FOUND,
+        FsError::TooMany => NtStatus::INSUFFICIENT_RESOURCES,
+        FsError::WouldBlock => NtStatus::INTERNAL_ERROR,
+    }
+}
