@@ -1,1 +1,21 @@
-//! To be described.
+//! Everything around the protocol layers that touches the outside world:
+//! sockets, tasks, timers, workers, configuration, users, the admin API.
+//!
+//! Contains no protocol decisions. The runtime, the clock and randomness are
+//! read here and handed down.
+#![forbid(unsafe_code)]
+
+mod admin;
+pub mod config;
+mod host;
+mod interfaces;
+mod listener;
+mod service;
+mod smb_output;
+mod smb_task;
+pub mod system_users;
+mod throttle;
+pub mod users;
+mod workers;
+
+pub use service::{Service, StartError};

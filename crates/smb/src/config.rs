@@ -33,9 +33,7 @@ pub struct Config {
     pub dialect_min: Dialect,
     /// Highest dialect spoken.
     pub dialect_max: Dialect,
-    /// Accept NTLMv1 proofs. Off unless a configuration insists.
-    pub allow_ntlmv1: bool,
-    /// Connection settings of [`crate::limits`] that a configuration may lower.
+    /// Largest READ and WRITE payload; at most [`crate::limits::IO_BYTES_MAX`].
     pub io_bytes_max: u32,
     /// The shares, without IPC$, which is always there.
     pub shares: Vec<Arc<Share>>,

@@ -1,0 +1,37 @@
+//! How to connect, as commands to copy.
+
+use std::net::SocketAddr;
+
+/// The commands for one share on one address.
+pub fn commands(address: SocketAddr, share: &str, user: &str) -> String {
+    let host = match address {
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        // Windows and the Linux tools take literals of IPv6 in this form.
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    let port = address.port();
+    let (windows_port, linux_port, mac_port) = if port == 445 {
+        (String::new(), String::new(), String::new())
+    } else {
+        (format!(" /TCPPORT:{port}"), format!(",port={port}"), format!(":{port}"))
+    };
+    let note = if port == 445 { "" } else { "   (Windows 11 24H2 or Server 2025 for a port other than 445)" };
+    format!(
+        "  Windows  net use Z: \\\\{host}\\{share} /user:{user}{windows_port}{note}\n  \
+         Linux    sudo mount -t cifs //{host}/{share} /mnt -o username={user}{linux_port},vers=3.1.1\n  \
+         macOS    open smb://{user}@{host}{mac_port}/{share}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_named_only_where_it_is_another() {
+        let usual = commands("192.0.2.1:445".parse().unwrap(), "data", "alice");
+        assert!(!usual.contains("445"), "{usual}");
+        let other = commands("192.0.2.1:4450".parse().unwrap(), "data", "alice");
+        assert!(other.contains("/TCPPORT:4450") && other.contains("port=4450") && other.contains("192.0.2.1:4450/data"));
+    }
+}

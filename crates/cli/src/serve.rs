@@ -1,0 +1,238 @@
+//! `anabranch serve`.
+
+use crate::mounts;
+use anyhow::{Context, Result, anyhow, bail};
+use server::Service;
+use server::config::{Config, Encryption, Signing};
+use server::users::Users;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Port for those who may not have 445.
+const PORT: u16 = 4450;
+/// Port that SMB clients use if none is named.
+const PORT_PRIVILEGED: u16 = 445;
+/// Address of the admin API if none is named.
+const ADMIN: &str = "127.0.0.1:4480";
+/// Threads that may wait for a disk at once.
+const BLOCKING_THREADS_MAX: usize = 64;
+/// Letters of a password that is made up.
+const PASSWORD_LETTERS: usize = 20;
+
+/// Arguments of `serve`.
+///
+/// Examples:
+///   anabranch serve /srv/data
+///   anabranch serve --share media=/srv/media,read_only=yes --smb 0.0.0.0:445
+///   anabranch serve --config /etc/anabranch.toml
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    /// Directory to serve as a share of its own name
+    dir: Option<PathBuf>,
+    /// Configuration file; read again on SIGHUP
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address to serve SMB on; may be given several times
+    #[arg(long, value_name = "ADDR:PORT")]
+    smb: Vec<SocketAddr>,
+    /// Address of the admin API, or `off`
+    #[arg(long, value_name = "ADDR:PORT")]
+    admin: Option<String>,
+    /// A share, with keys as read_only=yes; may be given several times
+    #[arg(long, value_name = "NAME=PATH[,key=value…]")]
+    share: Vec<String>,
+    /// A user for tests; the password can be seen by everyone on this machine
+    #[arg(long, value_name = "NAME:PASSWORD")]
+    user: Vec<String>,
+    /// Whether every message must be signed
+    #[arg(long, value_enum)]
+    signing: Option<SigningArg>,
+    /// Whether messages are encrypted
+    #[arg(long, value_enum)]
+    encryption: Option<EncryptionArg>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SigningArg {
+    Required,
+    Offered,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum EncryptionArg {
+    Off,
+    Offered,
+    Required,
+}
+
+/// Serves until told to stop.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("anabranch")
+        .build()?;
+    let result = runtime.block_on(serve(args));
+    // Calls that hang on a dead disk must not keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(10));
+    result
+}
+
+async fn serve(args: Args) -> Result<ExitCode> {
+    let mut config = configuration(&args)?;
+    let mut users = users_of(&args)?;
+    if config.shares.is_empty() {
+        bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
+    }
+    if config.smb.is_empty() {
+        config.smb = vec![default_address()];
+    }
+    first_user(&config, &mut users)?;
+    let service = Service::start(&config, users.clone()).await?;
+    announce(&service, &config, &users);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => reload(&args, &service, &users),
+        }
+    }
+    tracing::info!("stopping");
+    service.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn reload(args: &Args, service: &Service, users: &Users) {
+    let result = configuration(args).and_then(|config| Ok(service.reload(&config, users)?));
+    match result {
+        Ok(()) => tracing::info!("configuration reloaded"),
+        Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
+    }
+}
+
+/// The file, then what the command line adds to it.
+fn configuration(args: &Args) -> Result<Config> {
+    let mut config = match &args.config {
+        Some(path) => Config::load(path)?,
+        None => Config::empty(),
+    };
+    if !args.smb.is_empty() {
+        config.smb.clone_from(&args.smb);
+    }
+    match args.admin.as_deref() {
+        Some("off") => config.admin = None,
+        Some(address) => config.admin = Some(address.parse().context("--admin takes ADDR:PORT or off")?),
+        None if args.config.is_none() => config.admin = ADMIN.parse().ok(),
+        None => {}
+    }
+    if let Some(signing) = args.signing {
+        config.signing = match signing {
+            SigningArg::Required => Signing::Required,
+            SigningArg::Offered => Signing::Offered,
+        };
+    }
+    if let Some(encryption) = args.encryption {
+        config.encryption = match encryption {
+            EncryptionArg::Off => Encryption::Off,
+            EncryptionArg::Offered => Encryption::Offered,
+            EncryptionArg::Required => Encryption::Required,
+        };
+    }
+    for share in &args.share {
+        add_share(&mut config, share)?;
+    }
+    if let Some(dir) = &args.dir {
+        let dir = dir.canonicalize().with_context(|| format!("cannot serve {}", dir.display()))?;
+        config.add_share(&share_name(&dir), &dir)?;
+    }
+    Ok(config)
+}
+
+fn add_share(config: &mut Config, text: &str) -> Result<()> {
+    let mut parts = text.split(',');
+    let first = parts.next().unwrap_or_default();
+    let (name, path) = first.split_once('=').ok_or_else(|| anyhow!("--share takes NAME=PATH, not {text:?}"))?;
+    let share = config.add_share(name, Path::new(path))?;
+    for part in parts {
+        let (key, value) = part.split_once('=').ok_or_else(|| anyhow!("{part:?} is not key=value"))?;
+        share.set(key, value)?;
+    }
+    Ok(())
+}
+
+/// The folder's name, without what a share's name cannot have.
+fn share_name(dir: &Path) -> String {
+    let name = dir.file_name().map_or_else(|| "share".into(), |n| n.to_string_lossy());
+    let clean: String = name.chars().map(|c| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '_' }).collect();
+    clean.chars().take(80).collect()
+}
+
+fn users_of(args: &Args) -> Result<Users> {
+    let mut users = Users::default();
+    for text in &args.user {
+        let (name, password) = text.split_once(':').ok_or_else(|| anyhow!("--user takes NAME:PASSWORD"))?;
+        users.set_password(name, password).map_err(anyhow::Error::msg)?;
+    }
+    Ok(users)
+}
+
+/// 445 where it may be had, as clients expect.
+fn default_address() -> SocketAddr {
+    let usual = SocketAddr::from(([0, 0, 0, 0], PORT_PRIVILEGED));
+    match std::net::TcpListener::bind(usual) {
+        Ok(_) => usual,
+        Err(_) => SocketAddr::from(([0, 0, 0, 0], PORT)),
+    }
+}
+
+/// On the first start there is nobody: the user who started it gets a
+/// password, which is shown once.
+fn first_user(config: &Config, extra: &mut Users) -> Result<()> {
+    let mut users = Users::load(&config.users)?;
+    if !users.is_empty() || !extra.is_empty() {
+        return Ok(());
+    }
+    let name = server::system_users::own_name().unwrap_or_else(|| "anabranch".into());
+    let mut random = [0u8; PASSWORD_LETTERS];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    // 32 letters that cannot be mistaken for one another: 5 bits each.
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let password: String = random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
+    users.set_password(&name, &password).map_err(anyhow::Error::msg)?;
+    users.save(&config.users)?;
+    println!("Made the first user (change the password with: anabranch user passwd {name}):\n");
+    println!("  user      {name}\n  password  {password}\n");
+    Ok(())
+}
+
+fn announce(service: &Service, config: &Config, extra: &Users) {
+    let stored = Users::load(&config.users).unwrap_or_default();
+    let user = extra.names().next().or_else(|| stored.names().next()).unwrap_or("USER").to_owned();
+    for address in service.listening() {
+        let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
+        for share in &config.shares {
+            println!("{} is shared as \\\\{}\\{} ({shown}):\n", share.path.display(), config.name, share.name);
+            println!("{}", mounts::commands(shown, &share.name, &user));
+        }
+    }
+    if let Some(admin) = service.admin() {
+        println!("Look inside with: anabranch status --admin {admin}");
+    }
+}
+
+/// An address that others can use, instead of "all".
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        // Nothing is sent: connecting a datagram socket only chooses a route.
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    let ip = probe.map_or_else(|_| std::net::Ipv4Addr::LOCALHOST.into(), |a| a.ip());
+    SocketAddr::new(if ip.is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { ip }, address.port())
+}

@@ -1,0 +1,118 @@
+//! `anabranch user`.
+
+use anyhow::{Context, Result, bail};
+use rustix::termios::{LocalModes, OptionalActions, isatty, tcgetattr, tcsetattr};
+use server::config::default_users_file;
+use server::users::Users;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Longest password, in bytes.
+const PASSWORD_BYTES_MAX: usize = 1024;
+
+/// Arguments of `user`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Add a user; asks for the password
+    Add(Named),
+    /// Change a user's password
+    Passwd(Named),
+    /// Take a user away
+    Remove(Named),
+    /// Show all users
+    List(Place),
+}
+
+#[derive(Debug, clap::Args)]
+struct Named {
+    /// The user's name. As root the system user of the same name owns the files
+    name: String,
+    #[command(flatten)]
+    place: Place,
+    /// Read the password from standard input instead of asking
+    #[arg(long)]
+    password_stdin: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// File of users
+    #[arg(long, value_name = "FILE", default_value_os_t = default_users_file())]
+    users: PathBuf,
+}
+
+/// Carries out the action.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    match &args.action {
+        Action::Add(named) => set(named, false),
+        Action::Passwd(named) => set(named, true),
+        Action::Remove(named) => {
+            let mut users = Users::load(&named.place.users)?;
+            if !users.remove(&named.name) {
+                bail!("there is no user {}", named.name);
+            }
+            users.save(&named.place.users)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::List(place) => {
+            Users::load(&place.users)?.names().for_each(|name| println!("{name}"));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn set(named: &Named, exists: bool) -> Result<ExitCode> {
+    let mut users = Users::load(&named.place.users)?;
+    match (users.contains(&named.name), exists) {
+        (true, false) => bail!("{} exists; change the password with: anabranch user passwd {0}", named.name),
+        (false, true) => bail!("there is no user {0}; add it with: anabranch user add {0}", named.name),
+        _ => {}
+    }
+    let password = if named.password_stdin { read_line()? } else { ask()? };
+    if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
+        bail!("a password has 1 to {PASSWORD_BYTES_MAX} bytes");
+    }
+    users.set_password(&named.name, &password).map_err(anyhow::Error::msg)?;
+    users.save(&named.place.users)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read_line() -> Result<String> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).context("no password on standard input")?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// Asks twice, without showing what is typed.
+fn ask() -> Result<String> {
+    let stdin = std::io::stdin();
+    if !isatty(&stdin) {
+        bail!("there is no terminal to ask on; give the password with --password-stdin");
+    }
+    let before = tcgetattr(&stdin)?;
+    let mut silent = before.clone();
+    silent.local_modes -= LocalModes::ECHO;
+    tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
+    let answers = (prompt("Password: "), prompt("Again: "));
+    tcsetattr(&stdin, OptionalActions::Flush, &before)?;
+    let (first, second) = (answers.0?, answers.1?);
+    if first != second {
+        bail!("the two passwords differ");
+    }
+    Ok(first)
+}
+
+fn prompt(text: &str) -> Result<String> {
+    eprint!("{text}");
+    std::io::stderr().flush()?;
+    let line = read_line();
+    eprintln!();
+    line
+}

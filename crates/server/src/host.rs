@@ -1,0 +1,121 @@
+//! What the SMB layer asks of this process.
+
+use crate::interfaces;
+use crate::system_users;
+use crate::throttle::Throttle;
+use crate::users::Users;
+use files::Caller;
+use smb::{Account, Host, InterfaceFact, Now};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use vfs::Timestamp;
+
+/// The process, as [`Host`] sees it.
+pub struct ProcessHost {
+    users: RwLock<Users>,
+    guest: RwLock<Option<String>>,
+    /// Callers by system user, so that a logon reads no file twice.
+    callers: Mutex<HashMap<String, Arc<Caller>>>,
+    throttle: Throttle,
+    listening: RwLock<Vec<SocketAddr>>,
+}
+
+impl ProcessHost {
+    /// A host with these users.
+    #[must_use]
+    pub fn new(users: Users, guest: Option<String>) -> Self {
+        Self {
+            users: RwLock::new(users),
+            guest: RwLock::new(guest),
+            callers: Mutex::default(),
+            throttle: Throttle::default(),
+            listening: RwLock::default(),
+        }
+    }
+
+    /// Takes new users; sessions of old ones stay.
+    pub fn configure(&self, users: Users, guest: Option<String>) {
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
+        *self.guest.write().unwrap_or_else(PoisonError::into_inner) = guest;
+        self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Says where connections are taken.
+    pub fn set_listening(&self, addresses: Vec<SocketAddr>) {
+        *self.listening.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+    }
+
+    /// On whose behalf files are touched: as root the system user's, else
+    /// this process's own.
+    fn caller_of(&self, system_user: &str) -> Option<Arc<Caller>> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(caller) = callers.get(system_user) {
+            return Some(caller.clone());
+        }
+        let identity = if rustix::process::geteuid().is_root() {
+            system_users::identity_of(system_user)?
+        } else {
+            system_users::own_identity()
+        };
+        let caller = Arc::new(Caller::of(identity));
+        callers.insert(system_user.to_owned(), caller.clone());
+        Some(caller)
+    }
+}
+
+impl Host for ProcessHost {
+    fn random(&self, out: &mut [u8]) {
+        let mut filled = 0;
+        while filled < out.len() {
+            match rustix::rand::getrandom(&mut out[filled..], rustix::rand::GetRandomFlags::empty()) {
+                Ok(count) => filled += count,
+                Err(rustix::io::Errno::INTR) => {}
+                // Without randomness nothing here is safe.
+                Err(errno) => panic!("the system gives no random bytes: {errno}"),
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = Timestamp(i128::try_from(since.as_nanos()).unwrap_or(i128::MAX));
+        Now { instant: Instant::now(), wall }
+    }
+
+    fn account(&self, user: &str) -> Option<Account> {
+        let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
+        let (name, nt_hash, system_user) = users.find(user)?;
+        let Some(caller) = self.caller_of(system_user) else {
+            tracing::error!(user = name, system_user, "there is no such system user; make one, or set system_user");
+            return None;
+        };
+        Some(Account { name: name.to_owned(), nt_hash, caller })
+    }
+
+    fn guest(&self) -> Option<Account> {
+        let guest = self.guest.read().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let caller = self.caller_of(&guest)?;
+        let nt_hash = wire::ntlm::NtHash([0; 16]);
+        Some(Account { name: "anonymous".into(), nt_hash, caller })
+    }
+
+    fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {
+        self.throttle.failed(peer.ip(), Instant::now());
+        tracing::warn!(%peer, user, why, "logon refused");
+    }
+
+    fn logon_succeeded(&self, peer: SocketAddr, user: &str) {
+        self.throttle.succeeded(peer.ip());
+        tracing::debug!(%peer, user, "logged on");
+    }
+
+    fn logon_delay(&self, peer: SocketAddr) -> Duration {
+        self.throttle.delay(peer.ip())
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceFact> {
+        interfaces::reachable(&self.listening.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,191 @@
+//! The server as a whole: start, reload, stop.
+
+use crate::admin;
+use crate::config::{Config, Encryption, ShareConfig, Signing};
+use crate::host::ProcessHost;
+use crate::listener::{self, Connections};
+use crate::users::Users;
+use crate::workers::Pool;
+use files::{Files, Volume, VolumeOptions};
+use smb::{Host, Server, Share};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::task::JoinHandle;
+use vfs::{Case, Vfs};
+use vfs_local::LocalVfs;
+
+/// Why the server cannot start; says what to do.
+#[derive(Debug)]
+pub struct StartError(pub String);
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A running server.
+pub struct Service {
+    server: Arc<Server>,
+    host: Arc<ProcessHost>,
+    connections: Arc<Connections>,
+    listening: Vec<SocketAddr>,
+    admin: Option<SocketAddr>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Binds all addresses and begins to serve. `extra` are users beside
+    /// those in the file.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(config: &Config, extra: Users) -> Result<Self, StartError> {
+        raise_descriptor_limit();
+        let users = load_users(config, &extra)?;
+        let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
+        let files = Arc::new(Files::new(Arc::new(Pool::new())));
+        let mut guid = [0; 16];
+        host.random(&mut guid);
+        let smb_config = smb_config(config, guid, None)?;
+        let server = Server::new(smb_config, files, host.clone());
+        let connections = Arc::new(Connections::new(config.connections_max));
+        let mut service =
+            Self { server, host, connections, listening: Vec::new(), admin: None, tasks: Vec::new() };
+        for address in &config.smb {
+            service.listen(*address)?;
+        }
+        service.host.set_listening(service.listening.clone());
+        if let Some(address) = config.admin {
+            let listener = bind(address)?;
+            service.admin = listener.local_addr().ok();
+            let state = admin::State { server: service.server.clone(), connections: service.connections.clone() };
+            service.tasks.push(tokio::spawn(admin::serve(listener, state)));
+        }
+        Ok(service)
+    }
+
+    fn listen(&mut self, address: SocketAddr) -> Result<(), StartError> {
+        let listener = bind(address)?;
+        let local = listener.local_addr().map_err(|e| StartError(e.to_string()))?;
+        self.listening.push(local);
+        let (server, host) = (self.server.clone(), self.host.clone());
+        self.tasks.push(tokio::spawn(listener::accept(listener, server, host, self.connections.clone())));
+        Ok(())
+    }
+
+    /// Takes a new configuration; connections and sessions stay. Addresses
+    /// cannot be changed while running.
+    ///
+    /// # Errors
+    /// [`StartError`]: the old configuration stays in force.
+    pub fn reload(&self, config: &Config, extra: &Users) -> Result<(), StartError> {
+        let users = load_users(config, extra)?;
+        let present = self.server.config();
+        let next = smb_config(config, present.server_guid, Some(&present))?;
+        self.host.configure(users, config.guest.clone());
+        self.server.configure(next);
+        Ok(())
+    }
+
+    /// Addresses that SMB is served on.
+    #[must_use]
+    pub fn listening(&self) -> &[SocketAddr] {
+        &self.listening
+    }
+
+    /// Address of the admin API.
+    #[must_use]
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// Stops accepting and ends.
+    pub fn stop(self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
+    let mut users = Users::load(&config.users).map_err(|e| StartError(e.to_string()))?;
+    users.merge(extra);
+    Ok(users)
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let bind = || -> std::io::Result<TcpListener> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(4096)
+    };
+    bind().map_err(|error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "another server has it; stop that one or choose another port",
+            std::io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+            std::io::ErrorKind::AddrNotAvailable => "this machine does not have the address",
+            _ => "choose another address",
+        };
+        StartError(format!("cannot listen on {address}: {error}; {remedy}"))
+    })
+}
+
+/// What the SMB layer is configured with. Shares that did not change keep
+/// their volume, and with it their open files.
+fn smb_config(config: &Config, guid: [u8; 16], present: Option<&smb::Config>) -> Result<smb::Config, StartError> {
+    let shares = config.shares.iter().map(|share| {
+        let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
+        open_share(share, same.as_ref())
+    });
+    Ok(smb::Config {
+        server_guid: guid,
+        name: config.name.clone(),
+        domain: config.workgroup.clone(),
+        signing_required: config.signing == Signing::Required,
+        encryption: match config.encryption {
+            Encryption::Off => smb::Encryption::Off,
+            Encryption::Offered => smb::Encryption::Offered,
+            Encryption::Required => smb::Encryption::Required,
+        },
+        dialect_min: config.dialect_min,
+        dialect_max: config.dialect_max,
+        io_bytes_max: smb::limits::IO_BYTES_MAX,
+        shares: shares.collect::<Result<_, _>>()?,
+    })
+}
+
+fn open_share(share: &ShareConfig, present: Option<&Arc<Volume>>) -> Result<Arc<Share>, StartError> {
+    let options = VolumeOptions {
+        read_only: share.read_only,
+        case: if share.case_sensitive { Case::Sensitive } else { Case::Insensitive },
+        file_mode: share.file_mode,
+        directory_mode: share.directory_mode,
+    };
+    let open = || LocalVfs::open(&share.path).map(|v| Arc::new(v) as Arc<dyn Vfs>);
+    let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
+    // The same directory as before: its open files must be seen.
+    let vfs = present.map_or(vfs, |p| p.vfs.clone());
+    Ok(Arc::new(Share {
+        name: share.name.clone(),
+        comment: share.comment.clone(),
+        volume: Some(Arc::new(Volume { vfs, options })),
+        encryption_required: share.encryption_required,
+        users: share.users.clone(),
+        access_based_enumeration: share.hide_unreadable,
+    }))
+}
+
+/// Every connection and every open file has a descriptor.
+fn raise_descriptor_limit() {
+    let resource = rustix::process::Resource::Nofile;
+    let mut limit = rustix::process::getrlimit(resource);
+    limit.current = limit.maximum;
+    if let Err(errno) = rustix::process::setrlimit(resource, limit) {
+        tracing::warn!(%errno, "the limit of open files could not be raised");
+    }
+}

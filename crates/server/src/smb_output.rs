@@ -1,0 +1,138 @@
+//! What is on its way to one client: buffers that leave together in one
+//! system call, and parts of files that are sent from the page cache.
+
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
+use smb::{Conn, Transmit};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// Buffers in one system call.
+const SLICES_MAX: usize = 64;
+/// Sent where a file became shorter than was promised.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// Frames that have not left yet.
+#[derive(Debug, Default)]
+pub struct Output {
+    queue: VecDeque<Item>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Item {
+    transmit: Transmit,
+    /// Bytes of the buffer that have left, `start` included.
+    sent: usize,
+    /// Bytes of the file that have left.
+    file_sent: usize,
+    /// The file was shorter than promised.
+    file_ended: bool,
+}
+
+impl Output {
+    /// Queues a frame.
+    pub fn push(&mut self, transmit: Transmit) {
+        self.bytes += transmit.length_bytes();
+        let sent = transmit.start;
+        self.queue.push_back(Item { transmit, sent, file_sent: 0, file_ended: false });
+    }
+
+    /// Whether everything has left.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub fn len_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Sends what the socket takes. Sent buffers go back to `conn`.
+    ///
+    /// # Errors
+    /// Those of the socket; not that it is full.
+    pub fn flush(&mut self, stream: &TcpStream, conn: &mut Conn) -> io::Result<()> {
+        while let Some(front) = self.queue.front() {
+            let in_buffer = front.sent < front.transmit.buffer.len();
+            let result = if in_buffer { self.send_buffers(stream) } else { self.send_file(stream) };
+            match result {
+                Ok(count) => self.advance(count, conn),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Buffers up to the first that a file follows.
+    fn send_buffers(&self, stream: &TcpStream) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        let mut flags = SendFlags::NOSIGNAL;
+        for item in self.queue.iter().take(SLICES_MAX) {
+            slices[count] = IoSlice::new(&item.transmit.buffer[item.sent..]);
+            count += 1;
+            if item.transmit.file.is_some() {
+                // The file's bytes go into the same segments.
+                flags |= SendFlags::MORE;
+                break;
+            }
+        }
+        stream.try_io(Interest::WRITABLE, || {
+            let mut none = SendAncillaryBuffer::default();
+            Ok(rustix::net::sendmsg(stream.as_fd(), &slices[..count], &mut none, flags)?)
+        })
+    }
+
+    fn send_file(&mut self, stream: &TcpStream) -> io::Result<usize> {
+        let Some(item) = self.queue.front_mut() else { return Ok(0) };
+        let Some(file) = &item.transmit.file else { return Ok(0) };
+        let left = file.length_bytes - item.file_sent;
+        let source = file.node.sendfile_source().filter(|_| !item.file_ended);
+        let Some(source) = source else {
+            let count = left.min(ZEROS.len());
+            return stream.try_write(&ZEROS[..count]);
+        };
+        let mut offset = file.offset + item.file_sent as u64;
+        let sent = stream.try_io(Interest::WRITABLE, || {
+            Ok(rustix::fs::sendfile(stream.as_fd(), source, Some(&mut offset), left)?)
+        });
+        match sent {
+            Ok(0) => {
+                item.file_ended = true;
+                Err(Errno::INTR.into())
+            }
+            other => other,
+        }
+    }
+
+    fn advance(&mut self, mut count: usize, conn: &mut Conn) {
+        self.bytes -= count;
+        while let Some(item) = self.queue.front_mut() {
+            let in_buffer = (item.transmit.buffer.len() - item.sent).min(count);
+            item.sent += in_buffer;
+            count -= in_buffer;
+            if item.sent < item.transmit.buffer.len() {
+                return;
+            }
+            let length = item.transmit.file.as_ref().map_or(0, |f| f.length_bytes);
+            let in_file = (length - item.file_sent).min(count);
+            item.file_sent += in_file;
+            count -= in_file;
+            if item.file_sent < length {
+                return;
+            }
+            if let Some(item) = self.queue.pop_front() {
+                conn.recycle(item.transmit.buffer);
+            }
+            if count == 0 {
+                return;
+            }
+        }
+    }
+}

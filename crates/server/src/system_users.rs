@@ -1,0 +1,78 @@
+//! Users and groups of this machine, from its own files.
+
+use std::path::Path;
+use vfs::Identity;
+
+/// A line of the user database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PasswdEntry {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+/// The identity of the system user `name` with all its groups.
+#[must_use]
+pub fn identity_of(name: &str) -> Option<Identity> {
+    let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
+    let group = std::fs::read_to_string(Path::new("/etc/group")).unwrap_or_default();
+    identity_in(&passwd, &group, name)
+}
+
+/// The name of the user that this process runs as.
+#[must_use]
+pub fn own_name() -> Option<String> {
+    let uid = rustix::process::geteuid().as_raw();
+    let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
+    passwd.lines().filter_map(parse).find(|e| e.uid == uid).map(|e| e.name)
+}
+
+/// The identity that this process itself has.
+#[must_use]
+pub fn own_identity() -> Identity {
+    let mut groups: Vec<u32> =
+        rustix::process::getgroups().unwrap_or_default().iter().map(|g| g.as_raw()).collect();
+    groups.sort_unstable();
+    Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), groups }
+}
+
+fn identity_in(passwd: &str, group: &str, name: &str) -> Option<Identity> {
+    let user = passwd.lines().filter_map(parse).find(|e| e.name == name)?;
+    let mut groups: Vec<u32> = group.lines().filter_map(|line| membership(line, name)).collect();
+    groups.retain(|gid| *gid != user.gid);
+    groups.sort_unstable();
+    groups.dedup();
+    groups.truncate(Identity::GROUPS_MAX);
+    Some(Identity { uid: user.uid, gid: user.gid, groups })
+}
+
+fn parse(line: &str) -> Option<PasswdEntry> {
+    let mut fields = line.split(':');
+    let name = fields.next()?.to_owned();
+    let uid = fields.nth(1)?.parse().ok()?;
+    let gid = fields.next()?.parse().ok()?;
+    Some(PasswdEntry { name, uid, gid })
+}
+
+/// The group of a line, if `name` is a member.
+fn membership(line: &str, name: &str) -> Option<u32> {
+    let mut fields = line.split(':');
+    let gid = fields.nth(2)?.parse().ok()?;
+    fields.next()?.split(',').any(|member| member == name).then_some(gid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_its_own_group_and_those_it_is_a_member_of() {
+        let passwd = "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1001::/home/alice:/bin/sh\n";
+        let group = "root:x:0:\nalice:x:1001:\nwheel:x:10:bob,alice\nmedia:x:5:alice\nbroken\n";
+        assert_eq!(
+            identity_in(passwd, group, "alice"),
+            Some(Identity { uid: 1000, gid: 1001, groups: vec![5, 10] })
+        );
+        assert_eq!(identity_in(passwd, group, "carol"), None);
+    }
+}
