@@ -1,6 +1,6 @@
 //! Between POSIX modes and descriptors.
 
-use crate::{Access, Ace, AceKind, Descriptor, Sid, control};
+use crate::{Access, Ace, Descriptor, Sid, control};
 
 /// What POSIX says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,10 +19,8 @@ pub struct PosixFacts {
 /// The owner may always change it, delete it and read its attributes.
 #[must_use]
 pub fn from_posix(facts: &PosixFacts) -> Descriptor {
-    let owner = rights(facts.mode >> 6 & 7, facts.is_directory);
-    let always = Access::DELETE | Access::WRITE_DAC | Access::WRITE_OWNER | Access::WRITE_ATTRIBUTES;
     let entries = vec![
-        Ace::allow(Sid::unix_user(facts.uid), owner | always | Access::WRITE_EA),
+        Ace::allow(Sid::unix_user(facts.uid), owner_rights(facts.mode >> 6 & 7)),
         Ace::allow(Sid::unix_group(facts.gid), rights(facts.mode >> 3 & 7, facts.is_directory)),
         Ace::allow(Sid::everyone(), rights(facts.mode & 7, facts.is_directory)),
         Ace::allow(Sid::local_system(), Access::FILE_ALL),
@@ -36,11 +34,24 @@ pub fn from_posix(facts: &PosixFacts) -> Descriptor {
     }
 }
 
-/// Rights that three permission bits stand for.
+/// The owner has everything but the data that the bits refuse.
+fn owner_rights(bits: u32) -> Access {
+    let mut access = Access::FILE_ALL;
+    if bits & 4 == 0 {
+        access = access - Access::READ_DATA;
+    }
+    if bits & 2 == 0 {
+        access = access - (Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD);
+    }
+    access
+}
+
+/// Rights that three permission bits stand for. Whoever may read a file may
+/// run it: programs on shares seldom have the x bit.
 fn rights(bits: u32, is_directory: bool) -> Access {
     let mut access = Access::READ_ATTRIBUTES | Access::READ_CONTROL | Access::SYNCHRONIZE;
     if bits & 4 != 0 {
-        access |= Access::FILE_READ;
+        access |= Access::FILE_READ | Access::FILE_EXECUTE;
     }
     if bits & 2 != 0 {
         access |= Access::FILE_WRITE;
@@ -54,45 +65,24 @@ fn rights(bits: u32, is_directory: bool) -> Access {
     access
 }
 
-/// The permission bits nearest to what a descriptor grants to its owner, its
-/// group and everyone.
-#[must_use]
-pub fn mode_of(descriptor: &Descriptor) -> u32 {
-    let Some(entries) = &descriptor.dacl else { return 0o777 };
-    let mut modes = [0u32; 3];
-    let everyone = Sid::everyone();
-    for (class, mode) in modes.iter_mut().enumerate() {
-        let who = [descriptor.owner.as_ref(), descriptor.group.as_ref(), None][class];
-        let (mut granted, mut denied) = (Access::NONE, Access::NONE);
-        for ace in entries.iter().filter(|a| a.flags & Ace::INHERIT_ONLY == 0) {
-            let applies = ace.sid == everyone
-                || Some(&ace.sid) == who
-                || (class < 2 && ace.sid == Sid::authenticated_users())
-                || (class == 0 && ace.sid == Sid::owner_rights());
-            match ace.kind {
-                AceKind::Allow if applies => granted |= ace.access.map_generic() - denied,
-                AceKind::Deny if applies => denied |= ace.access.map_generic() - granted,
-                _ => {}
-            }
-        }
-        *mode = u32::from(granted.contains(Access::READ_DATA)) << 2
-            | u32::from(granted.contains(Access::WRITE_DATA)) << 1
-            | u32::from(granted.contains(Access::EXECUTE));
-    }
-    modes[0] << 6 | modes[1] << 3 | modes[2]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Token, maximal_access};
+
+    fn rights_of(uid: u32, gid: u32, mode: u32) -> Access {
+        let descriptor = from_posix(&PosixFacts { uid: 1, gid: 2, mode, is_directory: false });
+        let groups = vec![Sid::unix_group(gid), Sid::everyone()];
+        maximal_access(&descriptor, &Token { user: Some(Sid::unix_user(uid)), groups, ..Token::default() })
+    }
 
     #[test]
-    fn a_mode_comes_back_out_of_its_descriptor() {
-        // Everyone's entry is about owner and group as well, so only modes in
-        // which they have at least as much come back exactly.
-        for mode in [0o700, 0o644, 0o755, 0o777, 0o770, 0o600] {
-            let facts = PosixFacts { uid: 1, gid: 2, mode, is_directory: false };
-            assert_eq!(mode_of(&from_posix(&facts)), mode, "{mode:o}");
-        }
+    fn owner_group_and_others_have_what_their_bits_say() {
+        assert_eq!(rights_of(1, 9, 0o644), Access::FILE_ALL);
+        assert!(!rights_of(1, 9, 0o444).intersects(Access::WRITE_DATA | Access::APPEND_DATA));
+        assert!(rights_of(9, 2, 0o640).contains(Access::FILE_READ));
+        assert!(!rights_of(9, 2, 0o640).intersects(Access::WRITE_DATA | Access::DELETE));
+        assert!(!rights_of(9, 9, 0o640).contains(Access::READ_DATA));
+        assert!(rights_of(9, 9, 0o644).contains(Access::EXECUTE), "programs run from shares without x bits");
     }
 }
