@@ -73,35 +73,17 @@ impl Files {
         if let TimeSetting::Set(created) = change.created {
             stored.created = Some(created);
         }
-        let frozen = lock(&open.frozen);
-        let keep = |frozen: Option<Timestamp>| frozen.map_or(TimeChange::Keep, TimeChange::Set);
-        let (kept_access, kept_write) = (keep(frozen.accessed), keep(frozen.modified));
-        drop(frozen);
-        let set = |setting, kept| if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { kept };
+        let set = |setting| if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep };
         let changes = AttributeChanges {
-            accessed: set(change.accessed, kept_access),
-            modified: set(change.modified, kept_write),
+            accessed: set(change.accessed),
+            modified: set(change.modified),
             dos: (stored != DosInfo::default()).then_some(stored),
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner.
         open.node.set_attributes(&acting(open, &present), &changes)?;
-        self.freeze(open, change, &present);
+        freeze(open, change);
         Ok(())
-    }
-
-    fn freeze(&self, open: &OpenFile, change: &BasicChange, present: &Attributes) {
-        let mut frozen = lock(&open.frozen);
-        let settle = |slot: &mut Option<Timestamp>, setting, now| match setting {
-            TimeSetting::Keep => {}
-            TimeSetting::Thaw => *slot = None,
-            TimeSetting::Freeze => *slot = Some(slot.unwrap_or(now)),
-            TimeSetting::Set(to) => *slot = Some(to),
-        };
-        settle(&mut frozen.accessed, change.accessed, present.accessed);
-        settle(&mut frozen.modified, change.modified, present.modified);
-        let any = frozen.accessed.is_some() || frozen.modified.is_some();
-        open.has_frozen.store(any, Ordering::Release);
     }
 
     /// Sets the length in bytes.
@@ -120,6 +102,7 @@ impl Files {
             }
         }
         let node = open.node.clone();
+        let kept = open.keep_frozen();
         let result = if size_bytes < present {
             // Freeing takes long.
             self.offload(move || node.set_size(size_bytes)).await
@@ -127,7 +110,7 @@ impl Files {
             node.set_size(size_bytes)
         };
         result?;
-        open.restore_frozen();
+        open.restore_frozen(kept);
         Ok(())
     }
 
@@ -142,7 +125,11 @@ impl Files {
             return self.set_size(open, bytes).await;
         }
         if bytes == 0 {
-            return Ok(());
+            // Nothing to reserve, but something was changed: the change time says so.
+            let kept = open.node.attributes(Wanted::default())?;
+            let modified = TimeChange::Set(kept.modified);
+            let changes = AttributeChanges { modified, ..AttributeChanges::default() };
+            return open.node.set_attributes(&acting(open, &kept), &changes);
         }
         let node = open.node.clone();
         match self.offload(move || node.allocate(0, bytes)).await {
@@ -157,6 +144,8 @@ impl Files {
     /// As [`Files::write`].
     pub async fn zero_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<()> {
         need_write(open)?;
+        // Appending is not enough: what is there is changed.
+        open.need_any(Access::WRITE_DATA)?;
         if length == 0 {
             return Ok(());
         }
@@ -167,8 +156,9 @@ impl Files {
             }
         }
         let node = open.node.clone();
+        let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(offset, length)).await?;
-        open.restore_frozen();
+        open.restore_frozen(kept);
         Ok(())
     }
 
@@ -222,9 +212,7 @@ impl Files {
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(&acting(open, &present), &changes)?;
-        open.restore_frozen();
-        Ok(())
+        open.node.set_attributes(&acting(open, &present), &changes)
     }
 
     /// Size and free space.
@@ -234,6 +222,19 @@ impl Files {
     pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
         volume.vfs.space(&caller.identity)
     }
+}
+
+/// Setting a time stops this open from moving it; so does freezing.
+fn freeze(open: &OpenFile, change: &BasicChange) {
+    let mut frozen = lock(&open.frozen);
+    let settle = |slot: &mut bool, setting| match setting {
+        TimeSetting::Keep => {}
+        TimeSetting::Thaw => *slot = false,
+        TimeSetting::Freeze | TimeSetting::Set(_) => *slot = true,
+    };
+    settle(&mut frozen.accessed, change.accessed);
+    settle(&mut frozen.modified, change.modified);
+    open.has_frozen.store(frozen.accessed || frozen.modified, Ordering::Release);
 }
 
 fn need_write(open: &OpenFile) -> Result<()> {

@@ -25,6 +25,7 @@ impl Files {
         check_locks(source, source_offset, length, false)?;
         check_locks(target, target_offset, length, true)?;
         let (from, to) = (source.node.clone(), target.node.clone());
+        let kept = target.keep_frozen();
         self.offload(move || {
             let mut done = 0;
             while done < length {
@@ -37,7 +38,7 @@ impl Files {
             Ok(())
         })
         .await?;
-        target.restore_frozen();
+        target.restore_frozen(kept);
         Ok(())
     }
 }

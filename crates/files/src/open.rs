@@ -489,6 +489,11 @@ fn new_descriptor(
         (None, Some(inherited)) => inherited,
         (None, None) => return Ok(None),
     };
+    if descriptor.control & acl::control::DACL_PRESENT == 0 {
+        // None was given, which is not the same as one that grants everything.
+        descriptor.dacl = synthesised(&opened.attributes).dacl;
+        descriptor.control |= acl::control::DACL_PRESENT;
+    }
     descriptor.owner.get_or_insert(creator.owner);
     descriptor.group.get_or_insert(creator.group);
     match opened.node.set_security_descriptor(identity, Some(&descriptor.encode())) {

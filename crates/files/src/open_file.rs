@@ -23,11 +23,18 @@ pub struct OpenFile {
     table: Arc<Table>,
 }
 
-/// Times that writes by this open do not move, and what they stay at.
-#[derive(Debug, Default)]
+/// Times that changes by this open do not move.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frozen {
-    pub accessed: Option<Timestamp>,
-    pub modified: Option<Timestamp>,
+    pub accessed: bool,
+    pub modified: bool,
+}
+
+/// What frozen times were before a change.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    accessed: Option<Timestamp>,
+    modified: Option<Timestamp>,
 }
 
 impl std::fmt::Debug for OpenFile {
@@ -201,19 +208,29 @@ impl Files {
 }
 
 impl OpenFile {
-    /// Times that stay as they are whatever this open does.
-    pub(crate) fn restore_frozen(&self) {
+    /// Looks at the times that a change by this open must not move. Costs one
+    /// load where nothing is frozen.
+    pub(crate) fn keep_frozen(&self) -> Option<Kept> {
         if !self.has_frozen.load(Ordering::Acquire) {
-            return;
+            return None;
         }
-        let frozen = lock(&self.frozen);
+        let frozen = *lock(&self.frozen);
+        let present = self.node.attributes(vfs::Wanted::default()).ok()?;
+        Some(Kept {
+            accessed: frozen.accessed.then_some(present.accessed),
+            modified: frozen.modified.then_some(present.modified),
+        })
+    }
+
+    /// Puts them back after the change.
+    pub(crate) fn restore_frozen(&self, kept: Option<Kept>) {
+        let Some(kept) = kept else { return };
         let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
         let changes = vfs::AttributeChanges {
-            accessed: set(frozen.accessed),
-            modified: set(frozen.modified),
+            accessed: set(kept.accessed),
+            modified: set(kept.modified),
             ..Default::default()
         };
-        drop(frozen);
         if let Err(error) = self.node.set_attributes(&self.caller.identity, &changes) {
             tracing::debug!(%error, "frozen times could not be kept");
         }

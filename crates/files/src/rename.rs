@@ -29,7 +29,6 @@ impl Files {
         let how = self.check_target(open, &from, &to, replace)?;
         open.volume().vfs.rename(&open.caller.identity, &from, &to, how)?;
         open.name.set_path(to);
-        open.restore_frozen();
         Ok(())
     }
 

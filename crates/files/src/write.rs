@@ -27,8 +27,9 @@ impl Files {
                 return Err(FsError::LockConflict);
             }
         }
+        let kept = open.keep_frozen();
         open.node.write(offset, data)?;
-        open.restore_frozen();
+        open.restore_frozen(kept);
         Ok(())
     }
 

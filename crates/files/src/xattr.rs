@@ -38,7 +38,6 @@ impl Files {
         let names = open.node.xattr_names()?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         open.node.set_xattr(&open.caller.identity, stored.unwrap_or(name), value)?;
-        open.restore_frozen();
         Ok(())
     }
 

@@ -17,12 +17,18 @@ pub fn reachable(listening: &[SocketAddr]) -> Vec<InterfaceFact> {
         }
     };
     let covered = |ip: IpAddr| listening.iter().any(|l| l.ip() == ip || (l.ip().is_unspecified() && fits(l.ip(), ip)));
-    let facts = all.iter().filter(|i| covered(i.ip()) && !is_link_local(i.ip())).map(|i| InterfaceFact {
+    let fact = |i: &if_addrs::Interface, address| InterfaceFact {
         index: i.index.unwrap_or(1),
         rss: true,
         bits_per_second: speed_of(&i.name),
-        address: i.ip(),
-    });
+        address,
+    };
+    let own = all.iter().filter(|i| covered(i.ip()) && !is_link_local(i.ip())).map(|i| fact(i, i.ip()));
+    // All of 127.0.0.0/8 belongs to the loopback interface, which lists one.
+    let loopback = all.iter().find(|i| i.is_loopback());
+    let unlisted = listening.iter().map(SocketAddr::ip).filter(|ip| ip.is_loopback());
+    let unlisted = unlisted.filter(|ip| !all.iter().any(|i| i.ip() == *ip));
+    let facts = own.chain(unlisted.filter_map(|ip| loopback.map(|i| fact(i, ip))));
     let (loopback, others): (Vec<_>, Vec<_>) = facts.partition(|f| f.address.is_loopback());
     if others.is_empty() { loopback } else { others }
 }

@@ -134,17 +134,15 @@ impl Chain {
         if !is_related {
             *related = Related::default();
         }
-        if let Some(status) = element.refused.or(related.refused) {
+        if let Some(status) = related.refused.or(element.refused) {
             related.refused = Some(status);
             return Err(status);
         }
         let mut request = Request {
             server: &self.server,
-            shared: &self.shared,
             negotiated: &self.negotiated,
             header: &element.header,
             message: &self.frame[element.range.clone()],
-            frame: &self.frame,
             channel: element.channel.as_ref(),
             related,
             is_related,

@@ -75,12 +75,6 @@ impl CreditWindow {
         u16::try_from(granted).unwrap_or(u16::MAX)
     }
 
-    /// Credits the client holds.
-    #[must_use]
-    pub fn available(&self) -> u32 {
-        self.available
-    }
-
     fn base(&self) -> u64 {
         self.low - self.low % WORD_BITS
     }
@@ -133,7 +127,7 @@ mod tests {
         assert_eq!(w.take(3, 1), Err(OutsideWindow));
         w.take(1, 2).unwrap();
         assert_eq!(w.take(0, 1), Err(OutsideWindow));
-        assert_eq!(w.available(), 1);
+        assert_eq!(w.available, 1);
         w.take(4, 1).unwrap();
         assert_eq!(w.take(5, 1), Err(OutsideWindow));
     }
@@ -144,7 +138,7 @@ mod tests {
         w.take(0, 1).unwrap();
         assert_eq!(w.grant(0, 0), 1);
         assert_eq!(w.grant(1, 1), 1);
-        assert_eq!(w.available(), 2);
+        assert_eq!(w.available, 2);
     }
 
     #[test]
@@ -183,7 +177,7 @@ mod tests {
                     granted.extend(end..end + u64::from(got));
                     end += u64::from(got);
                 }
-                prop_assert_eq!(w.available() as usize, granted.len());
+                prop_assert_eq!(w.available as usize, granted.len());
             }
         }
     }

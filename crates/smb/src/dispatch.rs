@@ -3,14 +3,12 @@
 use crate::chain::Related;
 use crate::channel::Channel;
 use crate::commands;
-use crate::conn::Shared;
 use crate::negotiate::Negotiated;
 use crate::open::Open;
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::FileRange;
 use crate::tree::Tree;
-use bytes::Bytes;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,16 +20,12 @@ use wire::smb::{Command, FileId, Header, SessionId, TreeId};
 pub struct Request<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
-    /// The connection.
-    pub shared: &'a Arc<Shared>,
     /// What was negotiated on it.
     pub negotiated: &'a Arc<Negotiated>,
     /// The request's header.
     pub header: &'a Header,
     /// The request, header included: the origin of its offsets.
     pub message: &'a [u8],
-    /// The frame it is in, for handlers that keep a part of it.
-    pub frame: &'a Bytes,
     /// Its session on this connection.
     pub channel: Option<&'a Arc<Channel>>,
     /// What earlier requests of the chain left.
@@ -146,7 +140,9 @@ impl<'a> Request<'a> {
             }
             self.related.open.clone().ok_or(NtStatus::INVALID_PARAMETER)?
         } else {
-            self.session()?.open(id)?
+            let found = self.session()?.open(id);
+            self.related.failed = found.as_ref().err().copied();
+            found?
         };
         if open.closed.is_raised() {
             return Err(NtStatus::FILE_CLOSED);

@@ -56,9 +56,11 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
         return Ok(SmbPath { path: RelPath::root(), stream: None });
     }
     let units = units.strip_suffix(&[u16::from(b'\\')]).unwrap_or(units);
+    // No name can hold a slash, so one that is sent separates, as Samba has it.
+    let is_separator = |u: &u16| *u == u16::from(b'\\') || *u == u16::from(b'/');
     let mut path = RelPath::root();
     let mut stream = None;
-    let mut parts = units.split(|&u| u == u16::from(b'\\')).peekable();
+    let mut parts = units.split(is_separator).peekable();
     while let Some(part) = parts.next() {
         let mut component = part;
         if let Some(colon) = part.iter().position(|&u| u == u16::from(b':')) {
@@ -225,10 +227,41 @@ pub fn path_units(path: &RelPath) -> Vec<u16> {
     out
 }
 
-/// A name from the client, whatever it holds, for the log.
+/// The 8.3 name that goes with a name: itself in upper case if it is one,
+/// else its first letters with a hash, the same at every call. MS-FSCC 2.1.5.2.1.
 #[must_use]
-pub fn display(units: &[u16]) -> String {
-    String::from_utf16_lossy(units)
+pub fn short_name(units: &[u16]) -> Vec<u16> {
+    let upper: Vec<u16> = units.iter().map(|u| wire::fscc::upcase(*u)).collect();
+    let dot = upper.iter().rposition(|&u| u == u16::from(b'.'));
+    let (base, extension) = match dot {
+        Some(at) if at > 0 => (&upper[..at], &upper[at + 1..]),
+        _ => (&upper[..], &[][..]),
+    };
+    let plain = |part: &[u16]| part.iter().all(|&u| u8::try_from(u).is_ok_and(is_short_letter));
+    let fits = (1..=8).contains(&base.len()) && extension.len() <= 3 && plain(base) && plain(extension);
+    if fits && (dot.is_none() || !extension.is_empty()) {
+        return upper;
+    }
+    let mut hash = upper.iter().fold(0x811C_9DC5u32, |h, &u| (h ^ u32::from(u)).wrapping_mul(0x0100_0193));
+    let letters = |part: &[u16], count| -> Vec<u16> {
+        part.iter().copied().filter(|&u| u8::try_from(u).is_ok_and(is_short_letter)).take(count).collect()
+    };
+    let mut short = letters(base, 2);
+    for _ in 0..4 {
+        short.push(u16::from(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(hash % 36) as usize]));
+        hash /= 36;
+    }
+    short.extend([u16::from(b'~'), u16::from(b'1')]);
+    let extension = letters(extension, 3);
+    if !extension.is_empty() {
+        short.push(u16::from(b'.'));
+        short.extend(extension);
+    }
+    short
+}
+
+fn is_short_letter(letter: u8) -> bool {
+    letter.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&letter)
 }
 
 #[cfg(test)]
@@ -253,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_path_cannot_climb_or_start_at_a_separator() {
-        for bad in [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"a\\b", "a/b", "a*", "a?b", "a<b", "\u{1}", "a\\"] {
+        for bad in [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"a\\b", "a*", "a?b", "a<b", "\u{1}", "a\\"] {
             let expected = if bad == "a\\" { Ok(b"a".to_vec()) } else { Err(FsError::InvalidName) };
             assert_eq!(path_of(bad), expected, "{bad}");
         }
@@ -279,6 +312,17 @@ mod tests {
             assert_eq!(name_from_units(&shown).unwrap().as_bytes(), raw);
         }
         assert_eq!(units_of(b"a:b"), [u16::from(b'a'), 0xF022, u16::from(b'b')]);
+    }
+
+    #[test]
+    fn short_names_are_eight_and_three_and_stable() {
+        let short = |t: &str| String::from_utf16(&short_name(&units(t))).unwrap();
+        assert_eq!(short("ReadMe.txt"), "README.TXT");
+        assert_eq!(short("plain"), "PLAIN");
+        let long = short("a rather long name.jpeg");
+        assert_eq!(long, short("A Rather Long Name.JPEG"));
+        assert!(long.starts_with("AR") && long.ends_with("~1.JPE") && long.len() == 12, "{long}");
+        assert_ne!(long, short("another rather long name.jpeg"));
     }
 
     #[test]

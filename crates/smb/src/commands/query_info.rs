@@ -2,7 +2,7 @@
 
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::names::path_units;
+use crate::names::{path_units, short_name, units_of};
 use crate::open::{Open, Target};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts};
@@ -70,8 +70,7 @@ fn file_info(
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
     if class == FileInfoClass::AlternateName {
-        // Short names are not made.
-        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        return alternate_name(file, room, data);
     }
     if needs_read_attributes(class) && !file.granted().intersects(Access::READ_ATTRIBUTES) {
         return Err(NtStatus::ACCESS_DENIED);
@@ -80,6 +79,15 @@ fn file_info(
     if !encode_file_info(class, &facts, &mut Writer::new(data)) {
         return Err(NtStatus::INVALID_INFO_CLASS);
     }
+    Ok(fit(data, room))
+}
+
+fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
+    let (_, name) = file.path().split().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    let short = short_name(&units_of(name.as_bytes()));
+    let mut w = Writer::new(data);
+    w.u32((short.len() * 2) as u32);
+    short.iter().for_each(|u| w.u16(*u));
     Ok(fit(data, room))
 }
 

@@ -28,6 +28,9 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if body.offset_bytes > i64::MAX as u64 || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
+    if file.is_directory() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
     if length >= SENDFILE_BYTES_MIN && leaves_plain(request)
         && let Some(outcome) = send_file(request, file, &body)?
     {
@@ -38,6 +41,7 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let count = files.read(file, body.offset_bytes, length, request.w.buffer()).await.map_err(status_of)?;
     check_end(count, &body)?;
     response.finish(&mut request.w, count as u32);
+    file.set_position(body.offset_bytes + count as u64);
     Ok(Outcome::success())
 }
 
@@ -58,6 +62,7 @@ fn send_file(
     let found = files.read_resident(file, body.offset_bytes, body.length_bytes as usize).map_err(status_of)?;
     let Some(range) = found else { return Ok(None) };
     check_end(range.length_bytes, body)?;
+    file.set_position(body.offset_bytes + range.length_bytes as u64);
     let response = ReadResponse::begin(&mut request.w);
     response.finish(&mut request.w, range.length_bytes as u32);
     let file = FileRange { node: range.node, offset: range.offset, length_bytes: range.length_bytes };

@@ -25,16 +25,17 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             return Ok(Outcome::success());
         }
     };
-    let appends = body.offset_bytes == u64::MAX;
-    if !appends && (body.offset_bytes as i64) < 0 {
-        return Err(NtStatus::INVALID_PARAMETER);
+    if file.is_directory() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
-    let end = body.offset_bytes.wrapping_add(body.data.len() as u64);
-    if !appends && end > i64::MAX as u64 {
+    // The last byte that can be addressed is the one before 2^63.
+    let end = body.offset_bytes.checked_add(body.data.len() as u64);
+    let Some(end) = end.filter(|end| *end <= i64::MAX as u64) else {
         return Err(NtStatus::INVALID_PARAMETER);
-    }
+    };
     let files = &request.server.files;
     files.write(file, body.offset_bytes, body.data).map_err(status_of)?;
+    file.set_position(end);
     if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
         files.flush(file).await.map_err(status_of)?;
     }

@@ -69,6 +69,9 @@ impl Plan {
         if units.first() == Some(&u16::from(b'\\')) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
+        if units.split(|&u| u == u16::from(b'\\')).any(|part| part == [0x2E, 0x2E]) {
+            return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
+        }
         let parsed = parse_path(units).map_err(status_of)?;
         if parsed.stream.is_some() || contexts.snapshot {
             // Named streams and snapshots are not stored here: there is none.
@@ -105,6 +108,9 @@ impl Plan {
 
 /// Contradictions among options, access and attributes. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
 fn check_options(body: &CreateRequest<'_>) -> Result<(), NtStatus> {
+    if body.desired_access == 0 || body.desired_access & ACCESS_UNKNOWN != 0 {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     let has = |option| body.options & option != 0;
     if body.options & !OPTIONS_KNOWN != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -121,9 +127,6 @@ fn check_options(body: &CreateRequest<'_>) -> Result<(), NtStatus> {
     }
     if body.share_access & !7 != 0 || body.attributes & !ATTRIBUTES_KNOWN != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
-    }
-    if body.desired_access == 0 || body.desired_access & ACCESS_UNKNOWN != 0 {
-        return Err(NtStatus::ACCESS_DENIED);
     }
     Ok(())
 }

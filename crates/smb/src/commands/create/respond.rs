@@ -6,6 +6,7 @@ use crate::dispatch::Request;
 use crate::open::Open;
 use files::{OpenAction, OpenResult};
 use std::sync::Arc;
+use vfs::{Attributes, FileKind};
 use wire::ntstatus::NtStatus;
 use wire::smb::{CreateResponse, put_context};
 
@@ -33,13 +34,19 @@ pub(super) fn respond(
             OpenAction::Overwritten => FILE_OVERWRITTEN,
         },
         times: times(attributes),
-        allocation_bytes: plan.open.allocation_bytes.unwrap_or(0).max(allocation_bytes(attributes)),
+        allocation_bytes: allocation(plan, attributes),
         size_bytes: size_bytes(attributes),
         attributes: attribute_bits(attributes),
         file_id: open.id,
     };
     response.encode(&mut request.w, &contexts);
     Ok(())
+}
+
+/// At least what was asked for, which directories have no use for.
+fn allocation(plan: &Plan, attributes: &Attributes) -> u64 {
+    let asked = plan.open.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
+    asked.max(allocation_bytes(attributes))
 }
 
 fn contexts(request: &Request<'_>, plan: &Plan, opened: &OpenResult) -> Vec<u8> {
