@@ -124,18 +124,18 @@ impl Files {
         if bytes < size {
             return self.set_size(open, bytes).await;
         }
-        if bytes == 0 {
-            // Nothing to reserve, but something was changed: the change time says so.
-            let kept = open.node.attributes(Wanted::default())?;
-            let modified = TimeChange::Set(kept.modified);
-            let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-            return open.node.set_attributes(&acting(open, &kept), &changes);
+        let kept = open.node.attributes(Wanted::default())?;
+        if bytes > 0 {
+            let node = open.node.clone();
+            match self.offload(move || node.allocate(0, bytes)).await {
+                Err(FsError::NotSupported) => {}
+                other => other?,
+            }
         }
-        let node = open.node.clone();
-        match self.offload(move || node.allocate(0, bytes)).await {
-            Err(FsError::NotSupported) => Ok(()),
-            other => other,
-        }
+        // The data is what it was: the change time moves, the write time does not.
+        let modified = TimeChange::Set(kept.modified);
+        let changes = AttributeChanges { modified, ..AttributeChanges::default() };
+        open.node.set_attributes(&acting(open, &kept), &changes)
     }
 
     /// Makes a range read as zeros.

@@ -14,7 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
+use tokio::net::tcp::ReadHalf;
 
 /// Room for one receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -61,6 +63,19 @@ pub struct SmbTask {
     progress: Instant,
 }
 
+/// Receives once. An idle connection has no buffer: it takes one when there is
+/// something to read. A read that does not fill it shows that the socket is
+/// empty, so none is tried in vain.
+async fn receive(reader: &mut ReadHalf<'_>, input: &mut BytesMut, wanted: usize) -> io::Result<usize> {
+    if input.capacity() == 0 {
+        reader.readable().await?;
+        *input = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+    }
+    let missing = wanted.saturating_sub(input.len()).max(PREFIX);
+    input.reserve(missing.max(RECEIVE_BYTES - RECEIVE_BYTES / 4));
+    reader.read_buf(input).await
+}
+
 impl SmbTask {
     /// A task for a connection that was just accepted.
     pub fn new(stream: TcpStream, conn: Conn, host: Arc<dyn Host>) -> Self {
@@ -91,6 +106,11 @@ impl SmbTask {
         let reads = self.output.len_bytes() < OUTPUT_BYTES_MAX && self.jobs.len() < JOBS_MAX;
         let writes = !self.output.is_empty();
         let deadline = self.deadline();
+        // A frame that has begun gets a buffer of its size; its length was
+        // checked against what this client may send.
+        let wanted = self.frame_length()?.map_or(RECEIVE_BYTES, |length| length + PREFIX);
+        let (mut reader, writer) = self.stream.split();
+        let writable = writer.writable();
         let timer = async {
             match deadline {
                 Some(due) => tokio::time::sleep_until(due.into()).await,
@@ -103,12 +123,13 @@ impl SmbTask {
                 let now = self.host.now();
                 self.conn.handle_finished(finished, now);
             }
-            ready = self.stream.readable(), if reads => {
-                ready.map_err(End::Network)?;
-                self.receive()?;
+            received = receive(&mut reader, &mut self.input, wanted), if reads => {
+                if received.map_err(End::Network)? == 0 {
+                    return Err(End::Closed);
+                }
                 self.take_frames().await?;
             }
-            ready = self.stream.writable(), if writes => {
+            ready = writable, if writes => {
                 ready.map_err(End::Network)?;
                 self.progress = self.host.now().instant;
             }
@@ -117,23 +138,6 @@ impl SmbTask {
         self.send().map_err(End::Network)?;
         self.release();
         Ok(())
-    }
-
-    /// Receives once. A frame that has begun gets a buffer of its size, but
-    /// only as much as someone who logged on may ask for.
-    fn receive(&mut self) -> Result<(), End> {
-        if self.input.capacity() == 0 {
-            self.input = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        }
-        let wanted = self.frame_length()?.map_or(RECEIVE_BYTES, |length| length + PREFIX);
-        let missing = wanted.saturating_sub(self.input.len()).max(PREFIX);
-        self.input.reserve(missing.max(RECEIVE_BYTES - RECEIVE_BYTES / 4));
-        match self.stream.try_read_buf(&mut self.input) {
-            Ok(0) => Err(End::Closed),
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(End::Network(error)),
-        }
     }
 
     /// Length of the frame at the front, if its prefix is there.

@@ -135,7 +135,8 @@ impl Chain {
             *related = Related::default();
         }
         if let Some(status) = related.refused.or(element.refused) {
-            related.refused = Some(status);
+            // Whatever depends on a request that was not even looked at is wrong itself.
+            related.refused = Some(NtStatus::INVALID_PARAMETER);
             return Err(status);
         }
         let mut request = Request {

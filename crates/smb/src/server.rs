@@ -82,14 +82,16 @@ impl Server {
         &self.ipc
     }
 
-    /// A session id that is not in use and cannot be guessed.
+    /// A session id that is not in use. Random, so that an id of before a
+    /// restart does not name another's session; of 32 bits, since clients exist
+    /// that keep no more. Knowing it gives nothing: requests are signed.
     pub fn new_session_id(&self) -> SessionId {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            let mut bytes = [0; 8];
+            let mut bytes = [0; 4];
             self.host.random(&mut bytes);
-            let id = u64::from_le_bytes(bytes);
-            if id != 0 && id != u64::MAX && !sessions.contains_key(&id) {
+            let id = u64::from(u32::from_le_bytes(bytes));
+            if id != 0 && id != u64::from(u32::MAX) && !sessions.contains_key(&id) {
                 return SessionId(id);
             }
         }

@@ -35,6 +35,10 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let room = body.output_bytes_max as usize + body.input_bytes_max as usize;
     request.check_payload(body.input.len(), room)?;
     let mut file_id = body.file_id;
+    let about_connection = [fsctl::VALIDATE_NEGOTIATE_INFO, fsctl::QUERY_NETWORK_INTERFACE_INFO];
+    if about_connection.contains(&body.code) && file_id != FileId::RELATED {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     let answer = match body.code {
         fsctl::VALIDATE_NEGOTIATE_INFO => network::validate_negotiate(request, &body)?,
         fsctl::QUERY_NETWORK_INTERFACE_INFO => network::interfaces(request, &body)?,

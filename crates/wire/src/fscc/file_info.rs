@@ -82,9 +82,11 @@ impl FileInfoClass {
     pub fn bytes_min(self) -> usize {
         match self {
             Self::Basic | Self::Pipe | Self::PipeLocal => 40,
-            Self::Standard | Self::Stream | Self::Id => 24,
-            Self::Internal | Self::Position | Self::AttributeTag | Self::Name => 8,
-            Self::AlternateName | Self::NormalizedName | Self::Ea | Self::Access | Self::Mode | Self::Alignment => 4,
+            Self::Standard | Self::Id => 24,
+            Self::Stream => 32,
+            Self::Internal | Self::Position | Self::AttributeTag => 8,
+            Self::Name | Self::AlternateName | Self::NormalizedName => 8,
+            Self::Ea | Self::Access | Self::Mode | Self::Alignment => 4,
             Self::All => 104,
             Self::Compression => 16,
             Self::NetworkOpen => 56,
