@@ -12,9 +12,7 @@
 mod attributes;
 mod error;
 mod identity;
-pub mod memory;
 mod path;
-pub mod suite;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

@@ -1,2 +1,46 @@
-//! To be described.
-fn main() {}
+//! Project automation: `cargo xtask tidy|licences|conformance`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod conformance;
+mod licences;
+mod server;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(about = "Project automation")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Check the house rules that no compiler checks
+    Tidy,
+    /// Check that every dependency's licence is one we may use
+    Licences,
+    /// Run a foreign test suite against the server
+    Conformance(conformance::Args),
+    /// Measure side by side with another server
+    Bench(bench::Args),
+}
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().task {
+        Task::Tidy => tidy::run(&root()),
+        Task::Licences => licences::run(&root()),
+        Task::Conformance(args) => conformance::run(&root(), &args),
+        Task::Bench(args) => bench::run(&root(), &args),
+    }
+}
+
+/// The checkout: two folders above this crate.
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

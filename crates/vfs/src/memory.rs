@@ -1,1 +1,0 @@
-//! A backend in memory, for tests and simulation.

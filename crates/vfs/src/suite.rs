@@ -1,1 +1,0 @@
-//! The behaviour every backend must show, as functions that take a backend.

@@ -1,0 +1,301 @@
+//! smbtorture, Samba's own test suite, against the server: every test in a
+//! process of its own, in lanes with a server each.
+
+use crate::server::{self, PASSWORD, PORT, Running, USER, USER2};
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// Seconds for one test.
+const TEST_SECONDS_MAX: u32 = 100;
+/// Times a failing test is tried again on an emptied share before it counts.
+const RETRIES: u32 = 2;
+/// Host part of the first lane's address.
+const FIRST_HOST: u8 = 41;
+
+/// Arguments of `conformance`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The protocol; only smb so far
+    protocol: String,
+    /// Only tests whose names begin with this; may be given several times
+    #[arg(long)]
+    suite: Vec<String>,
+    /// Servers side by side
+    #[arg(long, default_value_t = 4)]
+    lanes: u8,
+    /// Where to write outcomes, one line a test
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Outcome {
+    test: String,
+    result: String,
+    /// Tenths of a second.
+    seconds: u128,
+    reason: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ExpectedFile {
+    #[serde(default)]
+    expected: Vec<Expected>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Expected {
+    test: String,
+    reason: String,
+}
+
+/// Runs the suite and holds it against what is expected.
+pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    if args.protocol != "smb" {
+        bail!("there is no conformance suite for {:?}; there is: smb", args.protocol);
+    }
+    let torture = Torture::find()?;
+    let expected = read_expected(root)?;
+    let tests = select(&torture.list()?, &read_suites(root)?, &args.suite);
+    if tests.is_empty() {
+        bail!("no test is selected");
+    }
+    println!("{} tests in {} lanes with {}", tests.len(), args.lanes, torture.version()?);
+    let outcomes = run_lanes(&torture, tests, args.lanes)?;
+    if let Some(out) = &args.out {
+        std::fs::write(out, tsv(&outcomes))?;
+    }
+    Ok(report(&outcomes, &expected))
+}
+
+/// How smbtorture is started.
+#[derive(Clone, Debug)]
+struct Torture {
+    command: Vec<String>,
+}
+
+impl Torture {
+    /// The newest, in the root that `conformance/torture-root` makes, else the system's.
+    fn find() -> Result<Self> {
+        let cache = std::env::var("ANABRANCH_CACHE").map(PathBuf::from).or_else(|_| {
+            std::env::var("HOME").map(|home| PathBuf::from(home).join(".cache/anabranch"))
+        })?;
+        let root = cache.join("forky");
+        if root.join("usr/bin/smbtorture").exists() {
+            let root = root.display().to_string();
+            return Ok(Self { command: vec!["chroot".into(), root, "/usr/bin/smbtorture".into()] });
+        }
+        eprintln!("the newest smbtorture is not there (run conformance/torture-root); using the system's");
+        Ok(Self { command: vec!["smbtorture".into()] })
+    }
+
+    fn start(&self) -> Command {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        command
+    }
+
+    fn version(&self) -> Result<String> {
+        let output = self.start().arg("--version").output().context("smbtorture; apt-get install samba-testsuite")?;
+        Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// All smb2 tests, by the names that run one test each.
+    fn list(&self) -> Result<Vec<String>> {
+        let output = self.start().arg("--list").output().context("smbtorture; apt-get install samba-testsuite")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut names: Vec<String> = text.lines().map(str::trim).filter(|l| l.starts_with("smb2.")).map(undouble).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    fn run_one(&self, test: &str, address: &str) -> Result<(String, String)> {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", &TEST_SECONDS_MAX.to_string()]).args(&self.command);
+        command.args(["--fullname", &format!("//{address}/plain"), "-p", &PORT.to_string()]);
+        command.args(["-U", &format!("{USER}%{PASSWORD}")]);
+        for option in [
+            "clientminprotocol=SMB2_02".to_owned(),
+            "clientmaxprotocol=SMB3_11".to_owned(),
+            format!("torture:user2name={USER2}"),
+            format!("torture:user2password={PASSWORD}"),
+            "torture:user2domain=WORKGROUP".to_owned(),
+        ] {
+            command.arg(format!("--option={option}"));
+        }
+        let output = command.arg(test).output()?;
+        if output.status.code() == Some(124) {
+            return Ok(("hang".into(), format!("no end within {TEST_SECONDS_MAX} s")));
+        }
+        Ok(parse(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+/// `a.b.b` runs as `a.b`.
+fn undouble(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((head, last)) if head.ends_with(&format!(".{last}")) => head.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+/// The worst outcome in a stream of them, and its first line of reason.
+fn parse(text: &str) -> (String, String) {
+    let mut result = ("none".to_owned(), "smbtorture said nothing".to_owned());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some((word, _)) = line.split_once(": ") else { continue };
+        match word {
+            "failure" | "error" => {
+                let reason = lines.next().unwrap_or_default().trim().replace('\t', " ");
+                return (word.to_owned(), reason);
+            }
+            "success" => result = (word.to_owned(), String::new()),
+            "skip" if result.0 != "success" => result = (word.to_owned(), String::new()),
+            _ => {}
+        }
+    }
+    result
+}
+
+fn read_suites(root: &Path) -> Result<Vec<String>> {
+    let text = std::fs::read_to_string(root.join("conformance/smb-suites.txt"))?;
+    Ok(text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).map(str::to_owned).collect())
+}
+
+fn read_expected(root: &Path) -> Result<Vec<Expected>> {
+    let text = std::fs::read_to_string(root.join("conformance/expected-failures.toml"))?;
+    let file: ExpectedFile = toml::from_str(&text)?;
+    if let Some(entry) = file.expected.iter().find(|e| e.reason.trim().len() < 10) {
+        bail!("{}: a reason is a sentence", entry.test);
+    }
+    Ok(file.expected)
+}
+
+/// Tests of the chosen suites; a line that begins with `-` takes some away.
+fn select(all: &[String], suites: &[String], wanted: &[String]) -> Vec<String> {
+    let within = |test: &str, suite: &str| test == suite || test.starts_with(&format!("{suite}."));
+    let chosen = all.iter().filter(|test| {
+        let in_list = suites.iter().any(|s| !s.starts_with('-') && within(test, s));
+        let taken = suites.iter().filter_map(|s| s.strip_prefix('-')).any(|s| test.starts_with(s));
+        if wanted.is_empty() { in_list && !taken } else { wanted.iter().any(|w| test.starts_with(w.as_str())) }
+    });
+    chosen.cloned().collect()
+}
+
+fn run_lanes(torture: &Torture, tests: Vec<String>, lanes: u8) -> Result<Vec<Outcome>> {
+    let binary = server::binary()?;
+    let total = tests.len();
+    let queue = Mutex::new(VecDeque::from(tests));
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes)
+            .map(|lane| {
+                let (queue, done, binary) = (&queue, &done, &binary);
+                scope.spawn(move || run_lane(torture, binary, FIRST_HOST + lane, queue, done, total))
+            })
+            .collect();
+        lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))?)
+    })?;
+    let mut outcomes = done.into_inner().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+    outcomes.sort_by(|a: &Outcome, b| a.test.cmp(&b.test));
+    Ok(outcomes)
+}
+
+fn run_lane(
+    torture: &Torture,
+    binary: &Path,
+    host: u8,
+    queue: &Mutex<VecDeque<String>>,
+    done: &Mutex<Vec<Outcome>>,
+    total: usize,
+) -> Result<()> {
+    let mut server = Running::anabranch(binary, host)?;
+    loop {
+        let next = queue.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?.pop_front();
+        let Some(test) = next else { return Ok(()) };
+        let begin = Instant::now();
+        let mut outcome = (String::new(), String::new());
+        for _ in 0..=RETRIES {
+            server.clean()?;
+            outcome = torture.run_one(&test, &server.address)?;
+            if !server.is_alive() {
+                bail!("the server died in {test}");
+            }
+            if matches!(outcome.0.as_str(), "success" | "skip" | "hang") {
+                break;
+            }
+        }
+        let mut done = done.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
+        done.push(Outcome { test, result: outcome.0, seconds: begin.elapsed().as_millis() / 100, reason: outcome.1 });
+        if done.len().is_multiple_of(25) {
+            println!("{} of {total}", done.len());
+        }
+    }
+}
+
+fn tsv(outcomes: &[Outcome]) -> String {
+    let mut text = "test\toutcome\tseconds\treason\n".to_owned();
+    for o in outcomes {
+        let _ = writeln!(text, "{}\t{}\t{}.{}\t{}", o.test, o.result, o.seconds / 10, o.seconds % 10, o.reason);
+    }
+    text
+}
+
+/// Prints the totals by suite; fails on what was not expected.
+fn report(outcomes: &[Outcome], expected: &[Expected]) -> ExitCode {
+    let mut suites: BTreeMap<String, [usize; 3]> = BTreeMap::new();
+    let mut surprises = Vec::new();
+    for outcome in outcomes {
+        let suite: String = outcome.test.split('.').take(2).collect::<Vec<_>>().join(".");
+        let kind = match outcome.result.as_str() {
+            "success" => 0,
+            "skip" => 2,
+            _ => 1,
+        };
+        suites.entry(suite).or_default()[kind] += 1;
+        let listed = expected.iter().any(|e| e.test == outcome.test);
+        match (kind, listed) {
+            (1, false) => surprises.push(format!("{} {}: {}", outcome.result, outcome.test, outcome.reason)),
+            (0, true) => surprises.push(format!("{} passes: take it off expected-failures.toml", outcome.test)),
+            _ => {}
+        }
+    }
+    for (suite, [passed, failed, skipped]) in &suites {
+        println!("{suite:34} {passed:4} passed {failed:4} failed {skipped:4} skipped");
+    }
+    surprises.iter().for_each(|s| eprintln!("{s}"));
+    let sum = |kind: usize| suites.values().map(|counts| counts[kind]).sum::<usize>();
+    println!("smbtorture: {} passed, {} failed (expected: {}), {} skipped", sum(0), sum(1), sum(1) - surprises.len().min(sum(1)), sum(2));
+    if surprises.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_outcome_of_a_stream_counts() {
+        assert_eq!(parse("time: x\ntest: a\nsuccess: a\n").0, "success");
+        assert_eq!(parse("skip: a [\nwhy\n]\n").0, "skip");
+        let failed = parse("success: a\nfailure: b [\n wrong\tstatus\n]\n");
+        assert_eq!(failed, ("failure".into(), "wrong status".into()));
+        assert_eq!(parse("").0, "none");
+    }
+
+    #[test]
+    fn names_are_undoubled_and_selected_by_suite() {
+        assert_eq!(undouble("smb2.connect.connect"), "smb2.connect");
+        assert_eq!(undouble("smb2.read.eof"), "smb2.read.eof");
+        let all = ["smb2.read.eof", "smb2.reads.x", "smb2.session.bind1"].map(str::to_owned);
+        let suites = ["smb2.read", "smb2.session", "-smb2.session.bind"].map(str::to_owned);
+        assert_eq!(select(&all, &suites, &[]), ["smb2.read.eof"]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Servers to test and to measure, each on an address of its own.
+
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The users that the test suites log on as.
+pub const USER: &str = "alice";
+/// The second one.
+pub const USER2: &str = "bob";
+/// Their password.
+pub const PASSWORD: &str = "secret.0";
+/// A port that nothing else uses.
+pub const PORT: u16 = 24450;
+
+/// A running server with an empty share named `plain`.
+pub struct Running {
+    child: Child,
+    /// Address it serves on.
+    pub address: String,
+    folder: PathBuf,
+}
+
+impl Running {
+    /// Starts our server on 127.0.0.`host`.
+    pub fn anabranch(binary: &Path, host: u8) -> Result<Self> {
+        let address = format!("127.0.0.{host}");
+        let folder = new_folder(host)?;
+        let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
+        let log = fs::File::create(folder.join("log"))?;
+        let child = Command::new(binary)
+            .args(["serve", "--admin", "off", "--signing", "offered"])
+            .args(["--smb", &format!("{address}:{PORT}")])
+            .args(["--share", &format!("plain={}", plain.display())])
+            .args(["--share", &format!("noperm={}", noperm.display())])
+            .args(["--user", &format!("{USER}:{PASSWORD}"), "--user", &format!("{USER2}:{PASSWORD}")])
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", binary.display()))?;
+        let mut running = Self { child, address, folder };
+        running.wait()?;
+        Ok(running)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(20) {
+            if TcpStream::connect((self.address.as_str(), PORT)).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended: {status}; see {}", self.folder.join("log").display());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("the server does not answer on {}", self.address)
+    }
+
+    /// Number of the server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Empties the share.
+    pub fn clean(&self) -> Result<()> {
+        for entry in fs::read_dir(self.folder.join("plain"))? {
+            let path = entry?.path();
+            let removed = if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A folder of the lane's own with a share that belongs to the first user.
+fn new_folder(host: u8) -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("anabranch-test-{}-{host}", std::process::id()));
+    let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
+    fs::create_dir_all(&plain)?;
+    fs::create_dir_all(&noperm)?;
+    // Without root there is one user only, and all files are its own.
+    let _ = Command::new("chown").arg(USER).arg(&plain).stderr(Stdio::null()).status();
+    let _ = Command::new("chmod").arg("0000").arg(&noperm).status();
+    Ok(folder)
+}
+
+/// The binary that `cargo build` made, in the profile of this program.
+pub fn binary() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let binary = own.parent().context("no folder")?.join("anabranch");
+    if !binary.exists() {
+        bail!("{} is missing; run: cargo build -p cli", binary.display());
+    }
+    Ok(binary)
+}

@@ -1,0 +1,205 @@
+//! The house rules that no compiler checks.
+
+use anyhow::Result;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Lines of one function; of one file, tests beside not counted.
+const FUNCTION_LINES_MAX: usize = 70;
+const FILE_LINES_MAX: usize = 1000;
+
+/// What may be named in which crates only, and what to do instead.
+const PLACES: [(&str, &[&str], &str); 7] = [
+    ("unsafe {", &["vfs-local"], "keep it in a backend"),
+    ("tokio", &["server", "cli"], "the runtime is the server's business; return a future"),
+    ("Instant::now", &["server", "cli", "xtask"], "take the time as an argument"),
+    ("SystemTime::now", &["server", "cli", "xtask"], "take the time as an argument"),
+    ("getrandom", &["server", "cli"], "take random bytes as an argument"),
+    ("env::var", &["server", "cli", "xtask"], "take it as an argument"),
+    ("NtStatus", &["wire", "smb"], "answer with FsError; smb/src/status.rs translates"),
+];
+
+/// Which crates of ours a crate may depend on.
+const DIRECTION: [(&str, &[&str]); 10] = [
+    ("acl", &[]),
+    ("wire", &[]),
+    ("grants", &["acl"]),
+    ("vfs", &[]),
+    ("vfs-local", &["vfs"]),
+    ("files", &["acl", "grants", "vfs"]),
+    ("smb", &["wire", "files", "vfs"]),
+    ("server", &["wire", "files", "smb", "vfs", "vfs-local"]),
+    ("cli", &["server"]),
+    ("xtask", &[]),
+];
+
+/// Reports every breach.
+pub fn run(root: &Path) -> Result<ExitCode> {
+    let breaches = check(root)?;
+    breaches.iter().for_each(|b| eprintln!("{b}"));
+    println!("tidy: {} breaches", breaches.len());
+    Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check(root: &Path) -> Result<Vec<String>> {
+    let mut breaches = Vec::new();
+    let mut tests = HashSet::new();
+    for (name, allowed) in DIRECTION {
+        let folder = root.join("crates").join(name);
+        check_manifest(&folder, name, allowed, &mut breaches)?;
+        for file in rust_files(&folder)? {
+            let text = std::fs::read_to_string(&file)?;
+            check_file(name, &file, &text, &mut breaches);
+            collect_tests(name, &text, &mut tests);
+        }
+    }
+    check_documents(root, &tests, &mut breaches)?;
+    Ok(breaches)
+}
+
+fn check_manifest(folder: &Path, name: &str, allowed: &[&str], breaches: &mut Vec<String>) -> Result<()> {
+    let text = std::fs::read_to_string(folder.join("Cargo.toml"))?;
+    let manifest: toml::Table = toml::from_str(&text)?;
+    let dependencies = manifest.get("dependencies").and_then(|d| d.as_table());
+    for dependency in dependencies.into_iter().flat_map(|d| d.keys()) {
+        let ours = DIRECTION.iter().any(|(n, _)| n == dependency);
+        if ours && !allowed.contains(&dependency.as_str()) {
+            breaches.push(format!("{name} must not depend on {dependency}"));
+        }
+    }
+    Ok(())
+}
+
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn check_file(name: &str, file: &Path, text: &str, breaches: &mut Vec<String>) {
+    let shown = file.display();
+    if !text.starts_with("//!") {
+        breaches.push(format!("{shown}: the first line says what the module owns, in //!"));
+    }
+    let code: Vec<&str> = text.lines().take_while(|l| !l.contains("mod tests {")).collect();
+    if code.len() > FILE_LINES_MAX {
+        breaches.push(format!("{shown}: {} lines; at most {FILE_LINES_MAX}", code.len()));
+    }
+    check_functions(&code, &shown.to_string(), breaches);
+    if name == "xtask" {
+        return;
+    }
+    for (word, places, instead) in PLACES {
+        let line = code.iter().position(|l| l.contains(word) && !l.trim_start().starts_with("//"));
+        if let Some(line) = line.filter(|_| !places.contains(&name)) {
+            breaches.push(format!("{shown}:{}: {word}: {instead}", line + 1));
+        }
+    }
+}
+
+/// Functions by indentation, as rustfmt leaves them.
+fn check_functions(code: &[&str], shown: &str, breaches: &mut Vec<String>) {
+    let mut start: Option<(usize, usize)> = None;
+    for (at, line) in code.iter().enumerate() {
+        let indent = line.len() - line.trim_start().len();
+        let trimmed = line.trim_start();
+        let is_fn = ["fn ", "pub fn ", "async fn ", "pub async fn ", "pub(crate) fn ", "pub(super) fn ", "pub(crate) async fn "]
+            .iter()
+            .any(|p| trimmed.starts_with(p));
+        if is_fn && start.is_none() && !trimmed.ends_with(';') {
+            start = Some((at, indent));
+        }
+        if let Some((from, fn_indent)) = start
+            && (trimmed == "}" || trimmed.ends_with("{}"))
+            && indent == fn_indent
+        {
+            if at - from + 1 > FUNCTION_LINES_MAX {
+                breaches.push(format!("{shown}:{}: a function of {} lines", from + 1, at - from + 1));
+            }
+            start = None;
+        }
+    }
+}
+
+fn collect_tests(name: &str, text: &str, tests: &mut HashSet<String>) {
+    for line in text.lines() {
+        let trimmed = line.trim_start();
+        if let Some(rest) = trimmed.strip_prefix("fn ").or(trimmed.strip_prefix("async fn ")) {
+            let function: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            tests.insert(format!("{name}::{function}"));
+        }
+    }
+}
+
+fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -> Result<()> {
+    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SEMANTICS.md", "BENCHMARKS.md"] {
+        let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
+        if text.is_empty() {
+            breaches.push(format!("{name} is missing"));
+        }
+        for target in text.split("](").skip(1).filter_map(|t| t.split(')').next()) {
+            let target = target.split('#').next().unwrap_or_default();
+            if !target.is_empty() && !target.contains("://") && !root.join(target).exists() {
+                breaches.push(format!("{name}: {target} does not exist"));
+            }
+        }
+    }
+    let changes = std::fs::read_to_string(root.join("CHANGELOG.md")).unwrap_or_default();
+    if !changes.contains("## Unreleased") {
+        breaches.push("CHANGELOG.md: begins with \"## Unreleased\"".into());
+    }
+    check_promises(&std::fs::read_to_string(root.join("SEMANTICS.md")).unwrap_or_default(), tests, breaches);
+    Ok(())
+}
+
+/// Every promise names a test that exists: `- promise (`crate::test`)`. Tests of
+/// foreign suites are named as they name themselves.
+fn check_promises(text: &str, tests: &HashSet<String>, breaches: &mut Vec<String>) {
+    for line in text.lines().filter(|l| l.starts_with("- ")) {
+        let named = line.rsplit_once("(`").and_then(|(_, rest)| rest.split_once("`)")).map(|(name, _)| name);
+        match named {
+            Some(name) if name.starts_with("smb2.") || tests.contains(name) => {}
+            Some(name) => breaches.push(format!("SEMANTICS.md: there is no test {name}")),
+            None => breaches.push(format!("SEMANTICS.md: no test named: {line}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_keeps_the_house_rules() {
+        let breaches = check(&crate::root()).unwrap();
+        assert!(breaches.is_empty(), "{breaches:#?}");
+    }
+
+    #[test]
+    fn long_functions_and_misplaced_words_are_found() {
+        let body = "    x();\n".repeat(80);
+        let text = format!("//! A file.\nfn long() {{\n{body}}}\nfn now() {{\n    Instant::now();\n}}\n");
+        let mut breaches = Vec::new();
+        check_file("wire", Path::new("x.rs"), &text, &mut breaches);
+        assert_eq!(breaches.len(), 2, "{breaches:?}");
+    }
+
+    #[test]
+    fn a_promise_without_its_test_is_found() {
+        let mut breaches = Vec::new();
+        check_promises("- a (`wire::gone`)\n- b\n- c (`smb2.read.eof`)\n", &HashSet::new(), &mut breaches);
+        assert_eq!(breaches.len(), 2);
+    }
+}
