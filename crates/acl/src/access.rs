@@ -58,7 +58,8 @@ impl Access {
     /// Replaces generic rights by what they mean for files. MS-SMB2 2.2.13.1.1.
     #[must_use]
     pub fn map_generic(self) -> Self {
-        let generic = Self::GENERIC_ALL | Self::GENERIC_EXECUTE | Self::GENERIC_WRITE | Self::GENERIC_READ;
+        let generic =
+            Self::GENERIC_ALL | Self::GENERIC_EXECUTE | Self::GENERIC_WRITE | Self::GENERIC_READ;
         let mut mapped = self - generic;
         for (wish, meaning) in [
             (Self::GENERIC_ALL, Self::FILE_ALL),

@@ -90,7 +90,9 @@ impl Descriptor {
             return Err(InvalidDescriptor);
         }
         let control = u16::from_le_bytes([head[2], head[3]]);
-        let offset = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize;
+        let offset = |at: usize| {
+            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
         let sid = |at| match offset(at) {
             0 => Ok(None),
             start => bytes.get(start..).and_then(Sid::decode).map(Some).ok_or(InvalidDescriptor),
@@ -163,7 +165,12 @@ fn decode_list(bytes: &[u8]) -> Result<Vec<Ace>, InvalidDescriptor> {
     Ok(entries)
 }
 
-fn decode_entry(kind: u8, flags: u8, access: Access, body: &[u8]) -> Result<Ace, InvalidDescriptor> {
+fn decode_entry(
+    kind: u8,
+    flags: u8,
+    access: Access,
+    body: &[u8],
+) -> Result<Ace, InvalidDescriptor> {
     let known = match kind {
         0 => AceKind::Allow,
         1 => AceKind::Deny,
@@ -209,7 +216,12 @@ mod tests {
             dacl: Some(vec![
                 Ace { kind: AceKind::Deny, flags: 3, access: Access::DELETE, sid: Sid::everyone() },
                 Ace::allow(Sid::unix_user(1000), Access::FILE_ALL),
-                Ace { kind: AceKind::Other(5, vec![1; 20]), flags: 0, access: Access(7), sid: Sid::new(0, &[]) },
+                Ace {
+                    kind: AceKind::Other(5, vec![1; 20]),
+                    flags: 0,
+                    access: Access(7),
+                    sid: Sid::new(0, &[]),
+                },
             ]),
         }
     }

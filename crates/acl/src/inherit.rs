@@ -24,7 +24,9 @@ pub fn inherit(parent: &Descriptor, creator: &Creator, is_directory: bool) -> Op
         return None;
     }
     Some(Descriptor {
-        control: control::SELF_RELATIVE | control::DACL_PRESENT | parent.control & control::DACL_AUTO_INHERITED,
+        control: control::SELF_RELATIVE
+            | control::DACL_PRESENT
+            | parent.control & control::DACL_AUTO_INHERITED,
         owner: Some(creator.owner.clone()),
         group: Some(creator.group.clone()),
         sacl: None,
@@ -43,7 +45,8 @@ fn push_inherited(ace: &Ace, creator: &Creator, is_directory: bool, list: &mut V
         return;
     }
     if container {
-        let kept = if propagates { ace.flags & (Ace::CONTAINER_INHERIT | Ace::OBJECT_INHERIT) } else { 0 };
+        let kept =
+            if propagates { ace.flags & (Ace::CONTAINER_INHERIT | Ace::OBJECT_INHERIT) } else { 0 };
         let is_creator = ace.sid == Sid::creator_owner() || ace.sid == Sid::creator_group();
         let is_generic = ace.access.map_generic() != ace.access;
         if kept != 0 && (is_creator || is_generic) {
@@ -68,5 +71,10 @@ fn effective(ace: &Ace, creator: &Creator, flags: u8) -> Ace {
     } else {
         ace.sid.clone()
     };
-    Ace { kind: ace.kind.clone(), flags: flags | Ace::INHERITED, access: ace.access.map_generic(), sid }
+    Ace {
+        kind: ace.kind.clone(),
+        flags: flags | Ace::INHERITED,
+        access: ace.access.map_generic(),
+        sid,
+    }
 }

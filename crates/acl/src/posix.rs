@@ -73,7 +73,10 @@ mod tests {
     fn rights_of(uid: u32, gid: u32, mode: u32) -> Access {
         let descriptor = from_posix(&PosixFacts { uid: 1, gid: 2, mode, is_directory: false });
         let groups = vec![Sid::unix_group(gid), Sid::everyone()];
-        maximal_access(&descriptor, &Token { user: Some(Sid::unix_user(uid)), groups, ..Token::default() })
+        maximal_access(
+            &descriptor,
+            &Token { user: Some(Sid::unix_user(uid)), groups, ..Token::default() },
+        )
     }
 
     #[test]
@@ -83,6 +86,9 @@ mod tests {
         assert!(rights_of(9, 2, 0o640).contains(Access::FILE_READ));
         assert!(!rights_of(9, 2, 0o640).intersects(Access::WRITE_DATA | Access::DELETE));
         assert!(!rights_of(9, 9, 0o640).contains(Access::READ_DATA));
-        assert!(rights_of(9, 9, 0o644).contains(Access::EXECUTE), "programs run from shares without x bits");
+        assert!(
+            rights_of(9, 9, 0o644).contains(Access::EXECUTE),
+            "programs run from shares without x bits"
+        );
     }
 }

@@ -112,7 +112,10 @@ impl Sid {
             return None;
         }
         let authority = authority.iter().fold(0, |n, &b| n << 8 | u64::from(b));
-        let parts = rest.get(..count * 4)?.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]));
+        let parts = rest
+            .get(..count * 4)?
+            .chunks_exact(4)
+            .map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]]));
         Some(Self { authority, parts: parts.collect() })
     }
 

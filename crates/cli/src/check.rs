@@ -21,8 +21,16 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for share in &config.shares {
         match std::fs::metadata(&share.path) {
             Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => problems.push(format!("share {}: {} is not a directory", share.name, share.path.display())),
-            Err(e) => problems.push(format!("share {}: {}: {e}; make it, or correct path", share.name, share.path.display())),
+            Ok(_) => problems.push(format!(
+                "share {}: {} is not a directory",
+                share.name,
+                share.path.display()
+            )),
+            Err(e) => problems.push(format!(
+                "share {}: {}: {e}; make it, or correct path",
+                share.name,
+                share.path.display()
+            )),
         }
     }
     match Users::load(&config.users) {

@@ -127,7 +127,9 @@ fn configuration(args: &Args) -> Result<Config> {
     }
     match args.admin.as_deref() {
         Some("off") => config.admin = None,
-        Some(address) => config.admin = Some(address.parse().context("--admin takes ADDR:PORT or off")?),
+        Some(address) => {
+            config.admin = Some(address.parse().context("--admin takes ADDR:PORT or off")?)
+        }
         None if args.config.is_none() => config.admin = ADMIN.parse().ok(),
         None => {}
     }
@@ -157,10 +159,12 @@ fn configuration(args: &Args) -> Result<Config> {
 fn add_share(config: &mut Config, text: &str) -> Result<()> {
     let mut parts = text.split(',');
     let first = parts.next().unwrap_or_default();
-    let (name, path) = first.split_once('=').ok_or_else(|| anyhow!("--share takes NAME=PATH, not {text:?}"))?;
+    let (name, path) =
+        first.split_once('=').ok_or_else(|| anyhow!("--share takes NAME=PATH, not {text:?}"))?;
     let share = config.add_share(name, Path::new(path))?;
     for part in parts {
-        let (key, value) = part.split_once('=').ok_or_else(|| anyhow!("{part:?} is not key=value"))?;
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| anyhow!("{part:?} is not key=value"))?;
         share.set(key, value)?;
     }
     Ok(())
@@ -169,14 +173,18 @@ fn add_share(config: &mut Config, text: &str) -> Result<()> {
 /// The folder's name, without what a share's name cannot have.
 fn share_name(dir: &Path) -> String {
     let name = dir.file_name().map_or_else(|| "share".into(), |n| n.to_string_lossy());
-    let clean: String = name.chars().map(|c| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '_' }).collect();
+    let clean: String = name
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '_' })
+        .collect();
     clean.chars().take(80).collect()
 }
 
 fn users_of(args: &Args) -> Result<Users> {
     let mut users = Users::default();
     for text in &args.user {
-        let (name, password) = text.split_once(':').ok_or_else(|| anyhow!("--user takes NAME:PASSWORD"))?;
+        let (name, password) =
+            text.split_once(':').ok_or_else(|| anyhow!("--user takes NAME:PASSWORD"))?;
         users.set_password(name, password).map_err(anyhow::Error::msg)?;
     }
     Ok(users)
@@ -203,7 +211,8 @@ fn first_user(config: &Config, extra: &mut Users) -> Result<()> {
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     // 32 letters that cannot be mistaken for one another: 5 bits each.
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let password: String = random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
+    let password: String =
+        random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
     users.set_password(&name, &password).map_err(anyhow::Error::msg)?;
     users.save(&config.users)?;
     println!("Made the first user (change the password with: anabranch user passwd {name}):\n");
@@ -217,7 +226,12 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
     for address in service.listening() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in &config.shares {
-            println!("{} is shared as \\\\{}\\{} ({shown}):\n", share.path.display(), config.name, share.name);
+            println!(
+                "{} is shared as \\\\{}\\{} ({shown}):\n",
+                share.path.display(),
+                config.name,
+                share.name
+            );
             println!("{}", mounts::commands(shown, &share.name, &user));
         }
     }
@@ -234,5 +248,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         socket.local_addr()
     });
     let ip = probe.map_or_else(|_| std::net::Ipv4Addr::LOCALHOST.into(), |a| a.ip());
-    SocketAddr::new(if ip.is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { ip }, address.port())
+    SocketAddr::new(
+        if ip.is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { ip },
+        address.port(),
+    )
 }

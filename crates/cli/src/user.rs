@@ -71,8 +71,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn set(named: &Named, exists: bool) -> Result<ExitCode> {
     let mut users = Users::load(&named.place.users)?;
     match (users.contains(&named.name), exists) {
-        (true, false) => bail!("{} exists; change the password with: anabranch user passwd {0}", named.name),
-        (false, true) => bail!("there is no user {0}; add it with: anabranch user add {0}", named.name),
+        (true, false) => {
+            bail!("{} exists; change the password with: anabranch user passwd {0}", named.name)
+        }
+        (false, true) => {
+            bail!("there is no user {0}; add it with: anabranch user add {0}", named.name)
+        }
         _ => {}
     }
     let password = if named.password_stdin { read_line()? } else { ask()? };

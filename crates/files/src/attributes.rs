@@ -73,7 +73,9 @@ impl Files {
         if let TimeSetting::Set(created) = change.created {
             stored.created = Some(created);
         }
-        let set = |setting| if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep };
+        let set = |setting| {
+            if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep }
+        };
         let changes = AttributeChanges {
             accessed: set(change.accessed),
             modified: set(change.modified),

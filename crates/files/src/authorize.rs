@@ -10,7 +10,9 @@ use vfs::{Attributes, FileKind, Node};
 /// The descriptor in force for a node.
 pub(crate) fn descriptor_of(node: &dyn Node, attributes: &Attributes) -> Descriptor {
     let stored = node.security_descriptor().ok().flatten();
-    stored.and_then(|bytes| Descriptor::decode(&bytes).ok()).unwrap_or_else(|| synthesised(attributes))
+    stored
+        .and_then(|bytes| Descriptor::decode(&bytes).ok())
+        .unwrap_or_else(|| synthesised(attributes))
 }
 
 /// The descriptor that a mode stands for.

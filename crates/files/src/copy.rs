@@ -29,7 +29,12 @@ impl Files {
         self.offload(move || {
             let mut done = 0;
             while done < length {
-                let count = to.copy_range(target_offset + done, &*from, source_offset + done, length - done)?;
+                let count = to.copy_range(
+                    target_offset + done,
+                    &*from,
+                    source_offset + done,
+                    length - done,
+                )?;
                 if count == 0 {
                     return Err(FsError::InvalidParameter);
                 }
@@ -49,6 +54,10 @@ fn check_locks(open: &OpenFile, offset: u64, length: u64, write: bool) -> Result
         return Ok(());
     }
     let grants = open.state.grants();
-    let free = if write { grants.locks.may_write(open.id, range) } else { grants.locks.may_read(open.id, range) };
+    let free = if write {
+        grants.locks.may_write(open.id, range)
+    } else {
+        grants.locks.may_read(open.id, range)
+    };
     if free { Ok(()) } else { Err(FsError::LockConflict) }
 }

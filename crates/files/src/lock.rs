@@ -76,4 +76,3 @@ fn refused(refusal: LockRefusal) -> FsError {
         LockRefusal::TooMany => FsError::TooMany,
     }
 }
-

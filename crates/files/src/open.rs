@@ -12,8 +12,8 @@ use acl::{Access, Creator, Descriptor, Sid};
 use grants::{OpenId, OpenWish, Share};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, Attributes, CreateHow, DosInfo, FileKind, FsError, Name, OpenHow, Opened, RelPath, Result,
-    TimeChange, Wait, Wanted,
+    AttributeChanges, Attributes, CreateHow, DosInfo, FileKind, FsError, Name, OpenHow, Opened,
+    RelPath, Result, TimeChange, Wait, Wanted,
 };
 
 /// Times a race with another creator or remover is retried.
@@ -128,8 +128,18 @@ impl Files {
     /// [`FsError::IsDirectory`], [`FsError::NotDirectory`], [`FsError::AccessDenied`],
     /// [`FsError::ShareViolation`], [`FsError::DeletePending`], [`FsError::CannotDelete`],
     /// [`FsError::NoSpace`].
-    pub async fn open(&self, volume: &Arc<Volume>, caller: &Arc<Caller>, plan: OpenPlan) -> Result<OpenResult> {
-        let cx = Context { volume: volume.clone(), caller: caller.clone(), plan, id: self.new_open_id() };
+    pub async fn open(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        plan: OpenPlan,
+    ) -> Result<OpenResult> {
+        let cx = Context {
+            volume: volume.clone(),
+            caller: caller.clone(),
+            plan,
+            id: self.new_open_id(),
+        };
         for _ in 0..RESOLVE_TRIES_MAX {
             let result = match resolve(&cx, Wait::Never) {
                 Ok(opened) => self.open_existing(&cx, opened),
@@ -194,11 +204,17 @@ impl Files {
         let parent = authorize_parent(cx, is_directory)?;
         let how = CreateHow {
             kind: if is_directory { FileKind::Directory } else { FileKind::File },
-            mode: if is_directory { cx.volume.options.directory_mode } else { cx.volume.options.file_mode },
-            dos: new_bits(plan.dos_bits, is_directory).map(|bits| DosInfo { bits: Some(bits), created: None }),
+            mode: if is_directory {
+                cx.volume.options.directory_mode
+            } else {
+                cx.volume.options.file_mode
+            },
+            dos: new_bits(plan.dos_bits, is_directory)
+                .map(|bits| DosInfo { bits: Some(bits), created: None }),
             wanted: WANTED,
         };
-        let opened = cx.volume.vfs.create(&cx.caller.identity, &plan.path, cx.volume.options.case, how)?;
+        let opened =
+            cx.volume.vfs.create(&cx.caller.identity, &plan.path, cx.volume.options.case, how)?;
         let result = self.finish_create(cx, opened.clone(), parent.as_ref(), is_directory);
         if result.is_err() {
             // What was half made goes again; it was ours alone until now.
@@ -231,7 +247,10 @@ impl Files {
             let in_force = descriptor.unwrap_or_else(|| synthesised(&opened.attributes));
             granted |= allowed(&cx.volume, &cx.caller, &in_force) - Access::SYSTEM_SECURITY;
         }
-        if granted.contains(Access::SYSTEM_SECURITY) && !cx.caller.token.may_audit && !cx.caller.is_root() {
+        if granted.contains(Access::SYSTEM_SECURITY)
+            && !cx.caller.token.may_audit
+            && !cx.caller.is_root()
+        {
             return Err(FsError::AccessDenied);
         }
         let (state, name) = self.acquire(cx, &opened, granted)?;
@@ -241,7 +260,12 @@ impl Files {
         Ok(OpenResult { open, action: OpenAction::Created, attributes })
     }
 
-    fn acquire(&self, cx: &Context, opened: &Opened, granted: Access) -> Result<(Arc<FileState>, Arc<OpenName>)> {
+    fn acquire(
+        &self,
+        cx: &Context,
+        opened: &Opened,
+        granted: Access,
+    ) -> Result<(Arc<FileState>, Arc<OpenName>)> {
         let wish = OpenWish {
             id: cx.id,
             access: granted,
@@ -316,7 +340,9 @@ fn resolve(cx: &Context, wait: Wait) -> Result<Opened> {
     }
     loop {
         match cx.volume.vfs.open(&cx.caller.identity, &cx.plan.path, how) {
-            Err(FsError::AccessDenied | FsError::ReadOnly) if how.write && (maximum || how.read) && !replaces => {
+            Err(FsError::AccessDenied | FsError::ReadOnly)
+                if how.write && (maximum || how.read) && !replaces =>
+            {
                 if !maximum && desired.intersects(WRITE_DATA) {
                     return Err(FsError::AccessDenied);
                 }
@@ -334,7 +360,9 @@ fn check_kind(plan: &OpenPlan, kind: FileKind, replaces: bool) -> Result<()> {
         WishedKind::File if is_directory => Err(FsError::IsDirectory),
         WishedKind::Directory if !is_directory => Err(FsError::NotDirectory),
         _ if is_directory && replaces => Err(FsError::AlreadyExists),
-        _ if matches!(kind, FileKind::Device | FileKind::Fifo | FileKind::Socket) && !plan.no_follow => {
+        _ if matches!(kind, FileKind::Device | FileKind::Fifo | FileKind::Socket)
+            && !plan.no_follow =>
+        {
             // Only to look at: data of such a node is not a file's.
             let data = plan.desired.map_generic().intersects(READ_DATA | WRITE_DATA);
             if data { Err(FsError::AccessDenied) } else { Ok(()) }
@@ -354,7 +382,10 @@ fn authorize(cx: &Context, opened: &Opened) -> Result<Access> {
     }
     let descriptor = descriptor_of(&*opened.node, &opened.attributes);
     let mut allowed = allowed(&cx.volume, &cx.caller, &descriptor);
-    if !allowed.contains(Access::DELETE) && (maximum || named.contains(Access::DELETE)) && parent_lets_delete(cx) {
+    if !allowed.contains(Access::DELETE)
+        && (maximum || named.contains(Access::DELETE))
+        && parent_lets_delete(cx)
+    {
         allowed |= Access::DELETE & cx.volume.max_access();
     }
     // Who may list the parent may look at attributes of what is in it.
@@ -363,7 +394,11 @@ fn authorize(cx: &Context, opened: &Opened) -> Result<Access> {
     }
     let replaces = matches!(cx.plan.if_exists, IfExists::Overwrite | IfExists::Supersede);
     if replaces && !allowed.contains(Access::WRITE_DATA) {
-        return Err(if cx.volume.options.read_only { FsError::ReadOnly } else { FsError::AccessDenied });
+        return Err(if cx.volume.options.read_only {
+            FsError::ReadOnly
+        } else {
+            FsError::AccessDenied
+        });
     }
     if !allowed.contains(named) {
         let only_read_only = cx.volume.options.read_only && named.intersects(WRITE_DATA);
@@ -394,7 +429,8 @@ fn parent_lets_delete(cx: &Context) -> bool {
 /// Whether the parent's stored descriptor lets something be made; gives the
 /// descriptor for inheritance.
 fn authorize_parent(cx: &Context, is_directory: bool) -> Result<Option<Descriptor>> {
-    let parent = parent_node(cx).map_err(|e| if e == FsError::NotFound { FsError::PathNotFound } else { e })?;
+    let parent = parent_node(cx)
+        .map_err(|e| if e == FsError::NotFound { FsError::PathNotFound } else { e })?;
     let Some(stored) = parent.node.security_descriptor()? else { return Ok(None) };
     let Ok(descriptor) = Descriptor::decode(&stored) else { return Ok(None) };
     // ADD_FILE and ADD_SUBDIRECTORY are the directory's names for these bits.
@@ -407,7 +443,12 @@ fn authorize_parent(cx: &Context, is_directory: bool) -> Result<Option<Descripto
 }
 
 /// Rules of DOS attributes: read-only, hidden, system. MS-FSA 2.1.5.1.2.
-fn check_bits(cx: &Context, attributes: &Attributes, granted: Access, replaces: bool) -> Result<()> {
+fn check_bits(
+    cx: &Context,
+    attributes: &Attributes,
+    granted: Access,
+    replaces: bool,
+) -> Result<()> {
     let bits = attributes.dos.bits.unwrap_or(0);
     let is_directory = attributes.kind == FileKind::Directory;
     let named = cx.plan.desired.map_generic();
@@ -435,11 +476,13 @@ fn check_bits(cx: &Context, attributes: &Attributes, granted: Access, replaces: 
 }
 
 fn overwrite(cx: &Context, opened: &Opened) -> Result<()> {
-    let bits = new_bits(cx.plan.dos_bits, false).or(opened.attributes.dos.bits.map(|_| dos::ARCHIVE));
+    let bits =
+        new_bits(cx.plan.dos_bits, false).or(opened.attributes.dos.bits.map(|_| dos::ARCHIVE));
     opened.node.set_size(0)?;
     // Cutting an empty file does not move its times by itself.
     let dos = bits.map(|bits| DosInfo { bits: Some(bits), created: None });
-    let changes = AttributeChanges { modified: TimeChange::Now, dos, ..AttributeChanges::default() };
+    let changes =
+        AttributeChanges { modified: TimeChange::Now, dos, ..AttributeChanges::default() };
     opened.node.set_attributes(&cx.caller.identity, &changes)?;
     match cx.plan.allocation_bytes {
         Some(bytes) if bytes > 0 => reserve(opened, bytes),
@@ -475,14 +518,17 @@ fn new_descriptor(
     is_directory: bool,
 ) -> Result<Option<Descriptor>> {
     let identity = &cx.caller.identity;
-    let creator = Creator { owner: Sid::unix_user(identity.uid), group: Sid::unix_group(identity.gid) };
+    let creator =
+        Creator { owner: Sid::unix_user(identity.uid), group: Sid::unix_group(identity.gid) };
     let asked = match &cx.plan.descriptor {
         Some(bytes) => Some(Descriptor::decode(bytes).map_err(|_| FsError::InvalidParameter)?),
         None => None,
     };
     let inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
     let mut descriptor = match (asked, inherited) {
-        (Some(asked), Some(inherited)) if asked.dacl.is_none() && asked.control & acl::control::DACL_PRESENT == 0 => {
+        (Some(asked), Some(inherited))
+            if asked.dacl.is_none() && asked.control & acl::control::DACL_PRESENT == 0 =>
+        {
             Descriptor { owner: asked.owner, group: asked.group, ..inherited }
         }
         (Some(asked), _) => asked,

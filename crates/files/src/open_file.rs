@@ -39,7 +39,10 @@ pub(crate) struct Kept {
 
 impl std::fmt::Debug for OpenFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OpenFile").field("id", &self.id).field("path", &self.path()).finish_non_exhaustive()
+        f.debug_struct("OpenFile")
+            .field("id", &self.id)
+            .field("path", &self.path())
+            .finish_non_exhaustive()
     }
 }
 

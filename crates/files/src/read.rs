@@ -23,7 +23,13 @@ impl Files {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read, [`FsError::LockConflict`],
     /// [`FsError::IsDirectory`], [`FsError::Io`].
-    pub async fn read(&self, open: &Arc<OpenFile>, offset: u64, length: usize, into: &mut Vec<u8>) -> Result<usize> {
+    pub async fn read(
+        &self,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<usize> {
         check_read(open, offset, length)?;
         match open.node.read(offset, length, into, Wait::Never) {
             Err(FsError::WouldBlock | FsError::NotSupported) => {}
@@ -46,7 +52,12 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::read`].
-    pub fn read_resident(&self, open: &OpenFile, offset: u64, length: usize) -> Result<Option<ResidentRange>> {
+    pub fn read_resident(
+        &self,
+        open: &OpenFile,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<ResidentRange>> {
         check_read(open, offset, length)?;
         if open.node.sendfile_source().is_none() {
             return Ok(None);

@@ -56,11 +56,22 @@ impl Files {
         if found.attributes.kind != FileKind::Directory {
             return Err(FsError::PathNotFound);
         }
+        // Someone may be about to remove the directory that is moved into.
+        let parent = self.table.find(found.attributes.key);
+        if parent.is_some_and(|p| p.grants().may_someone_delete()) {
+            return Err(FsError::ShareViolation);
+        }
         Ok(found.path.join(&name))
     }
 
     /// Whether the name `to` may be taken, and how.
-    fn check_target(&self, open: &OpenFile, from: &RelPath, to: &RelPath, replace: bool) -> Result<Replace> {
+    fn check_target(
+        &self,
+        open: &OpenFile,
+        from: &RelPath,
+        to: &RelPath,
+        replace: bool,
+    ) -> Result<Replace> {
         let target = match self.look(open, to) {
             Err(FsError::NotFound) => return Ok(Replace::Never),
             other => other?,
@@ -73,7 +84,10 @@ impl Files {
             return Err(FsError::AlreadyExists);
         }
         let bits = target.attributes.dos.bits.unwrap_or(0);
-        if target.attributes.kind == FileKind::Directory || open.is_directory() || bits & dos::READONLY != 0 {
+        if target.attributes.kind == FileKind::Directory
+            || open.is_directory()
+            || bits & dos::READONLY != 0
+        {
             return Err(FsError::AccessDenied);
         }
         if self.table.find(target.attributes.key).is_some() {
@@ -89,8 +103,14 @@ impl Files {
 
     fn look(&self, open: &OpenFile, path: &RelPath) -> Result<Opened> {
         let case = if path.is_root() { Case::Sensitive } else { open.volume().options.case };
-        let how =
-            OpenHow { read: false, write: false, case, wanted: Wanted { dos: true }, no_follow: true, wait: Wait::Allowed };
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case,
+            wanted: Wanted { dos: true },
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
         open.volume().vfs.open(&open.caller.identity, path, how)
     }
 }

@@ -85,7 +85,9 @@ impl FileState {
     fn name(&self, volume: &Arc<Volume>, path: &RelPath) -> Arc<OpenName> {
         let mut names = lock(&self.names);
         names.retain(|n| Arc::strong_count(n) > 1);
-        if let Some(name) = names.iter().find(|n| Arc::ptr_eq(&n.volume, volume) && *lock(&n.path) == *path) {
+        if let Some(name) =
+            names.iter().find(|n| Arc::ptr_eq(&n.volume, volume) && *lock(&n.path) == *path)
+        {
             return name.clone();
         }
         let name = Arc::new(OpenName { volume: volume.clone(), path: Mutex::new(path.clone()) });

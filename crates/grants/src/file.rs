@@ -71,7 +71,11 @@ pub struct FileGrants {
 
 /// Rights that count in share modes. Looking at attributes never conflicts.
 const COUNTED: Access = Access(
-    Access::READ_DATA.0 | Access::WRITE_DATA.0 | Access::APPEND_DATA.0 | Access::EXECUTE.0 | Access::DELETE.0,
+    Access::READ_DATA.0
+        | Access::WRITE_DATA.0
+        | Access::APPEND_DATA.0
+        | Access::EXECUTE.0
+        | Access::DELETE.0,
 );
 
 impl FileGrants {
@@ -137,7 +141,15 @@ impl FileGrants {
     /// replacement must not happen under it.
     #[must_use]
     pub fn others_forbid_delete(&self, id: OpenId) -> bool {
-        self.opens.iter().any(|o| o.id != id && o.access.intersects(COUNTED) && !o.share.contains(Share::DELETE))
+        self.opens
+            .iter()
+            .any(|o| o.id != id && o.access.intersects(COUNTED) && !o.share.contains(Share::DELETE))
+    }
+
+    /// Whether an open may delete the file.
+    #[must_use]
+    pub fn may_someone_delete(&self) -> bool {
+        self.opens.iter().any(|o| o.access.contains(Access::DELETE))
     }
 
     /// Number of opens.
@@ -175,8 +187,14 @@ mod tests {
     fn either_side_can_forbid_the_other() {
         let mut file = FileGrants::default();
         file.handle_open(wish(1, Access::READ_DATA, Share::READ)).unwrap();
-        assert_eq!(file.handle_open(wish(2, Access::WRITE_DATA, Share::ALL)), Err(Refusal::ShareViolation));
-        assert_eq!(file.handle_open(wish(2, Access::READ_DATA, Share::WRITE)), Err(Refusal::ShareViolation));
+        assert_eq!(
+            file.handle_open(wish(2, Access::WRITE_DATA, Share::ALL)),
+            Err(Refusal::ShareViolation)
+        );
+        assert_eq!(
+            file.handle_open(wish(2, Access::READ_DATA, Share::WRITE)),
+            Err(Refusal::ShareViolation)
+        );
         assert_eq!(file.handle_open(wish(2, Access::READ_DATA, Share::READ)), Ok(()));
         assert_eq!(file.open_count(), 2);
     }
@@ -195,7 +213,10 @@ mod tests {
         file.handle_open(doomed).unwrap();
         file.handle_open(wish(2, Access::READ_DATA, Share::ALL)).unwrap();
         assert_eq!(file.handle_close(OpenId(1)), Closed { last: false, remove: false });
-        assert_eq!(file.handle_open(wish(3, Access::READ_DATA, Share::ALL)), Err(Refusal::DeletePending));
+        assert_eq!(
+            file.handle_open(wish(3, Access::READ_DATA, Share::ALL)),
+            Err(Refusal::DeletePending)
+        );
         assert_eq!(file.handle_close(OpenId(2)), Closed { last: true, remove: true });
         assert_eq!(file.handle_close(OpenId(2)), Closed::default(), "closing twice does nothing");
     }

@@ -82,7 +82,12 @@ impl RangeLocks {
     ///
     /// # Errors
     /// [`LockRefusal::Conflict`], [`LockRefusal::TooMany`].
-    pub fn handle_lock(&mut self, open: OpenId, range: Range, kind: LockKind) -> Result<(), LockRefusal> {
+    pub fn handle_lock(
+        &mut self,
+        open: OpenId,
+        range: Range,
+        kind: LockKind,
+    ) -> Result<(), LockRefusal> {
         if self.held.len() >= Self::LOCKS_MAX {
             return Err(LockRefusal::TooMany);
         }
@@ -107,8 +112,12 @@ impl RangeLocks {
     /// # Errors
     /// [`LockRefusal::NotLocked`].
     pub fn handle_unlock(&mut self, open: OpenId, range: Range) -> Result<(), LockRefusal> {
-        let of = |kind| self.held.iter().position(|h| h.open == open && h.range == range && h.kind == kind);
-        let at = of(LockKind::Exclusive).or_else(|| of(LockKind::Shared)).ok_or(LockRefusal::NotLocked)?;
+        let of = |kind| {
+            self.held.iter().position(|h| h.open == open && h.range == range && h.kind == kind)
+        };
+        let at = of(LockKind::Exclusive)
+            .or_else(|| of(LockKind::Shared))
+            .ok_or(LockRefusal::NotLocked)?;
         self.held.remove(at);
         self.releases += 1;
         Ok(())
@@ -124,13 +133,19 @@ impl RangeLocks {
     /// Whether `open` may read the range.
     #[must_use]
     pub fn may_read(&self, open: OpenId, range: Range) -> bool {
-        !self.held.iter().any(|h| h.open != open && h.kind == LockKind::Exclusive && touches(h.range, range))
+        !self
+            .held
+            .iter()
+            .any(|h| h.open != open && h.kind == LockKind::Exclusive && touches(h.range, range))
     }
 
     /// Whether `open` may write the range: its own shared locks forbid it too.
     #[must_use]
     pub fn may_write(&self, open: OpenId, range: Range) -> bool {
-        !self.held.iter().any(|h| (h.open != open || h.kind == LockKind::Shared) && touches(h.range, range))
+        !self
+            .held
+            .iter()
+            .any(|h| (h.open != open || h.kind == LockKind::Shared) && touches(h.range, range))
     }
 
     /// Whether there is no lock.
@@ -176,7 +191,10 @@ mod tests {
     fn an_open_may_share_its_own_exclusive_range_but_not_lock_it_twice() {
         let mut locks = RangeLocks::default();
         locks.handle_lock(A, range(0, 10), LockKind::Exclusive).unwrap();
-        assert_eq!(locks.handle_lock(A, range(0, 10), LockKind::Exclusive), Err(LockRefusal::Conflict));
+        assert_eq!(
+            locks.handle_lock(A, range(0, 10), LockKind::Exclusive),
+            Err(LockRefusal::Conflict)
+        );
         assert_eq!(locks.handle_lock(A, range(0, 10), LockKind::Shared), Ok(()));
         assert_eq!(locks.handle_lock(B, range(9, 1), LockKind::Shared), Err(LockRefusal::Conflict));
         locks.handle_unlock(A, range(0, 10)).unwrap();

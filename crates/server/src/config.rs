@@ -193,7 +193,8 @@ impl Config {
     /// What is served if nothing is configured: no share, defaults for the rest.
     #[must_use]
     pub fn empty() -> Self {
-        Self::from_raw(RawConfig::default()).unwrap_or_else(|e| unreachable!("the defaults are valid: {e}"))
+        Self::from_raw(RawConfig::default())
+            .unwrap_or_else(|e| unreachable!("the defaults are valid: {e}"))
     }
 
     fn from_raw(raw: RawConfig) -> Result<Self, ConfigError> {
@@ -204,7 +205,9 @@ impl Config {
         };
         let name = server.name.unwrap_or_else(host_name);
         if name.is_empty() || name.len() > 15 || name.contains(['\\', '/', ' ']) {
-            return Err(ConfigError(format!("server.name = {name:?}: a computer name has 1 to 15 letters")));
+            return Err(ConfigError(format!(
+                "server.name = {name:?}: a computer name has 1 to 15 letters"
+            )));
         }
         let config = Self {
             name: name.to_uppercase(),
@@ -268,16 +271,23 @@ impl Config {
 impl ShareConfig {
     fn from_raw(raw: RawShare) -> Result<Self, ConfigError> {
         let name = raw.name;
-        let bad = name.is_empty() || name.len() > SHARE_NAME_MAX || name.contains(['\\', '/', ':', '*', '?', '"']);
+        let bad = name.is_empty()
+            || name.len() > SHARE_NAME_MAX
+            || name.contains(['\\', '/', ':', '*', '?', '"']);
         if bad || name.eq_ignore_ascii_case("IPC$") {
-            return Err(ConfigError(format!("{name:?} cannot be a share's name; use letters, digits, - and _")));
+            return Err(ConfigError(format!(
+                "{name:?} cannot be a share's name; use letters, digits, - and _"
+            )));
         }
         let mode = |text: Option<String>, default, key| match text {
             None => Ok(default),
-            Some(text) => u32::from_str_radix(&text, 8)
-                .ok()
-                .filter(|m| *m <= 0o7777)
-                .ok_or_else(|| ConfigError(format!("share {name}: {key} = {text:?} is not an octal mode, as \"0644\""))),
+            Some(text) => {
+                u32::from_str_radix(&text, 8).ok().filter(|m| *m <= 0o7777).ok_or_else(|| {
+                    ConfigError(format!(
+                        "share {name}: {key} = {text:?} is not an octal mode, as \"0644\""
+                    ))
+                })
+            }
         };
         Ok(Self {
             file_mode: mode(raw.file_mode, 0o644, "file_mode")?,
@@ -310,8 +320,15 @@ impl ShareConfig {
             "case_sensitive" => self.case_sensitive = flag()?,
             "comment" => value.clone_into(&mut self.comment),
             _ => {
-                let known = ["read_only", "encryption_required", "hide_unreadable", "case_sensitive", "comment"];
-                let near = nearest(key, &known).map_or_else(String::new, |k| format!("; did you mean {k}?"));
+                let known = [
+                    "read_only",
+                    "encryption_required",
+                    "hide_unreadable",
+                    "case_sensitive",
+                    "comment",
+                ];
+                let near = nearest(key, &known)
+                    .map_or_else(String::new, |k| format!("; did you mean {k}?"));
                 return Err(ConfigError(format!("a share has no key {key:?}{near}")));
             }
         }
@@ -328,7 +345,9 @@ fn parse_dialect(text: &str) -> Result<smb::Dialect, ConfigError> {
         smb::Dialect::Smb311,
     ];
     let found = found.into_iter().find(|d| d.to_string() == text);
-    found.ok_or_else(|| ConfigError(format!("{text:?} is not a dialect; they are 2.0.2, 2.1, 3.0, 3.0.2 and 3.1.1")))
+    found.ok_or_else(|| {
+        ConfigError(format!("{text:?} is not a dialect; they are 2.0.2, 2.1, 3.0, 3.0.2 and 3.1.1"))
+    })
 }
 
 /// The library's message has line and column; a suggestion is added to it.
@@ -370,7 +389,12 @@ fn distance(a: &str, b: &str) -> usize {
 fn host_name() -> String {
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy().into_owned();
-    let short: String = name.chars().take_while(|c| *c != '.').filter(char::is_ascii_alphanumeric).take(15).collect();
+    let short: String = name
+        .chars()
+        .take_while(|c| *c != '.')
+        .filter(char::is_ascii_alphanumeric)
+        .take(15)
+        .collect();
     if short.is_empty() { "ANABRANCH".into() } else { short }
 }
 

@@ -69,7 +69,8 @@ impl Host for ProcessHost {
     fn random(&self, out: &mut [u8]) {
         let mut filled = 0;
         while filled < out.len() {
-            match rustix::rand::getrandom(&mut out[filled..], rustix::rand::GetRandomFlags::empty()) {
+            match rustix::rand::getrandom(&mut out[filled..], rustix::rand::GetRandomFlags::empty())
+            {
                 Ok(count) => filled += count,
                 Err(rustix::io::Errno::INTR) => {}
                 // Without randomness nothing here is safe.
@@ -88,7 +89,11 @@ impl Host for ProcessHost {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
         let (name, nt_hash, system_user) = users.find(user)?;
         let Some(caller) = self.caller_of(system_user) else {
-            tracing::error!(user = name, system_user, "there is no such system user; make one, or set system_user");
+            tracing::error!(
+                user = name,
+                system_user,
+                "there is no such system user; make one, or set system_user"
+            );
             return None;
         };
         Some(Account { name: name.to_owned(), nt_hash, caller })

@@ -61,7 +61,8 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.connections.open.fetch_sub(1, Ordering::Relaxed);
-        let mut by_address = self.connections.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address =
+            self.connections.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = by_address.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -72,7 +73,12 @@ impl Drop for Place {
 }
 
 /// Accepts until the task is dropped.
-pub async fn accept(listener: TcpListener, server: Arc<Server>, host: Arc<dyn Host>, connections: Arc<Connections>) {
+pub async fn accept(
+    listener: TcpListener,
+    server: Arc<Server>,
+    host: Arc<dyn Host>,
+    connections: Arc<Connections>,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => start(stream, peer, &server, &host, &connections),

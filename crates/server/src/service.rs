@@ -53,8 +53,14 @@ impl Service {
         let smb_config = smb_config(config, guid, None)?;
         let server = Server::new(smb_config, files, host.clone());
         let connections = Arc::new(Connections::new(config.connections_max));
-        let mut service =
-            Self { server, host, connections, listening: Vec::new(), admin: None, tasks: Vec::new() };
+        let mut service = Self {
+            server,
+            host,
+            connections,
+            listening: Vec::new(),
+            admin: None,
+            tasks: Vec::new(),
+        };
         for address in &config.smb {
             service.listen(*address)?;
         }
@@ -62,7 +68,10 @@ impl Service {
         if let Some(address) = config.admin {
             let listener = bind(address)?;
             service.admin = listener.local_addr().ok();
-            let state = admin::State { server: service.server.clone(), connections: service.connections.clone() };
+            let state = admin::State {
+                server: service.server.clone(),
+                connections: service.connections.clone(),
+            };
             service.tasks.push(tokio::spawn(admin::serve(listener, state)));
         }
         Ok(service)
@@ -73,7 +82,12 @@ impl Service {
         let local = listener.local_addr().map_err(|e| StartError(e.to_string()))?;
         self.listening.push(local);
         let (server, host) = (self.server.clone(), self.host.clone());
-        self.tasks.push(tokio::spawn(listener::accept(listener, server, host, self.connections.clone())));
+        self.tasks.push(tokio::spawn(listener::accept(
+            listener,
+            server,
+            host,
+            self.connections.clone(),
+        )));
         Ok(())
     }
 
@@ -126,8 +140,12 @@ fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     };
     bind().map_err(|error| {
         let remedy = match error.kind() {
-            std::io::ErrorKind::AddrInUse => "another server has it; stop that one or choose another port",
-            std::io::ErrorKind::PermissionDenied => "ports below 1024 need root or CAP_NET_BIND_SERVICE",
+            std::io::ErrorKind::AddrInUse => {
+                "another server has it; stop that one or choose another port"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "ports below 1024 need root or CAP_NET_BIND_SERVICE"
+            }
             std::io::ErrorKind::AddrNotAvailable => "this machine does not have the address",
             _ => "choose another address",
         };
@@ -137,7 +155,11 @@ fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
 
 /// What the SMB layer is configured with. Shares that did not change keep
 /// their volume, and with it their open files.
-fn smb_config(config: &Config, guid: [u8; 16], present: Option<&smb::Config>) -> Result<smb::Config, StartError> {
+fn smb_config(
+    config: &Config,
+    guid: [u8; 16],
+    present: Option<&smb::Config>,
+) -> Result<smb::Config, StartError> {
     let shares = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
         open_share(share, same.as_ref())
@@ -159,7 +181,10 @@ fn smb_config(config: &Config, guid: [u8; 16], present: Option<&smb::Config>) ->
     })
 }
 
-fn open_share(share: &ShareConfig, present: Option<&Arc<Volume>>) -> Result<Arc<Share>, StartError> {
+fn open_share(
+    share: &ShareConfig,
+    present: Option<&Arc<Volume>>,
+) -> Result<Arc<Share>, StartError> {
     let options = VolumeOptions {
         read_only: share.read_only,
         case: if share.case_sensitive { Case::Sensitive } else { Case::Insensitive },

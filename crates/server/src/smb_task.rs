@@ -66,7 +66,11 @@ pub struct SmbTask {
 /// Receives once. An idle connection has no buffer: it takes one when there is
 /// something to read. A read that does not fill it shows that the socket is
 /// empty, so none is tried in vain.
-async fn receive(reader: &mut ReadHalf<'_>, input: &mut BytesMut, wanted: usize) -> io::Result<usize> {
+async fn receive(
+    reader: &mut ReadHalf<'_>,
+    input: &mut BytesMut,
+    wanted: usize,
+) -> io::Result<usize> {
     if input.capacity() == 0 {
         reader.readable().await?;
         *input = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
@@ -198,7 +202,8 @@ impl SmbTask {
     /// When something must have happened. None for an idle connection.
     fn deadline(&self) -> Option<Instant> {
         let logon = (!self.conn.is_established()).then_some(self.opened + LOGON_WITHIN);
-        let stalled = (!self.input.is_empty() || !self.output.is_empty()).then_some(self.progress + STALL_MAX);
+        let stalled = (!self.input.is_empty() || !self.output.is_empty())
+            .then_some(self.progress + STALL_MAX);
         [logon, stalled, self.conn.poll_timeout()].into_iter().flatten().min()
     }
 

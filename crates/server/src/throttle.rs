@@ -43,7 +43,8 @@ impl Throttle {
     /// How long the answer to a failure is held back.
     pub fn delay(&self, address: IpAddr) -> Duration {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = failures.get(&address).map_or(0, |(count, _)| *count).saturating_sub(FREE_FAILURES);
+        let count =
+            failures.get(&address).map_or(0, |(count, _)| *count).saturating_sub(FREE_FAILURES);
         if count == 0 {
             return Duration::ZERO;
         }

@@ -62,12 +62,19 @@ impl Users {
             Err(e) => return Err(error(e.to_string())),
         };
         if metadata.mode() & 0o077 != 0 {
-            return Err(error(format!("others can read the password hashes; chmod 600 {}", path.display())));
+            return Err(error(format!(
+                "others can read the password hashes; chmod 600 {}",
+                path.display()
+            )));
         }
         let text = std::fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
         let users: Self = toml::from_str(&text).map_err(|e| error(e.to_string()))?;
-        if let Some((name, _)) = users.user.iter().find(|(_, u)| NtHash::from_hex(&u.nt_hash).is_none()) {
-            return Err(error(format!("the hash of {name} is not 32 hexadecimal digits; set a new password")));
+        if let Some((name, _)) =
+            users.user.iter().find(|(_, u)| NtHash::from_hex(&u.nt_hash).is_none())
+        {
+            return Err(error(format!(
+                "the hash of {name} is not 32 hexadecimal digits; set a new password"
+            )));
         }
         Ok(users)
     }
@@ -85,7 +92,8 @@ impl Users {
                 std::fs::create_dir_all(parent)?;
             }
             let mut options = std::fs::OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file =
+                options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&temporary, path)
@@ -99,7 +107,9 @@ impl Users {
     /// A sentence for people if the name is not one.
     pub fn set_password(&mut self, name: &str, password: &str) -> Result<(), String> {
         let key = key_of(name);
-        let bad = key.is_empty() || key.len() > NAME_BYTES_MAX || key.contains(['\\', '/', '@', ':', '\n']);
+        let bad = key.is_empty()
+            || key.len() > NAME_BYTES_MAX
+            || key.contains(['\\', '/', '@', ':', '\n']);
         if bad {
             return Err(format!("{name:?} cannot be a user's name"));
         }

@@ -14,7 +14,8 @@ pub fn attribute_bits(attributes: &Attributes) -> u32 {
         }
         FileKind::Symlink => fscc::FILE_ATTRIBUTE_REPARSE_POINT,
         _ => {
-            let bits = attributes.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::DIRECTORY | dos::NORMAL);
+            let bits =
+                attributes.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::DIRECTORY | dos::NORMAL);
             if bits == 0 { dos::NORMAL } else { bits }
         }
     }
@@ -23,8 +24,13 @@ pub fn attribute_bits(attributes: &Attributes) -> u32 {
 /// Creation, last access, last write, change.
 #[must_use]
 pub fn times(attributes: &Attributes) -> [FileTime; 4] {
-    let created = attributes.dos.created.or(attributes.born).unwrap_or(attributes.changed.min(attributes.modified));
-    [created, attributes.accessed, attributes.modified, attributes.changed].map(|t| FileTime::from_unix_nanos(t.0))
+    let created = attributes
+        .dos
+        .created
+        .or(attributes.born)
+        .unwrap_or(attributes.changed.min(attributes.modified));
+    [created, attributes.accessed, attributes.modified, attributes.changed]
+        .map(|t| FileTime::from_unix_nanos(t.0))
 }
 
 /// Length as shown: directories have none.

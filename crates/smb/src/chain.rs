@@ -77,10 +77,13 @@ pub struct Chain {
     pub(crate) out: Vec<u8>,
 }
 
+/// Where a reply stands in the buffer, and with whose key it is signed.
+type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
+
 /// Replies in the buffer that have not been signed yet.
 #[derive(Default)]
 struct Written {
-    replies: SmallVec<[(Range<usize>, Option<Arc<Channel>>); 1]>,
+    replies: SmallVec<[WrittenReply; 1]>,
     seal_with: Option<Arc<Channel>>,
     file: Option<FileRange>,
 }
@@ -128,7 +131,12 @@ impl Chain {
         start
     }
 
-    async fn dispatch(&mut self, at: usize, start: usize, related: &mut Related) -> Result<Outcome, NtStatus> {
+    async fn dispatch(
+        &mut self,
+        at: usize,
+        start: usize,
+        related: &mut Related,
+    ) -> Result<Outcome, NtStatus> {
         let element = &self.elements[at];
         let is_related = element.header.flags.contains(Flags::RELATED);
         if !is_related {
@@ -185,7 +193,13 @@ impl Chain {
     }
 
     /// Sends what is ready together with a STATUS_PENDING for request `at`.
-    fn send_interim(&mut self, at: usize, start: usize, ticket: &WaitTicket<'_>, written: &mut Written) {
+    fn send_interim(
+        &mut self,
+        at: usize,
+        start: usize,
+        ticket: &WaitTicket<'_>,
+        written: &mut Written,
+    ) {
         let reply = self.refuse(start, NtStatus::PENDING);
         self.end_reply(at, start, reply, Some(ticket.async_id), written);
         // The credits went out with the interim answer.
@@ -233,7 +247,8 @@ impl Chain {
         if seal && written.seal_with.is_none() {
             written.seal_with = element.channel.clone().filter(|c| c.session.sealing.is_some());
         }
-        let must_sign = element.header.flags.contains(Flags::SIGNED) || session.is_some_and(|s| s.signing_required);
+        let must_sign = element.header.flags.contains(Flags::SIGNED)
+            || session.is_some_and(|s| s.signing_required);
         let signer = element.channel.clone().filter(|c| must_sign && c.signing.is_some());
         if signer.is_some() && written.seal_with.is_none() {
             header.flags = header.flags | Flags::SIGNED;
@@ -259,4 +274,3 @@ fn protect(mut out: Vec<u8>, written: Written) -> Transmit {
     }
     Transmit::plain(out, written.file)
 }
-

@@ -11,7 +11,8 @@ use crate::channel::Channel;
 use crate::credits::CreditWindow;
 use crate::host::Now;
 use crate::limits::{
-    COMPOUND_REQUESTS_MAX, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+    COMPOUND_REQUESTS_MAX, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX,
+    SPARE_BUFFERS_MAX,
 };
 use crate::negotiate::Negotiated;
 use crate::pending::Waiting;
@@ -134,18 +135,32 @@ impl Conn {
     /// Opens a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
     fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<Channel>, Close> {
         let header = TransformHeader::decode(frame).map_err(|m| Close::Garbage(m.what))?;
-        let channel = self.channels.get(&header.session_id.0).ok_or(Close::Refused("sealed for an unknown session"))?;
-        let sealing = channel.session.sealing.as_ref().ok_or(Close::Refused("sealed for a session without a cipher"))?;
+        let channel = self
+            .channels
+            .get(&header.session_id.0)
+            .ok_or(Close::Refused("sealed for an unknown session"))?;
+        let sealing = channel
+            .session
+            .sealing
+            .as_ref()
+            .ok_or(Close::Refused("sealed for a session without a cipher"))?;
         sealing.open.open_in_place(frame).map_err(|_| Close::Refused("seal broken"))?;
         Ok(channel.clone())
     }
 
     /// One or more SMB2 messages in a row.
-    fn take_messages(&mut self, frame: Bytes, sealed: Option<Arc<Channel>>, now: Now) -> Result<(), Close> {
+    fn take_messages(
+        &mut self,
+        frame: Bytes,
+        sealed: Option<Arc<Channel>>,
+        now: Now,
+    ) -> Result<(), Close> {
         let first = decode_header(&frame, 0)?;
         match first.command {
             Command::NEGOTIATE => return self.handle_negotiate(&frame, &first),
-            _ if self.negotiated.is_none() => return Err(Close::Garbage("request before negotiate")),
+            _ if self.negotiated.is_none() => {
+                return Err(Close::Garbage("request before negotiate"));
+            }
             Command::CANCEL => return self.handle_cancel(&frame, &first, sealed.as_ref()),
             Command::SESSION_SETUP if first.next_command == 0 => {
                 return self.handle_session_setup(frame, &first, sealed.is_some(), now);
@@ -165,10 +180,12 @@ impl Conn {
             let header = decode_header(&frame, start)?;
             let next = header.next_command as usize;
             let end = if next == 0 { frame.len() } else { start + next };
-            if next != 0 && (!next.is_multiple_of(8) || next < Header::LENGTH || end > frame.len()) {
+            if next != 0 && (!next.is_multiple_of(8) || next < Header::LENGTH || end > frame.len())
+            {
                 return Err(Close::Garbage("next command"));
             }
-            let element = self.take_element(&frame, start..end, header, elements.last(), sealed.as_ref())?;
+            let element =
+                self.take_element(&frame, start..end, header, elements.last(), sealed.as_ref())?;
             elements.push(element);
             if next == 0 {
                 break;
@@ -176,7 +193,9 @@ impl Conn {
             start = end;
         }
         self.server.stats.requests.fetch_add(elements.len() as u64, Ordering::Relaxed);
-        let Some(negotiated) = self.negotiated.clone() else { return Err(Close::Garbage("request before negotiate")) };
+        let Some(negotiated) = self.negotiated.clone() else {
+            return Err(Close::Garbage("request before negotiate"));
+        };
         let buffer = self.spare.pop().unwrap_or_default();
         let chain = Chain {
             server: self.server.clone(),
@@ -232,32 +251,51 @@ impl Conn {
 
     /// Signature, sealing and session of one request.
     /// MS-SMB2 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11.
-    fn verify(&self, frame: &Bytes, element: &Element, sealed: Option<&Arc<Channel>>) -> Result<(), NtStatus> {
+    fn verify(
+        &self,
+        frame: &Bytes,
+        element: &Element,
+        sealed: Option<&Arc<Channel>>,
+    ) -> Result<(), NtStatus> {
         let Some(channel) = &element.channel else {
             // ECHO needs no session; any other command does.
-            let free = element.header.command == Command::ECHO && element.header.session_id == SessionId(0);
+            let free = element.header.command == Command::ECHO
+                && element.header.session_id == SessionId(0);
             return if free { Ok(()) } else { Err(NtStatus::USER_SESSION_DELETED) };
         };
         if channel.session.has_ended() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
         if let Some(by) = sealed {
-            return if by.session.id == channel.session.id { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
+            return if by.session.id == channel.session.id {
+                Ok(())
+            } else {
+                Err(NtStatus::ACCESS_DENIED)
+            };
         }
         if channel.session.encrypt_data {
             return Err(NtStatus::ACCESS_DENIED);
         }
         if element.header.flags.contains(Flags::SIGNED) {
-            let good = channel.signing.as_ref().is_none_or(|key| key.verify(&frame[element.range.clone()]));
+            let good = channel
+                .signing
+                .as_ref()
+                .is_none_or(|key| key.verify(&frame[element.range.clone()]));
             return if good { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
         }
         if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
     }
 
     /// CANCEL has no reply and is charged nothing. MS-SMB2 3.3.5.16.
-    fn handle_cancel(&mut self, frame: &Bytes, header: &Header, sealed: Option<&Arc<Channel>>) -> Result<(), Close> {
+    fn handle_cancel(
+        &mut self,
+        frame: &Bytes,
+        header: &Header,
+        sealed: Option<&Arc<Channel>>,
+    ) -> Result<(), Close> {
         let channel = self.channels.get(&header.session_id.0).cloned();
-        let element = Element { range: 0..frame.len(), header: *header, channel, refused: None, grant: 0 };
+        let element =
+            Element { range: 0..frame.len(), header: *header, channel, refused: None, grant: 0 };
         if self.verify(frame, &element, sealed).is_ok() {
             let by_async = header.flags.contains(Flags::ASYNC);
             self.shared.waiting.cancel(header.message_id, by_async.then_some(header.async_id()));
@@ -314,7 +352,8 @@ impl Conn {
 
     /// Releases answers that were held back long enough.
     pub fn handle_timeout(&mut self, now: Now) {
-        let (due, held) = std::mem::take(&mut self.delayed).into_iter().partition(|(due, _)| *due <= now.instant);
+        let (due, held) =
+            std::mem::take(&mut self.delayed).into_iter().partition(|(due, _)| *due <= now.instant);
         self.delayed = held;
         let due: Vec<(Instant, Transmit)> = due;
         self.transmits.extend(due.into_iter().map(|(_, transmit)| transmit));

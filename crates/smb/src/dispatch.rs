@@ -174,7 +174,11 @@ impl<'a> Request<'a> {
         }
         let needed = 1 + payload.saturating_sub(1) / 65_536;
         let paid = usize::from(self.header.credit_charge.max(1));
-        if self.negotiated.multi_credit && needed > paid { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+        if self.negotiated.multi_credit && needed > paid {
+            Err(NtStatus::INVALID_PARAMETER)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -196,7 +200,9 @@ pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         Command::CREATE => Box::pin(commands::create::create(request)).await,
         Command::QUERY_INFO => Box::pin(commands::query_info::query_info(request)).await,
         Command::SET_INFO => Box::pin(commands::set_info::set_info(request)).await,
-        Command::QUERY_DIRECTORY => Box::pin(commands::query_directory::query_directory(request)).await,
+        Command::QUERY_DIRECTORY => {
+            Box::pin(commands::query_directory::query_directory(request)).await
+        }
         Command::IOCTL => Box::pin(commands::ioctl::ioctl(request)).await,
         Command::FLUSH => commands::flush::flush(request).await,
         Command::LOCK => commands::lock::lock(request).await,

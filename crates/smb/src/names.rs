@@ -85,7 +85,7 @@ fn parse_stream(units: &[u16]) -> Result<Option<StreamName>, FsError> {
     let name = parts.next().unwrap_or_default();
     if let Some(kind) = parts.next() {
         let kind = String::from_utf16_lossy(kind).to_ascii_uppercase();
-        if kind != "$DATA" && !(kind.is_empty() && !name.is_empty()) {
+        if kind != "$DATA" && (!kind.is_empty() || name.is_empty()) {
             return Err(FsError::InvalidName);
         }
         if name.is_empty() {
@@ -238,13 +238,19 @@ pub fn short_name(units: &[u16]) -> Vec<u16> {
         _ => (&upper[..], &[][..]),
     };
     let plain = |part: &[u16]| part.iter().all(|&u| u8::try_from(u).is_ok_and(is_short_letter));
-    let fits = (1..=8).contains(&base.len()) && extension.len() <= 3 && plain(base) && plain(extension);
+    let fits =
+        (1..=8).contains(&base.len()) && extension.len() <= 3 && plain(base) && plain(extension);
     if fits && (dot.is_none() || !extension.is_empty()) {
         return upper;
     }
-    let mut hash = upper.iter().fold(0x811C_9DC5u32, |h, &u| (h ^ u32::from(u)).wrapping_mul(0x0100_0193));
+    let mut hash =
+        upper.iter().fold(0x811C_9DC5u32, |h, &u| (h ^ u32::from(u)).wrapping_mul(0x0100_0193));
     let letters = |part: &[u16], count| -> Vec<u16> {
-        part.iter().copied().filter(|&u| u8::try_from(u).is_ok_and(is_short_letter)).take(count).collect()
+        part.iter()
+            .copied()
+            .filter(|&u| u8::try_from(u).is_ok_and(is_short_letter))
+            .take(count)
+            .collect()
     };
     let mut short = letters(base, 2);
     for _ in 0..4 {
@@ -286,7 +292,9 @@ mod tests {
 
     #[test]
     fn a_path_cannot_climb_or_start_at_a_separator() {
-        for bad in [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"a\\b", "a*", "a?b", "a<b", "\u{1}", "a\\"] {
+        for bad in
+            [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"a\\b", "a*", "a?b", "a<b", "\u{1}", "a\\"]
+        {
             let expected = if bad == "a\\" { Ok(b"a".to_vec()) } else { Err(FsError::InvalidName) };
             assert_eq!(path_of(bad), expected, "{bad}");
         }
@@ -294,7 +302,9 @@ mod tests {
 
     #[test]
     fn streams_are_taken_apart() {
-        let stream = |t: &str| parse_path(&units(t)).map(|p| p.stream.map(|s| String::from_utf16_lossy(&s.name)));
+        let stream = |t: &str| {
+            parse_path(&units(t)).map(|p| p.stream.map(|s| String::from_utf16_lossy(&s.name)))
+        };
         assert_eq!(stream("f"), Ok(None));
         assert_eq!(stream("f::$DATA"), Ok(None));
         assert_eq!(stream("f:s"), Ok(Some("s".into())));
@@ -306,9 +316,21 @@ mod tests {
 
     #[test]
     fn what_windows_cannot_hold_is_shown_and_opened() {
-        for raw in [&b"a:b"[..], b"what?", b"end.", b"end ", b"tab\there", b"back\\slash", b"\xff\xfe", b"ok.txt"] {
+        for raw in [
+            &b"a:b"[..],
+            b"what?",
+            b"end.",
+            b"end ",
+            b"tab\there",
+            b"back\\slash",
+            b"\xff\xfe",
+            b"ok.txt",
+        ] {
             let shown = units_of(raw);
-            assert!(shown.iter().all(|u| !br#""*:<>?\|"#.iter().any(|&b| u16::from(b) == *u)), "{raw:?}");
+            assert!(
+                shown.iter().all(|u| !br#""*:<>?\|"#.iter().any(|&b| u16::from(b) == *u)),
+                "{raw:?}"
+            );
             assert_eq!(name_from_units(&shown).unwrap().as_bytes(), raw);
         }
         assert_eq!(units_of(b"a:b"), [u16::from(b'a'), 0xF022, u16::from(b'b')]);
@@ -327,7 +349,8 @@ mod tests {
 
     #[test]
     fn names_beyond_the_basic_plane_and_lone_surrogates_round_trip() {
-        for text in [units("🦀.txt"), vec![0xD83D], vec![u16::from(b'a'), 0xDC00, u16::from(b'b')]] {
+        for text in [units("🦀.txt"), vec![0xD83D], vec![u16::from(b'a'), 0xDC00, u16::from(b'b')]]
+        {
             let name = name_from_units(&text).unwrap();
             assert_eq!(units_of(name.as_bytes()), text);
         }

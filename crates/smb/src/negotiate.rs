@@ -2,7 +2,7 @@
 
 use crate::config::{Config, Encryption};
 use crate::conn::{Close, Conn};
-use crate::limits::{IO_BYTES_MAX_SMALL, IO_BYTES_MAX};
+use crate::limits::{IO_BYTES_MAX, IO_BYTES_MAX_SMALL};
 use crate::transmit::{MESSAGE_START, Transmit, new_buffer};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -11,10 +11,12 @@ use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::fscc::FileTime;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{
-    NegotiateRequest, NegotiateResponse, SIGNING_ENABLED, SIGNING_REQUIRED, capabilities, context, decode_algorithms,
-    decode_preauth,
+    NegotiateRequest, NegotiateResponse, SIGNING_ENABLED, SIGNING_REQUIRED, capabilities, context,
+    decode_algorithms, decode_preauth,
 };
-use wire::smb::{Command, Dialect, ErrorResponse, Flags, Header, MessageId, SessionId, TreeId, smb1_dialects};
+use wire::smb::{
+    Command, Dialect, ErrorResponse, Flags, Header, MessageId, SessionId, TreeId, smb1_dialects,
+};
 use wire::spnego;
 
 /// What a connection agreed on. Frozen.
@@ -56,7 +58,8 @@ impl Conn {
         let names = smb1_dialects(frame).map_err(|m| Close::Garbage(m.what))?;
         let config = self.server.config();
         let header = reply_template();
-        let dialect = if names.contains(&&b"SMB 2.???"[..]) && config.dialect_max > Dialect::Smb202 {
+        let dialect = if names.contains(&&b"SMB 2.???"[..]) && config.dialect_max > Dialect::Smb202
+        {
             self.wildcard_answered = true;
             WILDCARD
         } else if names.contains(&&b"SMB 2.002"[..]) && config.dialect_min == Dialect::Smb202 {
@@ -79,19 +82,29 @@ impl Conn {
         }
         let grant = self.charge(header)?;
         let mut r = Reader::new(frame);
-        let parsed = r.skip(Header::LENGTH, "header").and_then(|()| NegotiateRequest::decode(&mut r));
-        let Ok(request) = parsed else { return self.refuse_negotiate(header, grant, NtStatus::INVALID_PARAMETER) };
+        let parsed =
+            r.skip(Header::LENGTH, "header").and_then(|()| NegotiateRequest::decode(&mut r));
+        let Ok(request) = parsed else {
+            return self.refuse_negotiate(header, grant, NtStatus::INVALID_PARAMETER);
+        };
         let config = self.server.config();
         let common = Dialect::ALL.into_iter().rev().find(|d| {
-            (config.dialect_min..=config.dialect_max).contains(d) && request.dialects.contains(&d.number())
+            (config.dialect_min..=config.dialect_max).contains(d)
+                && request.dialects.contains(&d.number())
         });
-        let Some(dialect) = common else { return self.refuse_negotiate(header, grant, NtStatus::NOT_SUPPORTED) };
-        let (negotiated, contexts) = match agree(&config, &request, dialect, &*self.server) {
+        let Some(dialect) = common else {
+            return self.refuse_negotiate(header, grant, NtStatus::NOT_SUPPORTED);
+        };
+        let (negotiated, contexts) = match agree(&config, &request, dialect, &self.server) {
             Ok(agreed) => agreed,
             Err(status) => return self.refuse_negotiate(header, grant, status),
         };
-        let mut response =
-            self.response(&config, dialect.number(), negotiated.capabilities, negotiated.io_bytes_max);
+        let mut response = self.response(
+            &config,
+            dialect.number(),
+            negotiated.capabilities,
+            negotiated.io_bytes_max,
+        );
         response.contexts = contexts;
         self.negotiated = Some(Arc::new(negotiated));
         if dialect == Dialect::Smb311 {
@@ -105,7 +118,13 @@ impl Conn {
         Ok(())
     }
 
-    fn response(&self, config: &Config, dialect: u16, capabilities: u32, io_bytes_max: u32) -> NegotiateResponse<'static> {
+    fn response(
+        &self,
+        config: &Config,
+        dialect: u16,
+        capabilities: u32,
+        io_bytes_max: u32,
+    ) -> NegotiateResponse<'static> {
         let now = self.server.host.now().wall;
         NegotiateResponse {
             security_mode: security_mode(config),
@@ -122,7 +141,12 @@ impl Conn {
     }
 
     /// Sends the reply and gives its bytes, prefix included, for the hash.
-    fn send_negotiate(&mut self, header: &Header, grant: u16, response: &NegotiateResponse<'_>) -> Vec<u8> {
+    fn send_negotiate(
+        &mut self,
+        header: &Header,
+        grant: u16,
+        response: &NegotiateResponse<'_>,
+    ) -> Vec<u8> {
         let mut buffer = new_buffer(Vec::new());
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(NtStatus::SUCCESS, grant).encode(&mut w);
@@ -131,7 +155,12 @@ impl Conn {
         buffer
     }
 
-    fn refuse_negotiate(&mut self, header: &Header, grant: u16, status: NtStatus) -> Result<(), Close> {
+    fn refuse_negotiate(
+        &mut self,
+        header: &Header,
+        grant: u16,
+        status: NtStatus,
+    ) -> Result<(), Close> {
         let mut buffer = new_buffer(Vec::new());
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(status, grant).encode(&mut w);
@@ -191,7 +220,8 @@ fn agree(
     server: &crate::server::Server,
 ) -> Result<Agreement, NtStatus> {
     let mut contexts = Vec::new();
-    let may_seal = config.encryption != Encryption::Off || config.shares.iter().any(|s| s.encryption_required);
+    let may_seal =
+        config.encryption != Encryption::Off || config.shares.iter().any(|s| s.encryption_required);
     let (mut cipher, mut signing) = (None, SigningAlgorithm::HmacSha256);
     let mut offered = if dialect > Dialect::Smb202 { capabilities::LARGE_MTU } else { 0 };
     if dialect >= Dialect::Smb300 {
@@ -207,7 +237,11 @@ fn agree(
         cipher = agree_cipher(request, may_seal, &mut contexts)?;
         signing = agree_signing(request, &mut contexts)?;
     }
-    let io_bytes_max = if dialect > Dialect::Smb202 { IO_BYTES_MAX.min(config.io_bytes_max) } else { IO_BYTES_MAX_SMALL };
+    let io_bytes_max = if dialect > Dialect::Smb202 {
+        IO_BYTES_MAX.min(config.io_bytes_max)
+    } else {
+        IO_BYTES_MAX_SMALL
+    };
     let negotiated = Negotiated {
         dialect,
         multi_credit: dialect > Dialect::Smb202,
@@ -261,10 +295,16 @@ fn agree_signing(
     request: &NegotiateRequest<'_>,
     contexts: &mut Vec<(u16, Vec<u8>)>,
 ) -> Result<SigningAlgorithm, NtStatus> {
-    let Some(data) = request.context(context::SIGNING) else { return Ok(SigningAlgorithm::AesCmac) };
+    let Some(data) = request.context(context::SIGNING) else {
+        return Ok(SigningAlgorithm::AesCmac);
+    };
     let offered = decode_algorithms(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
-    let preferred = [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
-    let chosen = preferred.into_iter().find(|a| offered.contains(&a.number())).unwrap_or(SigningAlgorithm::AesCmac);
+    let preferred =
+        [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
+    let chosen = preferred
+        .into_iter()
+        .find(|a| offered.contains(&a.number()))
+        .unwrap_or(SigningAlgorithm::AesCmac);
     contexts.push((context::SIGNING, vec![1, 0, chosen.number() as u8, 0]));
     Ok(chosen)
 }

@@ -198,7 +198,11 @@ impl Session {
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`].
-    pub fn add_tree(&self, share: Arc<Share>, max_access: files::Access) -> Result<Arc<Tree>, NtStatus> {
+    pub fn add_tree(
+        &self,
+        share: Arc<Share>,
+        max_access: files::Access,
+    ) -> Result<Arc<Tree>, NtStatus> {
         let mut trees = lock(&self.trees);
         if trees.len() >= TREES_PER_SESSION_MAX || self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -221,7 +225,8 @@ impl Session {
     pub fn remove_tree(&self, id: TreeId) -> Result<Vec<Arc<Open>>, NtStatus> {
         let tree = lock(&self.trees).remove(&id.0).ok_or(NtStatus::NETWORK_NAME_DELETED)?;
         let mut opens = lock(&self.opens);
-        let gone: Vec<u64> = opens.by_id.iter().filter(|(_, o)| o.tree.id == tree.id).map(|(id, _)| *id).collect();
+        let gone: Vec<u64> =
+            opens.by_id.iter().filter(|(_, o)| o.tree.id == tree.id).map(|(id, _)| *id).collect();
         Ok(gone.into_iter().filter_map(|id| opens.by_id.remove(&id)).collect())
     }
 
@@ -268,7 +273,9 @@ impl Session {
     pub fn remove_open(&self, id: FileId) -> Result<Arc<Open>, NtStatus> {
         let mut opens = lock(&self.opens);
         match opens.by_id.get(&id.volatile) {
-            Some(open) if open.id == id => opens.by_id.remove(&id.volatile).ok_or(NtStatus::FILE_CLOSED),
+            Some(open) if open.id == id => {
+                opens.by_id.remove(&id.volatile).ok_or(NtStatus::FILE_CLOSED)
+            }
             _ => Err(NtStatus::FILE_CLOSED),
         }
     }

@@ -21,7 +21,8 @@ use wire::fscc::FileTime;
 use wire::ntlm::{self, Authenticated, LogonKind, Refused};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    Dialect, ErrorResponse, Flags, Header, SessionFlags, SessionId, SessionSetupRequest, SessionSetupResponse,
+    Dialect, ErrorResponse, Flags, Header, SessionFlags, SessionId, SessionSetupRequest,
+    SessionSetupResponse,
 };
 use wire::spnego;
 
@@ -45,7 +46,13 @@ struct Step {
 
 impl Step {
     fn refused(status: NtStatus) -> Self {
-        Self { status, flags: SessionFlags::default(), token: Vec::new(), channel: None, delay: Duration::ZERO }
+        Self {
+            status,
+            flags: SessionFlags::default(),
+            token: Vec::new(),
+            channel: None,
+            delay: Duration::ZERO,
+        }
     }
 }
 
@@ -58,7 +65,9 @@ impl Conn {
         is_sealed: bool,
         now: Now,
     ) -> Result<(), Close> {
-        let Some(negotiated) = self.negotiated.clone() else { return Err(Close::Garbage("setup before negotiate")) };
+        let Some(negotiated) = self.negotiated.clone() else {
+            return Err(Close::Garbage("setup before negotiate"));
+        };
         let grant = self.charge(header)?;
         let mut header = *header;
         let step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed, now) {
@@ -98,13 +107,17 @@ impl Conn {
             setup.preauth.update(frame);
         }
         let host = self.server.host.clone();
-        let result = setup.acceptor.handle_token(request.token, |user| host.account(user).map(|a| a.nt_hash));
+        let result = setup
+            .acceptor
+            .handle_token(request.token, |user| host.account(user).map(|a| a.nt_hash));
         match result {
             Ok(spnego::Step::Continue(token)) => {
                 self.setups.insert(id.0, setup);
                 Ok(Step { token, ..Step::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
             }
-            Ok(spnego::Step::Done(token, logon)) => self.log_on(id, &request, negotiated, setup, token, *logon, now),
+            Ok(spnego::Step::Done(token, logon)) => {
+                self.log_on(id, &request, negotiated, setup, token, *logon, now)
+            }
             Err(refused) => Ok(self.refuse_logon(refused, setup.renews)),
         }
     }
@@ -120,7 +133,9 @@ impl Conn {
     }
 
     fn begin_setup(&mut self, renews: Option<Arc<Session>>) -> Result<SessionId, NtStatus> {
-        if self.setups.len() >= SETUPS_PER_CONNECTION_MAX || self.channels.len() >= SESSIONS_PER_CONNECTION_MAX {
+        if self.setups.len() >= SETUPS_PER_CONNECTION_MAX
+            || self.channels.len() >= SESSIONS_PER_CONNECTION_MAX
+        {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         let id = renews.as_ref().map_or_else(|| self.server.new_session_id(), |s| s.id);
@@ -136,8 +151,14 @@ impl Conn {
     }
 
     /// A session that exists is authenticated anew. MS-SMB2 3.3.5.5.2.
-    fn begin_renewal(&mut self, frame: &Bytes, header: &Header, is_sealed: bool) -> Result<(), NtStatus> {
-        let channel = self.channels.get(&header.session_id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
+    fn begin_renewal(
+        &mut self,
+        frame: &Bytes,
+        header: &Header,
+        is_sealed: bool,
+    ) -> Result<(), NtStatus> {
+        let channel =
+            self.channels.get(&header.session_id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
         if channel.session.has_ended() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
@@ -211,8 +232,11 @@ impl Conn {
 
     fn user_of(&self, logon: &Authenticated) -> Result<SessionUser, NtStatus> {
         let is_anonymous = logon.kind == LogonKind::Anonymous;
-        let account: Option<Account> =
-            if is_anonymous { self.server.host.guest() } else { self.server.host.account(&logon.user) };
+        let account: Option<Account> = if is_anonymous {
+            self.server.host.guest()
+        } else {
+            self.server.host.account(&logon.user)
+        };
         let account = account.ok_or(NtStatus::LOGON_FAILURE)?;
         Ok(SessionUser { account, is_guest: false, is_anonymous })
     }
@@ -234,7 +258,8 @@ impl Conn {
                 if cipher.is_256() {
                     return derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
                 }
-                let half: [u8; 16] = derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
+                let half: [u8; 16] =
+                    derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
                 let mut key = [0; 32];
                 key[..16].copy_from_slice(&half);
                 key
@@ -299,10 +324,15 @@ impl Conn {
         if let Some(key) = signer {
             key.sign(&mut buffer[MESSAGE_START..]);
         }
-        let sealing = step.channel.as_ref().or(self.channels.get(&header.session_id.0)).filter(|_| is_sealed);
+        let sealing =
+            step.channel.as_ref().or(self.channels.get(&header.session_id.0)).filter(|_| is_sealed);
         let transmit = match sealing.and_then(|c| c.session.sealing.as_ref()) {
             Some(keys) => {
-                keys.seal.seal_in_place(&mut buffer[PREFIX..], header.session_id, keys.next_nonce());
+                keys.seal.seal_in_place(
+                    &mut buffer[PREFIX..],
+                    header.session_id,
+                    keys.next_nonce(),
+                );
                 Transmit::sealed(buffer)
             }
             None => Transmit::plain(buffer, None),
@@ -315,7 +345,11 @@ impl Conn {
     }
 }
 
-fn signing_key(negotiated: &Negotiated, session_key: &[u8; 16], preauth: &PreauthHash) -> SigningKey {
+fn signing_key(
+    negotiated: &Negotiated,
+    session_key: &[u8; 16],
+    preauth: &PreauthHash,
+) -> SigningKey {
     if negotiated.dialect < Dialect::Smb300 {
         return SigningKey::new(negotiated.signing, session_key);
     }

@@ -33,10 +33,10 @@ impl Signal {
             if self.is_raised() {
                 return Poll::Ready(());
             }
-            if let Ok(mut waiters) = self.waiters.lock() {
-                if !waiters.iter().any(|w| w.will_wake(cx.waker())) {
-                    waiters.push(cx.waker().clone());
-                }
+            if let Ok(mut waiters) = self.waiters.lock()
+                && !waiters.iter().any(|w| w.will_wake(cx.waker()))
+            {
+                waiters.push(cx.waker().clone());
             }
             // Raised between the two looks: the waker may have been missed.
             if self.is_raised() { Poll::Ready(()) } else { Poll::Pending }

@@ -7,7 +7,9 @@ use wire::ntstatus::NtStatus;
 #[must_use]
 pub fn status_of(error: FsError) -> NtStatus {
     match error {
-        FsError::AccessDenied | FsError::OpenMode | FsError::SymlinkEscapes => NtStatus::ACCESS_DENIED,
+        FsError::AccessDenied | FsError::OpenMode | FsError::SymlinkEscapes => {
+            NtStatus::ACCESS_DENIED
+        }
         FsError::AlreadyExists => NtStatus::OBJECT_NAME_COLLISION,
         FsError::CannotDelete => NtStatus::CANNOT_DELETE,
         FsError::Cancelled => NtStatus::CANCELLED,

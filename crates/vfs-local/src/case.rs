@@ -40,7 +40,9 @@ pub fn find(directory: &impl AsFd, wanted: &[u8]) -> Option<Name> {
         return None;
     }
     // The handle may be for looking up only: listing needs one of its own.
-    let list: OwnedFd = openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let list: OwnedFd =
+        openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .ok()?;
     let folded = fold(wanted);
     let mut best: Option<Vec<u8>> = None;
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];

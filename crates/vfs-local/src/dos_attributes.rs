@@ -79,7 +79,8 @@ pub fn encode(info: &DosInfo) -> Vec<u8> {
     out.extend_from_slice(&0u32.to_le_bytes());
     out.resize(out.len().next_multiple_of(8), 0);
     out.extend_from_slice(&[0; 16]);
-    let created = info.created.map_or(0, |t| u64::try_from(t.0.div_euclid(100) + EPOCH).unwrap_or(0));
+    let created =
+        info.created.map_or(0, |t| u64::try_from(t.0.div_euclid(100) + EPOCH).unwrap_or(0));
     out.extend_from_slice(&created.to_le_bytes());
     // Change time: not stored.
     out.extend_from_slice(&[0; 8]);

@@ -4,13 +4,16 @@ use crate::errors::refusal;
 use crate::identity::act_as;
 use crate::{dos_attributes, security};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FallocateFlags, Mode, SeekFrom, StatxFlags, StatxTimestamp, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{
+    AtFlags, FallocateFlags, Mode, SeekFrom, StatxFlags, StatxTimestamp, Timespec, Timestamps,
+    XattrFlags,
+};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use vfs::{
-    AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name, Node, Result,
-    TimeChange, Timestamp, Wait, Wanted,
+    AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name,
+    Node, Result, TimeChange, Timestamp, Wait, Wanted,
 };
 
 /// Bytes read from a directory at once.
@@ -35,11 +38,17 @@ pub struct LocalNode {
 
 impl LocalNode {
     /// Wraps a descriptor.
-    pub fn new(fd: OwnedFd, path_only: bool, readable: bool, wanted: Wanted) -> Result<(Self, Attributes)> {
+    pub fn new(
+        fd: OwnedFd,
+        path_only: bool,
+        readable: bool,
+        wanted: Wanted,
+    ) -> Result<(Self, Attributes)> {
         let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
         let kind = attributes.kind;
         let readable = readable && !path_only && kind == FileKind::File;
-        let node = Self { fd, key: attributes.key, kind, path_only, readable, listing: Mutex::new(()) };
+        let node =
+            Self { fd, key: attributes.key, kind, path_only, readable, listing: Mutex::new(()) };
         Ok((node, attributes))
     }
 
@@ -59,8 +68,12 @@ impl LocalNode {
 
     fn put_xattr(&self, name: &str, value: Option<&[u8]>) -> rustix::io::Result<()> {
         match (value, self.path_only) {
-            (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, XattrFlags::empty()),
-            (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, XattrFlags::empty()),
+            (Some(value), false) => {
+                rustix::fs::fsetxattr(&self.fd, name, value, XattrFlags::empty())
+            }
+            (Some(value), true) => {
+                rustix::fs::setxattr(self.proc_path(), name, value, XattrFlags::empty())
+            }
             (None, false) => rustix::fs::fremovexattr(&self.fd, name),
             (None, true) => rustix::fs::removexattr(self.proc_path(), name),
         }
@@ -104,7 +117,8 @@ fn get_xattr(fd: BorrowedFd<'_>, path_only: bool, name: &str) -> rustix::io::Res
 pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
     let stored = get_xattr(fd, path_only, dos_attributes::NAME).ok();
     let stored = stored.and_then(|v| dos_attributes::decode(&v)).unwrap_or_default();
-    let merged = DosInfo { bits: dos.bits.or(stored.bits), created: dos.created.or(stored.created) };
+    let merged =
+        DosInfo { bits: dos.bits.or(stored.bits), created: dos.created.or(stored.created) };
     let value = dos_attributes::encode(&merged);
     let result = if path_only {
         rustix::fs::setxattr(proc_path(fd), dos_attributes::NAME, &value, XattrFlags::empty())
@@ -118,7 +132,12 @@ pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<(
     }
 }
 
-fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, wanted: Wanted, path_only: bool) -> Result<Attributes> {
+fn stat(
+    fd: BorrowedFd<'_>,
+    name: &std::ffi::CStr,
+    wanted: Wanted,
+    path_only: bool,
+) -> Result<Attributes> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
@@ -129,7 +148,9 @@ fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, wanted: Wanted, path_only: bo
         } else {
             let path = format!("{}/{}", proc_path(fd), name.to_str().unwrap_or_default());
             let mut buffer = [0u8; 256];
-            rustix::fs::lgetxattr(path, dos_attributes::NAME, &mut buffer).ok().map(|n| buffer[..n].to_vec())
+            rustix::fs::lgetxattr(path, dos_attributes::NAME, &mut buffer)
+                .ok()
+                .map(|n| buffer[..n].to_vec())
         };
         attributes.dos = value.and_then(|v| dos_attributes::decode(&v)).unwrap_or_default();
     }
@@ -137,7 +158,8 @@ fn stat(fd: BorrowedFd<'_>, name: &std::ffi::CStr, wanted: Wanted, path_only: bo
 }
 
 fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
-    let time = |t: StatxTimestamp| Timestamp(i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec));
+    let time =
+        |t: StatxTimestamp| Timestamp(i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec));
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
     let kind = match rustix::fs::FileType::from_raw_mode(stat.stx_mode.into()) {
         rustix::fs::FileType::RegularFile => FileKind::File,
@@ -200,15 +222,18 @@ impl Node for LocalNode {
         }
         if let Some(mode) = changes.mode {
             let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(rustix::fs::CWD, &*path, mode, AtFlags::empty()).map_err(|e| refusal("chmod", e))?;
+            rustix::fs::chmodat(rustix::fs::CWD, &*path, mode, AtFlags::empty())
+                .map_err(|e| refusal("chmod", e))?;
         }
         if let Some(dos) = changes.dos {
             store_dos(self.fd.as_fd(), self.path_only, &dos)?;
         }
         // Times last: the others would move them.
         if changes.accessed != TimeChange::Keep || changes.modified != TimeChange::Keep {
-            let times =
-                Timestamps { last_access: timespec(changes.accessed), last_modification: timespec(changes.modified) };
+            let times = Timestamps {
+                last_access: timespec(changes.accessed),
+                last_modification: timespec(changes.modified),
+            };
             rustix::fs::utimensat(rustix::fs::CWD, &*path, &times, AtFlags::empty())
                 .map_err(|e| refusal("set times", e))?;
         }
@@ -253,7 +278,8 @@ impl Node for LocalNode {
         if self.path_only {
             return Ok(());
         }
-        let result = if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
+        let result =
+            if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
         match result {
             // Not something that is written to a disk.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
@@ -263,7 +289,8 @@ impl Node for LocalNode {
 
     fn set_size(&self, size_bytes: u64) -> Result<()> {
         let result = rustix::fs::ftruncate(self.file()?, size_bytes);
-        result.map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
+        result
+            .map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
     }
 
     fn allocate(&self, offset: u64, length: u64) -> Result<()> {
@@ -273,7 +300,8 @@ impl Node for LocalNode {
 
     fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        rustix::fs::fallocate(self.file()?, flags, offset, length).map_err(|e| refusal("punch hole", e))
+        rustix::fs::fallocate(self.file()?, flags, offset, length)
+            .map_err(|e| refusal("punch hole", e))
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
@@ -283,20 +311,34 @@ impl Node for LocalNode {
             Err(Errno::NXIO) => return Ok(None),
             Err(errno) => return Err(refusal("seek data", errno)),
         };
-        let end = rustix::fs::seek(fd, SeekFrom::Hole(start)).map_err(|e| refusal("seek hole", e))?;
+        let end =
+            rustix::fs::seek(fd, SeekFrom::Hole(start)).map_err(|e| refusal("seek hole", e))?;
         Ok(Some((start, end)))
     }
 
-    fn copy_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<u64> {
+    fn copy_range(
+        &self,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<u64> {
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
         let (mut from, mut to) = (source_offset, offset);
         let length = usize::try_from(length.min(COPY_BYTES_MAX)).unwrap_or(usize::MAX);
-        let copied = rustix::fs::copy_file_range(source.file()?, Some(&mut from), self.file()?, Some(&mut to), length);
+        let copied = rustix::fs::copy_file_range(
+            source.file()?,
+            Some(&mut from),
+            self.file()?,
+            Some(&mut to),
+            length,
+        );
         match copied {
             Ok(count) => Ok(count as u64),
             Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let mut buffer = Vec::new();
-                let count = source.read(source_offset, length.min(1 << 20), &mut buffer, Wait::Allowed)?;
+                let count =
+                    source.read(source_offset, length.min(1 << 20), &mut buffer, Wait::Allowed)?;
                 self.write(offset, &buffer)?;
                 Ok(count as u64)
             }
@@ -304,7 +346,13 @@ impl Node for LocalNode {
         }
     }
 
-    fn clone_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<()> {
+    fn clone_range(
+        &self,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<()> {
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
         let range = libc::file_clone_range {
             src_fd: i64::from(source.file()?.as_raw_fd()),
@@ -354,7 +402,8 @@ impl Node for LocalNode {
         if self.kind != FileKind::Symlink {
             return Err(FsError::NotSupported);
         }
-        let target = rustix::fs::readlinkat(&self.fd, c"", Vec::new()).map_err(|e| refusal("read link", e))?;
+        let target = rustix::fs::readlinkat(&self.fd, c"", Vec::new())
+            .map_err(|e| refusal("read link", e))?;
         Ok(target.into_bytes())
     }
 
@@ -368,7 +417,9 @@ impl Node for LocalNode {
         let length = listed.map_err(|e| refusal("list attributes", e))?;
         let names = buffer[..length].split(|&b| b == 0).filter_map(|full| {
             let name = full.strip_prefix(b"user.")?;
-            let hidden = name == b"DOSATTRIB" || name.starts_with(b"DosStream.") || name.starts_with(b"anabranch.");
+            let hidden = name == b"DOSATTRIB"
+                || name.starts_with(b"DosStream.")
+                || name.starts_with(b"anabranch.");
             (!hidden).then(|| Name::new(name).ok()).flatten()
         });
         Ok(names.collect())
@@ -428,7 +479,13 @@ fn user_name(name: &Name) -> Result<String> {
 }
 
 /// One `preadv2` into the spare room of `into`.
-fn read_some(fd: &OwnedFd, offset: u64, length: usize, into: &mut Vec<u8>, flags: i32) -> rustix::io::Result<usize> {
+fn read_some(
+    fd: &OwnedFd,
+    offset: u64,
+    length: usize,
+    into: &mut Vec<u8>,
+    flags: i32,
+) -> rustix::io::Result<usize> {
     let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
     let spare = &mut into.spare_capacity_mut()[..length];
     let vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: length };

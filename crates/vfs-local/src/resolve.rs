@@ -11,7 +11,13 @@ use vfs::{Case, FsError, Name, RelPath, Result, Wait};
 const TRIES_MAX: u32 = 16;
 
 /// Opens `path` below `root` in one system call.
-pub fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode, wait: Wait) -> rustix::io::Result<OwnedFd> {
+pub fn open_beneath(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    flags: OFlags,
+    mode: Mode,
+    wait: Wait,
+) -> rustix::io::Result<OwnedFd> {
     let path = if path.is_empty() { b"." } else { path };
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     if wait == Wait::Never {
@@ -32,7 +38,12 @@ pub fn open_beneath(root: BorrowedFd<'_>, path: &[u8], flags: OFlags, mode: Mode
 ///
 /// # Errors
 /// [`FsError::PathNotFound`] if there is none.
-pub fn open_directory(root: BorrowedFd<'_>, path: &RelPath, case: Case, wait: Wait) -> Result<(OwnedFd, RelPath)> {
+pub fn open_directory(
+    root: BorrowedFd<'_>,
+    path: &RelPath,
+    case: Case,
+    wait: Wait,
+) -> Result<(OwnedFd, RelPath)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     match open_beneath(root, path.as_bytes(), flags, Mode::empty(), wait) {
         Ok(fd) => Ok((fd, path.clone())),
@@ -58,13 +69,20 @@ fn path_refusal(operation: &'static str, errno: Errno) -> FsError {
 /// way cannot lead elsewhere.
 pub fn respell(root: BorrowedFd<'_>, path: &RelPath) -> Option<RelPath> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let mut directory = open_beneath(root, b"", flags | OFlags::DIRECTORY, Mode::empty(), Wait::Allowed).ok()?;
+    let mut directory =
+        open_beneath(root, b"", flags | OFlags::DIRECTORY, Mode::empty(), Wait::Allowed).ok()?;
     let mut spelt = RelPath::root();
     let mut components = path.components().peekable();
     while let Some(component) = components.next() {
         let name = find_spelling(&directory, component)?;
         if components.peek().is_some() {
-            let next = open_beneath(root, spelt.join(&name).as_bytes(), flags, Mode::empty(), Wait::Allowed);
+            let next = open_beneath(
+                root,
+                spelt.join(&name).as_bytes(),
+                flags,
+                Mode::empty(),
+                Wait::Allowed,
+            );
             directory = next.ok()?;
         }
         spelt.push(&name);

@@ -18,7 +18,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 pub use attributes::{
-    Attributes, AttributeChanges, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange, Timestamp, Wanted,
+    AttributeChanges, Attributes, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange,
+    Timestamp, Wanted,
 };
 pub use error::{FsError, Result};
 pub use identity::Identity;
@@ -254,13 +255,25 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// As [`Node::read`] and [`Node::write`]; [`FsError::NotSupported`] if
     /// `source` belongs to another backend.
-    fn copy_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<u64>;
+    fn copy_range(
+        &self,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<u64>;
 
     /// Shares extents of `source` (reflink).
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where the file system cannot.
-    fn clone_range(&self, offset: u64, source: &dyn Node, source_offset: u64, length: u64) -> Result<()>;
+    fn clone_range(
+        &self,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<()>;
 
     /// Gives entries after `cookie` (0: from the start) to `each`, until it
     /// returns false or the directory ends. Returns true at the end.

@@ -18,7 +18,11 @@ impl Name {
     /// [`FsError::NameTooLong`] past [`Name::LENGTH_MAX`].
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, FsError> {
         let bytes = bytes.into();
-        if bytes.is_empty() || &*bytes == b"." || &*bytes == b".." || bytes.iter().any(|b| matches!(b, b'/' | 0)) {
+        if bytes.is_empty()
+            || &*bytes == b"."
+            || &*bytes == b".."
+            || bytes.iter().any(|b| matches!(b, b'/' | 0))
+        {
             return Err(FsError::InvalidName);
         }
         if bytes.len() > Self::LENGTH_MAX {

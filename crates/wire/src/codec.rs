@@ -146,7 +146,12 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Malformed`] if a non-empty part does not lie within the message.
-    pub fn part(&self, offset: usize, length: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
+    pub fn part(
+        &self,
+        offset: usize,
+        length: usize,
+        what: &'static str,
+    ) -> Result<&'a [u8], Malformed> {
         if length == 0 {
             return Ok(&[]);
         }

@@ -31,7 +31,8 @@ const LAST: u8 = 2;
 
 /// NDR with 32-bit pointers, version 2.
 const NDR32: [u8; 20] = [
-    0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60, 2, 0, 0, 0,
+    0x04, 0x5D, 0x88, 0x8A, 0xEB, 0x1C, 0xC9, 0x11, 0x9F, 0xE8, 0x08, 0x00, 0x2B, 0x10, 0x48, 0x60,
+    2, 0, 0, 0,
 ];
 /// The first eight bytes of the bind-time feature negotiation syntax.
 const FEATURES: [u8; 8] = [0x2C, 0x1C, 0xB7, 0x6C, 0x12, 0x98, 0x40, 0x45];
@@ -87,12 +88,14 @@ impl Interface {
 
     fn uuid(self) -> [u8; 16] {
         match self {
-            Self::Srvsvc => {
-                [0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E, 0xE1, 0x88]
-            }
-            Self::Wkssvc => {
-                [0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E, 0x34, 0x5A]
-            }
+            Self::Srvsvc => [
+                0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E,
+                0xE1, 0x88,
+            ],
+            Self::Wkssvc => [
+                0x98, 0xD0, 0xFF, 0x6B, 0x12, 0xA1, 0x10, 0x36, 0x98, 0x33, 0x46, 0xC3, 0xF8, 0x7E,
+                0x34, 0x5A,
+            ],
         }
     }
 }
@@ -156,7 +159,11 @@ impl Pipe {
         let length = usize::from(u16::from_le_bytes([self.input[8], self.input[9]]));
         // Version 5.0, little-endian integers, ASCII, IEEE.
         let known = self.input[0] == 5 && self.input[4] == 0x10;
-        if known && length >= HEADER { Ok(Some(length)) } else { Err(Malformed { what: "RPC header", at: 0 }) }
+        if known && length >= HEADER {
+            Ok(Some(length))
+        } else {
+            Err(Malformed { what: "RPC header", at: 0 })
+        }
     }
 
     fn handle_fragment(&mut self, fragment: &[u8]) -> Result<(), Malformed> {
@@ -211,7 +218,12 @@ impl Pipe {
         Ok(())
     }
 
-    fn handle_request(&mut self, r: &mut Reader<'_>, flags: u8, call: u32) -> Result<(), Malformed> {
+    fn handle_request(
+        &mut self,
+        r: &mut Reader<'_>,
+        flags: u8,
+        call: u32,
+    ) -> Result<(), Malformed> {
         r.skip(4, "allocation hint")?;
         let context = r.u16("context id")?;
         let opnum = r.u16("opnum")?;
@@ -312,13 +324,13 @@ impl From<Malformed> for Fault {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn facts() -> RpcFacts {
-        let share = |name: &str, kind| ShareFact { name: name.into(), kind, remark: "a remark".into() };
+        let share =
+            |name: &str, kind| ShareFact { name: name.into(), kind, remark: "a remark".into() };
         RpcFacts {
             server_name: "SRV".into(),
             domain: "WG".into(),

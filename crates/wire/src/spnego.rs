@@ -117,7 +117,8 @@ impl Acceptor {
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
     ) -> Result<Step, Refused> {
-        let wrapped = self.wrapped.as_ref().ok_or(Refused::Malformed("response without a first token"))?;
+        let wrapped =
+            self.wrapped.as_ref().ok_or(Refused::Malformed("response without a first token"))?;
         let response_token = NegTokenResp::decode(token)?;
         let inner = response_token.token.ok_or(Refused::Malformed("no mechanism token"))?;
         if inner.get(8) == Some(&1) {
@@ -128,7 +129,8 @@ impl Acceptor {
         let mic = match response_token.mic {
             Some(sent) => {
                 let expected = logon.signer.expected(&wrapped.mechanisms);
-                verify_slices_are_equal(sent, &expected).map_err(|_| Refused::Mic { user: logon.user.clone() })?;
+                verify_slices_are_equal(sent, &expected)
+                    .map_err(|_| Refused::Mic { user: logon.user.clone() })?;
                 Some(logon.signer.sign(&wrapped.mechanisms))
             }
             None if wrapped.mic_required && logon.kind == ntlm::LogonKind::User => {
@@ -145,7 +147,12 @@ const ACCEPT_COMPLETED: u8 = 0;
 const ACCEPT_INCOMPLETE: u8 = 1;
 const REQUEST_MIC: u8 = 3;
 
-fn response(state: u8, mechanism: Option<&[u8]>, token: Option<&[u8]>, mic: Option<&[u8]>) -> Vec<u8> {
+fn response(
+    state: u8,
+    mechanism: Option<&[u8]>,
+    token: Option<&[u8]>,
+    mic: Option<&[u8]>,
+) -> Vec<u8> {
     let mut body = tlv(context(0), &tlv(ENUMERATED, &[state]));
     if let Some(mechanism) = mechanism {
         body.extend(tlv(context(1), &tlv(OID, mechanism)));
@@ -247,7 +254,10 @@ fn take(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Malformed> {
         (usize::from(first), rest)
     } else {
         let count = usize::from(first & 0x7F);
-        let digits = rest.get(..count).filter(|_| (1..=3).contains(&count)).ok_or_else(|| bad("DER length"))?;
+        let digits = rest
+            .get(..count)
+            .filter(|_| (1..=3).contains(&count))
+            .ok_or_else(|| bad("DER length"))?;
         (digits.iter().fold(0, |n, &d| n << 8 | usize::from(d)), &rest[count..])
     };
     let content = rest.get(..length).ok_or_else(|| bad("DER content"))?;
@@ -278,7 +288,8 @@ mod tests {
 
     fn init(mechanisms: &[&[u8]], token: &[u8]) -> Vec<u8> {
         let list: Vec<u8> = mechanisms.iter().flat_map(|m| tlv(OID, m)).collect();
-        let fields = [tlv(context(0), &tlv(SEQUENCE, &list)), tlv(context(2), &tlv(OCTETS, token))].concat();
+        let fields =
+            [tlv(context(0), &tlv(SEQUENCE, &list)), tlv(context(2), &tlv(OCTETS, token))].concat();
         tlv(APPLICATION_0, &[tlv(OID, SPNEGO), tlv(context(0), &tlv(SEQUENCE, &fields))].concat())
     }
 
@@ -286,7 +297,9 @@ mod tests {
 
     #[test]
     fn an_optimistic_token_is_answered_with_a_challenge() {
-        let Ok(Step::Continue(answer)) = acceptor().handle_token(&init(&[NTLMSSP], NEGOTIATE), |_| None) else {
+        let Ok(Step::Continue(answer)) =
+            acceptor().handle_token(&init(&[NTLMSSP], NEGOTIATE), |_| None)
+        else {
             panic!("refused")
         };
         let response = NegTokenResp::decode(&answer).unwrap();
@@ -297,7 +310,9 @@ mod tests {
     fn another_first_choice_asks_for_a_mic_and_no_common_one_is_refused() {
         let other: &[u8] = &[0x2A, 0x86, 0x48];
         let mut acceptor = acceptor();
-        let Ok(Step::Continue(answer)) = acceptor.handle_token(&init(&[other, NTLMSSP], b"x"), |_| None) else {
+        let Ok(Step::Continue(answer)) =
+            acceptor.handle_token(&init(&[other, NTLMSSP], b"x"), |_| None)
+        else {
             panic!("refused")
         };
         assert!(NegTokenResp::decode(&answer).unwrap().token.is_none());

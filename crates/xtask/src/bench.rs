@@ -70,7 +70,12 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         let [a, b] = figures.map(|f| median(&f));
         println!(
             "| {} | {:.0} | {:.0} | {:.2} | {:.1} | {:.1} |",
-            row.0, a.rate, b.rate, a.rate / b.rate, a.cpu_us, b.cpu_us
+            row.0,
+            a.rate,
+            b.rate,
+            a.rate / b.rate,
+            a.cpu_us,
+            b.cpu_us
         );
     }
     Ok(ExitCode::SUCCESS)
@@ -90,7 +95,10 @@ fn median(figures: &[Figure]) -> Figure {
 /// The command that starts smbtorture: the newest where it is there.
 fn torture() -> Result<Vec<String>> {
     let home = std::env::var("HOME")?;
-    let root = PathBuf::from(std::env::var("ANABRANCH_CACHE").unwrap_or(format!("{home}/.cache/anabranch"))).join("forky");
+    let root = PathBuf::from(
+        std::env::var("ANABRANCH_CACHE").unwrap_or(format!("{home}/.cache/anabranch")),
+    )
+    .join("forky");
     if !root.join("usr/bin/smbtorture").exists() {
         bail!("the benches need the newest smbtorture: run conformance/torture-root");
     }
@@ -108,7 +116,8 @@ fn measure(torture: &[String], row: &Row, address: &str, pid: u32) -> Result<Fig
     let before = ticks(pid);
     let output = command.arg(format!("smb2.bench.{bench}")).output().context("smbtorture")?;
     let used = (ticks(pid) - before) / TICKS_PER_SECOND;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
     let rates: Vec<f64> = text.split(['\r', '\n']).filter_map(rate_of).collect();
     if rates.is_empty() {
         bail!("{bench}: no figure in: {text}");
@@ -119,7 +128,11 @@ fn measure(torture: &[String], row: &Row, address: &str, pid: u32) -> Result<Fig
 
 fn rate_of(line: &str) -> Option<f64> {
     let (_, rest) = line.split_once("num/s=")?;
-    let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, ',' | '.')).filter(|c| *c != ',').collect();
+    let digits: String = rest
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || matches!(c, ',' | '.'))
+        .filter(|c| *c != ',')
+        .collect();
     digits.trim_end_matches('.').parse().ok()
 }
 
@@ -132,7 +145,8 @@ fn ticks(pid: u32) -> f64 {
         // Own time, and that of children that have ended.
         total += fields.get(11..15).map_or(0.0, |f| f.iter().sum());
     }
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children =
+        std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     total + children.split_whitespace().filter_map(|c| c.parse().ok()).map(ticks).sum::<f64>()
 }
 

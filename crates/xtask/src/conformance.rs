@@ -91,7 +91,9 @@ impl Torture {
             let root = root.display().to_string();
             return Ok(Self { command: vec!["chroot".into(), root, "/usr/bin/smbtorture".into()] });
         }
-        eprintln!("the newest smbtorture is not there (run conformance/torture-root); using the system's");
+        eprintln!(
+            "the newest smbtorture is not there (run conformance/torture-root); using the system's"
+        );
         Ok(Self { command: vec!["smbtorture".into()] })
     }
 
@@ -102,15 +104,24 @@ impl Torture {
     }
 
     fn version(&self) -> Result<String> {
-        let output = self.start().arg("--version").output().context("smbtorture; apt-get install samba-testsuite")?;
+        let output = self
+            .start()
+            .arg("--version")
+            .output()
+            .context("smbtorture; apt-get install samba-testsuite")?;
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     }
 
     /// All smb2 tests, by the names that run one test each.
     fn list(&self) -> Result<Vec<String>> {
-        let output = self.start().arg("--list").output().context("smbtorture; apt-get install samba-testsuite")?;
+        let output = self
+            .start()
+            .arg("--list")
+            .output()
+            .context("smbtorture; apt-get install samba-testsuite")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let mut names: Vec<String> = text.lines().map(str::trim).filter(|l| l.starts_with("smb2.")).map(undouble).collect();
+        let mut names: Vec<String> =
+            text.lines().map(str::trim).filter(|l| l.starts_with("smb2.")).map(undouble).collect();
         names.sort();
         names.dedup();
         Ok(names)
@@ -167,7 +178,12 @@ fn parse(text: &str) -> (String, String) {
 
 fn read_suites(root: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(root.join("conformance/smb-suites.txt"))?;
-    Ok(text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')).map(str::to_owned).collect())
+    Ok(text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        .map(str::to_owned)
+        .collect())
 }
 
 fn read_expected(root: &Path) -> Result<Vec<Expected>> {
@@ -185,7 +201,11 @@ fn select(all: &[String], suites: &[String], wanted: &[String]) -> Vec<String> {
     let chosen = all.iter().filter(|test| {
         let in_list = suites.iter().any(|s| !s.starts_with('-') && within(test, s));
         let taken = suites.iter().filter_map(|s| s.strip_prefix('-')).any(|s| test.starts_with(s));
-        if wanted.is_empty() { in_list && !taken } else { wanted.iter().any(|w| test.starts_with(w.as_str())) }
+        if wanted.is_empty() {
+            in_list && !taken
+        } else {
+            wanted.iter().any(|w| test.starts_with(w.as_str()))
+        }
     });
     chosen.cloned().collect()
 }
@@ -199,10 +219,13 @@ fn run_lanes(torture: &Torture, tests: Vec<String>, lanes: u8) -> Result<Vec<Out
         let lanes: Vec<_> = (0..lanes)
             .map(|lane| {
                 let (queue, done, binary) = (&queue, &done, &binary);
-                scope.spawn(move || run_lane(torture, binary, FIRST_HOST + lane, queue, done, total))
+                scope
+                    .spawn(move || run_lane(torture, binary, FIRST_HOST + lane, queue, done, total))
             })
             .collect();
-        lanes.into_iter().try_for_each(|lane| lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))?)
+        lanes
+            .into_iter()
+            .try_for_each(|lane| lane.join().map_err(|_| anyhow::anyhow!("a lane panicked"))?)
     })?;
     let mut outcomes = done.into_inner().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
     outcomes.sort_by(|a: &Outcome, b| a.test.cmp(&b.test));
@@ -234,7 +257,12 @@ fn run_lane(
             }
         }
         let mut done = done.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?;
-        done.push(Outcome { test, result: outcome.0, seconds: begin.elapsed().as_millis() / 100, reason: outcome.1 });
+        done.push(Outcome {
+            test,
+            result: outcome.0,
+            seconds: begin.elapsed().as_millis() / 100,
+            reason: outcome.1,
+        });
         if done.len().is_multiple_of(25) {
             println!("{} of {total}", done.len());
         }
@@ -244,7 +272,15 @@ fn run_lane(
 fn tsv(outcomes: &[Outcome]) -> String {
     let mut text = "test\toutcome\tseconds\treason\n".to_owned();
     for o in outcomes {
-        let _ = writeln!(text, "{}\t{}\t{}.{}\t{}", o.test, o.result, o.seconds / 10, o.seconds % 10, o.reason);
+        let _ = writeln!(
+            text,
+            "{}\t{}\t{}.{}\t{}",
+            o.test,
+            o.result,
+            o.seconds / 10,
+            o.seconds % 10,
+            o.reason
+        );
     }
     text
 }
@@ -263,8 +299,11 @@ fn report(outcomes: &[Outcome], expected: &[Expected]) -> ExitCode {
         suites.entry(suite).or_default()[kind] += 1;
         let listed = expected.iter().any(|e| e.test == outcome.test);
         match (kind, listed) {
-            (1, false) => surprises.push(format!("{} {}: {}", outcome.result, outcome.test, outcome.reason)),
-            (0, true) => surprises.push(format!("{} passes: take it off expected-failures.toml", outcome.test)),
+            (1, false) => {
+                surprises.push(format!("{} {}: {}", outcome.result, outcome.test, outcome.reason))
+            }
+            (0, true) => surprises
+                .push(format!("{} passes: take it off expected-failures.toml", outcome.test)),
             _ => {}
         }
     }
@@ -273,7 +312,13 @@ fn report(outcomes: &[Outcome], expected: &[Expected]) -> ExitCode {
     }
     surprises.iter().for_each(|s| eprintln!("{s}"));
     let sum = |kind: usize| suites.values().map(|counts| counts[kind]).sum::<usize>();
-    println!("smbtorture: {} passed, {} failed (expected: {}), {} skipped", sum(0), sum(1), sum(1) - surprises.len().min(sum(1)), sum(2));
+    println!(
+        "smbtorture: {} passed, {} failed (expected: {}), {} skipped",
+        sum(0),
+        sum(1),
+        sum(1) - surprises.len().min(sum(1)),
+        sum(2)
+    );
     if surprises.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -7,13 +7,25 @@ use std::process::{Command, ExitCode};
 
 /// Licences that ask for nothing but their own text and a name.
 const ALLOWED: [&str; 11] = [
-    "MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unicode-3.0", "Zlib", "CC0-1.0", "0BSD",
-    "MIT-0", "Apache-2.0 WITH LLVM-exception",
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Zlib",
+    "CC0-1.0",
+    "0BSD",
+    "MIT-0",
+    "Apache-2.0 WITH LLVM-exception",
 ];
 
 /// Fails if a dependency cannot be used under an allowed licence.
 pub fn run(root: &Path) -> Result<ExitCode> {
-    let output = Command::new("cargo").args(["metadata", "--format-version", "1", "--locked"]).current_dir(root).output()?;
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root)
+        .output()?;
     if !output.status.success() {
         bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     }

@@ -36,7 +36,12 @@ impl Running {
             .args(["--smb", &format!("{address}:{PORT}")])
             .args(["--share", &format!("plain={}", plain.display())])
             .args(["--share", &format!("noperm={}", noperm.display())])
-            .args(["--user", &format!("{USER}:{PASSWORD}"), "--user", &format!("{USER2}:{PASSWORD}")])
+            .args([
+                "--user",
+                &format!("{USER}:{PASSWORD}"),
+                "--user",
+                &format!("{USER2}:{PASSWORD}"),
+            ])
             .stdout(log.try_clone()?)
             .stderr(log)
             .stdin(Stdio::null())
@@ -75,7 +80,11 @@ impl Running {
     pub fn clean(&self) -> Result<()> {
         for entry in fs::read_dir(self.folder.join("plain"))? {
             let path = entry?.path();
-            let removed = if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            let removed = if path.is_dir() && !path.is_symlink() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
             removed.with_context(|| format!("cannot remove {}", path.display()))?;
         }
         Ok(())

@@ -58,7 +58,12 @@ fn check(root: &Path) -> Result<Vec<String>> {
     Ok(breaches)
 }
 
-fn check_manifest(folder: &Path, name: &str, allowed: &[&str], breaches: &mut Vec<String>) -> Result<()> {
+fn check_manifest(
+    folder: &Path,
+    name: &str,
+    allowed: &[&str],
+    breaches: &mut Vec<String>,
+) -> Result<()> {
     let text = std::fs::read_to_string(folder.join("Cargo.toml"))?;
     let manifest: toml::Table = toml::from_str(&text)?;
     let dependencies = manifest.get("dependencies").and_then(|d| d.as_table());
@@ -115,9 +120,17 @@ fn check_functions(code: &[&str], shown: &str, breaches: &mut Vec<String>) {
     for (at, line) in code.iter().enumerate() {
         let indent = line.len() - line.trim_start().len();
         let trimmed = line.trim_start();
-        let is_fn = ["fn ", "pub fn ", "async fn ", "pub async fn ", "pub(crate) fn ", "pub(super) fn ", "pub(crate) async fn "]
-            .iter()
-            .any(|p| trimmed.starts_with(p));
+        let is_fn = [
+            "fn ",
+            "pub fn ",
+            "async fn ",
+            "pub async fn ",
+            "pub(crate) fn ",
+            "pub(super) fn ",
+            "pub(crate) async fn ",
+        ]
+        .iter()
+        .any(|p| trimmed.starts_with(p));
         if is_fn && start.is_none() && !trimmed.ends_with(';') {
             start = Some((at, indent));
         }
@@ -126,7 +139,11 @@ fn check_functions(code: &[&str], shown: &str, breaches: &mut Vec<String>) {
             && indent == fn_indent
         {
             if at - from + 1 > FUNCTION_LINES_MAX {
-                breaches.push(format!("{shown}:{}: a function of {} lines", from + 1, at - from + 1));
+                breaches.push(format!(
+                    "{shown}:{}: a function of {} lines",
+                    from + 1,
+                    at - from + 1
+                ));
             }
             start = None;
         }
@@ -137,14 +154,22 @@ fn collect_tests(name: &str, text: &str, tests: &mut HashSet<String>) {
     for line in text.lines() {
         let trimmed = line.trim_start();
         if let Some(rest) = trimmed.strip_prefix("fn ").or(trimmed.strip_prefix("async fn ")) {
-            let function: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let function: String =
+                rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
             tests.insert(format!("{name}::{function}"));
         }
     }
 }
 
 fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -> Result<()> {
-    for name in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SEMANTICS.md", "BENCHMARKS.md"] {
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SEMANTICS.md",
+        "BENCHMARKS.md",
+    ] {
         let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
         if text.is_empty() {
             breaches.push(format!("{name} is missing"));
@@ -160,7 +185,11 @@ fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<Stri
     if !changes.contains("## Unreleased") {
         breaches.push("CHANGELOG.md: begins with \"## Unreleased\"".into());
     }
-    check_promises(&std::fs::read_to_string(root.join("SEMANTICS.md")).unwrap_or_default(), tests, breaches);
+    check_promises(
+        &std::fs::read_to_string(root.join("SEMANTICS.md")).unwrap_or_default(),
+        tests,
+        breaches,
+    );
     Ok(())
 }
 
@@ -168,7 +197,10 @@ fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<Stri
 /// foreign suites are named as they name themselves.
 fn check_promises(text: &str, tests: &HashSet<String>, breaches: &mut Vec<String>) {
     for line in text.lines().filter(|l| l.starts_with("- ")) {
-        let named = line.rsplit_once("(`").and_then(|(_, rest)| rest.split_once("`)")).map(|(name, _)| name);
+        let named = line
+            .rsplit_once("(`")
+            .and_then(|(_, rest)| rest.split_once("`)"))
+            .map(|(name, _)| name);
         match named {
             Some(name) if name.starts_with("smb2.") || tests.contains(name) => {}
             Some(name) => breaches.push(format!("SEMANTICS.md: there is no test {name}")),
@@ -190,7 +222,8 @@ mod tests {
     #[test]
     fn long_functions_and_misplaced_words_are_found() {
         let body = "    x();\n".repeat(80);
-        let text = format!("//! A file.\nfn long() {{\n{body}}}\nfn now() {{\n    Instant::now();\n}}\n");
+        let text =
+            format!("//! A file.\nfn long() {{\n{body}}}\nfn now() {{\n    Instant::now();\n}}\n");
         let mut breaches = Vec::new();
         check_file("wire", Path::new("x.rs"), &text, &mut breaches);
         assert_eq!(breaches.len(), 2, "{breaches:?}");
@@ -199,7 +232,11 @@ mod tests {
     #[test]
     fn a_promise_without_its_test_is_found() {
         let mut breaches = Vec::new();
-        check_promises("- a (`wire::gone`)\n- b\n- c (`smb2.read.eof`)\n", &HashSet::new(), &mut breaches);
+        check_promises(
+            "- a (`wire::gone`)\n- b\n- c (`smb2.read.eof`)\n",
+            &HashSet::new(),
+            &mut breaches,
+        );
         assert_eq!(breaches.len(), 2);
     }
 }

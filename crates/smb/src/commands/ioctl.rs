@@ -43,7 +43,9 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         fsctl::VALIDATE_NEGOTIATE_INFO => network::validate_negotiate(request, &body)?,
         fsctl::QUERY_NETWORK_INTERFACE_INFO => network::interfaces(request, &body)?,
         // No DFS is served: said so, clients ask no further.
-        fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => return Err(NtStatus::FS_DRIVER_REQUIRED),
+        fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => {
+            return Err(NtStatus::FS_DRIVER_REQUIRED);
+        }
         fsctl::PIPE_WAIT => return Err(NtStatus::NOT_SUPPORTED),
         _ => {
             let open = request.open(body.file_id)?;
@@ -63,11 +65,16 @@ fn respond(
     let room = body.output_bytes_max as usize;
     let cut = &answer.output[..answer.output.len().min(room)];
     IoctlResponse { code: body.code, file_id, output: cut }.encode(&mut request.w);
-    let status = if cut.len() < answer.output.len() { NtStatus::BUFFER_OVERFLOW } else { answer.status };
+    let status =
+        if cut.len() < answer.output.len() { NtStatus::BUFFER_OVERFLOW } else { answer.status };
     Ok(Outcome::Done(Reply::with_status(status)))
 }
 
-async fn on_open(request: &Request<'_>, open: &Arc<Open>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+async fn on_open(
+    request: &Request<'_>,
+    open: &Arc<Open>,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
     if let Target::Pipe(_) = &open.target {
         return match body.code {
             fsctl::PIPE_TRANSCEIVE => transceive(open, body),
@@ -79,7 +86,9 @@ async fn on_open(request: &Request<'_>, open: &Arc<Open>, body: &IoctlRequest<'_
     let mut r = Reader::new(body.input);
     match body.code {
         fsctl::SRV_REQUEST_RESUME_KEY => copy_chunk::resume_key(open, body),
-        fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => copy_chunk::copy(request, open, body).await,
+        fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => {
+            copy_chunk::copy(request, open, body).await
+        }
         fsctl::SET_SPARSE => {
             let sparse = body.input.first().is_none_or(|&b| b != 0);
             files.set_sparse(file, sparse).map_err(status_of)?;
@@ -95,9 +104,9 @@ async fn on_open(request: &Request<'_>, open: &Arc<Open>, body: &IoctlRequest<'_
             Ok(Answer::ok(Vec::new()))
         }
         fsctl::QUERY_ALLOCATED_RANGES => allocated_ranges(request, open, body),
-        fsctl::FILE_LEVEL_TRIM | fsctl::SET_INTEGRITY_INFORMATION | fsctl::GET_INTEGRITY_INFORMATION => {
-            Err(NtStatus::INVALID_DEVICE_REQUEST)
-        }
+        fsctl::FILE_LEVEL_TRIM
+        | fsctl::SET_INTEGRITY_INFORMATION
+        | fsctl::GET_INTEGRITY_INFORMATION => Err(NtStatus::INVALID_DEVICE_REQUEST),
         fsctl::GET_REPARSE_POINT => Err(NtStatus::NOT_A_REPARSE_POINT),
         fsctl::GET_COMPRESSION if body.output_bytes_max >= 2 => Ok(Answer::ok(vec![0, 0])),
         fsctl::SET_COMPRESSION => match r.u16("compression") {
@@ -119,7 +128,11 @@ async fn on_open(request: &Request<'_>, open: &Arc<Open>, body: &IoctlRequest<'_
     }
 }
 
-fn allocated_ranges(request: &Request<'_>, open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+fn allocated_ranges(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
     let mut r = Reader::new(body.input);
     let mut number = || r.u64("range").map_err(malformed);
     let (offset, length) = (number()?, number()?);
@@ -128,12 +141,18 @@ fn allocated_ranges(request: &Request<'_>, open: &Open, body: &IoctlRequest<'_>)
     }
     let room = (body.output_bytes_max as usize / 16).min(RANGES_MAX);
     let files = &request.server.files;
-    let (ranges, more) = files.allocated_ranges(open.file()?, offset, length, room).map_err(status_of)?;
+    let (ranges, more) =
+        files.allocated_ranges(open.file()?, offset, length, room).map_err(status_of)?;
     if room == 0 && (more || !ranges.is_empty()) {
         return Err(NtStatus::BUFFER_TOO_SMALL);
     }
-    let status = if more || ranges.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-    let output = ranges.iter().take(room).flat_map(|(o, l)| [o.to_le_bytes(), l.to_le_bytes()].concat()).collect();
+    let status =
+        if more || ranges.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    let output = ranges
+        .iter()
+        .take(room)
+        .flat_map(|(o, l)| [o.to_le_bytes(), l.to_le_bytes()].concat())
+        .collect();
     Ok(Answer { status, output })
 }
 

@@ -19,7 +19,8 @@ use wire::smb::{EmptyBody, LockElement, LockRequest};
 /// `INVALID_PARAMETER` for contradicting flags, `INVALID_LOCK_RANGE`,
 /// `LOCK_NOT_GRANTED`, `RANGE_NOT_LOCKED`.
 pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
-    let body = LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
+    let body =
+        LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
     let open = request.open(body.file_id)?;
     let file = open.file()?;
     if file.is_directory() {
@@ -80,7 +81,11 @@ fn range_of(element: &LockElement) -> Result<Range, NtStatus> {
     Range::new(element.offset_bytes, element.length_bytes).ok_or(NtStatus::INVALID_LOCK_RANGE)
 }
 
-async fn wait(server: Arc<Server>, open: Arc<Open>, locks: Vec<RangeLock>) -> Result<Waited, NtStatus> {
+async fn wait(
+    server: Arc<Server>,
+    open: Arc<Open>,
+    locks: Vec<RangeLock>,
+) -> Result<Waited, NtStatus> {
     let file = open.file()?.clone();
     for lock in locks {
         let granted = server.files.lock(&file, lock);

@@ -213,7 +213,14 @@ impl Filler<'_> {
             file_index: attributes.key.inode,
             name,
         };
-        let placed = put_directory_record(self.class, &record, self.out, self.start, self.previous, self.limit);
+        let placed = put_directory_record(
+            self.class,
+            &record,
+            self.out,
+            self.start,
+            self.previous,
+            self.limit,
+        );
         match placed {
             Some(at) => self.previous = Some(at),
             None => self.full = true,

@@ -9,8 +9,8 @@ use files::{Access, Files, OpenFile, SecurityParts};
 use std::sync::Arc;
 use wire::codec::Writer;
 use wire::fscc::{
-    self, FileFacts, FileInfoClass, FsFacts, FsInfoClass, StreamFact, decode_ea_names, encode_file_info,
-    encode_fs_info, put_ea_list,
+    self, FileFacts, FileInfoClass, FsFacts, FsInfoClass, StreamFact, decode_ea_names,
+    encode_file_info, encode_fs_info, put_ea_list,
 };
 use wire::ntstatus::NtStatus;
 use wire::smb::{InfoType, QueryInfoRequest, output_buffer_response};
@@ -95,7 +95,10 @@ fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<Nt
 fn needs_read_attributes(class: FileInfoClass) -> bool {
     matches!(
         class,
-        FileInfoClass::Basic | FileInfoClass::All | FileInfoClass::NetworkOpen | FileInfoClass::AttributeTag
+        FileInfoClass::Basic
+            | FileInfoClass::All
+            | FileInfoClass::NetworkOpen
+            | FileInfoClass::AttributeTag
     )
 }
 
@@ -114,7 +117,8 @@ fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, 
         attributes: attribute_bits(&attributes),
         allocation_bytes: allocation,
         size_bytes: size,
-        links: if file.is_directory() { 1 } else { attributes.links } - u32::from(delete_pending && attributes.links > 0),
+        links: if file.is_directory() { 1 } else { attributes.links }
+            - u32::from(delete_pending && attributes.links > 0),
         delete_pending,
         is_directory: file.is_directory(),
         index: attributes.key.inode,
@@ -136,7 +140,8 @@ fn full_ea(
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let all = files.xattrs(file).map_err(status_of)?;
-    let mut entries: Vec<(Vec<u8>, Vec<u8>)> = all.into_iter().map(|(n, v)| (n.as_bytes().to_vec(), v)).collect();
+    let mut entries: Vec<(Vec<u8>, Vec<u8>)> =
+        all.into_iter().map(|(n, v)| (n.as_bytes().to_vec(), v)).collect();
     if !body.input.is_empty() {
         let names = decode_ea_names(body.input).map_err(|_| NtStatus::INVALID_PARAMETER)?;
         // Asked for by name: what is missing is shown empty.
@@ -159,7 +164,12 @@ fn full_ea(
     }
 }
 
-fn pipe_info(open: &Open, class: u8, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
+fn pipe_info(
+    open: &Open,
+    class: u8,
+    room: usize,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
     let class = FileInfoClass::from_number(class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
@@ -173,7 +183,8 @@ fn pipe_info(open: &Open, class: u8, room: usize, data: &mut Vec<u8>) -> Result<
         access: Access::FILE_READ.0 | Access::FILE_WRITE.0,
         ..FileFacts::default()
     };
-    let known = matches!(class, FileInfoClass::Basic | FileInfoClass::Standard | FileInfoClass::Internal);
+    let known =
+        matches!(class, FileInfoClass::Basic | FileInfoClass::Standard | FileInfoClass::Internal);
     if !known || !encode_file_info(class, &facts, &mut Writer::new(data)) {
         return Err(NtStatus::NOT_SUPPORTED);
     }
@@ -193,7 +204,8 @@ fn fs_info(
     }
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let user = request.session()?.user();
-    let space = request.server.files.space(file.volume(), &user.account.caller).map_err(status_of)?;
+    let space =
+        request.server.files.space(file.volume(), &user.account.caller).map_err(status_of)?;
     let unit = u64::from(space.block_bytes.max(512));
     let serial = file.volume().vfs_serial();
     let mut object_id = [0; 16];

@@ -25,20 +25,24 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         Target::Pipe(_) => return read_pipe(request, &open, length),
     };
     // The last byte that can be addressed is the one before 2^63.
-    if body.offset_bytes > i64::MAX as u64 || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64 {
+    if body.offset_bytes > i64::MAX as u64
+        || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64
+    {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
-    if length >= SENDFILE_BYTES_MIN && leaves_plain(request)
+    if length >= SENDFILE_BYTES_MIN
+        && leaves_plain(request)
         && let Some(outcome) = send_file(request, file, &body)?
     {
         return Ok(outcome);
     }
     let response = ReadResponse::begin(&mut request.w);
     let files = &request.server.files;
-    let count = files.read(file, body.offset_bytes, length, request.w.buffer()).await.map_err(status_of)?;
+    let count =
+        files.read(file, body.offset_bytes, length, request.w.buffer()).await.map_err(status_of)?;
     check_end(count, &body)?;
     response.finish(&mut request.w, count as u32);
     file.set_position(body.offset_bytes + count as u64);
@@ -49,7 +53,10 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 fn leaves_plain(request: &Request<'_>) -> bool {
     let session = request.channel.map(|c| &c.session);
     let protects = session.is_none_or(|s| s.signing_required || s.encrypt_data);
-    request.is_single && !request.is_sealed && !protects && !request.header.flags.contains(Flags::SIGNED)
+    request.is_single
+        && !request.is_sealed
+        && !protects
+        && !request.header.flags.contains(Flags::SIGNED)
 }
 
 /// Leaves the data where it is, in the page cache, to be sent from there.
@@ -59,19 +66,26 @@ fn send_file(
     body: &ReadRequest,
 ) -> Result<Option<Outcome>, NtStatus> {
     let files = &request.server.files;
-    let found = files.read_resident(file, body.offset_bytes, body.length_bytes as usize).map_err(status_of)?;
+    let found = files
+        .read_resident(file, body.offset_bytes, body.length_bytes as usize)
+        .map_err(status_of)?;
     let Some(range) = found else { return Ok(None) };
     check_end(range.length_bytes, body)?;
     file.set_position(body.offset_bytes + range.length_bytes as u64);
     let response = ReadResponse::begin(&mut request.w);
     response.finish(&mut request.w, range.length_bytes as u32);
-    let file = FileRange { node: range.node, offset: range.offset, length_bytes: range.length_bytes };
+    let file =
+        FileRange { node: range.node, offset: range.offset, length_bytes: range.length_bytes };
     Ok(Some(Outcome::Done(Reply { file: Some(file), ..Reply::default() })))
 }
 
 fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {
     let past_end = count == 0 && body.length_bytes > 0;
-    if past_end || count < body.minimum_bytes as usize { Err(NtStatus::END_OF_FILE) } else { Ok(()) }
+    if past_end || count < body.minimum_bytes as usize {
+        Err(NtStatus::END_OF_FILE)
+    } else {
+        Ok(())
+    }
 }
 
 fn read_pipe(request: &mut Request<'_>, open: &Open, length: usize) -> Result<Outcome, NtStatus> {

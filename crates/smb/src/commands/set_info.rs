@@ -20,12 +20,14 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let file = open.file()?;
     match body.kind {
         InfoType::File => {
-            let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+            let class =
+                FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
             set_file_info(request, file, class, body.input).await?;
         }
         InfoType::FileSystem => return Err(NtStatus::NOT_SUPPORTED),
         InfoType::Security => {
-            let descriptor = Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
+            let descriptor =
+                Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
             let files = &request.server.files;
             files.set_descriptor(file, &descriptor, parts(body.additional)).map_err(status_of)?;
         }

@@ -64,10 +64,13 @@ fn response(share: &Share, max_access: Access) -> TreeConnectResponse {
         flags |= TreeConnectResponse::NO_CACHING;
     }
     TreeConnectResponse {
-        share_type: if share.is_ipc() { TreeConnectResponse::PIPE } else { TreeConnectResponse::DISK },
+        share_type: if share.is_ipc() {
+            TreeConnectResponse::PIPE
+        } else {
+            TreeConnectResponse::DISK
+        },
         flags,
         capabilities: 0,
         maximal_access: max_access.0 & Access::FILE_ALL.0,
     }
 }
-

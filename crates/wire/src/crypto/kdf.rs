@@ -20,7 +20,12 @@ pub enum KeyPurpose {
 /// Derives a key of `N` bytes (16 or 32). `preauth` is the hash after the last
 /// SESSION_SETUP request, used by 3.1.1 only.
 #[must_use]
-pub fn derive<const N: usize>(dialect: Dialect, session_key: &[u8], purpose: KeyPurpose, preauth: &[u8; 64]) -> [u8; N] {
+pub fn derive<const N: usize>(
+    dialect: Dialect,
+    session_key: &[u8],
+    purpose: KeyPurpose,
+    preauth: &[u8; 64],
+) -> [u8; N] {
     let (label, context): (&[u8], &[u8]) = if dialect >= Dialect::Smb311 {
         let label: &[u8] = match purpose {
             KeyPurpose::Signing => b"SMBSigningKey\0",

@@ -94,8 +94,12 @@ impl Key {
         match cipher {
             Cipher::Aes128Gcm => gcm(&aead::AES_128_GCM, &key[..16]),
             Cipher::Aes256Gcm => gcm(&aead::AES_256_GCM, key),
-            Cipher::Aes128Ccm => Self::Ccm128(Box::new(ccm::Ccm::new_from_slice(&key[..16]).expect("16 bytes"))),
-            Cipher::Aes256Ccm => Self::Ccm256(Box::new(ccm::Ccm::new_from_slice(key).expect("32 bytes"))),
+            Cipher::Aes128Ccm => {
+                Self::Ccm128(Box::new(ccm::Ccm::new_from_slice(&key[..16]).expect("16 bytes")))
+            }
+            Cipher::Aes256Ccm => {
+                Self::Ccm256(Box::new(ccm::Ccm::new_from_slice(key).expect("32 bytes")))
+            }
         }
     }
 
@@ -103,33 +107,50 @@ impl Key {
         let mut tag = [0; 16];
         match self {
             Self::Gcm(key) => {
-                let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
-                let sealed = key.seal_in_place_separate_tag(nonce, aead::Aad::from(aad), body).map_err(|_| Broken)?;
+                let nonce =
+                    aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
+                let sealed = key
+                    .seal_in_place_separate_tag(nonce, aead::Aad::from(aad), body)
+                    .map_err(|_| Broken)?;
                 tag.copy_from_slice(sealed.as_ref());
             }
             Self::Ccm128(key) => {
-                let sealed = key.encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into()).map_err(|_| Broken)?;
+                let sealed = key
+                    .encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into())
+                    .map_err(|_| Broken)?;
                 tag.copy_from_slice(&sealed);
             }
             Self::Ccm256(key) => {
-                let sealed = key.encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into()).map_err(|_| Broken)?;
+                let sealed = key
+                    .encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into())
+                    .map_err(|_| Broken)?;
                 tag.copy_from_slice(&sealed);
             }
         }
         Ok(tag)
     }
 
-    fn open(&self, nonce: &[u8; 16], aad: &[u8], body: &mut [u8], tag: &[u8; 16]) -> Result<(), Broken> {
+    fn open(
+        &self,
+        nonce: &[u8; 16],
+        aad: &[u8],
+        body: &mut [u8],
+        tag: &[u8; 16],
+    ) -> Result<(), Broken> {
         match self {
             Self::Gcm(key) => {
-                let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
-                key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, body).map_err(|_| Broken)?;
+                let nonce =
+                    aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
+                key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, body)
+                    .map_err(|_| Broken)?;
             }
             Self::Ccm128(key) => {
-                key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into()).map_err(|_| Broken)?;
+                key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into())
+                    .map_err(|_| Broken)?;
             }
             Self::Ccm256(key) => {
-                key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into()).map_err(|_| Broken)?;
+                key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into())
+                    .map_err(|_| Broken)?;
             }
         }
         Ok(())
@@ -158,8 +179,12 @@ impl SealingKey {
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&counter.to_le_bytes());
         let (head, body) = frame.split_at_mut(TransformHeader::LENGTH);
-        let mut header =
-            TransformHeader { signature: [0; 16], nonce, original_bytes: body.len() as u32, session_id };
+        let mut header = TransformHeader {
+            signature: [0; 16],
+            nonce,
+            original_bytes: body.len() as u32,
+            session_id,
+        };
         header.put(head);
         header.signature = self
             .0
@@ -203,9 +228,16 @@ mod tests {
             for at in [4, 20, 44, 60] {
                 let mut changed = frame.clone();
                 changed[at] ^= 1;
-                assert_eq!(OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut changed), Err(Broken), "{at}");
+                assert_eq!(
+                    OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut changed),
+                    Err(Broken),
+                    "{at}"
+                );
             }
-            assert_eq!(OpeningKey::new(cipher, &[8; 32]).open_in_place(&mut frame.clone()), Err(Broken));
+            assert_eq!(
+                OpeningKey::new(cipher, &[8; 32]).open_in_place(&mut frame.clone()),
+                Err(Broken)
+            );
             assert_eq!(OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut frame), Ok(()));
             assert_eq!(frame[TransformHeader::LENGTH..], plain);
         }

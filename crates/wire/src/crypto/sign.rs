@@ -45,6 +45,7 @@ impl SigningAlgorithm {
 /// A prepared key. May be used by several threads at once.
 pub struct SigningKey(Key);
 
+#[allow(clippy::large_enum_variant)] // One for a session, reached for every message.
 enum Key {
     HmacSha256(hmac::Key),
     AesCmac(cmac::Key),
@@ -66,11 +67,12 @@ impl SigningKey {
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         Self(match algorithm {
             SigningAlgorithm::HmacSha256 => Key::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key)),
-            SigningAlgorithm::AesCmac => {
-                Key::AesCmac(cmac::Key::new(cmac::AES_128, key).expect("AES-128 takes any 16 bytes"))
-            }
+            SigningAlgorithm::AesCmac => Key::AesCmac(
+                cmac::Key::new(cmac::AES_128, key).expect("AES-128 takes any 16 bytes"),
+            ),
             SigningAlgorithm::AesGmac => {
-                let key = aead::UnboundKey::new(&aead::AES_128_GCM, key).expect("AES-128 takes any 16 bytes");
+                let key = aead::UnboundKey::new(&aead::AES_128_GCM, key)
+                    .expect("AES-128 takes any 16 bytes");
                 Key::AesGmac(Box::new(aead::LessSafeKey::new(key)))
             }
         })
@@ -100,7 +102,11 @@ impl SigningKey {
             }
             Key::AesCmac(key) => {
                 let mut mac = cmac::Context::with_key(key);
-                let parts = [&message[..Header::SIGNATURE.start], &[0; 16], &message[Header::SIGNATURE.end..]];
+                let parts = [
+                    &message[..Header::SIGNATURE.start],
+                    &[0; 16],
+                    &message[Header::SIGNATURE.end..],
+                ];
                 if parts.into_iter().any(|part| mac.update(part).is_err()) {
                     return false;
                 }

@@ -167,7 +167,8 @@ mod tests {
         for number in [1, 2, 3, 12, 37, 38, 60, 63] {
             let class = DirectoryClass::from_number(number).unwrap();
             let mut out = Vec::new();
-            put_directory_record(class, &DirectoryRecord::default(), &mut out, 0, None, 1024).unwrap();
+            put_directory_record(class, &DirectoryRecord::default(), &mut out, 0, None, 1024)
+                .unwrap();
             assert_eq!(out.len(), fixed_bytes(class), "class {number}");
         }
     }

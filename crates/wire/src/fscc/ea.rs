@@ -35,7 +35,7 @@ pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
         if next == 0 {
             break;
         }
-        if next < r.position() || next > bytes.len() || entries.len() == ENTRIES_MAX {
+        if next < r.position() || next >= bytes.len() || entries.len() == ENTRIES_MAX {
             return Err(r.malformed("ea next"));
         }
         bytes = &bytes[next..];
@@ -57,7 +57,7 @@ pub fn decode_ea_names(mut bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
         if next == 0 {
             break;
         }
-        if next < r.position() || next > bytes.len() || names.len() == ENTRIES_MAX {
+        if next < r.position() || next >= bytes.len() || names.len() == ENTRIES_MAX {
             return Err(r.malformed("ea name next"));
         }
         bytes = &bytes[next..];

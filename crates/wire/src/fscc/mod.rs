@@ -12,7 +12,9 @@ mod wildcard;
 pub use attributes::*;
 pub use directory::{DirectoryClass, DirectoryRecord, put_directory_record};
 pub use ea::{EaEntry, decode_ea_list, decode_ea_names, put_ea_list};
-pub use file_info::{BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info};
+pub use file_info::{
+    BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info,
+};
 pub use fs_info::{FsFacts, FsInfoClass, encode_fs_info};
 pub use time::FileTime;
 pub use upcase::upcase;

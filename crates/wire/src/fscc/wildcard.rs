@@ -28,7 +28,8 @@ pub fn matches(pattern: &[u16], name: &[u16]) -> bool {
         return true;
     }
     if !has_wildcards(pattern) {
-        return pattern.len() == name.len() && pattern.iter().zip(name).all(|(p, n)| upcase(*p) == upcase(*n));
+        return pattern.len() == name.len()
+            && pattern.iter().zip(name).all(|(p, n)| upcase(*p) == upcase(*n));
     }
     let last_dot = name.iter().rposition(|&u| u == DOT);
     let mut reachable = vec![false; pattern.len() + 1];

@@ -102,11 +102,19 @@ impl Acceptor {
     /// [`Refused::Malformed`].
     pub fn handle_negotiate(&mut self, token: &[u8]) -> Result<Vec<u8>, Refused> {
         let asked = message::negotiate_flags(token)?;
-        let always = flags::UNICODE | flags::REQUEST_TARGET | flags::NTLM | flags::TARGET_TYPE_SERVER;
-        let always = always | flags::TARGET_INFO | flags::EXTENDED_SESSION_SECURITY | flags::VERSION;
-        let if_asked = flags::SIGN | flags::SEAL | flags::ALWAYS_SIGN | flags::KEY_128 | flags::KEY_56;
+        let always =
+            flags::UNICODE | flags::REQUEST_TARGET | flags::NTLM | flags::TARGET_TYPE_SERVER;
+        let always =
+            always | flags::TARGET_INFO | flags::EXTENDED_SESSION_SECURITY | flags::VERSION;
+        let if_asked =
+            flags::SIGN | flags::SEAL | flags::ALWAYS_SIGN | flags::KEY_128 | flags::KEY_56;
         let if_asked = if_asked | flags::KEY_EXCHANGE;
-        let answer = message::challenge(always | asked & if_asked, &self.challenge, &self.facts.name, &self.info());
+        let answer = message::challenge(
+            always | asked & if_asked,
+            &self.challenge,
+            &self.facts.name,
+            &self.info(),
+        );
         self.negotiate = token.to_vec();
         self.challenge_message.clone_from(&answer);
         Ok(answer)
@@ -147,7 +155,8 @@ impl Acceptor {
         let user = text(message.user, unicode)?;
         let domain = text(message.domain, unicode)?;
         let workstation = text(message.workstation, unicode)?;
-        let is_anonymous = user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0);
+        let is_anonymous =
+            user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0);
         let (base_key, kind) = if is_anonymous {
             if !allow_anonymous {
                 return Err(Refused::Anonymous);
@@ -177,6 +186,8 @@ impl Acceptor {
         if message.nt.len() < 16 + 28 {
             return Err(Refused::TooWeak { user: user.into() });
         }
+        // Garbage instead of pairs is a broken client, not a wrong password.
+        find_av(&message.nt[16 + 28..], av::FLAGS)?;
         let found = lookup(user);
         let known = found.is_some();
         let hash = found.unwrap_or(NtHash([0x5A; 16]));
@@ -201,7 +212,9 @@ impl Acceptor {
         user: &str,
     ) -> Result<(), Refused> {
         let pairs = message.nt.get(16 + 28..).unwrap_or_default();
-        let said = find_av(pairs, av::FLAGS).and_then(|v| v.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let said = find_av(pairs, av::FLAGS)?
+            .and_then(|v| v.try_into().ok())
+            .map_or(0, u32::from_le_bytes);
         if said & AV_FLAG_MIC == 0 {
             return Ok(());
         }
@@ -214,11 +227,16 @@ impl Acceptor {
 }
 
 /// The key that the client chose, if it chose one. MS-NLMP 3.2.5.1.2.
-fn exported_key(message: &Authenticate<'_>, base: [u8; 16], key_exchange: bool) -> Result<[u8; 16], Refused> {
+fn exported_key(
+    message: &Authenticate<'_>,
+    base: [u8; 16],
+    key_exchange: bool,
+) -> Result<[u8; 16], Refused> {
     if !key_exchange {
         return Ok(base);
     }
-    let wrapped = message.session_key.try_into().map_err(|_| Refused::Malformed("NTLM session key"))?;
+    let wrapped =
+        message.session_key.try_into().map_err(|_| Refused::Malformed("NTLM session key"))?;
     Ok(rc4(&base, wrapped))
 }
 
@@ -236,7 +254,8 @@ mod tests {
         nt_bytes: Option<usize>,
     }
 
-    const RIGHT: Client = Client { user: "alice", proof_with: None, say_mic: true, mic: true, nt_bytes: None };
+    const RIGHT: Client =
+        Client { user: "alice", proof_with: None, say_mic: true, mic: true, nt_bytes: None };
 
     impl Client {
         fn answer(&self, negotiate: &[u8], challenge: &[u8]) -> Vec<u8> {
@@ -266,7 +285,9 @@ mod tests {
             }
             w.u32(flags::UNICODE | flags::KEY_EXCHANGE);
             w.zeros(8 + 16);
-            [&nt, &names[0], &names[1], &rc4(&base, &[9; 16])[..]].iter().for_each(|part| w.bytes(part));
+            [&nt, &names[0], &names[1], &rc4(&base, &[9; 16])[..]]
+                .iter()
+                .for_each(|part| w.bytes(part));
             if self.mic {
                 let mic = hmac_md5(&[9; 16], &[negotiate, challenge, &out]);
                 out[MIC].copy_from_slice(&mic);
@@ -298,7 +319,8 @@ mod tests {
 
     #[test]
     fn a_garbage_proof_without_a_mic_is_refused() {
-        let client = Client { proof_with: Some(NtHash([1; 16])), say_mic: false, mic: false, ..RIGHT };
+        let client =
+            Client { proof_with: Some(NtHash([1; 16])), say_mic: false, mic: false, ..RIGHT };
         assert_eq!(log_on(&client).unwrap_err(), Refused::WrongPassword { user: "alice".into() });
     }
 
@@ -312,7 +334,10 @@ mod tests {
 
     #[test]
     fn a_mic_that_was_promised_must_be_there_and_right() {
-        assert_eq!(log_on(&Client { mic: false, ..RIGHT }).unwrap_err(), Refused::Mic { user: "alice".into() });
+        assert_eq!(
+            log_on(&Client { mic: false, ..RIGHT }).unwrap_err(),
+            Refused::Mic { user: "alice".into() }
+        );
     }
 
     #[test]

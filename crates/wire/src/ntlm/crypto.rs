@@ -102,8 +102,12 @@ impl MessageSigner {
         Self {
             client_sign: key(b"session key to client-to-server signing key magic constant\0"),
             server_sign: key(b"session key to server-to-client signing key magic constant\0"),
-            client_seal: cipher(&key(b"session key to client-to-server sealing key magic constant\0")),
-            server_seal: cipher(&key(b"session key to server-to-client sealing key magic constant\0")),
+            client_seal: cipher(&key(
+                b"session key to client-to-server sealing key magic constant\0",
+            )),
+            server_seal: cipher(&key(
+                b"session key to server-to-client sealing key magic constant\0",
+            )),
             key_exchange,
             client_sequence: 0,
             server_sequence: 0,
@@ -149,7 +153,9 @@ mod tests {
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: String = text.split_whitespace().collect();
-        (0..digits.len() / 2).map(|i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap()).collect()
+        (0..digits.len() / 2)
+            .map(|i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap())
+            .collect()
     }
 
     /// MS-NLMP 4.2.4: User, Domain, Password.
@@ -159,10 +165,8 @@ mod tests {
         assert_eq!(hash.to_hex(), "a4f49c406510bdcab6824ee7c30fd852");
         let owf = hash.ntowf_v2("User", "Domain");
         assert_eq!(owf.to_vec(), hex("0c868a403bfd7a93a3001ef22ef02e3f"));
-        let temp = hex(
-            "0101000000000000 0000000000000000 aaaaaaaaaaaaaaaa 00000000 \
-             02000c0044006f006d00610069006e00 01000c00530065007200760065007200 00000000 00000000",
-        );
+        let temp = hex("0101000000000000 0000000000000000 aaaaaaaaaaaaaaaa 00000000 \
+             02000c0044006f006d00610069006e00 01000c00530065007200760065007200 00000000 00000000");
         let proof = hmac_md5(&owf, &[&hex("0123456789abcdef"), &temp]);
         assert_eq!(proof.to_vec(), hex("68cd0ab851e51c96aabc927bebef6a1c"));
         let base = hmac_md5(&owf, &[&proof]);

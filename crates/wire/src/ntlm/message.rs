@@ -127,8 +127,12 @@ impl<'a> Authenticate<'a> {
         let (workstation, workstation_at) = field("NTLM workstation")?;
         let (session_key, key_at) = field("NTLM session key")?;
         let flags = r.u32("NTLM flags")?;
-        let first = [lm_at, nt_at, domain_at, user_at, workstation_at, key_at].into_iter().min().unwrap_or(0);
-        let mic = if first >= MIC.end { bytes.get(MIC).and_then(|m| m.try_into().ok()) } else { None };
+        let first = [lm_at, nt_at, domain_at, user_at, workstation_at, key_at]
+            .into_iter()
+            .min()
+            .unwrap_or(0);
+        let mic =
+            if first >= MIC.end { bytes.get(MIC).and_then(|m| m.try_into().ok()) } else { None };
         Ok(Self { lm, nt, domain, user, workstation, session_key, flags, mic })
     }
 }
@@ -153,18 +157,21 @@ pub fn put_av(out: &mut Vec<u8>, id: u16, value: &[u8]) {
 }
 
 /// The value of the first AV pair with this id.
-#[must_use]
-pub fn find_av(list: &[u8], id: u16) -> Option<&[u8]> {
+///
+/// # Errors
+/// [`Malformed`] if the list does not reach its end mark.
+pub fn find_av(list: &[u8], id: u16) -> Result<Option<&[u8]>, Malformed> {
     let mut r = Reader::new(list);
+    let mut value = None;
     loop {
-        let found = r.u16("AV id").ok()?;
-        let length = usize::from(r.u16("AV length").ok()?);
-        let value = r.take(length, "AV value").ok()?;
-        if found == id {
-            return Some(value);
-        }
+        let found = r.u16("AV id")?;
+        let length = usize::from(r.u16("AV length")?);
+        let bytes = r.take(length, "AV value")?;
         if found == av::END {
-            return None;
+            return Ok(value);
+        }
+        if found == id && value.is_none() {
+            value = Some(bytes);
         }
     }
 }

@@ -27,7 +27,10 @@ impl<'a> CreateContexts<'a> {
         r.skip(2, "context")?;
         let data_offset = usize::from(r.u16("context")?);
         let data_length = r.u32("context")? as usize;
-        if self.left == 0 || name_length < 4 || (next != 0 && (next < 16 || !next.is_multiple_of(8))) {
+        if self.left == 0
+            || name_length < 4
+            || (next != 0 && (next < 16 || !next.is_multiple_of(8) || next >= self.bytes.len()))
+        {
             return Err(r.malformed("context"));
         }
         self.left -= 1;
@@ -80,7 +83,9 @@ fn chain_previous(list: &mut Vec<u8>) {
         return;
     }
     let mut last = 0;
-    while let Some(next) = list.get(last..last + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])) {
+    while let Some(next) =
+        list.get(last..last + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+    {
         if next == 0 {
             break;
         }
@@ -103,7 +108,10 @@ mod tests {
         put_context(&mut list, b"0123456789abcdef", &[9; 5]);
         let read: Result<Vec<_>, _> = CreateContexts::new(&list).collect();
         let read = read.unwrap();
-        assert_eq!(read, [(&b"MxAc"[..], &[][..]), (b"QFid", &[1, 2, 3]), (b"0123456789abcdef", &[9; 5])]);
+        assert_eq!(
+            read,
+            [(&b"MxAc"[..], &[][..]), (b"QFid", &[1, 2, 3]), (b"0123456789abcdef", &[9; 5])]
+        );
     }
 
     #[test]

@@ -66,7 +66,8 @@ pub enum Dialect {
 
 impl Dialect {
     /// All, from old to new.
-    pub const ALL: [Self; 5] = [Self::Smb202, Self::Smb210, Self::Smb300, Self::Smb302, Self::Smb311];
+    pub const ALL: [Self; 5] =
+        [Self::Smb202, Self::Smb210, Self::Smb300, Self::Smb302, Self::Smb311];
 
     /// The revision number on the wire.
     #[must_use]

@@ -74,7 +74,8 @@ impl<'a> NegotiateRequest<'a> {
             return Err(r.malformed("dialect count"));
         }
         let bytes = r.take(count * 2, "dialects")?;
-        let dialects: Vec<u16> = bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
+        let dialects: Vec<u16> =
+            bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
         // The two fields are a start time for older dialects.
         let contexts = if dialects.contains(&0x0311) {
             decode_contexts(r.whole(), contexts_offset, contexts_count)?
@@ -91,7 +92,11 @@ impl<'a> NegotiateRequest<'a> {
     }
 }
 
-fn decode_contexts(message: &[u8], offset: usize, count: usize) -> Result<Vec<(u16, &[u8])>, Malformed> {
+fn decode_contexts(
+    message: &[u8],
+    offset: usize,
+    count: usize,
+) -> Result<Vec<(u16, &[u8])>, Malformed> {
     let mut contexts = Vec::new();
     let mut r = Reader::new(message);
     r.skip(offset, "negotiate contexts")?;

@@ -57,7 +57,11 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 }
 
 /// Pipes of IPC$: the RPC interfaces that clients list shares with.
-fn open_pipe(request: &mut Request<'_>, tree: &Arc<Tree>, body: &CreateRequest<'_>) -> Result<Outcome, NtStatus> {
+fn open_pipe(
+    request: &mut Request<'_>,
+    tree: &Arc<Tree>,
+    body: &CreateRequest<'_>,
+) -> Result<Outcome, NtStatus> {
     let units = wire::codec::utf16_units(body.name, "pipe name").map_err(malformed)?;
     let name = String::from_utf16_lossy(&units);
     let name = name.trim_start_matches('\\');
@@ -92,7 +96,11 @@ fn open_pipe(request: &mut Request<'_>, tree: &Arc<Tree>, body: &CreateRequest<'
 
 fn rpc_facts(request: &Request<'_>) -> RpcFacts {
     let config = request.server.config();
-    let shares = config.shares.iter().map(|s| ShareFact { name: s.name.clone(), kind: 0, remark: s.comment.clone() });
+    let shares = config.shares.iter().map(|s| ShareFact {
+        name: s.name.clone(),
+        kind: 0,
+        remark: s.comment.clone(),
+    });
     let ipc = ShareFact { name: "IPC$".into(), kind: 0x8000_0003, remark: "Remote IPC".into() };
     RpcFacts {
         server_name: config.name.clone(),

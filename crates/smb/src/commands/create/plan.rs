@@ -77,7 +77,8 @@ impl Plan {
             // Named streams and snapshots are not stored here: there is none.
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
-        let kind = match body.options & (fscc::FILE_DIRECTORY_FILE | fscc::FILE_NON_DIRECTORY_FILE) {
+        let kind = match body.options & (fscc::FILE_DIRECTORY_FILE | fscc::FILE_NON_DIRECTORY_FILE)
+        {
             fscc::FILE_DIRECTORY_FILE => WishedKind::Directory,
             fscc::FILE_NON_DIRECTORY_FILE => WishedKind::File,
             _ => WishedKind::Any,
@@ -115,13 +116,17 @@ fn check_options(body: &CreateRequest<'_>) -> Result<(), NtStatus> {
     if body.options & !OPTIONS_KNOWN != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    if has(fscc::FILE_CREATE_TREE_CONNECTION) || has(fscc::FILE_OPEN_BY_FILE_ID) || has(fscc::FILE_RESERVE_OPFILTER) {
+    if has(fscc::FILE_CREATE_TREE_CONNECTION)
+        || has(fscc::FILE_OPEN_BY_FILE_ID)
+        || has(fscc::FILE_RESERVE_OPFILTER)
+    {
         return Err(NtStatus::NOT_SUPPORTED);
     }
     if has(fscc::FILE_DIRECTORY_FILE) && has(fscc::FILE_NON_DIRECTORY_FILE) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let replaces = [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF].contains(&body.disposition);
+    let replaces = [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF]
+        .contains(&body.disposition);
     if has(fscc::FILE_DIRECTORY_FILE) && replaces {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -161,7 +166,9 @@ impl Contexts {
         for context in CreateContexts::new(list) {
             let (name, data) = context.map_err(malformed)?;
             match name {
-                b"AlSi" => found.allocation = Some(Reader::new(data).u64("AlSi").map_err(malformed)?),
+                b"AlSi" => {
+                    found.allocation = Some(Reader::new(data).u64("AlSi").map_err(malformed)?)
+                }
                 b"SecD" => found.descriptor = Some(data.to_vec()),
                 b"ExtA" => found.xattrs = decode_xattrs(data)?,
                 b"MxAc" => found.maximal_access = Some(decode_time(data)?),

@@ -45,7 +45,8 @@ pub(super) fn respond(
 
 /// At least what was asked for, which directories have no use for.
 fn allocation(plan: &Plan, attributes: &Attributes) -> u64 {
-    let asked = plan.open.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
+    let asked =
+        plan.open.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
     asked.max(allocation_bytes(attributes))
 }
 

@@ -35,7 +35,8 @@ pub(super) async fn copy(
     }
     let wish = CopyChunkRequest::decode(body.input, COPY_CHUNKS_MAX).map_err(malformed)?;
     let total: u64 = wish.chunks.iter().map(|c| u64::from(c.length_bytes)).sum();
-    let too_large = wish.chunks.iter().any(|c| c.length_bytes == 0 || c.length_bytes > COPY_CHUNK_BYTES_MAX);
+    let too_large =
+        wish.chunks.iter().any(|c| c.length_bytes == 0 || c.length_bytes > COPY_CHUNK_BYTES_MAX);
     if wish.chunk_count > COPY_CHUNKS_MAX || too_large || total > u64::from(COPY_TOTAL_BYTES_MAX) {
         let limits = result(COPY_CHUNKS_MAX, COPY_CHUNK_BYTES_MAX, COPY_TOTAL_BYTES_MAX);
         return Ok(Answer { status: NtStatus::INVALID_PARAMETER, output: limits });
@@ -65,7 +66,11 @@ pub(super) async fn copy(
             files.copy_range(from, chunk.source_offset, to, chunk.target_offset, length).await
         };
         if let Err(error) = copied {
-            let status = if error == FsError::InvalidParameter { NtStatus::INVALID_VIEW_SIZE } else { status_of(error) };
+            let status = if error == FsError::InvalidParameter {
+                NtStatus::INVALID_VIEW_SIZE
+            } else {
+                status_of(error)
+            };
             return Ok(Answer { status, output: result(chunks, 0, written) });
         }
         chunks += 1;

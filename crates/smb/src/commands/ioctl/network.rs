@@ -14,7 +14,10 @@ const INTERFACE_BYTES: usize = 152;
 const RSS_CAPABLE: u32 = 1;
 
 /// Compares what the client remembers of NEGOTIATE with what we do.
-pub(super) fn validate_negotiate(request: &Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+pub(super) fn validate_negotiate(
+    request: &Request<'_>,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
     let said = ValidateNegotiate::decode(body.input).map_err(malformed)?;
     let negotiated = request.negotiated;
     if body.output_bytes_max < 24 {
@@ -38,7 +41,10 @@ pub(super) fn validate_negotiate(request: &Request<'_>, body: &IoctlRequest<'_>)
 }
 
 /// Lists the addresses that this server listens on.
-pub(super) fn interfaces(request: &Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+pub(super) fn interfaces(
+    request: &Request<'_>,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
     let facts = request.server.host.interfaces();
     let output = encode(&facts);
     if output.is_empty() {

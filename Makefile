@@ -1,0 +1,31 @@
+# Two commands are all a newcomer needs: make run, make test.
+.PHONY: run test check units conformance clients bench
+
+run: ## Build, serve a demo directory, print how to mount it
+	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
+	cargo run --quiet --package cli -- serve demo
+
+test: ## Install what tests need where that is allowed, then run them all
+	conformance/prepare
+	$(MAKE) --no-print-directory check units clients conformance
+
+check: ## Form, lints, licences, house rules
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo xtask licences
+	cargo xtask tidy
+
+units: ## Everything that needs no other program
+	cargo test --workspace --locked --quiet
+
+clients: ## Foreign clients against the built server
+	cargo build --locked --quiet --package cli
+	conformance/clients
+
+conformance: ## Samba's own test suite against the built server
+	cargo build --locked --quiet --package cli
+	cargo xtask conformance smb
+
+bench: ## Side by side with Samba; takes some minutes
+	cargo build --release --locked --package cli
+	cargo xtask bench peers

@@ -1,0 +1,201 @@
+//! The file layer over a real directory: the promises of SEMANTICS.md.
+#![allow(missing_docs)]
+
+use files::{
+    Access, Caller, Files, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan,
+    OpenResult, Range, RangeLock, Share, Volume, VolumeOptions, WishedKind, Workers,
+};
+use futures_util::FutureExt;
+use std::sync::Arc;
+use vfs::{FsError, Identity, Name, RelPath, Result};
+
+/// Runs everything at once, on the caller's thread.
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+}
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    files: Files,
+    volume: Arc<Volume>,
+    caller: Arc<Caller>,
+}
+
+fn fixture() -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
+    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let caller = Arc::new(Caller::of(Identity::root()));
+    Fixture { folder, files: Files::new(Arc::new(Inline)), volume, caller }
+}
+
+fn path(text: &str) -> RelPath {
+    text.split('/').map(|part| Name::new(part.as_bytes()).unwrap()).collect()
+}
+
+fn plan(text: &str) -> OpenPlan {
+    OpenPlan {
+        path: path(text),
+        desired: Access::FILE_ALL,
+        share: Share::ALL,
+        if_exists: IfExists::Open,
+        if_missing: IfMissing::Create,
+        kind: WishedKind::Any,
+        delete_on_close: false,
+        dos_bits: 0,
+        allocation_bytes: None,
+        descriptor: None,
+        xattrs: Vec::new(),
+        no_follow: false,
+    }
+}
+
+impl Fixture {
+    fn open(&self, plan: OpenPlan) -> Result<OpenResult> {
+        now(self.files.open(&self.volume, &self.caller, plan))
+    }
+
+    fn file(&self, text: &str) -> Arc<OpenFile> {
+        self.open(plan(text)).unwrap().open
+    }
+
+    fn directory(&self, text: &str) -> Arc<OpenFile> {
+        self.open(OpenPlan { kind: WishedKind::Directory, ..plan(text) }).unwrap().open
+    }
+
+    fn exists(&self, text: &str) -> bool {
+        self.folder.path().join(text).exists()
+    }
+}
+
+/// With inline workers nothing has to wait for anything but locks.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("answered at once")
+}
+
+#[test]
+fn what_is_written_is_read_back_and_survives_the_open() {
+    let f = fixture();
+    let open = f.file("a");
+    f.files.write(&open, 3, b"data").unwrap();
+    let mut read = b"head".to_vec();
+    assert_eq!(now(f.files.read(&open, 0, 100, &mut read)), Ok(7));
+    assert_eq!(read, b"head\0\0\0data");
+    now(f.files.close(open)).unwrap();
+    assert_eq!(std::fs::read(f.folder.path().join("a")).unwrap(), b"\0\0\0data");
+}
+
+#[test]
+fn a_doomed_file_takes_no_opens_and_vanishes_with_the_last() {
+    let f = fixture();
+    let first = f.file("a");
+    let second = f.file("a");
+    f.files.set_delete(&first, true, false).unwrap();
+    assert_eq!(f.open(plan("a")).unwrap_err(), FsError::DeletePending);
+    now(f.files.close(first)).unwrap();
+    assert!(f.exists("a"));
+    drop(second);
+    assert!(!f.exists("a"), "dropping closes");
+    assert_eq!(f.open(plan("a")).unwrap().action, OpenAction::Created);
+}
+
+#[test]
+fn names_are_found_in_any_case_and_keep_theirs() {
+    let f = fixture();
+    f.directory("Dir");
+    drop(f.file("Dir/ReadMe"));
+    let open = f.open(plan("dIR/README")).unwrap();
+    assert_eq!(open.action, OpenAction::Opened);
+    assert_eq!(open.open.path(), path("Dir/ReadMe"));
+    let collision = OpenPlan { if_exists: IfExists::Fail, ..plan("DIR/readme") };
+    assert_eq!(f.open(collision).unwrap_err(), FsError::AlreadyExists);
+}
+
+#[test]
+fn a_symbolic_link_does_not_lead_out() {
+    let f = fixture();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), b"x").unwrap();
+    std::os::unix::fs::symlink(outside.path(), f.folder.path().join("absolute")).unwrap();
+    std::os::unix::fs::symlink("../..", f.folder.path().join("climbing")).unwrap();
+    let only_open =
+        |text| OpenPlan { if_missing: IfMissing::Fail, desired: Access::FILE_READ, ..plan(text) };
+    for text in ["absolute", "absolute/secret", "climbing", "climbing/etc"] {
+        assert!(f.open(only_open(text)).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_directory_is_not_renamed_under_open_files() {
+    let f = fixture();
+    let directory = f.directory("d");
+    let below = f.file("d/x");
+    assert_eq!(now(f.files.rename(&directory, &path("e"), false)), Err(FsError::AccessDenied));
+    now(f.files.close(below)).unwrap();
+    assert_eq!(now(f.files.rename(&directory, &path("e"), false)), Ok(()));
+    assert_eq!(directory.path(), path("e"));
+    assert!(f.exists("e/x"));
+}
+
+#[test]
+fn a_refused_open_leaves_nothing_held() {
+    let f = fixture();
+    let exclusive = f.open(OpenPlan { share: Share::default(), ..plan("a") }).unwrap().open;
+    assert_eq!(f.open(plan("a")).unwrap_err(), FsError::ShareViolation);
+    let wrong_kind =
+        OpenPlan { kind: WishedKind::Directory, if_missing: IfMissing::Fail, ..plan("a") };
+    assert_eq!(f.open(wrong_kind).unwrap_err(), FsError::NotDirectory);
+    now(f.files.close(exclusive)).unwrap();
+    assert_eq!(f.files.open_file_count(), 0);
+    assert!(f.open(OpenPlan { share: Share::default(), ..plan("a") }).is_ok());
+}
+
+#[test]
+fn overwriting_cuts_and_refuses_hidden_files_without_their_attribute() {
+    let f = fixture();
+    let open = f.open(OpenPlan { dos_bits: files::dos::HIDDEN, ..plan("a") }).unwrap().open;
+    f.files.write(&open, 0, b"data").unwrap();
+    drop(open);
+    let overwrite = OpenPlan { if_exists: IfExists::Overwrite, ..plan("a") };
+    assert_eq!(f.open(overwrite.clone()).unwrap_err(), FsError::AccessDenied);
+    let result = f.open(OpenPlan { dos_bits: files::dos::HIDDEN, ..overwrite }).unwrap();
+    assert_eq!((result.action, result.attributes.size_bytes), (OpenAction::Overwritten, 0));
+}
+
+#[test]
+fn a_waiting_lock_is_granted_on_release_and_withdrawn_on_drop() {
+    let f = fixture();
+    let (first, second) = (f.file("a"), f.file("a"));
+    let range = Range::new(0, 10).unwrap();
+    let wanted = RangeLock { range, kind: LockKind::Exclusive };
+    f.files.try_locks(&first, &[wanted]).unwrap();
+    assert_eq!(f.files.try_locks(&second, &[wanted]), Err(FsError::LockNotGranted));
+    assert!(f.files.lock(&second, wanted).now_or_never().is_none(), "it waits, and is dropped");
+    assert_eq!(f.files.write(&second, 0, b"x"), Err(FsError::LockConflict));
+    f.files.unlock(&first, range).unwrap();
+    assert_eq!(f.files.lock(&second, wanted).now_or_never(), Some(Ok(())));
+    now(f.files.close(second)).unwrap();
+    assert_eq!(f.files.try_locks(&first, &[wanted]), Ok(()), "closing gives locks back");
+}
+
+#[test]
+fn a_directory_with_entries_is_not_marked_for_deletion() {
+    let f = fixture();
+    let directory = f.directory("d");
+    drop(f.file("d/x"));
+    assert_eq!(f.files.set_delete(&directory, true, false), Err(FsError::NotEmpty));
+}
+
+#[test]
+fn a_reader_may_not_write_and_the_rights_are_those_of_the_open() {
+    let f = fixture();
+    drop(f.file("a"));
+    let reader = f.open(OpenPlan { desired: Access::FILE_READ, ..plan("a") }).unwrap().open;
+    assert_eq!(f.files.write(&reader, 0, b"x"), Err(FsError::AccessDenied));
+    assert_eq!(now(f.files.set_size(&reader, 0)), Err(FsError::AccessDenied));
+    assert_eq!(f.files.set_delete(&reader, true, false), Err(FsError::AccessDenied));
+}
