@@ -1,5 +1,5 @@
 //! The file layer over a real directory: the promises of SEMANTICS.md.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan,
