@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients bench
+.PHONY: run test check units conformance clients kernel bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -7,7 +7,7 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
-	$(MAKE) --no-print-directory check units clients conformance
+	$(MAKE) --no-print-directory check units clients kernel conformance
 
 check: ## Form, lints, licences, house rules
 	cargo fmt --all --check
@@ -21,6 +21,10 @@ units: ## Everything that needs no other program
 clients: ## Foreign clients against the built server
 	cargo build --locked --quiet --package cli
 	conformance/clients
+
+kernel: ## The Linux kernel's own client, in a virtual machine
+	cargo build --locked --quiet --package cli
+	conformance/kernel uml
 
 conformance: ## Samba's own test suite against the built server
 	cargo build --locked --quiet --package cli

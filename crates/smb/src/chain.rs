@@ -249,7 +249,7 @@ impl Chain {
         }
         let must_sign = element.header.flags.contains(Flags::SIGNED)
             || session.is_some_and(|s| s.signing_required);
-        let signer = element.channel.clone().filter(|c| must_sign && c.signing.is_some());
+        let signer = element.channel.clone().filter(|_| must_sign);
         if signer.is_some() && written.seal_with.is_none() {
             header.flags = header.flags | Flags::SIGNED;
         }
@@ -268,7 +268,7 @@ fn protect(mut out: Vec<u8>, written: Written) -> Transmit {
         return Transmit::sealed(out);
     }
     for (range, signer) in written.replies {
-        if let Some(key) = signer.as_ref().and_then(|c| c.signing.as_ref()) {
+        if let Some(key) = signer.as_ref().map(|c| &c.signing) {
             key.sign(&mut out[range]);
         }
     }

@@ -10,6 +10,7 @@ use wire::crypto::SigningKey;
 pub struct Channel {
     /// The session.
     pub session: Arc<Session>,
-    /// Key of this channel; none for guests and anonymous users, who have no secret to derive one from.
-    pub signing: Option<SigningKey>,
+    /// Key of this channel. For a session without a name it is no secret, but
+    /// a client that signs with it is held to it.
+    pub signing: SigningKey,
 }

@@ -71,6 +71,9 @@ pub struct Conn {
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    /// Someone with a name has logged on: until then nothing may come sealed
+    /// (MS-SMB2 3.3.5.2.1.1, ConstrainedConnection).
+    pub(crate) is_proven: bool,
     window: CreditWindow,
     jobs: VecDeque<Job>,
     transmits: VecDeque<Transmit>,
@@ -97,6 +100,7 @@ impl Conn {
             preauth: PreauthHash::default(),
             setups: HashMap::new(),
             channels: HashMap::new(),
+            is_proven: false,
             window: CreditWindow::default(),
             jobs: VecDeque::new(),
             transmits: VecDeque::new(),
@@ -134,6 +138,9 @@ impl Conn {
 
     /// Opens a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
     fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<Channel>, Close> {
+        if !self.is_proven {
+            return Err(Close::Refused("sealed before anyone with a name logged on"));
+        }
         let header = TransformHeader::decode(frame).map_err(|m| Close::Garbage(m.what))?;
         let channel = self
             .channels
@@ -277,10 +284,7 @@ impl Conn {
             return Err(NtStatus::ACCESS_DENIED);
         }
         if element.header.flags.contains(Flags::SIGNED) {
-            let good = channel
-                .signing
-                .as_ref()
-                .is_none_or(|key| key.verify(&frame[element.range.clone()]));
+            let good = channel.signing.verify(&frame[element.range.clone()]);
             return if good { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
         }
         if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }

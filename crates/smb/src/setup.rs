@@ -163,7 +163,7 @@ impl Conn {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
         let signed = header.flags.contains(Flags::SIGNED);
-        let good = channel.signing.as_ref().is_none_or(|key| key.verify(frame));
+        let good = channel.signing.verify(frame);
         if !is_sealed && ((signed && !good) || (!signed && channel.session.signing_required)) {
             return Err(NtStatus::ACCESS_DENIED);
         }
@@ -212,6 +212,7 @@ impl Conn {
         self.server.stats.logons.fetch_add(1, Ordering::Relaxed);
         self.server.host.logon_succeeded(self.shared.facts.peer, &user.account.name);
         let is_anonymous = user.is_anonymous;
+        self.is_proven |= !is_anonymous;
         let channel = match setup.renews {
             Some(session) => {
                 session.set_user(user);
@@ -253,7 +254,7 @@ impl Conn {
         let config = self.server.config();
         let is_user = !user.is_anonymous;
         let required = config.encryption == Encryption::Required && is_user;
-        let sealing = negotiated.cipher.filter(|_| is_user).map(|cipher| {
+        let sealing = negotiated.cipher.map(|cipher| {
             let key = |purpose| -> [u8; 32] {
                 if cipher.is_256() {
                     return derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
@@ -277,14 +278,14 @@ impl Conn {
             client_guid: negotiated.client_guid,
             session_key: logon.session_key,
             cipher: negotiated.cipher.filter(|_| sealing.is_some()).map_or("-", |c| c.name()),
-            signing: if is_user { negotiated.signing.name() } else { "-" },
+            signing: negotiated.signing.name(),
             encrypt_data: required,
             signing_required: is_user && (config.signing_required || client_requires),
             sealing,
             user,
             channel: self.channel_fact(),
         }));
-        let signing = is_user.then(|| signing_key(negotiated, &logon.session_key, preauth));
+        let signing = signing_key(negotiated, &logon.session_key, preauth);
         let channel = Arc::new(Channel { session: session.clone(), signing });
         self.replace_previous(request.previous_session, &session);
         self.server.add_session(session);
@@ -307,7 +308,9 @@ impl Conn {
     fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool, now: Now) {
         let mut buffer = new_buffer(Vec::new());
         let mut reply = header.reply(step.status, grant);
-        let signer = step.channel.as_ref().and_then(|c| c.signing.as_ref());
+        // Someone without a name has no secret to prove the answer with.
+        let proven = step.channel.as_ref().filter(|c| !c.session.user().is_anonymous);
+        let signer = proven.map(|c| &c.signing);
         if signer.is_some() {
             reply.flags = reply.flags | Flags::SIGNED;
         }

@@ -9,7 +9,9 @@ use wire::smb::{Dialect, TransformHeader};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
-    (0..digits.len() / 2).map(|i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap()).collect()
+    (0..digits.len() / 2)
+        .map(|i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap())
+        .collect()
 }
 
 fn hash(text: &str) -> [u8; 64] {
@@ -28,7 +30,12 @@ fn keys_of_3_0_are_the_published_ones() {
         assert_eq!(key(KeyPurpose::ClientToServer), hex("FAD27796665B313EBB578F388632B4F7"));
         assert_eq!(key(KeyPurpose::ServerToClient), hex("B0F0427F7CEB416D1D9DCC0CD4F99447"));
         assert_eq!(key(KeyPurpose::Application), hex("BB23A4575AA26C721AF525AF15A87B4F"));
-        let second = derive::<16>(dialect, &hex("4E01A2B313BCF660CC250BEF021AEDE6"), KeyPurpose::Signing, &[0; 64]);
+        let second = derive::<16>(
+            dialect,
+            &hex("4E01A2B313BCF660CC250BEF021AEDE6"),
+            KeyPurpose::Signing,
+            &[0; 64],
+        );
         assert_eq!(second.to_vec(), hex("BA1A17DBBFEC349BCA105563D598952F"), "a second channel");
     }
 }
@@ -36,7 +43,8 @@ fn keys_of_3_0_are_the_published_ones() {
 #[test]
 fn keys_of_3_1_1_are_the_published_ones() {
     let session_key = hex("270E1BA896585EEB7AF3472D3B4C75A7");
-    let key = |purpose| derive::<16>(Dialect::Smb311, &session_key, purpose, &hash(PREAUTH)).to_vec();
+    let key =
+        |purpose| derive::<16>(Dialect::Smb311, &session_key, purpose, &hash(PREAUTH)).to_vec();
     assert_eq!(key(KeyPurpose::Signing), hex("73FE7A9A77BEF0BDE49C650D8CCB5F76"));
     assert_eq!(key(KeyPurpose::ClientToServer), hex("629BCBC54422A0F572B97F45989B6073"));
     assert_eq!(key(KeyPurpose::ServerToClient), hex("E2AF0DCEFAC68DA71A0DFBD0D1350D74"));
@@ -45,11 +53,10 @@ fn keys_of_3_1_1_are_the_published_ones() {
 
 #[test]
 fn the_published_final_session_setup_response_carries_our_signature() {
-    let message = hex(
-        "FE534D4240000100000000000100800009000000000000000300000000000000FFFE000000000000
+    let message =
+        hex("FE534D4240000100000000000100800009000000000000000300000000000000FFFE000000000000
          1900000000100000EBE146DA120BA25FC3376A49DFE31BC10900000048001D00A11B3019A0030A01
-         00A3120410010000003B453CDC3524164200000000",
-    );
+         00A3120410010000003B453CDC3524164200000000");
     let key = hex("73FE7A9A77BEF0BDE49C650D8CCB5F76").try_into().unwrap();
     let signing = SigningKey::new(SigningAlgorithm::AesCmac, &key);
     assert!(signing.verify(&message));

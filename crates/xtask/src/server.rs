@@ -31,8 +31,12 @@ impl Running {
         let folder = new_folder(host)?;
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
         let log = fs::File::create(folder.join("log"))?;
+        let config = folder.join("config.toml");
+        // The suite also comes without a name, which must be allowed explicitly.
+        fs::write(&config, "[server]\nguest = \"nobody\"\n")?;
         let child = Command::new(binary)
             .args(["serve", "--admin", "off", "--signing", "offered"])
+            .args(["--config", &config.display().to_string()])
             .args(["--smb", &format!("{address}:{PORT}")])
             .args(["--share", &format!("plain={}", plain.display())])
             .args(["--share", &format!("noperm={}", noperm.display())])
