@@ -1,5 +1,6 @@
 //! Attributes, times, length, space, holes.
 
+use crate::authorize::as_owner;
 use crate::table::lock;
 use crate::volume::dos;
 use crate::{Access, Caller, Files, OpenFile, Volume};
@@ -73,7 +74,9 @@ impl Files {
         if let TimeSetting::Set(created) = change.created {
             stored.created = Some(created);
         }
-        let set = |setting| if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep };
+        let set = |setting| {
+            if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep }
+        };
         let changes = AttributeChanges {
             accessed: set(change.accessed),
             modified: set(change.modified),
@@ -81,7 +84,7 @@ impl Files {
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner.
-        open.node.set_attributes(&acting(open, &present), &changes)?;
+        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)?;
         freeze(open, change);
         Ok(())
     }
@@ -94,13 +97,8 @@ impl Files {
     pub async fn set_size(&self, open: &Arc<OpenFile>, size_bytes: u64) -> Result<()> {
         need_write(open)?;
         let present = open.node.attributes(Wanted::default())?.size_bytes;
-        if open.state.has_locks() {
-            let (from, to) = (present.min(size_bytes), present.max(size_bytes));
-            let range = grants::Range::new(from, to - from).ok_or(FsError::InvalidParameter)?;
-            if !open.state.grants().locks.may_write(open.id, range) {
-                return Err(FsError::LockConflict);
-            }
-        }
+        let (from, to) = (present.min(size_bytes), present.max(size_bytes));
+        open.need_unlocked(from, to - from, true)?;
         let node = open.node.clone();
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
@@ -135,7 +133,7 @@ impl Files {
         // The data is what it was: the change time moves, the write time does not.
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(&acting(open, &kept), &changes)
+        open.node.set_attributes(&as_owner(&open.caller, &kept), &changes)
     }
 
     /// Makes a range read as zeros.
@@ -149,12 +147,7 @@ impl Files {
         if length == 0 {
             return Ok(());
         }
-        if open.state.has_locks() {
-            let range = grants::Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
-            if !open.state.grants().locks.may_write(open.id, range) {
-                return Err(FsError::LockConflict);
-            }
-        }
+        open.need_unlocked(offset, length, true)?;
         let node = open.node.clone();
         let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(offset, length)).await?;
@@ -212,7 +205,7 @@ impl Files {
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(&acting(open, &present), &changes)
+        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)
     }
 
     /// Size and free space.
@@ -243,14 +236,6 @@ fn need_write(open: &OpenFile) -> Result<()> {
     }
     open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
     open.need_writable()
-}
-
-/// As whom attributes are changed: the descriptor has decided that the caller
-/// may, so the file's owner does it.
-fn acting(open: &OpenFile, present: &Attributes) -> vfs::Identity {
-    let mut identity = open.caller.identity.clone();
-    identity.uid = present.uid;
-    identity
 }
 
 fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {

@@ -48,7 +48,12 @@ impl Files {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not change them, or where no
     /// descriptor can be stored.
-    pub fn set_descriptor(&self, open: &OpenFile, new: &Descriptor, parts: SecurityParts) -> Result<()> {
+    pub fn set_descriptor(
+        &self,
+        open: &OpenFile,
+        new: &Descriptor,
+        parts: SecurityParts,
+    ) -> Result<()> {
         open.need_writable()?;
         for (wanted, right) in [
             (parts.owner || parts.group, Access::WRITE_OWNER),

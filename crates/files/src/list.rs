@@ -8,7 +8,12 @@ impl Files {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not list, [`FsError::NotDirectory`].
-    pub fn list(&self, open: &OpenFile, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+    pub fn list(
+        &self,
+        open: &OpenFile,
+        cookie: u64,
+        each: &mut dyn FnMut(DirEntry) -> bool,
+    ) -> Result<bool> {
         if !open.is_directory() {
             return Err(FsError::NotDirectory);
         }

@@ -1,7 +1,6 @@
 //! Reading.
 
 use crate::{Access, Files, OpenFile};
-use grants::Range;
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wait, Wanted};
 
@@ -23,7 +22,13 @@ impl Files {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read, [`FsError::LockConflict`],
     /// [`FsError::IsDirectory`], [`FsError::Io`].
-    pub async fn read(&self, open: &Arc<OpenFile>, offset: u64, length: usize, into: &mut Vec<u8>) -> Result<usize> {
+    pub async fn read(
+        &self,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<usize> {
         check_read(open, offset, length)?;
         match open.node.read(offset, length, into, Wait::Never) {
             Err(FsError::WouldBlock | FsError::NotSupported) => {}
@@ -46,7 +51,12 @@ impl Files {
     ///
     /// # Errors
     /// As [`Files::read`].
-    pub fn read_resident(&self, open: &OpenFile, offset: u64, length: usize) -> Result<Option<ResidentRange>> {
+    pub fn read_resident(
+        &self,
+        open: &OpenFile,
+        offset: u64,
+        length: usize,
+    ) -> Result<Option<ResidentRange>> {
         check_read(open, offset, length)?;
         if open.node.sendfile_source().is_none() {
             return Ok(None);
@@ -66,11 +76,5 @@ fn check_read(open: &OpenFile, offset: u64, length: usize) -> Result<()> {
         return Err(FsError::IsDirectory);
     }
     open.need_any(Access::READ_DATA | Access::EXECUTE)?;
-    if open.state.has_locks() {
-        let range = Range::new(offset, length as u64).ok_or(FsError::InvalidParameter)?;
-        if !open.state.grants().locks.may_read(open.id, range) {
-            return Err(FsError::LockConflict);
-        }
-    }
-    Ok(())
+    open.need_unlocked(offset, length as u64, false)
 }

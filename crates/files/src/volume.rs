@@ -18,7 +18,8 @@ pub mod dos {
     pub const OFFLINE: u32 = 0x1000;
     pub const NOT_INDEXED: u32 = 0x2000;
     /// Those that a client may set.
-    pub const SETTABLE: u32 = READONLY | HIDDEN | SYSTEM | ARCHIVE | TEMPORARY | OFFLINE | NOT_INDEXED;
+    pub const SETTABLE: u32 =
+        READONLY | HIDDEN | SYSTEM | ARCHIVE | TEMPORARY | OFFLINE | NOT_INDEXED;
 }
 
 /// A user, as files see them. Shared by `Arc`, immutable.

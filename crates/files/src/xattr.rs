@@ -45,7 +45,9 @@ impl Files {
     #[must_use]
     pub fn xattr_bytes(&self, open: &OpenFile) -> u32 {
         let names = open.node.xattr_names().unwrap_or_default();
-        let entry = |n: &Name| open.node.xattr(n).map_or(0, |v| (v.len() + n.as_bytes().len() + 9).next_multiple_of(4));
+        let entry = |n: &Name| {
+            open.node.xattr(n).map_or(0, |v| (v.len() + n.as_bytes().len() + 9).next_multiple_of(4))
+        };
         let total: usize = names.iter().map(entry).sum();
         if total == 0 { 0 } else { u32::try_from(total + 4).unwrap_or(u32::MAX) }
     }
