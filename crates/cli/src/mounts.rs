@@ -15,7 +15,11 @@ pub fn commands(address: SocketAddr, share: &str, user: &str) -> String {
     } else {
         (format!(" /TCPPORT:{port}"), format!(",port={port}"), format!(":{port}"))
     };
-    let note = if port == 445 { "" } else { "   (Windows 11 24H2 or Server 2025 for a port other than 445)" };
+    let note = if port == 445 {
+        ""
+    } else {
+        "   (Windows 11 24H2 or Server 2025 for a port other than 445)"
+    };
     format!(
         "  Windows  net use Z: \\\\{host}\\{share} /user:{user}{windows_port}{note}\n  \
          Linux    sudo mount -t cifs //{host}/{share} /mnt -o username={user}{linux_port},vers=3.1.1\n  \
@@ -32,6 +36,10 @@ mod tests {
         let usual = commands("192.0.2.1:445".parse().unwrap(), "data", "alice");
         assert!(!usual.contains("445"), "{usual}");
         let other = commands("192.0.2.1:4450".parse().unwrap(), "data", "alice");
-        assert!(other.contains("/TCPPORT:4450") && other.contains("port=4450") && other.contains("192.0.2.1:4450/data"));
+        assert!(
+            other.contains("/TCPPORT:4450")
+                && other.contains("port=4450")
+                && other.contains("192.0.2.1:4450/data")
+        );
     }
 }

@@ -8,6 +8,7 @@ use server::users::Users;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Port for those who may not have 445.
@@ -16,8 +17,8 @@ const PORT: u16 = 4450;
 const PORT_PRIVILEGED: u16 = 445;
 /// Address of the admin API if none is named.
 const ADMIN: &str = "127.0.0.1:4480";
-/// Threads that may wait for a disk at once.
-const BLOCKING_THREADS_MAX: usize = 64;
+/// How long calls that hang on a dead disk may hold up the end of the process.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Letters of a password that is made up.
 const PASSWORD_LETTERS: usize = 20;
 
@@ -69,49 +70,60 @@ enum EncryptionArg {
 }
 
 /// Serves until told to stop.
-pub fn run(args: Args) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_name("anabranch")
-        .build()?;
-    let result = runtime.block_on(serve(args));
-    // Calls that hang on a dead disk must not keep the process.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(10));
-    result
-}
-
-async fn serve(args: Args) -> Result<ExitCode> {
-    let mut config = configuration(&args)?;
-    let mut users = users_of(&args)?;
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut config = configuration(args)?;
+    let users = users_of(args)?;
     if config.shares.is_empty() {
         bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
     }
     if config.smb.is_empty() {
         config.smb = vec![default_address()];
     }
-    first_user(&config, &mut users)?;
-    let service = Service::start(&config, users.clone()).await?;
-    announce(&service, &config, &users);
+    first_user(&config, &users)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(config.workers)
+        .thread_name("anabranch")
+        .build()?;
+    let result = runtime.block_on(serve(args, &config, &users));
+    runtime.shutdown_timeout(STOP_WITHIN);
+    result
+}
+
+async fn serve(args: &Args, config: &Config, users: &Users) -> Result<ExitCode> {
+    // Before anything is served: none of them may end the process untidily.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    let service = Service::start(config, users).await?;
+    announce(&service, config, users);
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => reload(&args, &service, &users),
+            _ = hangup.recv() => reload(args, &service, config, users),
         }
     }
-    tracing::info!("stopping");
-    service.stop();
+    tracing::info!("stopping; what is under way may finish");
+    service.stop().await;
+    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-fn reload(args: &Args, service: &Service, users: &Users) {
-    let result = configuration(args).and_then(|config| Ok(service.reload(&config, users)?));
+fn reload(args: &Args, service: &Service, first: &Config, users: &Users) {
+    let result = configuration(args).and_then(|config| {
+        service.reload(&config, users)?;
+        Ok(config)
+    });
     match result {
-        Ok(()) => tracing::info!("configuration reloaded"),
+        Ok(config) => {
+            tracing::info!(shares = config.shares.len(), "configuration reloaded");
+            let fixed = |c: &Config| (c.smb.clone(), c.admin, c.workers);
+            // Without a file's word the addresses were chosen at the start.
+            if !config.smb.is_empty() && fixed(&config) != fixed(first) {
+                tracing::warn!("smb, admin and workers change at the next start only");
+            }
+        }
         Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
     }
 }
@@ -127,7 +139,9 @@ fn configuration(args: &Args) -> Result<Config> {
     }
     match args.admin.as_deref() {
         Some("off") => config.admin = None,
-        Some(address) => config.admin = Some(address.parse().context("--admin takes ADDR:PORT or off")?),
+        Some(address) => {
+            config.admin = Some(address.parse().context("--admin takes ADDR:PORT or off")?)
+        }
         None if args.config.is_none() => config.admin = ADMIN.parse().ok(),
         None => {}
     }
@@ -157,10 +171,12 @@ fn configuration(args: &Args) -> Result<Config> {
 fn add_share(config: &mut Config, text: &str) -> Result<()> {
     let mut parts = text.split(',');
     let first = parts.next().unwrap_or_default();
-    let (name, path) = first.split_once('=').ok_or_else(|| anyhow!("--share takes NAME=PATH, not {text:?}"))?;
+    let (name, path) =
+        first.split_once('=').ok_or_else(|| anyhow!("--share takes NAME=PATH, not {text:?}"))?;
     let share = config.add_share(name, Path::new(path))?;
     for part in parts {
-        let (key, value) = part.split_once('=').ok_or_else(|| anyhow!("{part:?} is not key=value"))?;
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| anyhow!("{part:?} is not key=value"))?;
         share.set(key, value)?;
     }
     Ok(())
@@ -169,14 +185,18 @@ fn add_share(config: &mut Config, text: &str) -> Result<()> {
 /// The folder's name, without what a share's name cannot have.
 fn share_name(dir: &Path) -> String {
     let name = dir.file_name().map_or_else(|| "share".into(), |n| n.to_string_lossy());
-    let clean: String = name.chars().map(|c| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '_' }).collect();
+    let clean: String = name
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "-_. ".contains(c) { c } else { '_' })
+        .collect();
     clean.chars().take(80).collect()
 }
 
 fn users_of(args: &Args) -> Result<Users> {
     let mut users = Users::default();
     for text in &args.user {
-        let (name, password) = text.split_once(':').ok_or_else(|| anyhow!("--user takes NAME:PASSWORD"))?;
+        let (name, password) =
+            text.split_once(':').ok_or_else(|| anyhow!("--user takes NAME:PASSWORD"))?;
         users.set_password(name, password).map_err(anyhow::Error::msg)?;
     }
     Ok(users)
@@ -193,9 +213,8 @@ fn default_address() -> SocketAddr {
 
 /// On the first start there is nobody: the user who started it gets a
 /// password, which is shown once.
-fn first_user(config: &Config, extra: &mut Users) -> Result<()> {
-    let mut users = Users::load(&config.users)?;
-    if !users.is_empty() || !extra.is_empty() {
+fn first_user(config: &Config, extra: &Users) -> Result<()> {
+    if !extra.is_empty() || config.guest.is_some() || !Users::load(&config.users)?.is_empty() {
         return Ok(());
     }
     let name = server::system_users::own_name().unwrap_or_else(|| "anabranch".into());
@@ -203,9 +222,10 @@ fn first_user(config: &Config, extra: &mut Users) -> Result<()> {
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     // 32 letters that cannot be mistaken for one another: 5 bits each.
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let password: String = random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
-    users.set_password(&name, &password).map_err(anyhow::Error::msg)?;
-    users.save(&config.users)?;
+    let password: String =
+        random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
+    Users::update(&config.users, |users| users.set_password(&name, &password))
+        .map_err(anyhow::Error::msg)?;
     println!("Made the first user (change the password with: anabranch user passwd {name}):\n");
     println!("  user      {name}\n  password  {password}\n");
     Ok(())
@@ -217,7 +237,12 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
     for address in service.listening() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in &config.shares {
-            println!("{} is shared as \\\\{}\\{} ({shown}):\n", share.path.display(), config.name, share.name);
+            println!(
+                "{} is shared as \\\\{}\\{} ({shown}):\n",
+                share.path.display(),
+                config.name,
+                share.name
+            );
             println!("{}", mounts::commands(shown, &share.name, &user));
         }
     }
@@ -234,5 +259,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
         socket.local_addr()
     });
     let ip = probe.map_or_else(|_| std::net::Ipv4Addr::LOCALHOST.into(), |a| a.ip());
-    SocketAddr::new(if ip.is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { ip }, address.port())
+    SocketAddr::new(
+        if ip.is_unspecified() { std::net::Ipv4Addr::LOCALHOST.into() } else { ip },
+        address.port(),
+    )
 }

@@ -16,14 +16,17 @@ pub fn reachable(listening: &[SocketAddr]) -> Vec<InterfaceFact> {
             return Vec::new();
         }
     };
-    let covered = |ip: IpAddr| listening.iter().any(|l| l.ip() == ip || (l.ip().is_unspecified() && fits(l.ip(), ip)));
+    let covered = |ip: IpAddr| {
+        listening.iter().any(|l| l.ip() == ip || (l.ip().is_unspecified() && fits(l.ip(), ip)))
+    };
     let fact = |i: &if_addrs::Interface, address| InterfaceFact {
         index: i.index.unwrap_or(1),
         rss: true,
         bits_per_second: speed_of(&i.name),
         address,
     };
-    let own = all.iter().filter(|i| covered(i.ip()) && !is_link_local(i.ip())).map(|i| fact(i, i.ip()));
+    let own =
+        all.iter().filter(|i| covered(i.ip()) && !is_link_local(i.ip())).map(|i| fact(i, i.ip()));
     // All of 127.0.0.0/8 belongs to the loopback interface, which lists one.
     let loopback = all.iter().find(|i| i.is_loopback());
     let unlisted = listening.iter().map(SocketAddr::ip).filter(|ip| ip.is_loopback());

@@ -33,7 +33,11 @@ pub fn own_identity() -> Identity {
     let mut groups: Vec<u32> =
         rustix::process::getgroups().unwrap_or_default().iter().map(|g| g.as_raw()).collect();
     groups.sort_unstable();
-    Identity { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), groups }
+    Identity {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        groups,
+    }
 }
 
 fn identity_in(passwd: &str, group: &str, name: &str) -> Option<Identity> {
