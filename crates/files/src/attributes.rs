@@ -85,6 +85,9 @@ impl Files {
         };
         // The right was decided by the descriptor; POSIX asks for the owner.
         open.node.set_attributes(&as_owner(&open.caller, &present), &changes)?;
+        if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
+            open.state.note_archive(bits & dos::ARCHIVE == 0);
+        }
         freeze(open, change);
         Ok(())
     }
@@ -108,6 +111,7 @@ impl Files {
             node.set_size(size_bytes)
         };
         result?;
+        open.note_changed();
         open.restore_frozen(kept);
         Ok(())
     }
@@ -142,8 +146,6 @@ impl Files {
     /// As [`Files::write`].
     pub async fn zero_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<()> {
         need_write(open)?;
-        // Appending is not enough: what is there is changed.
-        open.need_any(Access::WRITE_DATA)?;
         if length == 0 {
             return Ok(());
         }
@@ -151,6 +153,7 @@ impl Files {
         let node = open.node.clone();
         let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(offset, length)).await?;
+        open.note_changed();
         open.restore_frozen(kept);
         Ok(())
     }
@@ -234,7 +237,8 @@ fn need_write(open: &OpenFile) -> Result<()> {
     if open.is_directory() {
         return Err(FsError::InvalidParameter);
     }
-    open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+    // Appending is not enough: what is there may be changed.
+    open.need_any(Access::WRITE_DATA)?;
     open.need_writable()
 }
 
