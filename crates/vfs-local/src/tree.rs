@@ -69,7 +69,7 @@ impl LocalVfs {
         match open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait) {
             // A directory cannot be opened for writing, nor need it be.
             Err(Errno::ISDIR) => {
-                let flags = flags - OFlags::RDWR | OFlags::RDONLY;
+                let flags = (flags - OFlags::RDWR) | OFlags::RDONLY;
                 open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait).map(|fd| (fd, false))
             }
             // A link that is not to be followed, or a socket.
