@@ -36,7 +36,7 @@ pub fn check_access(descriptor: &Descriptor, token: &Token, desired: Access) -> 
     if !allowed.contains(named) {
         return None;
     }
-    Some(if maximum { allowed - Access::SYSTEM_SECURITY | named } else { named })
+    Some(if maximum { (allowed - Access::SYSTEM_SECURITY) | named } else { named })
 }
 
 /// All rights that a token has.

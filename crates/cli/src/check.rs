@@ -7,50 +7,55 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `check`.
+///
+/// Example:
+///   anabranch check /etc/anabranch/anabranch.toml
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Args {
     /// The configuration file
     #[arg(value_name = "FILE")]
     config: PathBuf,
 }
 
-/// Says what is wrong, or that nothing is.
+/// Says what is wrong, or that nothing is. Whatever is wrong is told at once.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let config = Config::load(&args.config)?;
-    let mut problems = Vec::new();
-    for share in &config.shares {
-        match std::fs::metadata(&share.path) {
-            Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => problems.push(format!(
-                "share {}: {} is not a directory",
-                share.name,
-                share.path.display()
-            )),
-            Err(e) => problems.push(format!(
-                "share {}: {}: {e}; make it, or correct path",
-                share.name,
-                share.path.display()
-            )),
+    let path = args.config.display();
+    let config = match Config::load(&args.config) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("{error}");
+            return Ok(ExitCode::FAILURE);
         }
-    }
-    match Users::load(&config.users) {
-        Ok(users) if users.is_empty() => problems.push(format!(
-            "nobody can log on: {} has no users; add one with: anabranch user add NAME --users {}",
-            config.users.display(),
-            config.users.display()
-        )),
-        Ok(_) => {}
-        Err(error) => problems.push(error.to_string()),
-    }
+    };
+    let outside = config.problems_outside().into_iter();
+    let mut problems: Vec<String> =
+        outside.map(|p| format!("{path}:{}: {}", p.line.unwrap_or(1), p.text)).collect();
     if config.shares.is_empty() {
-        problems.push("there is no [[share]]".into());
+        problems.push(format!("{path}: nothing is served; add a [[share]] with name and path"));
     }
+    problems.extend(problem_of_users(&config));
     for problem in &problems {
         eprintln!("{problem}");
     }
     if !problems.is_empty() {
         return Ok(ExitCode::FAILURE);
     }
-    println!("{}: {} shares, nothing wrong", args.config.display(), config.shares.len());
+    println!("{path}: nothing wrong; shares: {}", names(&config));
     Ok(ExitCode::SUCCESS)
+}
+
+fn names(config: &Config) -> String {
+    config.shares.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn problem_of_users(config: &Config) -> Option<String> {
+    let file = config.users.display();
+    match Users::load(&config.users) {
+        Ok(users) if users.is_empty() && config.guest.is_none() => Some(format!(
+            "{file}: nobody can log on; add a user with: anabranch user add NAME --users {file}"
+        )),
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    }
 }

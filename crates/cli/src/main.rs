@@ -16,13 +16,19 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A file-share server that engineers can point at: SMB 3.1.1 from a directory on Linux.
+/// A file-share server: directories on Linux, served over SMB 3.1.1.
 ///
-/// Start with:  anabranch serve DIR
+/// Start with:
+///   anabranch serve DIR
+/// It makes a user and prints how to connect from Windows, Linux and macOS.
 ///
-/// It prints how to connect from Windows, Linux and macOS.
+/// For a server that stays:
+///   anabranch check /etc/anabranch/anabranch.toml
+///   anabranch serve --config /etc/anabranch/anabranch.toml
+///   anabranch user add NAME
+///   anabranch status
 #[derive(Debug, Parser)]
-#[command(name = "anabranch", version, max_term_width = 100)]
+#[command(name = "anabranch", version, max_term_width = 100, verbatim_doc_comment)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -50,7 +56,7 @@ fn main() -> ExitCode {
         .with_target(false)
         .init();
     let result = match cli.command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Status(args) => status::run(&args),
         Command::User(args) => user::run(&args),

@@ -8,6 +8,7 @@ use server::users::Users;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Port for those who may not have 445.
@@ -16,8 +17,8 @@ const PORT: u16 = 4450;
 const PORT_PRIVILEGED: u16 = 445;
 /// Address of the admin API if none is named.
 const ADMIN: &str = "127.0.0.1:4480";
-/// Threads that may wait for a disk at once.
-const BLOCKING_THREADS_MAX: usize = 64;
+/// How long calls that hang on a dead disk may hold up the end of the process.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Letters of a password that is made up.
 const PASSWORD_LETTERS: usize = 20;
 
@@ -69,49 +70,60 @@ enum EncryptionArg {
 }
 
 /// Serves until told to stop.
-pub fn run(args: Args) -> Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .thread_name("anabranch")
-        .build()?;
-    let result = runtime.block_on(serve(args));
-    // Calls that hang on a dead disk must not keep the process.
-    runtime.shutdown_timeout(std::time::Duration::from_secs(10));
-    result
-}
-
-async fn serve(args: Args) -> Result<ExitCode> {
-    let mut config = configuration(&args)?;
-    let mut users = users_of(&args)?;
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let mut config = configuration(args)?;
+    let users = users_of(args)?;
     if config.shares.is_empty() {
         bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
     }
     if config.smb.is_empty() {
         config.smb = vec![default_address()];
     }
-    first_user(&config, &mut users)?;
-    let service = Service::start(&config, users.clone()).await?;
-    announce(&service, &config, &users);
+    first_user(&config, &users)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(config.workers)
+        .thread_name("anabranch")
+        .build()?;
+    let result = runtime.block_on(serve(args, &config, &users));
+    runtime.shutdown_timeout(STOP_WITHIN);
+    result
+}
+
+async fn serve(args: &Args, config: &Config, users: &Users) -> Result<ExitCode> {
+    // Before anything is served: none of them may end the process untidily.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    let service = Service::start(config, users).await?;
+    announce(&service, config, users);
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => reload(&args, &service, &users),
+            _ = hangup.recv() => reload(args, &service, config, users),
         }
     }
-    tracing::info!("stopping");
-    service.stop();
+    tracing::info!("stopping; what is under way may finish");
+    service.stop().await;
+    tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-fn reload(args: &Args, service: &Service, users: &Users) {
-    let result = configuration(args).and_then(|config| Ok(service.reload(&config, users)?));
+fn reload(args: &Args, service: &Service, first: &Config, users: &Users) {
+    let result = configuration(args).and_then(|config| {
+        service.reload(&config, users)?;
+        Ok(config)
+    });
     match result {
-        Ok(()) => tracing::info!("configuration reloaded"),
+        Ok(config) => {
+            tracing::info!(shares = config.shares.len(), "configuration reloaded");
+            let fixed = |c: &Config| (c.smb.clone(), c.admin, c.workers);
+            // Without a file's word the addresses were chosen at the start.
+            if !config.smb.is_empty() && fixed(&config) != fixed(first) {
+                tracing::warn!("smb, admin and workers change at the next start only");
+            }
+        }
         Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
     }
 }
@@ -201,9 +213,8 @@ fn default_address() -> SocketAddr {
 
 /// On the first start there is nobody: the user who started it gets a
 /// password, which is shown once.
-fn first_user(config: &Config, extra: &mut Users) -> Result<()> {
-    let mut users = Users::load(&config.users)?;
-    if !users.is_empty() || !extra.is_empty() {
+fn first_user(config: &Config, extra: &Users) -> Result<()> {
+    if !extra.is_empty() || config.guest.is_some() || !Users::load(&config.users)?.is_empty() {
         return Ok(());
     }
     let name = server::system_users::own_name().unwrap_or_else(|| "anabranch".into());
@@ -213,8 +224,8 @@ fn first_user(config: &Config, extra: &mut Users) -> Result<()> {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let password: String =
         random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
-    users.set_password(&name, &password).map_err(anyhow::Error::msg)?;
-    users.save(&config.users)?;
+    Users::update(&config.users, |users| users.set_password(&name, &password))
+        .map_err(anyhow::Error::msg)?;
     println!("Made the first user (change the password with: anabranch user passwd {name}):\n");
     println!("  user      {name}\n  password  {password}\n");
     Ok(())

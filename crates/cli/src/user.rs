@@ -12,7 +12,15 @@ use std::process::ExitCode;
 const PASSWORD_BYTES_MAX: usize = 1024;
 
 /// Arguments of `user`.
+///
+/// Examples:
+///   anabranch user add alice
+///   anabranch user passwd alice --password-stdin < FILE
+///   anabranch user list --users /var/lib/anabranch/users.toml
+///
+/// A running server takes changes on SIGHUP: systemctl reload anabranch
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -25,7 +33,7 @@ enum Action {
     /// Change a user's password
     Passwd(Named),
     /// Take a user away
-    Remove(Named),
+    Remove(Bare),
     /// Show all users
     List(Place),
 }
@@ -39,6 +47,18 @@ struct Named {
     /// Read the password from standard input instead of asking
     #[arg(long)]
     password_stdin: bool,
+    /// System user whose files are touched, if it has another name; matters when
+    /// the server runs as root
+    #[arg(long, value_name = "NAME")]
+    system_user: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Bare {
+    /// The user's name
+    name: String,
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(Debug, clap::Args)]
@@ -53,12 +73,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.action {
         Action::Add(named) => set(named, false),
         Action::Passwd(named) => set(named, true),
-        Action::Remove(named) => {
-            let mut users = Users::load(&named.place.users)?;
-            if !users.remove(&named.name) {
-                bail!("there is no user {}", named.name);
-            }
-            users.save(&named.place.users)?;
+        Action::Remove(bare) => {
+            let name = &bare.name;
+            let remove = |users: &mut Users| {
+                users.remove(name).then_some(()).ok_or(format!("there is no user {name}"))
+            };
+            Users::update(&bare.place.users, remove).map_err(anyhow::Error::msg)?;
             Ok(ExitCode::SUCCESS)
         }
         Action::List(place) => {
@@ -69,23 +89,35 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn set(named: &Named, exists: bool) -> Result<ExitCode> {
-    let mut users = Users::load(&named.place.users)?;
-    match (users.contains(&named.name), exists) {
-        (true, false) => {
-            bail!("{} exists; change the password with: anabranch user passwd {0}", named.name)
-        }
-        (false, true) => {
-            bail!("there is no user {0}; add it with: anabranch user add {0}", named.name)
-        }
-        _ => {}
-    }
+    // Before the password is asked for, and again when it is stored.
+    check(&Users::load(&named.place.users)?, named, exists).map_err(anyhow::Error::msg)?;
     let password = if named.password_stdin { read_line()? } else { ask()? };
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
         bail!("a password has 1 to {PASSWORD_BYTES_MAX} bytes");
     }
-    users.set_password(&named.name, &password).map_err(anyhow::Error::msg)?;
-    users.save(&named.place.users)?;
+    let change = |users: &mut Users| {
+        check(users, named, exists)?;
+        users.set_password(&named.name, &password)?;
+        named
+            .system_user
+            .as_ref()
+            .map_or(Ok(()), |system_user| users.set_system_user(&named.name, system_user))
+    };
+    Users::update(&named.place.users, change).map_err(anyhow::Error::msg)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn check(users: &Users, named: &Named, exists: bool) -> Result<(), String> {
+    let name = &named.name;
+    match (users.contains(name), exists) {
+        (true, false) => {
+            Err(format!("{name} exists; change the password with: anabranch user passwd {name}"))
+        }
+        (false, true) => {
+            Err(format!("there is no user {name}; add it with: anabranch user add {name}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read_line() -> Result<String> {

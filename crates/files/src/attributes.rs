@@ -1,5 +1,6 @@
 //! Attributes, times, length, space, holes.
 
+use crate::authorize::as_owner;
 use crate::table::lock;
 use crate::volume::dos;
 use crate::{Access, Caller, Files, OpenFile, Volume};
@@ -83,7 +84,10 @@ impl Files {
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner.
-        open.node.set_attributes(&acting(open, &present), &changes)?;
+        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)?;
+        if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
+            open.state.note_archive(bits & dos::ARCHIVE == 0);
+        }
         freeze(open, change);
         Ok(())
     }
@@ -96,13 +100,8 @@ impl Files {
     pub async fn set_size(&self, open: &Arc<OpenFile>, size_bytes: u64) -> Result<()> {
         need_write(open)?;
         let present = open.node.attributes(Wanted::default())?.size_bytes;
-        if open.state.has_locks() {
-            let (from, to) = (present.min(size_bytes), present.max(size_bytes));
-            let range = grants::Range::new(from, to - from).ok_or(FsError::InvalidParameter)?;
-            if !open.state.grants().locks.may_write(open.id, range) {
-                return Err(FsError::LockConflict);
-            }
-        }
+        let (from, to) = (present.min(size_bytes), present.max(size_bytes));
+        open.need_unlocked(from, to - from, true)?;
         let node = open.node.clone();
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
@@ -112,6 +111,7 @@ impl Files {
             node.set_size(size_bytes)
         };
         result?;
+        open.note_changed();
         open.restore_frozen(kept);
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Files {
         // The data is what it was: the change time moves, the write time does not.
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(&acting(open, &kept), &changes)
+        open.node.set_attributes(&as_owner(&open.caller, &kept), &changes)
     }
 
     /// Makes a range read as zeros.
@@ -146,20 +146,14 @@ impl Files {
     /// As [`Files::write`].
     pub async fn zero_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<()> {
         need_write(open)?;
-        // Appending is not enough: what is there is changed.
-        open.need_any(Access::WRITE_DATA)?;
         if length == 0 {
             return Ok(());
         }
-        if open.state.has_locks() {
-            let range = grants::Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
-            if !open.state.grants().locks.may_write(open.id, range) {
-                return Err(FsError::LockConflict);
-            }
-        }
+        open.need_unlocked(offset, length, true)?;
         let node = open.node.clone();
         let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(offset, length)).await?;
+        open.note_changed();
         open.restore_frozen(kept);
         Ok(())
     }
@@ -214,7 +208,7 @@ impl Files {
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(&acting(open, &present), &changes)
+        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)
     }
 
     /// Size and free space.
@@ -243,16 +237,9 @@ fn need_write(open: &OpenFile) -> Result<()> {
     if open.is_directory() {
         return Err(FsError::InvalidParameter);
     }
-    open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+    // Appending is not enough: what is there may be changed.
+    open.need_any(Access::WRITE_DATA)?;
     open.need_writable()
-}
-
-/// As whom attributes are changed: the descriptor has decided that the caller
-/// may, so the file's owner does it.
-fn acting(open: &OpenFile, present: &Attributes) -> vfs::Identity {
-    let mut identity = open.caller.identity.clone();
-    identity.uid = present.uid;
-    identity
 }
 
 fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {

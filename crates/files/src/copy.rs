@@ -1,7 +1,6 @@
 //! Copying within the server.
 
 use crate::{Access, Files, OpenFile};
-use grants::Range;
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
@@ -22,8 +21,8 @@ impl Files {
     ) -> Result<()> {
         source.need_any(Access::READ_DATA | Access::EXECUTE)?;
         target.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
-        check_locks(source, source_offset, length, false)?;
-        check_locks(target, target_offset, length, true)?;
+        source.need_unlocked(source_offset, length, false)?;
+        target.need_unlocked(target_offset, length, true)?;
         let (from, to) = (source.node.clone(), target.node.clone());
         let kept = target.keep_frozen();
         self.offload(move || {
@@ -43,21 +42,8 @@ impl Files {
             Ok(())
         })
         .await?;
+        target.note_changed();
         target.restore_frozen(kept);
         Ok(())
     }
-}
-
-fn check_locks(open: &OpenFile, offset: u64, length: u64, write: bool) -> Result<()> {
-    let range = Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
-    if !open.state.has_locks() {
-        return Ok(());
-    }
-    let grants = open.state.grants();
-    let free = if write {
-        grants.locks.may_write(open.id, range)
-    } else {
-        grants.locks.may_read(open.id, range)
-    };
-    if free { Ok(()) } else { Err(FsError::LockConflict) }
 }

@@ -2,7 +2,7 @@
 
 use crate::authorize::{allowed, descriptor_of};
 use crate::{Access, Files, OpenFile};
-use acl::{Descriptor, control};
+use acl::{Descriptor, Sid, control};
 use vfs::{AttributeChanges, FsError, OwnerChange, Result, Wanted};
 
 /// Which parts of a descriptor a call is about.
@@ -43,11 +43,11 @@ impl Files {
         Ok(found)
     }
 
-    /// Replaces parts of the descriptor; the POSIX mode and owner follow.
+    /// Replaces parts of the descriptor; the POSIX owner follows, the mode stays.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change them, or where no
-    /// descriptor can be stored.
+    /// [`FsError::AccessDenied`] if the open may not change them, for an owner
+    /// that the caller may not give the file to, or where no descriptor can be stored.
     pub fn set_descriptor(
         &self,
         open: &OpenFile,
@@ -66,6 +66,7 @@ impl Files {
         }
         let attributes = open.node.attributes(Wanted::default())?;
         let mut merged = descriptor_of(&*open.node, &attributes);
+        check_ownership(open, &merged, new, parts)?;
         if parts.owner {
             merged.owner = new.owner.clone().or(merged.owner);
         }
@@ -100,6 +101,24 @@ impl Files {
     }
 }
 
+/// A file is taken, or given to one's own group; it is not given away, but by
+/// the superuser. MS-FSA 2.1.5.17.
+fn check_ownership(
+    open: &OpenFile,
+    present: &Descriptor,
+    new: &Descriptor,
+    parts: SecurityParts,
+) -> Result<()> {
+    let may_have = |wanted: bool, new: &Option<Sid>, present: &Option<Sid>| match new {
+        Some(sid) if wanted && Some(sid) != present.as_ref() => open.caller.token.has(sid),
+        _ => true,
+    };
+    let may = open.caller.is_root()
+        || (may_have(parts.owner, &new.owner, &present.owner)
+            && may_have(parts.group, &new.group, &present.group));
+    if may { Ok(()) } else { Err(FsError::AccessDenied) }
+}
+
 /// Auto-inheritance is kept where it was asked for together with its
 /// request bit. MS-FSA 2.1.5.17.
 fn merge_control(present: u16, new: u16) -> u16 {
@@ -116,8 +135,8 @@ fn merge_control(present: u16, new: u16) -> u16 {
 /// POSIX ownership follows the descriptor where the process may change it.
 fn follow_owner(open: &OpenFile, merged: &Descriptor, parts: SecurityParts) {
     let owner = OwnerChange {
-        uid: merged.owner.as_ref().filter(|_| parts.owner).and_then(acl::Sid::as_unix_user),
-        gid: merged.group.as_ref().filter(|_| parts.group).and_then(acl::Sid::as_unix_group),
+        uid: merged.owner.as_ref().filter(|_| parts.owner).and_then(Sid::as_unix_user),
+        gid: merged.group.as_ref().filter(|_| parts.group).and_then(Sid::as_unix_group),
     };
     if owner.uid.is_none() && owner.gid.is_none() {
         return;

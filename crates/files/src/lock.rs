@@ -1,56 +1,36 @@
 //! Byte-range locks.
 
+use crate::table::{FileState, LockAnswer};
 use crate::{Files, OpenFile};
-use grants::{LockKind, LockRefusal, Range};
-use std::future::poll_fn;
+use futures_channel::oneshot;
+use grants::{LockRefusal, Locking, OpenId, Range, RangeLock, WaitId};
 use std::sync::Arc;
-use std::task::Poll;
 use vfs::{FsError, Result};
-
-/// A lock that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeLock {
-    /// Which bytes.
-    pub range: Range,
-    /// Against what.
-    pub kind: LockKind,
-}
 
 impl Files {
     /// Locks all ranges, or none.
     ///
     /// # Errors
-    /// [`FsError::LockNotGranted`], [`FsError::TooMany`].
+    /// [`FsError::LockNotGranted`], [`FsError::TooMany`], [`FsError::RangeNotLocked`]
+    /// if the open has been closed.
     pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
-        let mut grants = open.state.grants();
-        for (done, lock) in wanted.iter().enumerate() {
-            if let Err(refusal) = grants.locks.handle_lock(open.id, lock.range, lock.kind) {
-                for lock in &wanted[..done] {
-                    let undone = grants.locks.handle_unlock(open.id, lock.range);
-                    debug_assert!(undone.is_ok(), "it was locked a moment ago");
-                }
-                open.state.note_locks(&grants);
-                return Err(refused(refusal));
-            }
+        let mut held = open.state.lock();
+        if !held.grants.is_open(open.id) {
+            return Err(FsError::RangeNotLocked);
         }
-        open.state.note_locks(&grants);
-        Ok(())
+        held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
     }
 
-    /// Locks a range, waiting until it is free. Dropping the future withdraws.
+    /// Locks a range, waiting until it is free; who came first is served
+    /// first. Dropping the future withdraws the request.
     ///
     /// # Errors
-    /// [`FsError::TooMany`].
+    /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] once the open is closed.
     pub async fn lock(&self, open: &Arc<OpenFile>, wanted: RangeLock) -> Result<()> {
-        poll_fn(|cx| {
-            // Registered before the look: a release in between wakes us.
-            open.state.add_lock_waiter(cx.waker());
-            match self.try_locks(open, &[wanted]) {
-                Err(FsError::LockNotGranted) => Poll::Pending,
-                other => Poll::Ready(other),
-            }
-        })
-        .await
+        match stand_in_line(open, wanted)? {
+            None => Ok(()),
+            Some(waiting) => waiting.decision().await.map_err(refused),
+        }
     }
 
     /// Gives one lock back.
@@ -58,14 +38,85 @@ impl Files {
     /// # Errors
     /// [`FsError::RangeNotLocked`] if this open has no lock with exactly this range.
     pub fn unlock(&self, open: &OpenFile, range: Range) -> Result<()> {
-        let mut grants = open.state.grants();
-        let result = grants.locks.handle_unlock(open.id, range).map_err(refused);
-        open.state.note_locks(&grants);
-        drop(grants);
-        if result.is_ok() {
-            open.state.wake_lock_waiters();
+        open.state.lock().grants.locks.handle_unlock(open.id, range).map_err(refused)
+    }
+}
+
+impl OpenFile {
+    /// Refuses what a lock of another open forbids: one load where there are none.
+    ///
+    /// # Errors
+    /// [`FsError::LockConflict`]; [`FsError::InvalidParameter`] for a range past the last offset.
+    pub(crate) fn need_unlocked(&self, offset: u64, length: u64, writes: bool) -> Result<()> {
+        let range = Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
+        if !self.state.has_locks() {
+            return Ok(());
         }
-        result
+        let held = self.state.lock();
+        let locks = &held.grants.locks;
+        let free =
+            if writes { locks.may_write(self.id, range) } else { locks.may_read(self.id, range) };
+        if free { Ok(()) } else { Err(FsError::LockConflict) }
+    }
+}
+
+/// Locks at once, or enters the line.
+fn stand_in_line(open: &OpenFile, wanted: RangeLock) -> Result<Option<Waiting>> {
+    let mut held = open.state.lock();
+    if !held.grants.is_open(open.id) {
+        return Err(FsError::RangeNotLocked);
+    }
+    match held.grants.locks.handle_lock_or_wait(open.id, wanted).map_err(refused)? {
+        Locking::Granted => Ok(None),
+        Locking::Waits(wait) => {
+            let (tell, told): (LockAnswer, _) = oneshot::channel();
+            held.expect_decision(wait, tell);
+            Ok(Some(Waiting {
+                state: open.state.clone(),
+                open: open.id,
+                wanted,
+                wait,
+                told: Some(told),
+            }))
+        }
+    }
+}
+
+/// A place in the line, given up when dropped.
+struct Waiting {
+    state: Arc<FileState>,
+    open: OpenId,
+    wanted: RangeLock,
+    wait: WaitId,
+    /// Taken once the decision has arrived.
+    told: Option<oneshot::Receiver<std::result::Result<(), LockRefusal>>>,
+}
+
+impl Waiting {
+    async fn decision(mut self) -> std::result::Result<(), LockRefusal> {
+        let told = self.told.as_mut().expect("taken only below and when dropped");
+        let decided = told.await;
+        self.told = None;
+        // The teller goes only with the file itself.
+        decided.unwrap_or(Err(LockRefusal::NotLocked))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(told) = &mut self.told else { return };
+        let mut held = self.state.lock();
+        if held.cancel_wait(self.wait) {
+            return;
+        }
+        // Decided already. Closing before looking: the answer is either here
+        // or will find nobody, and then the lock is still ours to give back.
+        told.close();
+        let refused = matches!(told.try_recv(), Ok(Some(Err(_))));
+        if !refused {
+            // Not locked any more if the open was closed since.
+            let _ = held.grants.locks.handle_release(self.open, self.wanted);
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! One open of a file or directory.
 
+use crate::authorize::as_owner;
+use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
+use crate::volume::dos;
 use crate::{Access, Caller, Files, OpenId, Share, Volume};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,6 +38,8 @@ pub(crate) struct Frozen {
 pub(crate) struct Kept {
     accessed: Option<Timestamp>,
     modified: Option<Timestamp>,
+    /// Who may set times, by POSIX.
+    owner: u32,
 }
 
 impl std::fmt::Debug for OpenFile {
@@ -126,10 +131,10 @@ impl OpenFile {
         &self.name.volume
     }
 
-    /// Whether the file vanishes at its last close.
+    /// Whether the name it came by vanishes at the last close.
     #[must_use]
     pub fn is_delete_pending(&self) -> bool {
-        self.state.grants().is_delete_pending()
+        self.state.lock().grants.is_delete_pending(self.name.link)
     }
 
     /// A number that clients may keep with the open; starts at 0.
@@ -156,30 +161,37 @@ impl OpenFile {
         if self.volume().options.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
     }
 
-    /// Closes once; removes the file if this was the last open of a doomed one.
+    /// Closes once; removes the name if this was its last open and it is doomed.
     fn close_now(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         if self.delete_on_close {
-            self.state.doom(Some(Doomed { name: self.name.clone(), caller: self.caller.clone() }));
+            let doomed = Doomed { name: self.name.clone(), caller: self.caller.clone() };
+            self.state.lock().doom(doomed);
         }
-        let closed = self.table.close(&self.state, self.id);
-        if !closed.remove {
-            return Ok(());
-        }
-        let result = match self.state.doomed() {
-            Some(doomed) => {
-                let path = doomed.name.path();
-                doomed.name.volume.vfs.remove(&doomed.caller.identity, &path, self.state.key)
-            }
+        match self.table.close(&self.state, self.id, true) {
+            Some(removal) => carry_out(&self.table, &self.state, removal),
             None => Ok(()),
-        };
-        self.table.forget(&self.state);
-        match result {
-            // Someone beneath us was faster.
-            Err(FsError::NotFound | FsError::PathNotFound) => Ok(()),
-            other => other,
+        }
+    }
+
+    /// Sets the archive bit, if it is stored as cleared: the data has changed.
+    /// Costs one load where it is not.
+    pub(crate) fn note_changed(&self) {
+        if !self.state.take_lacks_archive() {
+            return;
+        }
+        let changed = self.node.attributes(vfs::Wanted { dos: true }).and_then(|present| {
+            let Some(bits) = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0) else {
+                return Ok(());
+            };
+            let dos = Some(vfs::DosInfo { bits: Some(bits | dos::ARCHIVE), created: None });
+            let changes = vfs::AttributeChanges { dos, ..Default::default() };
+            self.node.set_attributes(&as_owner(&self.caller, &present), &changes)
+        });
+        if let Err(error) = changed {
+            tracing::debug!(%error, "the archive bit could not be set");
         }
     }
 }
@@ -222,19 +234,21 @@ impl OpenFile {
         Some(Kept {
             accessed: frozen.accessed.then_some(present.accessed),
             modified: frozen.modified.then_some(present.modified),
+            owner: present.uid,
         })
     }
 
     /// Puts them back after the change.
     pub(crate) fn restore_frozen(&self, kept: Option<Kept>) {
         let Some(kept) = kept else { return };
+        let owner = vfs::Identity { uid: kept.owner, ..self.caller.identity.clone() };
         let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
         let changes = vfs::AttributeChanges {
             accessed: set(kept.accessed),
             modified: set(kept.modified),
             ..Default::default()
         };
-        if let Err(error) = self.node.set_attributes(&self.caller.identity, &changes) {
+        if let Err(error) = self.node.set_attributes(&owner, &changes) {
             tracing::debug!(%error, "frozen times could not be kept");
         }
     }

@@ -1,7 +1,6 @@
 //! Reading.
 
 use crate::{Access, Files, OpenFile};
-use grants::Range;
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wait, Wanted};
 
@@ -77,11 +76,5 @@ fn check_read(open: &OpenFile, offset: u64, length: usize) -> Result<()> {
         return Err(FsError::IsDirectory);
     }
     open.need_any(Access::READ_DATA | Access::EXECUTE)?;
-    if open.state.has_locks() {
-        let range = Range::new(offset, length as u64).ok_or(FsError::InvalidParameter)?;
-        if !open.state.grants().locks.may_read(open.id, range) {
-            return Err(FsError::LockConflict);
-        }
-    }
-    Ok(())
+    open.need_unlocked(offset, length as u64, false)
 }

@@ -1,53 +1,131 @@
-//! Marking for deletion. MS-FSA 2.1.5.15.3.
+//! Removing: the mark, and what the last close does about it. MS-FSA 2.1.5.5,
+//! 2.1.5.15.3.
 
-use crate::table::Doomed;
+use crate::authorize::certainly_unwritable;
+use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
-use crate::{Access, Files, OpenFile};
-use vfs::{FsError, Result, Wanted};
+use crate::{Access, Caller, Files, OpenFile};
+use std::sync::Arc;
+use vfs::{
+    Attributes, Case, FileKey, FileKind, FsError, OpenHow, Opened, RelPath, Result, Vfs, Wait,
+    Wanted,
+};
+
+/// Times that a name is looked for again because it was renamed meanwhile.
+const REMOVE_TRIES_MAX: u32 = 4;
 
 impl Files {
-    /// Marks the file to vanish at its last close, or takes the mark away.
+    /// Marks the name to vanish at its last close, or takes the mark away.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] without DELETE, [`FsError::CannotDelete`] for
-    /// read-only files and the root, [`FsError::NotEmpty`] for directories.
+    /// [`FsError::AccessDenied`] without DELETE, or where POSIX will not let
+    /// the caller remove it; [`FsError::CannotDelete`] for read-only files and
+    /// the root, [`FsError::NotEmpty`] for directories.
     pub fn set_delete(&self, open: &OpenFile, delete: bool, ignore_readonly: bool) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
-        if !delete {
-            open.state.grants().set_delete_pending(false);
-            open.state.doom(None);
-            return Ok(());
+        if delete {
+            check_deletable(open, ignore_readonly)?;
         }
-        let attributes = open.node.attributes(Wanted { dos: true })?;
-        let readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
-        if (readonly && !ignore_readonly) || open.path().is_root() {
-            return Err(FsError::CannotDelete);
+        let mut held = open.state.lock();
+        if !held.grants.is_open(open.id) {
+            return Err(FsError::Stale);
         }
-        if open.is_directory() && !self.is_empty(open)? {
-            return Err(FsError::NotEmpty);
+        held.grants.handle_disposition(open.id, delete);
+        if delete {
+            held.doom(Doomed { name: open.name.clone(), caller: open.caller.clone() });
+        } else {
+            held.forgive(open.name.link);
         }
-        open.state.doom(Some(Doomed { name: open.name.clone(), caller: open.caller.clone() }));
-        open.state.grants().set_delete_pending(true);
         Ok(())
     }
+}
 
-    /// Whether a directory is empty, looked at through a handle of its own:
-    /// the open's may not be for listing.
-    fn is_empty(&self, open: &OpenFile) -> Result<bool> {
-        let how = vfs::OpenHow {
-            read: true,
-            write: false,
-            case: vfs::Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: true,
-            wait: vfs::Wait::Allowed,
-        };
-        match open.volume().vfs.open(&open.caller.identity, &open.path(), how) {
-            Ok(found) => found.node.is_empty(),
-            // Who may not list it learns at the removal.
-            Err(FsError::AccessDenied) => Ok(true),
-            Err(error) => Err(error),
-        }
+fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
+    let attributes = open.node.attributes(Wanted { dos: true })?;
+    let readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
+    let Some((parent, _)) = open.path().split() else { return Err(FsError::CannotDelete) };
+    if readonly && !ignore_readonly {
+        return Err(FsError::CannotDelete);
     }
+    if open.is_directory() && !is_empty(open)? {
+        return Err(FsError::NotEmpty);
+    }
+    // Better refused now than when nobody listens any more.
+    match look(open, &parent, false) {
+        Ok(found) if forbids(&open.caller, &found, &attributes) => Err(FsError::AccessDenied),
+        _ => Ok(()),
+    }
+}
+
+fn forbids(caller: &Caller, parent: &Opened, child: &Attributes) -> bool {
+    certainly_unwritable(caller, &parent.attributes, child.uid)
+}
+
+/// Whether a directory is empty, looked at through a handle of its own: the
+/// open's may not be for listing.
+fn is_empty(open: &OpenFile) -> Result<bool> {
+    match look(open, &open.path(), true) {
+        Ok(found) => found.node.is_empty(),
+        // Who may not list it learns at the removal.
+        Err(FsError::AccessDenied) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn look(open: &OpenFile, path: &RelPath, read: bool) -> Result<Opened> {
+    open.volume().vfs.open(&open.caller.identity, path, exact(read, true))
+}
+
+fn exact(read: bool, no_follow: bool) -> OpenHow {
+    let (case, wait) = (Case::Sensitive, Wait::Allowed);
+    OpenHow { read, write: false, case, wanted: Wanted::default(), no_follow, wait }
+}
+
+/// Removes a name whose last open has gone. Until it returns, the name cannot
+/// be opened.
+///
+/// # Errors
+/// Those of the backend. A name that is gone already, and a directory that
+/// something was put into, are none: the first is what was wanted, the second
+/// stays. MS-FSA 2.1.5.5.
+pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> Result<()> {
+    let result = match &removal.doomed {
+        Some(doomed) => unlink(doomed, state.key),
+        None => Ok(()),
+    };
+    table.removed(state, removal.link);
+    match result {
+        Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
+        other => other,
+    }
+}
+
+fn unlink(doomed: &Doomed, key: FileKey) -> Result<()> {
+    let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
+    let mut path = doomed.name.path();
+    let mut result = Ok(());
+    for _ in 0..REMOVE_TRIES_MAX {
+        result = match vfs.remove(&caller.identity, &path, key) {
+            Err(FsError::NotFound) => unlink_symlink(vfs, caller, &path, key),
+            other => other,
+        };
+        // The name may have changed between our asking for it and now.
+        let now = doomed.name.path();
+        if !matches!(result, Err(FsError::NotFound | FsError::PathNotFound)) || now == path {
+            return result;
+        }
+        path = now;
+    }
+    result
+}
+
+/// A file that was opened through a symbolic link: the link goes, not the file.
+fn unlink_symlink(vfs: &Arc<dyn Vfs>, caller: &Caller, path: &RelPath, key: FileKey) -> Result<()> {
+    let link = vfs.open(&caller.identity, path, exact(false, true))?;
+    let target = vfs.open(&caller.identity, path, exact(false, false))?;
+    if link.attributes.kind != FileKind::Symlink || target.attributes.key != key {
+        return Err(FsError::NotFound);
+    }
+    vfs.remove(&caller.identity, path, link.attributes.key)
 }

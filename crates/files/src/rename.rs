@@ -1,12 +1,15 @@
-//! Renaming and linking. MS-FSA 2.1.5.15.
+//! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
+use crate::authorize::{allowed, descriptor_of, may_add};
+use crate::table::Table;
 use crate::volume::dos;
 use crate::{Access, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{Case, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted};
 
 impl Files {
-    /// Gives the file the name `to` instead of its present one.
+    /// Gives the file the name `to` instead of its present one. Every open
+    /// that came by the old name has the new one then.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] without DELETE, if files below are open, or
@@ -15,102 +18,150 @@ impl Files {
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
-        let from = open.path();
-        if from.is_root() || to.is_root() {
-            return Err(FsError::AccessDenied);
-        }
-        if open.state.grants().others_forbid_delete(open.id) {
-            return Err(FsError::ShareViolation);
-        }
-        if open.is_directory() && self.table.has_open_below(open.volume(), &from) {
-            return Err(FsError::AccessDenied);
-        }
-        let to = self.respell_target(open, to)?;
-        let how = self.check_target(open, &from, &to, replace)?;
-        open.volume().vfs.rename(&open.caller.identity, &from, &to, how)?;
-        open.name.set_path(to);
-        Ok(())
+        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+        self.offload(move || rename_now(&table, &open, &to, replace)).await
     }
 
     /// Gives the file the further name `to`.
     ///
     /// # Errors
-    /// As [`Files::rename`].
+    /// As [`Files::rename`]; [`FsError::IsDirectory`] for directories.
     pub async fn link(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         open.need_writable()?;
         if open.is_directory() {
             return Err(FsError::IsDirectory);
         }
-        let to = self.respell_target(open, to)?;
-        let how = self.check_target(open, &open.path(), &to, replace)?;
-        open.volume().vfs.link(&open.caller.identity, &*open.node, &to, how)
+        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+        self.offload(move || link_now(&table, &open, &to, replace)).await
     }
+}
 
-    /// The target's directory as it is stored.
-    fn respell_target(&self, open: &OpenFile, to: &RelPath) -> Result<RelPath> {
-        let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
-        let found = self.look(open, &parent).map_err(|e| match e {
-            FsError::NotFound => FsError::PathNotFound,
-            other => other,
-        })?;
-        if found.attributes.kind != FileKind::Directory {
-            return Err(FsError::PathNotFound);
-        }
-        // Someone may be about to remove the directory that is moved into.
-        let parent = self.table.find(found.attributes.key);
-        if parent.is_some_and(|p| p.grants().may_someone_delete()) {
-            return Err(FsError::ShareViolation);
-        }
-        Ok(found.path.join(&name))
+fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
+    // Before anything is looked at: opens that run meanwhile look again.
+    let _renaming = table.begin_rename();
+    let from = open.path();
+    if from.is_root() || to.is_root() {
+        return Err(FsError::AccessDenied);
     }
+    if open.state.lock().grants.others_forbid_delete(open.id) {
+        return Err(FsError::ShareViolation);
+    }
+    if open.is_directory() && table.has_open_below(open.volume(), &from) {
+        return Err(FsError::AccessDenied);
+    }
+    let (parent, to) = target_directory(table, open, to)?;
+    let vfs = &open.volume().vfs;
+    let identity = &open.caller.identity;
+    let (now, result) = match target(table, open, &from, &parent, &to, replace)? {
+        Target::Free => (&to, vfs.rename(identity, &from, &to, Replace::Never)),
+        Target::Itself => (&to, vfs.rename(identity, &from, &to, Replace::File)),
+        Target::Replaced(spelt) => {
+            // In one step to the name as it is spelt, so that it is never
+            // gone; a new spelling is not worth a failure.
+            vfs.rename(identity, &from, &spelt, Replace::File)?;
+            open.state.lock().rename(vfs, &from, &spelt);
+            if spelt == to {
+                return Ok(());
+            }
+            let respelt = vfs.rename(identity, &spelt, &to, Replace::File);
+            if respelt.is_ok() {
+                open.state.lock().rename(vfs, &spelt, &to);
+            }
+            return Ok(());
+        }
+    };
+    result?;
+    open.state.lock().rename(vfs, &from, now);
+    Ok(())
+}
 
-    /// Whether the name `to` may be taken, and how.
-    fn check_target(
-        &self,
-        open: &OpenFile,
-        from: &RelPath,
-        to: &RelPath,
-        replace: bool,
-    ) -> Result<Replace> {
-        let target = match self.look(open, to) {
-            Err(FsError::NotFound) => return Ok(Replace::Never),
-            other => other?,
-        };
-        if target.attributes.key == open.key() && target.path == *from {
-            // Only the spelling changes, or nothing does.
-            return Ok(Replace::File);
+fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
+    let _renaming = table.begin_rename();
+    let (parent, to) = target_directory(table, open, to)?;
+    let vfs = &open.volume().vfs;
+    let identity = &open.caller.identity;
+    let how = match target(table, open, &open.path(), &parent, &to, replace)? {
+        Target::Free => Replace::Never,
+        Target::Itself => return Err(FsError::AlreadyExists),
+        Target::Replaced(spelt) => {
+            if spelt != to {
+                let replaced = look(open, &spelt)?;
+                vfs.remove(identity, &spelt, replaced.attributes.key)?;
+            }
+            Replace::File
         }
-        if !replace {
-            return Err(FsError::AlreadyExists);
-        }
-        let bits = target.attributes.dos.bits.unwrap_or(0);
-        if target.attributes.kind == FileKind::Directory
-            || open.is_directory()
-            || bits & dos::READONLY != 0
-        {
-            return Err(FsError::AccessDenied);
-        }
-        if self.table.find(target.attributes.key).is_some() {
-            return Err(FsError::AccessDenied);
-        }
-        if target.path != *to {
-            // The same name in another case: the old spelling must go.
-            let volume = open.volume();
-            volume.vfs.remove(&open.caller.identity, &target.path, target.attributes.key)?;
-        }
-        Ok(Replace::File)
-    }
+    };
+    vfs.link(identity, &*open.node, &to, how)
+}
 
-    fn look(&self, open: &OpenFile, path: &RelPath) -> Result<Opened> {
-        let case = if path.is_root() { Case::Sensitive } else { open.volume().options.case };
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case,
-            wanted: Wanted { dos: true },
-            no_follow: true,
-            wait: Wait::Allowed,
-        };
-        open.volume().vfs.open(&open.caller.identity, path, how)
+/// The directory of the new name, in which the caller may make it, and the
+/// new name with its directory as it is stored.
+fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Result<(Opened, RelPath)> {
+    let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
+    let found = match look(open, &parent) {
+        Err(FsError::NotFound) => Err(FsError::PathNotFound),
+        other => other,
+    }?;
+    if found.attributes.kind != FileKind::Directory {
+        return Err(FsError::PathNotFound);
     }
+    if table.is_vanishing(found.attributes.key, &open.volume().vfs, &found.path) {
+        return Err(FsError::DeletePending);
+    }
+    // Whoever may remove the directory must not find it changed under them.
+    if table.may_someone_delete(found.attributes.key) {
+        return Err(FsError::ShareViolation);
+    }
+    may_add(open.volume(), &open.caller, &found, open.is_directory())?;
+    let to = found.path.join(&name);
+    Ok((found, to))
+}
+
+/// What is at the new name.
+enum Target {
+    Free,
+    /// The file itself: only the spelling changes, or nothing does.
+    Itself,
+    /// A file that goes, spelt like this.
+    Replaced(RelPath),
+}
+
+/// Whether the name `to` may be taken.
+fn target(
+    table: &Table,
+    open: &OpenFile,
+    from: &RelPath,
+    parent: &Opened,
+    to: &RelPath,
+    replace: bool,
+) -> Result<Target> {
+    let target = match look(open, to) {
+        Err(FsError::NotFound) => return Ok(Target::Free),
+        other => other?,
+    };
+    if target.path == *from {
+        return Ok(Target::Itself);
+    }
+    if !replace {
+        return Err(FsError::AlreadyExists);
+    }
+    let bits = target.attributes.dos.bits.unwrap_or(0);
+    let is_directory = target.attributes.kind == FileKind::Directory || open.is_directory();
+    if is_directory || bits & dos::READONLY != 0 || table.find(target.attributes.key).is_some() {
+        return Err(FsError::AccessDenied);
+    }
+    let rights = |node: &Opened| {
+        allowed(open.volume(), &open.caller, &descriptor_of(&*node.node, &node.attributes))
+    };
+    if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
+        return Err(FsError::AccessDenied);
+    }
+    Ok(Target::Replaced(target.path))
+}
+
+fn look(open: &OpenFile, path: &RelPath) -> Result<Opened> {
+    let case = if path.is_root() { Case::Sensitive } else { open.volume().options.case };
+    let (wanted, wait) = (Wanted { dos: true }, Wait::Allowed);
+    let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
+    open.volume().vfs.open(&open.caller.identity, path, how)
 }

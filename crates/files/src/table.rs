@@ -1,12 +1,13 @@
 //! Which files are open, and what is held on them.
 
 use crate::{Caller, Volume};
-use grants::{Closed, FileGrants, OpenId, OpenWish, Refusal};
+use futures_channel::oneshot;
+use grants::{Closed, Decided, FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, WaitId};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
-use vfs::{FileKey, FsError, RelPath, Result};
+use vfs::{FileKey, FsError, RelPath, Result, Vfs};
 
 /// A power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -15,21 +16,35 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct FileState {
     pub key: FileKey,
-    grants: Mutex<FileGrants>,
+    held: Mutex<Held>,
     /// True if there may be byte-range locks: read without the mutex, so that
     /// files without any pay one load for them.
     has_locks: AtomicBool,
-    lock_waiters: Mutex<Vec<Waker>>,
-    /// The names by which it is open.
-    names: Mutex<Vec<Arc<OpenName>>>,
-    /// Which name vanishes at the last close, and as whose.
-    doomed: Mutex<Option<Doomed>>,
+    /// True if the archive bit is stored as cleared: the next change sets it.
+    /// Read without the mutex for the same reason.
+    lacks_archive: AtomicBool,
 }
+
+/// What is behind the mutex of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub grants: FileGrants,
+    /// The names by which it is open.
+    names: Vec<Arc<OpenName>>,
+    /// Who wanted which name to vanish: the last one to say so.
+    doomed: Vec<Doomed>,
+    /// Who is to be told of the end of a wait for a lock.
+    waits: Vec<(WaitId, LockAnswer)>,
+}
+
+/// Where the end of a wait for a lock is told.
+pub(crate) type LockAnswer = oneshot::Sender<std::result::Result<(), LockRefusal>>;
 
 /// A name that is shared by all opens that came by it; a rename changes it for all.
 #[derive(Debug)]
 pub(crate) struct OpenName {
     pub volume: Arc<Volume>,
+    pub link: LinkId,
     path: Mutex<RelPath>,
 }
 
@@ -38,74 +53,175 @@ impl OpenName {
         lock(&self.path).clone()
     }
 
-    pub fn set_path(&self, path: RelPath) {
-        *lock(&self.path) = path;
+    fn is(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
+        Arc::ptr_eq(&self.volume.vfs, vfs) && *lock(&self.path) == *path
     }
 }
 
+/// A name that vanishes, and as whose wish.
 #[derive(Clone, Debug)]
 pub(crate) struct Doomed {
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
 }
 
+/// The state of one file, locked. What was decided meanwhile about waiting
+/// locks is told when the guard goes.
+pub(crate) struct Guard<'a> {
+    state: &'a FileState,
+    held: Option<MutexGuard<'a, Held>>,
+}
+
+impl Deref for Guard<'_> {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        self.held.as_deref().expect("the mutex is held until the guard goes")
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut Held {
+        self.held.as_deref_mut().expect("the mutex is held until the guard goes")
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let mut answers = Vec::new();
+        while let Some(Decided { wait, result }) = self.grants.locks.poll_decided() {
+            if let Some(at) = self.waits.iter().position(|(id, _)| *id == wait) {
+                answers.push((self.waits.remove(at).1, result));
+            }
+        }
+        self.state.has_locks.store(!self.grants.locks.is_empty(), Ordering::Release);
+        self.held = None;
+        // Outside of the mutex: telling wakes tasks. Whoever has stopped
+        // listening gives the lock back itself (see `lock`).
+        for (answer, result) in answers {
+            let _ = answer.send(result);
+        }
+    }
+}
+
+impl Held {
+    /// Tells `answer` when the wait is over.
+    pub fn expect_decision(&mut self, wait: WaitId, answer: LockAnswer) {
+        self.waits.push((wait, answer));
+    }
+
+    /// Nobody listens any more. True if the wait was not over.
+    pub fn cancel_wait(&mut self, wait: WaitId) -> bool {
+        self.waits.retain(|(id, _)| *id != wait);
+        self.grants.locks.handle_cancel(wait)
+    }
+
+    /// Records who wants a name to vanish.
+    pub fn doom(&mut self, doomed: Doomed) {
+        self.forgive(doomed.name.link);
+        self.doomed.push(doomed);
+    }
+
+    /// The name does not vanish, or has vanished.
+    pub fn forgive(&mut self, link: LinkId) {
+        self.doomed.retain(|d| d.name.link != link);
+    }
+
+    /// Every open that came by the name `from` has come by `to`.
+    pub fn rename(&mut self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
+        for name in self.names.iter().filter(|name| name.is(vfs, from)) {
+            *lock(&name.path) = to.clone();
+        }
+    }
+
+    fn name(&mut self, volume: &Arc<Volume>, path: &RelPath) -> Arc<OpenName> {
+        // Those whose opens have gone; a vanishing one is held by `doomed`.
+        self.names.retain(|n| Arc::strong_count(n) > 1);
+        let known = self.names.iter().find(|n| n.is(&volume.vfs, path));
+        if let Some(name) = known.filter(|n| Arc::ptr_eq(&n.volume, volume)) {
+            return name.clone();
+        }
+        // The same tree served under another name: another view of the same link.
+        let link = known.map(|n| n.link).unwrap_or_else(|| self.grants.new_link());
+        let name =
+            Arc::new(OpenName { volume: volume.clone(), link, path: Mutex::new(path.clone()) });
+        self.names.push(name.clone());
+        name
+    }
+}
+
 impl FileState {
-    pub fn grants(&self) -> MutexGuard<'_, FileGrants> {
-        lock(&self.grants)
+    fn new(key: FileKey) -> Arc<Self> {
+        Arc::new(Self {
+            key,
+            held: Mutex::default(),
+            has_locks: AtomicBool::new(false),
+            lacks_archive: AtomicBool::new(false),
+        })
+    }
+
+    pub fn lock(&self) -> Guard<'_> {
+        Guard { state: self, held: Some(lock(&self.held)) }
     }
 
     pub fn has_locks(&self) -> bool {
         self.has_locks.load(Ordering::Acquire)
     }
 
-    pub fn note_locks(&self, grants: &FileGrants) {
-        self.has_locks.store(!grants.locks.is_empty(), Ordering::Release);
+    /// The archive bit is stored as cleared, or not.
+    pub fn note_archive(&self, lacks: bool) {
+        self.lacks_archive.store(lacks, Ordering::Relaxed);
     }
 
-    pub fn wake_lock_waiters(&self) {
-        let waiters = std::mem::take(&mut *lock(&self.lock_waiters));
-        waiters.into_iter().for_each(Waker::wake);
+    /// Whether the caller must set the archive bit: asked before every
+    /// change, answered by yes once.
+    pub fn take_lacks_archive(&self) -> bool {
+        self.lacks_archive.load(Ordering::Relaxed)
+            && self.lacks_archive.swap(false, Ordering::Relaxed)
     }
+}
 
-    pub fn add_lock_waiter(&self, waker: &Waker) {
-        let mut waiters = lock(&self.lock_waiters);
-        if !waiters.iter().any(|w| w.will_wake(waker)) {
-            waiters.push(waker.clone());
-        }
-    }
-
-    pub fn doom(&self, doomed: Option<Doomed>) {
-        *lock(&self.doomed) = doomed;
-    }
-
-    pub fn doomed(&self) -> Option<Doomed> {
-        lock(&self.doomed).clone()
-    }
-
-    fn name(&self, volume: &Arc<Volume>, path: &RelPath) -> Arc<OpenName> {
-        let mut names = lock(&self.names);
-        names.retain(|n| Arc::strong_count(n) > 1);
-        if let Some(name) =
-            names.iter().find(|n| Arc::ptr_eq(&n.volume, volume) && *lock(&n.path) == *path)
-        {
-            return name.clone();
-        }
-        let name = Arc::new(OpenName { volume: volume.clone(), path: Mutex::new(path.clone()) });
-        names.push(name.clone());
-        name
-    }
+/// A name that must be removed now.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    pub link: LinkId,
+    /// None if nobody said so, which is a broken invariant: nothing is removed then.
+    pub doomed: Option<Doomed>,
 }
 
 /// All open files, in shards by key.
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Vec<Mutex<HashMap<FileKey, Arc<FileState>>>>,
+    renames_begun: AtomicU64,
+    renames_ended: AtomicU64,
 }
 
 impl Default for Table {
     fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            renames_begun: AtomicU64::new(0),
+            renames_ended: AtomicU64::new(0),
+        }
     }
+}
+
+/// A rename that is going on.
+pub(crate) struct Renaming<'a>(&'a Table);
+
+impl Drop for Renaming<'_> {
+    fn drop(&mut self) {
+        self.0.renames_ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// How a file is found again in the table: by which names, how many it has.
+pub(crate) struct Entry<'a> {
+    pub key: FileKey,
+    pub volume: &'a Arc<Volume>,
+    pub path: &'a RelPath,
+    pub only_link: bool,
 }
 
 impl Table {
@@ -114,57 +230,53 @@ impl Table {
         lock(&self.shards[(hash >> 58) as usize % SHARDS])
     }
 
-    /// Enters an open of `key` by `path`.
+    /// Enters an open; the link of `wish` is filled in.
     pub fn open(
         &self,
-        key: FileKey,
-        volume: &Arc<Volume>,
-        path: &RelPath,
-        wish: OpenWish,
+        entry: &Entry<'_>,
+        mut wish: OpenWish,
     ) -> Result<(Arc<FileState>, Arc<OpenName>)> {
-        let mut shard = self.shard(key);
-        let state = shard.entry(key).or_insert_with(|| {
-            Arc::new(FileState {
-                key,
-                grants: Mutex::default(),
-                has_locks: AtomicBool::new(false),
-                lock_waiters: Mutex::default(),
-                names: Mutex::default(),
-                doomed: Mutex::default(),
-            })
-        });
-        let state = state.clone();
-        let result = state.grants().handle_open(wish);
-        if let Err(refusal) = result {
-            if state.grants().open_count() == 0 && !state.grants().is_delete_pending() {
-                shard.remove(&key);
-            }
-            return Err(refused(refusal));
+        let mut shard = self.shard(entry.key);
+        let state = shard.entry(entry.key).or_insert_with(|| FileState::new(entry.key)).clone();
+        let mut held = state.lock();
+        let name = held.name(entry.volume, entry.path);
+        wish.link = name.link;
+        wish.only_link = entry.only_link;
+        let result = held.grants.handle_open(&wish);
+        if result.is_err() && held.grants.is_idle() {
+            shard.remove(&entry.key);
         }
-        let name = state.name(volume, path);
+        drop(held);
+        drop(shard);
+        result.map_err(refused)?;
         Ok((state, name))
     }
 
-    /// Takes an open out. If the file must be removed it stays in the table,
-    /// refusing opens, until [`Table::forget`].
-    pub fn close(&self, state: &FileState, id: OpenId) -> Closed {
+    /// Takes an open out. A name that must be removed cannot be opened until
+    /// [`Table::removed`]. With `came_to_be` false its own wish to delete is void.
+    pub fn close(&self, state: &FileState, id: OpenId, came_to_be: bool) -> Option<Removal> {
         let mut shard = self.shard(state.key);
-        let mut grants = state.grants();
-        let closed = grants.handle_close(id);
-        state.note_locks(&grants);
-        drop(grants);
-        if closed.last && !closed.remove {
+        let mut held = state.lock();
+        let grants = &mut held.grants;
+        let Closed { remove, .. } =
+            if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
+        if held.grants.is_idle() {
             shard.remove(&state.key);
         }
         drop(shard);
-        state.wake_lock_waiters();
-        closed
+        remove.map(|link| Removal {
+            link,
+            doomed: held.doomed.iter().find(|d| d.name.link == link).cloned(),
+        })
     }
 
-    /// Takes a file out whose name has been removed.
-    pub fn forget(&self, state: &FileState) {
+    /// Ends a removal, whatever came of it.
+    pub fn removed(&self, state: &FileState, link: LinkId) {
         let mut shard = self.shard(state.key);
-        if state.grants().open_count() == 0 {
+        let mut held = state.lock();
+        held.forgive(link);
+        held.grants.handle_removed(link);
+        if held.grants.is_idle() {
             shard.remove(&state.key);
         }
     }
@@ -174,11 +286,24 @@ impl Table {
         self.shard(key).get(&key).cloned()
     }
 
+    /// Whether a directory is about to vanish, so that nothing may be made in it.
+    pub fn is_vanishing(&self, key: FileKey, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
+        self.find(key).is_some_and(|state| {
+            let held = state.lock();
+            held.names.iter().any(|n| n.is(vfs, path) && held.grants.is_delete_pending(n.link))
+        })
+    }
+
+    /// Whether an open of the node may delete it.
+    pub fn may_someone_delete(&self, key: FileKey) -> bool {
+        self.find(key).is_some_and(|state| state.lock().grants.may_someone_delete())
+    }
+
     /// Whether a file below the directory `path` is open.
     pub fn has_open_below(&self, volume: &Arc<Volume>, path: &RelPath) -> bool {
         self.shards.iter().any(|shard| {
             lock(shard).values().any(|state| {
-                lock(&state.names).iter().any(|name| {
+                state.lock().names.iter().any(|name| {
                     let at = lock(&name.path);
                     Arc::strong_count(name) > 1
                         && Arc::ptr_eq(&name.volume.vfs, &volume.vfs)
@@ -187,6 +312,23 @@ impl Table {
                 })
             })
         })
+    }
+
+    /// Announces a rename: opens that run meanwhile look again (see [`Table::epoch`]).
+    pub fn begin_rename(&self) -> Renaming<'_> {
+        self.renames_begun.fetch_add(1, Ordering::SeqCst);
+        Renaming(self)
+    }
+
+    /// A number to remember before a path is resolved; none while a rename is
+    /// going on. If it is another one after the open was entered, the path may
+    /// have been given to another file meanwhile.
+    ///
+    /// Either a rename sees an open that was entered, or that open sees that
+    /// the rename has begun: both are announced before they look.
+    pub fn epoch(&self) -> Option<u64> {
+        let ended = self.renames_ended.load(Ordering::SeqCst);
+        (self.renames_begun.load(Ordering::SeqCst) == ended).then_some(ended)
     }
 
     pub fn len(&self) -> usize {

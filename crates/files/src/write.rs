@@ -1,9 +1,11 @@
 //! Writing, and making writes durable.
 
 use crate::{Access, Files, OpenFile};
-use grants::Range;
 use std::sync::Arc;
 use vfs::{FsError, Result, Wanted};
+
+/// The offset that means the end of the file.
+const APPEND: u64 = u64::MAX;
 
 impl Files {
     /// Writes all of `data`; an offset of all ones appends. Once it returns,
@@ -18,17 +20,20 @@ impl Files {
         }
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
         let mut offset = offset;
-        if offset == u64::MAX {
-            offset = open.node.attributes(Wanted::default())?.size_bytes;
-        }
-        if open.state.has_locks() {
-            let range = Range::new(offset, data.len() as u64).ok_or(FsError::InvalidParameter)?;
-            if !open.state.grants().locks.may_write(open.id, range) {
-                return Err(FsError::LockConflict);
+        let appends_only = !open.granted().contains(Access::WRITE_DATA);
+        if appends_only || offset == APPEND {
+            let end = open.node.attributes(Wanted::default())?.size_bytes;
+            if offset == APPEND {
+                offset = end;
+            } else if offset < end {
+                // MS-SMB2 3.3.5.13: what is there needs FILE_WRITE_DATA to be changed.
+                return Err(FsError::AccessDenied);
             }
         }
+        open.need_unlocked(offset, data.len() as u64, true)?;
         let kept = open.keep_frozen();
         open.node.write(offset, data)?;
+        open.note_changed();
         open.restore_frozen(kept);
         Ok(())
     }

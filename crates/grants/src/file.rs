@@ -1,10 +1,19 @@
-//! Opens of one file and what they tolerate of each other. MS-FSA 2.1.5.1.2.
+//! Opens of one file, what they tolerate of each other, and which of the
+//! file's names are about to vanish. MS-FSA 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
 
 use crate::{Access, RangeLocks};
 
-/// Number of an open, unique in the process.
+/// Number of an open, unique in the process. Later opens have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpenId(pub u64);
+
+/// One of a file's names, as far as somebody has it open: the number is given
+/// by [`FileGrants::new_link`] and means nothing for another file.
+///
+/// Share modes belong to the file, deletion to one name of it: a hard link
+/// that nobody deletes stays usable. MS-FSA 2.1.1.5 (Link.IsDeleted).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub u32);
 
 /// What an open lets others do meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,18 +41,26 @@ impl Share {
 pub struct OpenWish {
     /// Number of the open.
     pub id: OpenId,
+    /// The name it comes by.
+    pub link: LinkId,
+    /// That is the only name the file has: whoever deletes any name of it
+    /// deletes this one.
+    pub only_link: bool,
     /// Rights that it will have.
     pub access: Access,
+    /// Rights used by the act of opening and not kept: cutting a file to
+    /// nothing is a write that others may forbid.
+    pub once: Access,
     /// What it tolerates.
     pub share: Share,
-    /// The file is to vanish when this open is closed.
+    /// The name is to vanish when this open is closed.
     pub delete_on_close: bool,
 }
 
 /// Why an open is not possible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The file is about to vanish.
+    /// The name is about to vanish.
     DeletePending,
     /// An open forbids this access, or this share mode forbids an open's access.
     ShareViolation,
@@ -54,17 +71,37 @@ pub enum Refusal {
 /// What closing an open leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// It was the last one.
+    /// The file has no open any more.
     pub last: bool,
-    /// It was the last one, and the file must be removed now.
-    pub remove: bool,
+    /// The name that must be removed now; tell the end of it by
+    /// [`FileGrants::handle_removed`]. Until then it cannot be opened.
+    pub remove: Option<LinkId>,
+}
+
+/// An open that is held.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    id: OpenId,
+    link: LinkId,
+    access: Access,
+    share: Share,
+    delete_on_close: bool,
 }
 
 /// All that is held on one file.
+///
+/// Owns no clock, no lock and no effects: inputs are `handle_*`, what must be
+/// done elsewhere is their answer or taken by `poll_*` ([`RangeLocks`]).
 #[derive(Debug, Default)]
 pub struct FileGrants {
-    opens: Vec<OpenWish>,
-    delete_pending: bool,
+    /// By number, which is the order of opening.
+    opens: Vec<Held>,
+    /// How many of them use a right, or deny it: the share check looks at
+    /// these six numbers and not at the opens.
+    counts: Counts,
+    /// Names that vanish, or are vanishing. Seldom more than one.
+    doomed: Vec<LinkId>,
+    links: u32,
     /// Byte ranges.
     pub locks: RangeLocks,
 }
@@ -77,79 +114,121 @@ const COUNTED: Access = Access(
         | Access::EXECUTE.0
         | Access::DELETE.0,
 );
+/// What a share mode is about: reading, writing, deleting.
+const KINDS: [(Access, Share); 3] = [
+    (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
+    (Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0), Share::WRITE),
+    (Access::DELETE, Share::DELETE),
+];
 
 impl FileGrants {
-    /// Opens of one file.
+    /// Opens of one file: what a table of a few megabytes holds.
     pub const OPENS_MAX: usize = 1 << 16;
+
+    /// A number for a name that is not open yet.
+    pub fn new_link(&mut self) -> LinkId {
+        self.links = self.links.wrapping_add(1);
+        LinkId(self.links)
+    }
 
     /// Whether an open could be had now; enters nothing.
     ///
     /// # Errors
     /// See [`Refusal`].
     pub fn check_open(&self, wish: &OpenWish) -> Result<(), Refusal> {
-        if self.delete_pending {
+        if self.doomed.contains(&wish.link) || (wish.only_link && !self.doomed.is_empty()) {
             return Err(Refusal::DeletePending);
         }
         if self.opens.len() >= Self::OPENS_MAX {
             return Err(Refusal::TooMany);
         }
-        if self.opens.iter().any(|open| conflict(open, wish)) {
+        if self.counts.conflict(wish.access | wish.once, wish.share) {
             return Err(Refusal::ShareViolation);
         }
         Ok(())
     }
 
-    /// Enters an open.
+    /// Enters an open. Its number must be larger than those before it.
     ///
     /// # Errors
     /// See [`Refusal`]; nothing has changed then.
-    pub fn handle_open(&mut self, wish: OpenWish) -> Result<(), Refusal> {
-        self.check_open(&wish)?;
-        self.opens.push(wish);
+    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
+        self.check_open(wish)?;
+        let OpenWish { id, link, access, share, delete_on_close, .. } = *wish;
+        // Two opens race to the table with numbers taken before: nearly sorted.
+        let at = self.opens.partition_point(|held| held.id < id);
+        self.opens.insert(at, Held { id, link, access, share, delete_on_close });
+        self.counts.add(access, share);
         Ok(())
     }
 
-    /// Takes an open out, with its locks. One that is not there changes nothing.
+    /// Takes an open out, with its locks; requests of it that wait are
+    /// refused. One that is not there changes nothing.
     pub fn handle_close(&mut self, id: OpenId) -> Closed {
-        let Some(at) = self.opens.iter().position(|o| o.id == id) else { return Closed::default() };
-        let open = self.opens.swap_remove(at);
+        let Some(at) = self.find(id) else { return Closed::default() };
+        let open = self.opens.remove(at);
+        self.counts.remove(open.access, open.share);
         self.locks.handle_close(id);
-        self.delete_pending |= open.delete_on_close;
-        let last = self.opens.is_empty();
-        Closed { last, remove: last && self.delete_pending }
+        if open.delete_on_close {
+            self.doom(open.link);
+        }
+        let unused = !self.opens.iter().any(|held| held.link == open.link);
+        let remove = (unused && self.doomed.contains(&open.link)).then_some(open.link);
+        Closed { last: self.opens.is_empty(), remove }
     }
 
-    /// Marks the file to vanish at its last close, or no longer.
-    pub fn set_delete_pending(&mut self, pending: bool) {
-        self.delete_pending = pending;
+    /// Takes an open out that never came to be: its wish to delete is void.
+    pub fn handle_withdraw(&mut self, id: OpenId) -> Closed {
+        if let Some(at) = self.find(id) {
+            self.opens[at].delete_on_close = false;
+        }
+        self.handle_close(id)
     }
 
-    /// The file vanishes when `id` is closed.
-    pub fn set_delete_on_close(&mut self, id: OpenId) {
-        if let Some(open) = self.opens.iter_mut().find(|o| o.id == id) {
-            open.delete_on_close = true;
+    /// The name of [`Closed::remove`] is gone, or could not be removed: either
+    /// way it can be opened, if it is there.
+    pub fn handle_removed(&mut self, link: LinkId) {
+        self.doomed.retain(|doomed| *doomed != link);
+    }
+
+    /// Marks the name that `id` came by to vanish at its last close, or no longer.
+    pub fn handle_disposition(&mut self, id: OpenId, delete: bool) {
+        let Some(at) = self.find(id) else { return };
+        let link = self.opens[at].link;
+        self.doomed.retain(|doomed| *doomed != link);
+        if delete {
+            self.doom(link);
         }
     }
 
-    /// Whether the file will vanish at its last close.
+    /// The name that `id` came by vanishes when it is closed.
+    pub fn set_delete_on_close(&mut self, id: OpenId) {
+        if let Some(at) = self.find(id) {
+            self.opens[at].delete_on_close = true;
+        }
+    }
+
+    /// Whether a name will vanish at its last close.
     #[must_use]
-    pub fn is_delete_pending(&self) -> bool {
-        self.delete_pending
+    pub fn is_delete_pending(&self, link: LinkId) -> bool {
+        self.doomed.contains(&link)
     }
 
     /// Whether an open other than `id` does not share deletion: a rename or a
     /// replacement must not happen under it.
     #[must_use]
     pub fn others_forbid_delete(&self, id: OpenId) -> bool {
-        self.opens
-            .iter()
-            .any(|o| o.id != id && o.access.intersects(COUNTED) && !o.share.contains(Share::DELETE))
+        let own = self.find(id).is_some_and(|at| {
+            let held = &self.opens[at];
+            held.access.intersects(COUNTED) && !held.share.contains(Share::DELETE)
+        });
+        self.counts.denies[2] > u32::from(own)
     }
 
     /// Whether an open may delete the file.
     #[must_use]
     pub fn may_someone_delete(&self) -> bool {
-        self.opens.iter().any(|o| o.access.contains(Access::DELETE))
+        self.opens.iter().any(|held| held.access.contains(Access::DELETE))
     }
 
     /// Number of opens.
@@ -157,67 +236,70 @@ impl FileGrants {
     pub fn open_count(&self) -> usize {
         self.opens.len()
     }
-}
 
-/// Whether two opens exclude each other: either's access against the other's share mode.
-fn conflict(a: &OpenWish, b: &OpenWish) -> bool {
-    if !a.access.intersects(COUNTED) || !b.access.intersects(COUNTED) {
-        return false;
+    /// Whether `id` is held.
+    #[must_use]
+    pub fn is_open(&self, id: OpenId) -> bool {
+        self.find(id).is_some()
     }
-    forbids(a.share, b.access) || forbids(b.share, a.access)
+
+    /// Whether nothing is held and nothing is going on: the file can be forgotten.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.opens.is_empty() && self.doomed.is_empty()
+    }
+
+    fn find(&self, id: OpenId) -> Option<usize> {
+        self.opens.binary_search_by_key(&id, |held| held.id).ok()
+    }
+
+    fn doom(&mut self, link: LinkId) {
+        if !self.doomed.contains(&link) {
+            self.doomed.push(link);
+        }
+    }
 }
 
-fn forbids(share: Share, access: Access) -> bool {
-    let read = Access::READ_DATA | Access::EXECUTE;
-    let write = Access::WRITE_DATA | Access::APPEND_DATA;
-    (access.intersects(read) && !share.contains(Share::READ))
-        || (access.intersects(write) && !share.contains(Share::WRITE))
-        || (access.intersects(Access::DELETE) && !share.contains(Share::DELETE))
+/// How many opens use each of [`KINDS`], and how many deny it. Opens without
+/// any counted right are in neither: MS-FSA 2.1.5.1.2 checks sharing only
+/// where such a right is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    uses: [u32; 3],
+    denies: [u32; 3],
+}
+
+impl Counts {
+    fn conflict(&self, access: Access, share: Share) -> bool {
+        access.intersects(COUNTED)
+            && KINDS.iter().zip(0..).any(|(&(rights, shared), kind): (_, usize)| {
+                (access.intersects(rights) && self.denies[kind] > 0)
+                    || (!share.contains(shared) && self.uses[kind] > 0)
+            })
+    }
+
+    fn add(&mut self, access: Access, share: Share) {
+        self.each(access, share, |count| *count += 1);
+    }
+
+    fn remove(&mut self, access: Access, share: Share) {
+        self.each(access, share, |count| *count -= 1);
+    }
+
+    fn each(&mut self, access: Access, share: Share, change: impl Fn(&mut u32)) {
+        if !access.intersects(COUNTED) {
+            return;
+        }
+        for (kind, (rights, shared)) in KINDS.into_iter().enumerate() {
+            if access.intersects(rights) {
+                change(&mut self.uses[kind]);
+            }
+            if !share.contains(shared) {
+                change(&mut self.denies[kind]);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wish(id: u64, access: Access, share: Share) -> OpenWish {
-        OpenWish { id: OpenId(id), access, share, delete_on_close: false }
-    }
-
-    #[test]
-    fn either_side_can_forbid_the_other() {
-        let mut file = FileGrants::default();
-        file.handle_open(wish(1, Access::READ_DATA, Share::READ)).unwrap();
-        assert_eq!(
-            file.handle_open(wish(2, Access::WRITE_DATA, Share::ALL)),
-            Err(Refusal::ShareViolation)
-        );
-        assert_eq!(
-            file.handle_open(wish(2, Access::READ_DATA, Share::WRITE)),
-            Err(Refusal::ShareViolation)
-        );
-        assert_eq!(file.handle_open(wish(2, Access::READ_DATA, Share::READ)), Ok(()));
-        assert_eq!(file.open_count(), 2);
-    }
-
-    #[test]
-    fn looking_at_attributes_never_conflicts() {
-        let mut file = FileGrants::default();
-        file.handle_open(wish(1, Access::WRITE_DATA, Share::default())).unwrap();
-        assert_eq!(file.handle_open(wish(2, Access::READ_ATTRIBUTES, Share::default())), Ok(()));
-    }
-
-    #[test]
-    fn delete_on_close_turns_into_pending_and_the_last_close_removes() {
-        let mut file = FileGrants::default();
-        let doomed = OpenWish { delete_on_close: true, ..wish(1, Access::DELETE, Share::ALL) };
-        file.handle_open(doomed).unwrap();
-        file.handle_open(wish(2, Access::READ_DATA, Share::ALL)).unwrap();
-        assert_eq!(file.handle_close(OpenId(1)), Closed { last: false, remove: false });
-        assert_eq!(
-            file.handle_open(wish(3, Access::READ_DATA, Share::ALL)),
-            Err(Refusal::DeletePending)
-        );
-        assert_eq!(file.handle_close(OpenId(2)), Closed { last: true, remove: true });
-        assert_eq!(file.handle_close(OpenId(2)), Closed::default(), "closing twice does nothing");
-    }
-}
+mod tests;

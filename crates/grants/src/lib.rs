@@ -10,5 +10,5 @@ mod file;
 mod ranges;
 
 pub use acl::Access;
-pub use file::{Closed, FileGrants, OpenId, OpenWish, Refusal, Share};
-pub use ranges::{LockKind, LockRefusal, Range, RangeLocks};
+pub use file::{Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
+pub use ranges::{Decided, LockKind, LockRefusal, Locking, Range, RangeLock, RangeLocks, WaitId};

@@ -1,6 +1,11 @@
 //! Byte-range locks of one file. MS-FSA 2.1.4.10, 2.1.5.8, 2.1.5.9.
+//!
+//! A lock belongs to an open. Locks of one open do not merge, are given back
+//! one by one with exactly their range, and bind their own open too. Owners
+//! that lock by other rules (merging, splitting) will be inputs of their own.
 
 use crate::OpenId;
+use std::collections::VecDeque;
 
 /// Bytes of a file. Empty ranges exist: they conflict with what strictly
 /// contains their position.
@@ -23,11 +28,13 @@ impl Range {
         Some(Self { offset, length })
     }
 
+    /// Offset of the last byte; only asked of ranges that are not empty.
     fn last(self) -> u64 {
-        self.offset.wrapping_add(self.length.wrapping_sub(1))
+        self.offset + (self.length - 1)
     }
 
-    /// Whether two ranges have a byte in common, or an empty one lies strictly within the other.
+    /// Whether two ranges have a byte in common, or an empty one lies strictly
+    /// within the other. MS-FSA 2.1.4.10.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         match (self.length, other.length) {
@@ -48,63 +55,122 @@ pub enum LockKind {
     Shared,
 }
 
+/// A lock that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeLock {
+    /// Which bytes.
+    pub range: Range,
+    /// Against what.
+    pub kind: LockKind,
+}
+
 /// Why a lock cannot be had, or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRefusal {
     /// Another lock is in the way.
     Conflict,
-    /// The range was not locked like this by this open.
+    /// The range was not locked like this by this open; or the open that
+    /// waited for it was closed.
     NotLocked,
-    /// [`RangeLocks::LOCKS_MAX`] was reached.
+    /// [`RangeLocks::LOCKS_MAX`] or [`RangeLocks::WAITS_MAX`] was reached.
     TooMany,
+}
+
+/// Number of a lock request that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WaitId(pub u64);
+
+/// What became of a request that may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locking {
+    /// It has the lock.
+    Granted,
+    /// It stands in line; [`RangeLocks::poll_decided`] will name it.
+    Waits(WaitId),
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// Whose.
+    pub wait: WaitId,
+    /// The lock, or why it will never be had.
+    pub result: Result<(), LockRefusal>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held {
     open: OpenId,
-    range: Range,
-    kind: LockKind,
+    lock: RangeLock,
 }
 
-/// The locks of one file, in the order they were granted.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    wait: WaitId,
+    open: OpenId,
+    lock: RangeLock,
+}
+
+/// The locks of one file, in the order they were granted, and those who wait.
 #[derive(Debug, Default)]
 pub struct RangeLocks {
     held: Vec<Held>,
-    /// Goes up whenever a lock is given back: who waits looks again.
-    releases: u64,
+    waiting: VecDeque<Waiting>,
+    decided: VecDeque<Decided>,
+    waits: u64,
 }
 
 impl RangeLocks {
-    /// Locks of one file.
-    pub const LOCKS_MAX: usize = 64 * 1024;
+    /// Locks of one file. A look at all of them takes some tens of microseconds.
+    pub const LOCKS_MAX: usize = 32 * 1024;
+    /// Requests that wait for one file.
+    pub const WAITS_MAX: usize = 1024;
 
-    /// Grants a lock.
+    /// Grants all locks, or none. Requests that wait are not asked: they go
+    /// first only when a lock is given back.
     ///
     /// # Errors
-    /// [`LockRefusal::Conflict`], [`LockRefusal::TooMany`].
-    pub fn handle_lock(
+    /// [`LockRefusal::Conflict`], also where two of `wanted` exclude each
+    /// other; [`LockRefusal::TooMany`].
+    pub fn handle_locks(&mut self, open: OpenId, wanted: &[RangeLock]) -> Result<(), LockRefusal> {
+        let before = self.held.len();
+        for lock in wanted {
+            if let Err(refusal) = self.check(open, *lock) {
+                // New ones are at the end: what was held before stays.
+                self.held.truncate(before);
+                return Err(refusal);
+            }
+            self.held.push(Held { open, lock: *lock });
+        }
+        Ok(())
+    }
+
+    /// Grants a lock, or lets the request wait behind those that wait.
+    ///
+    /// # Errors
+    /// [`LockRefusal::TooMany`].
+    pub fn handle_lock_or_wait(
         &mut self,
         open: OpenId,
-        range: Range,
-        kind: LockKind,
-    ) -> Result<(), LockRefusal> {
-        if self.held.len() >= Self::LOCKS_MAX {
-            return Err(LockRefusal::TooMany);
+        wanted: RangeLock,
+    ) -> Result<Locking, LockRefusal> {
+        match self.handle_locks(open, &[wanted]) {
+            Ok(()) => Ok(Locking::Granted),
+            Err(LockRefusal::Conflict) if self.waiting.len() < Self::WAITS_MAX => {
+                self.waits += 1;
+                let wait = WaitId(self.waits);
+                self.waiting.push_back(Waiting { wait, open, lock: wanted });
+                Ok(Locking::Waits(wait))
+            }
+            Err(_) => Err(LockRefusal::TooMany),
         }
-        // Shared locks stack; an open may also put a shared lock over its own exclusive one.
-        let in_the_way = |held: &Held| {
-            held.range.overlaps(range)
-                && match (held.kind, kind) {
-                    (LockKind::Shared, LockKind::Shared) => false,
-                    (LockKind::Exclusive, LockKind::Shared) => held.open != open,
-                    (_, LockKind::Exclusive) => true,
-                }
-        };
-        if self.held.iter().any(in_the_way) {
-            return Err(LockRefusal::Conflict);
-        }
-        self.held.push(Held { open, range, kind });
-        Ok(())
+    }
+
+    /// Takes a request out of the line. False if it has been decided already:
+    /// then the lock, if it got one, is the caller's to give back.
+    pub fn handle_cancel(&mut self, wait: WaitId) -> bool {
+        let at = self.waiting.iter().position(|w| w.wait == wait);
+        at.map(|at| self.waiting.remove(at)).is_some()
     }
 
     /// Gives back one lock with exactly this range, the exclusive one first.
@@ -112,40 +178,57 @@ impl RangeLocks {
     /// # Errors
     /// [`LockRefusal::NotLocked`].
     pub fn handle_unlock(&mut self, open: OpenId, range: Range) -> Result<(), LockRefusal> {
-        let of = |kind| {
-            self.held.iter().position(|h| h.open == open && h.range == range && h.kind == kind)
-        };
-        let at = of(LockKind::Exclusive)
-            .or_else(|| of(LockKind::Shared))
-            .ok_or(LockRefusal::NotLocked)?;
+        let exclusive = RangeLock { range, kind: LockKind::Exclusive };
+        let shared = RangeLock { range, kind: LockKind::Shared };
+        self.handle_release(open, exclusive).or_else(|_| self.handle_release(open, shared))
+    }
+
+    /// Gives back one lock with exactly this range and kind.
+    ///
+    /// # Errors
+    /// [`LockRefusal::NotLocked`].
+    pub fn handle_release(&mut self, open: OpenId, lock: RangeLock) -> Result<(), LockRefusal> {
+        let held = Held { open, lock };
+        let at = self.held.iter().position(|h| *h == held).ok_or(LockRefusal::NotLocked)?;
         self.held.remove(at);
-        self.releases += 1;
+        self.decide(|waiting| waiting.range.overlaps(lock.range));
         Ok(())
     }
 
-    /// Gives back all locks of an open.
+    /// Gives back all locks of an open and refuses its requests that wait.
     pub fn handle_close(&mut self, open: OpenId) {
         let before = self.held.len();
         self.held.retain(|h| h.open != open);
-        self.releases += u64::from(self.held.len() != before);
+        let released = self.held.len() != before;
+        let decided = &mut self.decided;
+        self.waiting.retain(|w| {
+            if w.open == open {
+                decided.push_back(Decided { wait: w.wait, result: Err(LockRefusal::NotLocked) });
+            }
+            w.open != open
+        });
+        if released {
+            self.decide(|_| true);
+        }
+    }
+
+    /// The next request whose wait is over, in the order of deciding.
+    pub fn poll_decided(&mut self) -> Option<Decided> {
+        self.decided.pop_front()
     }
 
     /// Whether `open` may read the range.
     #[must_use]
     pub fn may_read(&self, open: OpenId, range: Range) -> bool {
-        !self
-            .held
-            .iter()
-            .any(|h| h.open != open && h.kind == LockKind::Exclusive && touches(h.range, range))
+        let forbids = |h: &Held| h.open != open && h.lock.kind == LockKind::Exclusive;
+        range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
     }
 
     /// Whether `open` may write the range: its own shared locks forbid it too.
     #[must_use]
     pub fn may_write(&self, open: OpenId, range: Range) -> bool {
-        !self
-            .held
-            .iter()
-            .any(|h| (h.open != open || h.kind == LockKind::Shared) && touches(h.range, range))
+        let forbids = |h: &Held| h.open != open || h.lock.kind == LockKind::Shared;
+        range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
     }
 
     /// Whether there is no lock.
@@ -154,100 +237,36 @@ impl RangeLocks {
         self.held.is_empty()
     }
 
-    /// Changes whenever a lock is given back.
-    #[must_use]
-    pub fn releases(&self) -> u64 {
-        self.releases
-    }
-}
-
-/// Reading or writing nothing meets no lock; an empty lock meets no access.
-fn touches(lock: Range, access: Range) -> bool {
-    lock.length > 0 && access.length > 0 && lock.overlaps(access)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const A: OpenId = OpenId(1);
-    const B: OpenId = OpenId(2);
-
-    fn range(offset: u64, length: u64) -> Range {
-        Range::new(offset, length).unwrap()
-    }
-
-    #[test]
-    fn ranges_end_at_the_last_offset_and_do_not_wrap() {
-        assert!(Range::new(u64::MAX, 1).is_some());
-        assert!(Range::new(u64::MAX, 2).is_none());
-        assert!(Range::new(0, u64::MAX).is_some());
-        assert!(range(0, u64::MAX).overlaps(range(u64::MAX - 1, 1)));
-        assert!(!range(0, u64::MAX).overlaps(range(u64::MAX, 1)));
-    }
-
-    #[test]
-    fn an_open_may_share_its_own_exclusive_range_but_not_lock_it_twice() {
-        let mut locks = RangeLocks::default();
-        locks.handle_lock(A, range(0, 10), LockKind::Exclusive).unwrap();
-        assert_eq!(
-            locks.handle_lock(A, range(0, 10), LockKind::Exclusive),
-            Err(LockRefusal::Conflict)
-        );
-        assert_eq!(locks.handle_lock(A, range(0, 10), LockKind::Shared), Ok(()));
-        assert_eq!(locks.handle_lock(B, range(9, 1), LockKind::Shared), Err(LockRefusal::Conflict));
-        locks.handle_unlock(A, range(0, 10)).unwrap();
-        assert!(locks.may_read(B, range(0, 10)), "the exclusive one goes first");
-        assert!(!locks.may_write(A, range(0, 10)), "one's own shared lock forbids writing");
-    }
-
-    #[test]
-    fn unlocking_needs_the_exact_range_and_the_same_open() {
-        let mut locks = RangeLocks::default();
-        locks.handle_lock(A, range(0, 10), LockKind::Shared).unwrap();
-        assert_eq!(locks.handle_unlock(A, range(0, 9)), Err(LockRefusal::NotLocked));
-        assert_eq!(locks.handle_unlock(B, range(0, 10)), Err(LockRefusal::NotLocked));
-        let before = locks.releases();
-        assert_eq!(locks.handle_unlock(A, range(0, 10)), Ok(()));
-        assert_ne!(locks.releases(), before);
-    }
-
-    proptest! {
-        /// Against a model that looks at every byte.
-        #[test]
-        fn locks_agree_with_a_byte_by_byte_model(
-            steps in prop::collection::vec((0u64..3, 0u64..12, 1u64..6, any::<bool>(), any::<bool>()), 1..60)
-        ) {
-            let mut locks = RangeLocks::default();
-            let mut model: Vec<(u64, Range, LockKind)> = Vec::new();
-            for (open, offset, length, exclusive, unlock) in steps {
-                let wanted = range(offset, length);
-                let kind = if exclusive { LockKind::Exclusive } else { LockKind::Shared };
-                if unlock {
-                    let find = |k| model.iter().position(|m| m.0 == open && m.1 == wanted && m.2 == k);
-                    let at = find(LockKind::Exclusive).or_else(|| find(LockKind::Shared));
-                    let result = locks.handle_unlock(OpenId(open), wanted);
-                    prop_assert_eq!(result.is_ok(), at.is_some());
-                    at.map(|at| model.remove(at));
-                    continue;
+    fn check(&self, open: OpenId, wanted: RangeLock) -> Result<(), LockRefusal> {
+        if self.held.len() >= Self::LOCKS_MAX {
+            return Err(LockRefusal::TooMany);
+        }
+        // Shared locks stack; an open may also put a shared lock over its own exclusive one.
+        let in_the_way = |held: &Held| {
+            held.lock.range.overlaps(wanted.range)
+                && match (held.lock.kind, wanted.kind) {
+                    (LockKind::Shared, LockKind::Shared) => false,
+                    (LockKind::Exclusive, LockKind::Shared) => held.open != open,
+                    (_, LockKind::Exclusive) => true,
                 }
-                let free = (offset..offset + length).all(|byte| {
-                    model.iter().filter(|m| (m.1.offset..m.1.offset + m.1.length).contains(&byte)).all(|m| {
-                        kind == LockKind::Shared && (m.2 == LockKind::Shared || m.0 == open)
-                    })
-                });
-                prop_assert_eq!(locks.handle_lock(OpenId(open), wanted, kind).is_ok(), free);
-                if free {
-                    model.push((open, wanted, kind));
-                }
-                let readable = (offset..offset + length).all(|byte| {
-                    !model.iter().any(|m| {
-                        m.0 != open && m.2 == LockKind::Exclusive && (m.1.offset..m.1.offset + m.1.length).contains(&byte)
-                    })
-                });
-                prop_assert_eq!(locks.may_read(OpenId(open), wanted), readable);
+        };
+        if self.held.iter().any(in_the_way) { Err(LockRefusal::Conflict) } else { Ok(()) }
+    }
+
+    /// Grants what waits and can be had now, first come first served, among
+    /// those `concerned` by what was given back.
+    fn decide(&mut self, concerned: impl Fn(&RangeLock) -> bool) {
+        let mut at = 0;
+        while let Some(&Waiting { wait, open, lock }) = self.waiting.get(at) {
+            if concerned(&lock) && self.handle_locks(open, &[lock]).is_ok() {
+                self.waiting.remove(at);
+                self.decided.push_back(Decided { wait, result: Ok(()) });
+            } else {
+                at += 1;
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

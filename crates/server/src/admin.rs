@@ -1,13 +1,23 @@
 //! The admin API: what a running server is doing, over HTTP on an address of
 //! the machine itself.
+//!
+//! It only tells. A page from elsewhere that a browser on this machine shows
+//! must not read it by way of a name that it points here: requests that name a
+//! host other than an address or `localhost` are refused.
 
-use crate::listener::Connections;
-use axum::Router;
+use crate::connections::{Connections, Counts};
+use crate::metrics::{self, Moment};
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use axum::routing::get;
+use axum::{Json, Router};
+use files::Files;
 use serde_json::{Value, json};
 use smb::Server;
 use smb::snapshot::{SessionFact, Snapshot};
-use std::fmt::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
@@ -16,6 +26,8 @@ use tokio::net::TcpListener;
 pub struct State {
     /// The SMB server.
     pub server: Arc<Server>,
+    /// Its files.
+    pub files: Arc<Files>,
     /// Its connections.
     pub connections: Arc<Connections>,
 }
@@ -25,23 +37,62 @@ pub async fn serve(listener: TcpListener, state: State) {
     let (status, metrics) = (state.clone(), state);
     let router = Router::new()
         .route("/health", get(|| async { "ok\n" }))
-        .route("/status", get(move || async move { axum::Json(status_json(&status)) }))
-        .route("/metrics", get(move || async move { metrics_text(&metrics) }));
+        .route("/status", get(move || async move { Json(status.json()) }))
+        .route("/metrics", get(move || async move { metrics.metrics() }))
+        .layer(middleware::from_fn(only_by_address));
     if let Err(error) = axum::serve(listener, router).await {
         tracing::error!(%error, "the admin API ended");
     }
 }
 
-fn status_json(state: &State) -> Value {
-    let snapshot = state.server.snapshot();
-    json!({
-        "connections": state.connections.open_count(),
-        "requests": snapshot.requests,
-        "logons": snapshot.logons,
-        "logons_failed": snapshot.logons_failed,
-        "garbage": snapshot.garbage,
-        "sessions": snapshot.sessions.iter().map(session_json).collect::<Vec<_>>(),
-    })
+async fn only_by_address(request: Request, next: Next) -> Result<Response, StatusCode> {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    if host.is_some_and(is_address) {
+        Ok(next.run(request).await)
+    } else {
+        Err(StatusCode::MISDIRECTED_REQUEST)
+    }
+}
+
+fn is_address(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    host.parse::<SocketAddr>().is_ok()
+        || host.parse::<IpAddr>().is_ok()
+        || name.parse::<IpAddr>().is_ok()
+        || name == "localhost"
+}
+
+impl State {
+    fn metrics(&self) -> String {
+        let (connections, smb) = (self.connections.counts(), self.server.snapshot());
+        metrics::text(&Moment {
+            connections: &connections,
+            smb: &smb,
+            open_files: self.files.open_file_count(),
+        })
+    }
+
+    fn json(&self) -> Value {
+        let Counts { open, unknown, accepted, refused, received_bytes, sent_bytes, ends } =
+            self.connections.counts();
+        let Snapshot { sessions, garbage, requests, logons_failed, logons, .. } =
+            self.server.snapshot();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "connections": open,
+            "connections_unknown": unknown,
+            "connections_accepted": accepted,
+            "connections_refused": refused,
+            "connections_ended": ends,
+            "received_bytes": received_bytes,
+            "sent_bytes": sent_bytes,
+            "requests": requests,
+            "logons": logons,
+            "logons_failed": logons_failed,
+            "garbage": garbage,
+            "sessions": sessions.iter().map(session_json).collect::<Vec<_>>(),
+        })
+    }
 }
 
 fn session_json(session: &SessionFact) -> Value {
@@ -63,27 +114,17 @@ fn session_json(session: &SessionFact) -> Value {
     })
 }
 
-/// In the text format that metric collectors read.
-fn metrics_text(state: &State) -> String {
-    let Snapshot { sessions, garbage, requests, logons_failed, logons } = state.server.snapshot();
-    let opens: usize = sessions.iter().map(|s| s.opens.len()).sum();
-    let gauges = [
-        ("anabranch_connections", "TCP connections that are open.", state.connections.open_count()),
-        ("anabranch_smb_sessions", "SMB sessions.", sessions.len()),
-        ("anabranch_smb_opens", "Open files and pipes of SMB sessions.", opens),
-    ];
-    let counters = [
-        ("anabranch_smb_requests_total", "SMB requests taken.", requests),
-        ("anabranch_smb_logons_total", "Logons that succeeded.", logons),
-        ("anabranch_smb_logons_failed_total", "Logons that were refused.", logons_failed),
-        ("anabranch_smb_garbage_total", "Connections closed for violating the protocol.", garbage),
-    ];
-    let mut text = String::new();
-    for (name, help, value) in gauges {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_answered() {
+        for good in ["127.0.0.1", "127.0.0.1:4480", "[::1]:4480", "localhost", "localhost:4480"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["example.org", "example.org:4480", "localhost.example.org", ""] {
+            assert!(!is_address(bad), "{bad}");
+        }
     }
-    for (name, help, value) in counters {
-        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
-    }
-    text
 }

@@ -1,6 +1,8 @@
 //! What the SMB layer asks of this process.
 
 use crate::interfaces;
+use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGON_LINES_MAX};
+use crate::quiet::Quiet;
 use crate::system_users;
 use crate::throttle::Throttle;
 use crate::users::Users;
@@ -19,6 +21,7 @@ pub struct ProcessHost {
     /// Callers by system user, so that a logon reads no file twice.
     callers: Mutex<HashMap<String, Arc<Caller>>>,
     throttle: Throttle,
+    failures: Quiet,
     listening: RwLock<Vec<SocketAddr>>,
 }
 
@@ -31,6 +34,7 @@ impl ProcessHost {
             guest: RwLock::new(guest),
             callers: Mutex::default(),
             throttle: Throttle::default(),
+            failures: Quiet::new(LOGON_LINES_MAX),
             listening: RwLock::default(),
         }
     }
@@ -107,8 +111,12 @@ impl Host for ProcessHost {
     }
 
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {
-        self.throttle.failed(peer.ip(), Instant::now());
-        tracing::warn!(%peer, user, why, "logon refused");
+        let now = Instant::now();
+        self.throttle.failed(peer.ip(), now);
+        if let Some(unsaid) = self.failures.says(now) {
+            let user: String = user.chars().take(LOGGED_NAME_CHARS_MAX).collect();
+            tracing::warn!(%peer, user, why, unsaid, "logon refused");
+        }
     }
 
     fn logon_succeeded(&self, peer: SocketAddr, user: &str) {

@@ -6,11 +6,17 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod alarm;
 pub mod config;
+mod connections;
 mod host;
 mod interfaces;
+pub mod limits;
 mod listener;
+mod metrics;
+mod quiet;
 mod service;
+mod smb_input;
 mod smb_output;
 mod smb_task;
 pub mod system_users;

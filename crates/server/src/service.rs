@@ -2,18 +2,24 @@
 
 use crate::admin;
 use crate::config::{Config, Encryption, ShareConfig, Signing};
+use crate::connections::Connections;
 use crate::host::ProcessHost;
-use crate::listener::{self, Connections};
+use crate::limits::END_WITHIN;
+use crate::listener::Listener;
 use crate::users::Users;
 use crate::workers::Pool;
 use files::{Files, Volume, VolumeOptions};
 use smb::{Host, Server, Share};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use vfs::{Case, Vfs};
 use vfs_local::LocalVfs;
+
+/// Connections that the system holds until they are taken.
+const ACCEPT_QUEUE: u32 = 4096;
 
 /// Why the server cannot start; says what to do.
 #[derive(Debug)]
@@ -29,9 +35,8 @@ impl std::error::Error for StartError {}
 
 /// A running server.
 pub struct Service {
-    server: Arc<Server>,
+    listener: Listener,
     host: Arc<ProcessHost>,
-    connections: Arc<Connections>,
     listening: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
     tasks: Vec<JoinHandle<()>>,
@@ -43,51 +48,45 @@ impl Service {
     ///
     /// # Errors
     /// [`StartError`].
-    pub async fn start(config: &Config, extra: Users) -> Result<Self, StartError> {
+    pub async fn start(config: &Config, extra: &Users) -> Result<Self, StartError> {
         raise_descriptor_limit();
-        let users = load_users(config, &extra)?;
+        let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
         let files = Arc::new(Files::new(Arc::new(Pool::new())));
         let mut guid = [0; 16];
         host.random(&mut guid);
         let smb_config = smb_config(config, guid, None)?;
-        let server = Server::new(smb_config, files, host.clone());
+        let server = Server::new(smb_config, files.clone(), host.clone());
         let connections = Arc::new(Connections::new(config.connections_max));
-        let mut service = Self {
-            server,
-            host,
-            connections,
-            listening: Vec::new(),
-            admin: None,
-            tasks: Vec::new(),
-        };
-        for address in &config.smb {
-            service.listen(*address)?;
-        }
-        service.host.set_listening(service.listening.clone());
+        connections.configure(config.connections_max, config.logon_within);
+        let sockets = config
+            .smb
+            .iter()
+            .map(|address| bind(*address, &config.smb))
+            .collect::<Result<Vec<_>, _>>()?;
+        let listening: Vec<SocketAddr> =
+            sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
+        host.set_listening(listening.clone());
+        let listener = Listener { server, host: host.clone(), connections };
+        let mut service = Self { listener, host, listening, admin: None, tasks: Vec::new() };
         if let Some(address) = config.admin {
-            let listener = bind(address)?;
-            service.admin = listener.local_addr().ok();
-            let state = admin::State {
-                server: service.server.clone(),
-                connections: service.connections.clone(),
-            };
-            service.tasks.push(tokio::spawn(admin::serve(listener, state)));
+            service.start_admin(address, files)?;
+        }
+        for socket in sockets {
+            service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
         }
         Ok(service)
     }
 
-    fn listen(&mut self, address: SocketAddr) -> Result<(), StartError> {
-        let listener = bind(address)?;
-        let local = listener.local_addr().map_err(|e| StartError(e.to_string()))?;
-        self.listening.push(local);
-        let (server, host) = (self.server.clone(), self.host.clone());
-        self.tasks.push(tokio::spawn(listener::accept(
-            listener,
-            server,
-            host,
-            self.connections.clone(),
-        )));
+    fn start_admin(&mut self, address: SocketAddr, files: Arc<Files>) -> Result<(), StartError> {
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "the admin API has no password, and others can reach this address");
+        }
+        let socket = bind(address, &[])?;
+        self.admin = socket.local_addr().ok();
+        let Listener { server, connections, .. } = self.listener.clone();
+        self.tasks
+            .push(tokio::spawn(admin::serve(socket, admin::State { server, files, connections })));
         Ok(())
     }
 
@@ -98,10 +97,11 @@ impl Service {
     /// [`StartError`]: the old configuration stays in force.
     pub fn reload(&self, config: &Config, extra: &Users) -> Result<(), StartError> {
         let users = load_users(config, extra)?;
-        let present = self.server.config();
+        let present = self.listener.server.config();
         let next = smb_config(config, present.server_guid, Some(&present))?;
         self.host.configure(users, config.guest.clone());
-        self.server.configure(next);
+        self.listener.connections.configure(config.connections_max, config.logon_within);
+        self.listener.server.configure(next);
         Ok(())
     }
 
@@ -117,10 +117,16 @@ impl Service {
         self.admin
     }
 
-    /// Stops accepting and ends.
-    pub fn stop(self) {
+    /// Stops accepting, lets what is under way finish within a time, and ends.
+    pub async fn stop(self) {
         for task in &self.tasks {
             task.abort();
+        }
+        let connections = &self.listener.connections;
+        // A moment more than each connection gives itself.
+        let within = END_WITHIN + Duration::from_secs(1);
+        if tokio::time::timeout(within, connections.stop()).await.is_err() {
+            tracing::warn!(left = connections.open_count(), "connections did not end in time");
         }
     }
 }
@@ -131,12 +137,18 @@ fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
     Ok(users)
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+/// Listens on `address`; on all of IPv6 without IPv4 where one of `others` is
+/// IPv4 with the same port.
+fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, StartError> {
+    let both = others.iter().any(|other| other.is_ipv4() && other.port() == address.port());
     let bind = || -> std::io::Result<TcpListener> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         socket.set_reuseaddr(true)?;
+        if address.is_ipv6() && both {
+            rustix::net::sockopt::set_ipv6_v6only(&socket, true)?;
+        }
         socket.bind(address)?;
-        socket.listen(4096)
+        socket.listen(ACCEPT_QUEUE)
     };
     bind().map_err(|error| {
         let remedy = match error.kind() {
@@ -144,7 +156,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
                 "another server has it; stop that one or choose another port"
             }
             std::io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need root or CAP_NET_BIND_SERVICE"
+                "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose one above"
             }
             std::io::ErrorKind::AddrNotAvailable => "this machine does not have the address",
             _ => "choose another address",

@@ -51,22 +51,24 @@ impl Output {
         self.bytes
     }
 
-    /// Sends what the socket takes. Sent buffers go back to `conn`.
+    /// Sends what the socket takes; says how many bytes it took. Sent buffers
+    /// go back to `conn`.
     ///
     /// # Errors
     /// Those of the socket; not that it is full.
-    pub fn flush(&mut self, stream: &TcpStream, conn: &mut Conn) -> io::Result<()> {
+    pub fn flush(&mut self, stream: &TcpStream, conn: &mut Conn) -> io::Result<usize> {
+        let before = self.bytes;
         while let Some(front) = self.queue.front() {
             let in_buffer = front.sent < front.transmit.buffer.len();
             let result = if in_buffer { self.send_buffers(stream) } else { self.send_file(stream) };
             match result {
                 Ok(count) => self.advance(count, conn),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(before - self.bytes)
     }
 
     /// Buffers up to the first that a file follows.

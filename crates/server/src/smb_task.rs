@@ -2,97 +2,112 @@
 //!
 //! Requests that arrive together are parsed from one receive; what can be
 //! answered at once is answered in this task; answers that are ready together
-//! leave in one system call. Knows nothing of SMB but the 4-byte prefix.
+//! leave in one system call. Everything a client can make this task hold is
+//! bounded in bytes and in time.
 
+use crate::alarm::Alarm;
+use crate::connections::Place;
+use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, TAKE_WITHIN};
+use crate::smb_input::Input;
 use crate::smb_output::Output;
-use bytes::{Buf, BytesMut};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use smb::{Close, Conn, Host, Job};
-use std::cell::RefCell;
+use smb::{Close, Conn, Finished, Host, Job, Now};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::ReadHalf;
-
-/// Room for one receive.
-const RECEIVE_BYTES: usize = 64 * 1024;
-/// Receive buffers that one thread keeps for whoever wakes next.
-const SPARE_BUFFERS_MAX: usize = 8;
-/// A connection must log on within this time.
-const LOGON_WITHIN: Duration = Duration::from_secs(30);
-/// A frame that has begun must go on, and an answer must be taken, within this time.
-const STALL_MAX: Duration = Duration::from_secs(60);
-/// Answers that may wait for a slow reader before no more requests are taken.
-const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Requests under way before no more are taken.
-const JOBS_MAX: usize = 1024;
-/// Bytes of the direct-TCP prefix.
-const PREFIX: usize = 4;
-
-thread_local! {
-    static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Why a connection ended.
 #[derive(Debug)]
 pub enum End {
     /// The client closed it.
     Closed,
+    /// The network failed.
+    Network(io::Error),
     /// The client sent what no client sends.
     Protocol(Close),
     /// The client was too slow.
     Slow(&'static str),
-    /// The network failed.
-    Network(io::Error),
+    /// The server stops.
+    Stopped,
 }
 
 /// A connection being served.
 pub struct SmbTask {
-    stream: TcpStream,
-    conn: Conn,
-    host: Arc<dyn Host>,
-    input: BytesMut,
-    output: Output,
+    // Dropped in this order: jobs and answers hold files, which the end of a
+    // session in `conn` closes.
     jobs: FuturesUnordered<Job>,
-    opened: Instant,
-    /// When bytes last moved while something was incomplete.
-    progress: Instant,
+    output: Output,
+    conn: Conn,
+    stream: TcpStream,
+    host: Arc<dyn Host>,
+    input: Input,
+    place: Place,
+    alarm: Alarm,
+    logon_within: Duration,
+    /// Since when nobody is logged on; none while someone is.
+    unknown_since: Option<Instant>,
+    /// When the clock was last read.
+    clock: Instant,
+    /// Since when the client takes nothing of what waits for it.
+    stuck_since: Option<Instant>,
+    /// When the last request came; none once the buffers were given back.
+    used: Option<Instant>,
+    /// Nothing more is read; when what is under way is done, or at the latest
+    /// then, the connection ends.
+    ending: Option<(End, Instant)>,
 }
 
-/// Receives once. An idle connection has no buffer: it takes one when there is
-/// something to read. A read that does not fill it shows that the socket is
-/// empty, so none is tried in vain.
-async fn receive(
-    reader: &mut ReadHalf<'_>,
-    input: &mut BytesMut,
-    wanted: usize,
-) -> io::Result<usize> {
-    if input.capacity() == 0 {
-        reader.readable().await?;
-        *input = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-    }
-    let missing = wanted.saturating_sub(input.len()).max(PREFIX);
-    input.reserve(missing.max(RECEIVE_BYTES - RECEIVE_BYTES / 4));
-    reader.read_buf(input).await
+/// The next job that is done. Returns without one if a job has begun to wait
+/// and has left an interim answer, which must go out now.
+async fn finished(
+    jobs: &mut FuturesUnordered<Job>,
+    conn: &mut Conn,
+    output: &mut Output,
+) -> Option<Finished> {
+    poll_fn(|cx| {
+        let next = jobs.poll_next_unpin(cx);
+        let mut interim = false;
+        while let Some(transmit) = conn.poll_transmit() {
+            output.push(transmit);
+            interim = true;
+        }
+        match next {
+            Poll::Ready(finished) => Poll::Ready(finished),
+            Poll::Pending if interim => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 impl SmbTask {
     /// A task for a connection that was just accepted.
-    pub fn new(stream: TcpStream, conn: Conn, host: Arc<dyn Host>) -> Self {
+    pub fn new(
+        stream: TcpStream,
+        conn: Conn,
+        host: Arc<dyn Host>,
+        place: Place,
+        logon_within: Duration,
+    ) -> Self {
         let now = host.now().instant;
         Self {
             stream,
             conn,
             host,
-            input: BytesMut::new(),
+            place,
+            input: Input::default(),
             output: Output::default(),
             jobs: FuturesUnordered::new(),
-            opened: now,
-            progress: now,
+            alarm: Alarm::default(),
+            logon_within,
+            unknown_since: Some(now),
+            clock: now,
+            stuck_since: None,
+            used: None,
+            ending: None,
         }
     }
 
@@ -100,6 +115,8 @@ impl SmbTask {
     pub async fn run(mut self) -> End {
         loop {
             if let Err(end) = self.step().await {
+                // Answers to what came before the end; the socket takes them or not.
+                let _ = self.send();
                 return end;
             }
         }
@@ -107,115 +124,184 @@ impl SmbTask {
 
     /// Waits for one thing to happen and does all that follows from it.
     async fn step(&mut self) -> Result<(), End> {
-        let reads = self.output.len_bytes() < OUTPUT_BYTES_MAX && self.jobs.len() < JOBS_MAX;
+        let reads = self.reads();
+        if reads && self.has_frame()? {
+            // Put off while there was no room for more answers.
+            self.take_frames().await?;
+        } else {
+            self.wait(reads).await?;
+        }
+        self.send().map_err(End::Network)?;
+        self.settle();
+        self.end_if_done()
+    }
+
+    async fn wait(&mut self, reads: bool) -> Result<(), End> {
         let writes = !self.output.is_empty();
-        let deadline = self.deadline();
-        // A frame that has begun gets a buffer of its size; its length was
-        // checked against what this client may send.
-        let wanted = self.frame_length()?.map_or(RECEIVE_BYTES, |length| length + PREFIX);
+        let room = self.input.room(self.conn.frame_length_max()).map_err(End::Protocol)?;
+        if !reads {
+            self.input.unwatch();
+        }
+        self.alarm.set(self.deadline());
         let (mut reader, writer) = self.stream.split();
         let writable = writer.writable();
-        let timer = async {
-            match deadline {
-                Some(due) => tokio::time::sleep_until(due.into()).await,
-                None => std::future::pending().await,
-            }
-        };
+        let link = self.place.link();
         tokio::select! {
             biased;
-            Some(finished) = self.jobs.next(), if !self.jobs.is_empty() => {
+            finished = finished(&mut self.jobs, &mut self.conn, &mut self.output), if !self.jobs.is_empty() => {
                 let now = self.host.now();
-                self.conn.handle_finished(finished, now);
-            }
-            received = receive(&mut reader, &mut self.input, wanted), if reads => {
-                if received.map_err(End::Network)? == 0 {
-                    return Err(End::Closed);
+                self.clock = now.instant;
+                if let Some(finished) = finished {
+                    self.conn.handle_finished(finished, now);
                 }
-                self.take_frames().await?;
+            }
+            received = self.input.receive(&mut reader, room), if reads => {
+                let count = received.map_err(End::Network)?;
+                link.count_received(count);
+                match count {
+                    0 => self.end_later(End::Closed),
+                    _ => self.take_frames().await?,
+                }
             }
             ready = writable, if writes => {
                 ready.map_err(End::Network)?;
-                self.progress = self.host.now().instant;
+                self.clock = self.host.now().instant;
             }
-            () = timer, if deadline.is_some() => self.handle_timeout()?,
+            () = self.alarm.rings() => self.handle_timeout()?,
+            () = link.stopped(), if self.ending.is_none() => self.end_later(End::Stopped),
         }
-        self.send().map_err(End::Network)?;
-        self.release();
         Ok(())
     }
 
-    /// Length of the frame at the front, if its prefix is there.
-    fn frame_length(&self) -> Result<Option<usize>, End> {
-        let Some(&prefix) = self.input.first_chunk::<PREFIX>() else { return Ok(None) };
-        let length = u32::from_be_bytes(prefix) as usize;
-        if prefix[0] != 0 || length > self.conn.frame_length_max() {
-            return Err(End::Protocol(Close::Garbage("frame length")));
-        }
-        Ok(Some(length))
+    /// Whether there is room for what more requests would bring.
+    fn reads(&self) -> bool {
+        self.ending.is_none()
+            && self.output.len_bytes() < OUTPUT_BYTES_MAX
+            && self.jobs.len() < JOBS_MAX
     }
 
-    /// Hands over all frames that are complete, and starts what they ask for.
+    fn has_frame(&self) -> Result<bool, End> {
+        self.input.has_frame(self.conn.frame_length_max()).map_err(End::Protocol)
+    }
+
+    /// Hands over the frames that are complete, and starts what they ask for.
     async fn take_frames(&mut self) -> Result<(), End> {
         let now = self.host.now();
-        while let Some(length) = self.frame_length()? {
-            if self.input.len() < PREFIX + length {
+        self.clock = now.instant;
+        self.used = Some(now.instant);
+        while self.reads() {
+            let Some(frame) =
+                self.input.take_frame(self.conn.frame_length_max()).map_err(End::Protocol)?
+            else {
                 break;
-            }
-            self.input.advance(PREFIX);
-            let frame = self.input.split_to(length);
+            };
             self.conn.handle_frame(frame, now).map_err(End::Protocol)?;
-            while let Some(mut job) = self.conn.poll_job() {
-                // Now, if it can be answered now; else later.
-                match poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await {
-                    Poll::Ready(finished) => self.conn.handle_finished(finished, now),
-                    Poll::Pending => self.jobs.push(job),
-                }
-            }
+            self.start_jobs(now).await;
         }
-        self.progress = now.instant;
+        self.input.watch(now.instant);
         Ok(())
     }
 
-    fn send(&mut self) -> io::Result<()> {
+    async fn start_jobs(&mut self, now: Now) {
+        while let Some(mut job) = self.conn.poll_job() {
+            // Now, if it can be answered now; else later.
+            match poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await {
+                Poll::Ready(finished) => self.conn.handle_finished(finished, now),
+                Poll::Pending => self.jobs.push(job),
+            }
+        }
+        self.collect();
+    }
+
+    fn collect(&mut self) {
         while let Some(transmit) = self.conn.poll_transmit() {
             self.output.push(transmit);
         }
+    }
+
+    fn send(&mut self) -> io::Result<()> {
+        self.collect();
         if self.output.is_empty() {
             return Ok(());
         }
-        self.output.flush(&self.stream, &mut self.conn)
+        let sent = self.output.flush(&self.stream, &mut self.conn)?;
+        self.place.link().count_sent(sent);
+        if self.output.is_empty() {
+            self.stuck_since = None;
+        } else if sent > 0 || self.stuck_since.is_none() {
+            self.stuck_since = Some(self.clock);
+        }
+        Ok(())
     }
 
-    /// Lets go of buffers when there is nothing to do.
-    fn release(&mut self) {
-        if !self.input.is_empty() || !self.jobs.is_empty() || !self.output.is_empty() {
-            return;
+    /// Notes who is logged on now, and lets go of what is not needed.
+    fn settle(&mut self) {
+        let known = self.conn.is_established();
+        if known == self.unknown_since.is_some() {
+            self.unknown_since = (!known).then_some(self.clock);
+            self.place.set_known(known);
         }
-        let buffer = std::mem::take(&mut self.input);
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() > 0 {
-                spare.push(buffer);
+        self.input.release();
+    }
+
+    /// Whether nothing is under way.
+    fn is_idle(&self) -> bool {
+        self.jobs.is_empty() && self.output.is_empty() && self.input.is_empty()
+    }
+
+    fn end_later(&mut self, end: End) {
+        let now = self.host.now().instant;
+        self.ending = Some((end, now + END_WITHIN));
+    }
+
+    /// Requests that wait for another client's doing do not hold up the end.
+    fn end_if_done(&mut self) -> Result<(), End> {
+        let done = self.output.is_empty() && self.jobs.len() <= self.conn.waiting_count();
+        match self.ending.take() {
+            Some((end, _)) if done => Err(end),
+            ending => {
+                self.ending = ending;
+                Ok(())
             }
-        });
+        }
     }
 
     /// When something must have happened. None for an idle connection.
     fn deadline(&self) -> Option<Instant> {
-        let logon = (!self.conn.is_established()).then_some(self.opened + LOGON_WITHIN);
-        let stalled = (!self.input.is_empty() || !self.output.is_empty())
-            .then_some(self.progress + STALL_MAX);
-        [logon, stalled, self.conn.poll_timeout()].into_iter().flatten().min()
+        let due = [
+            self.unknown_since.map(|since| since + self.logon_within),
+            self.input.deadline(),
+            self.stuck_since.map(|since| since + TAKE_WITHIN),
+            self.used.filter(|_| self.is_idle()).map(|used| used + IDLE_AFTER),
+            self.ending.as_ref().map(|(_, due)| *due),
+            self.conn.poll_timeout(),
+        ];
+        due.into_iter().flatten().min()
     }
 
+    /// The alarm rang; it may have been set for what has happened meanwhile.
     fn handle_timeout(&mut self) -> Result<(), End> {
         let now = self.host.now();
+        self.clock = now.instant;
         self.conn.handle_timeout(now);
-        if !self.conn.is_established() && now.instant >= self.opened + LOGON_WITHIN {
+        let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now.instant);
+        if is_due(self.unknown_since.map(|since| since + self.logon_within)) {
             return Err(End::Slow("no logon"));
         }
-        let stalled = !self.input.is_empty() || !self.output.is_empty();
-        if stalled && now.instant >= self.progress + STALL_MAX {
-            return Err(End::Slow("stalled"));
+        if is_due(self.input.deadline()) {
+            return Err(End::Slow("frame not completed"));
+        }
+        if is_due(self.stuck_since.map(|since| since + TAKE_WITHIN)) {
+            return Err(End::Slow("answers not taken"));
+        }
+        if let Some((end, _)) = self.ending.take_if(|(_, due)| *due <= now.instant) {
+            return Err(end);
+        }
+        if self.is_idle() && is_due(self.used.map(|used| used + IDLE_AFTER)) {
+            self.used = None;
+            self.output = Output::default();
+            self.jobs = FuturesUnordered::new();
+            self.conn.release_buffers();
         }
         Ok(())
     }

@@ -86,19 +86,62 @@ impl Users {
     pub fn save(&self, path: &Path) -> Result<(), UsersError> {
         let error = |why: String| UsersError { path: path.to_path_buf(), why };
         let text = toml::to_string(self).map_err(|e| error(e.to_string()))?;
-        let temporary = path.with_extension("new");
         let write = || -> std::io::Result<()> {
-            if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-                std::fs::create_dir_all(parent)?;
+            let folder = folder_of(path);
+            std::fs::create_dir_all(folder)?;
+            let temporary = path.with_extension(format!("new-{}", std::process::id()));
+            // What a process of the same number left behind may have another mode.
+            match std::fs::remove_file(&temporary) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+                _ => {}
             }
-            let mut options = std::fs::OpenOptions::new();
-            let mut file =
-                options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&temporary)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
-            std::fs::rename(&temporary, path)
+            std::fs::rename(&temporary, path)?;
+            std::fs::File::open(folder)?.sync_all()
         };
         write().map_err(|e| error(e.to_string()))
+    }
+
+    /// Changes the file as `change` says, with nobody else changing it meanwhile.
+    ///
+    /// # Errors
+    /// A sentence for people: that of `change`, or why the file cannot be used.
+    pub fn update(
+        path: &Path,
+        change: impl FnOnce(&mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let said = |e: std::io::Error| format!("{}: {e}", path.display());
+        std::fs::create_dir_all(folder_of(path)).map_err(said)?;
+        // Held until it is closed. The users' file itself cannot carry it: it is replaced.
+        let mut options = std::fs::OpenOptions::new();
+        let lock = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path.with_extension("lock"));
+        let lock = lock.map_err(said)?;
+        lock.lock().map_err(said)?;
+        let mut users = Self::load(path).map_err(|e| e.to_string())?;
+        change(&mut users)?;
+        users.save(path).map_err(|e| e.to_string())
+    }
+
+    /// Says as which system user `name` touches files.
+    ///
+    /// # Errors
+    /// A sentence for people if there is no such user.
+    pub fn set_system_user(&mut self, name: &str, system_user: &str) -> Result<(), String> {
+        let user =
+            self.user.get_mut(&key_of(name)).ok_or_else(|| format!("there is no user {name}"))?;
+        user.system_user = Some(system_user.to_owned());
+        Ok(())
     }
 
     /// Adds a user or changes one's password.
@@ -155,6 +198,10 @@ impl Users {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn key_of(name: &str) -> String {
     name.trim().to_lowercase()
 }
@@ -177,6 +224,63 @@ mod tests {
         assert_eq!(read.find("ALICE").unwrap().1, NtHash::of_password("secret"));
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(Users::load(&path).unwrap_err().to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn changes_made_at_once_are_all_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/users.toml");
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    Users::update(path, |u| u.set_password(&format!("user{n}"), "x")).unwrap()
+                });
+            }
+        });
+        assert_eq!(Users::load(&path).unwrap().names().count(), 8);
+        assert_eq!(
+            std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            2,
+            "the file and its lock"
+        );
+    }
+
+    #[test]
+    fn a_change_that_is_refused_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users.toml");
+        let said = Users::update(&path, |users| {
+            users.set_password("alice", "x")?;
+            Err("no".into())
+        });
+        assert_eq!((said, path.exists()), (Err("no".into()), false));
+    }
+
+    #[test]
+    fn a_system_user_stays_when_the_password_changes() {
+        let mut users = Users::default();
+        assert!(users.set_system_user("alice", "www").is_err());
+        users.set_password("alice", "x").unwrap();
+        assert_eq!(users.find("alice").unwrap().2, "alice");
+        users.set_system_user("Alice", "www").unwrap();
+        users.set_password("alice", "y").unwrap();
+        assert_eq!(users.find("alice").unwrap().2, "www");
+    }
+
+    #[test]
+    fn a_hash_that_is_not_one_and_an_unknown_key_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users.toml");
+        for (text, part) in [
+            ("[user.alice]\nnt_hash = \"12\"\n", "the hash of alice is not 32 hexadecimal digits"),
+            ("[user.alice]\npassword = \"12\"\n", "unknown field `password`"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            let said = Users::load(&path).unwrap_err().to_string();
+            assert!(said.contains(part), "{said}");
+        }
     }
 
     #[test]

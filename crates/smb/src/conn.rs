@@ -369,6 +369,12 @@ impl Conn {
         !self.channels.is_empty()
     }
 
+    /// Requests that wait for what other clients do.
+    #[must_use]
+    pub fn waiting_count(&self) -> usize {
+        self.shared.waiting.len()
+    }
+
     /// The largest frame taken at present, in bytes.
     #[must_use]
     pub fn frame_length_max(&self) -> usize {

@@ -58,6 +58,11 @@ impl Waiting {
         Some(WaitTicket { waiting: self, async_id, cancelled })
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.lock().requests.len()
+    }
+
     /// Queues an interim answer.
     pub fn push_interim(&self, transmit: Transmit) {
         self.lock().interims.push_back(transmit);

@@ -1,0 +1,137 @@
+//! Stage 6: making, cutting, furnishing.
+
+use super::{Opening, WANTED};
+use crate::authorize::as_owner;
+use crate::volume::dos;
+use acl::{Creator, Descriptor, PosixFacts, Sid, control};
+use vfs::{AttributeChanges, CreateHow, DosInfo, FileKind, FsError, Opened, Result, TimeChange};
+
+impl Opening {
+    /// Makes the file or directory. It is there for everyone from now on.
+    pub(super) fn make(&self, is_directory: bool) -> Result<Opened> {
+        let how = CreateHow {
+            kind: if is_directory { FileKind::Directory } else { FileKind::File },
+            mode: self.new_mode(is_directory),
+            dos: new_bits(self.plan.dos_bits, is_directory)
+                .map(|bits| DosInfo { bits: Some(bits), created: None }),
+            wanted: WANTED,
+        };
+        self.volume.vfs.create(
+            &self.caller.identity,
+            &self.plan.path,
+            self.volume.options.case,
+            how,
+        )
+    }
+
+    /// Gives what is new all that it is to have beside its name. True if its
+    /// attributes may have changed by that.
+    pub(super) fn furnish(
+        &self,
+        opened: &Opened,
+        descriptor: Option<&Descriptor>,
+        is_directory: bool,
+    ) -> Result<bool> {
+        let identity = &self.caller.identity;
+        if let Some(descriptor) = descriptor {
+            match opened.node.set_security_descriptor(identity, Some(&descriptor.encode())) {
+                // Where none can be stored the mode says all.
+                Ok(()) | Err(FsError::NotSupported) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.set_xattrs(opened)?;
+        let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && !is_directory);
+        if let Some(bytes) = bytes {
+            reserve(opened, bytes)?;
+        }
+        Ok(descriptor.is_some() || bytes.is_some() || !self.plan.xattrs.is_empty())
+    }
+
+    /// Cuts an existing file to nothing and gives it the attributes of a new
+    /// one. MS-FSA 2.1.5.1.2.2.
+    pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
+        let present = &opened.attributes;
+        let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
+        opened.node.set_size(0)?;
+        let changes = AttributeChanges {
+            // Cutting an empty file does not move its times by itself.
+            modified: if present.size_bytes == 0 { TimeChange::Now } else { TimeChange::Keep },
+            dos: bits.map(|bits| DosInfo { bits: Some(bits), created: None }),
+            ..AttributeChanges::default()
+        };
+        if changes != AttributeChanges::default() {
+            opened.node.set_attributes(&as_owner(&self.caller, present), &changes)?;
+        }
+        self.set_xattrs(opened)?;
+        match self.plan.allocation_bytes {
+            Some(bytes) if bytes > 0 => reserve(opened, bytes),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_xattrs(&self, opened: &Opened) -> Result<()> {
+        let mut xattrs = self.plan.xattrs.iter();
+        xattrs.try_for_each(|(name, value)| {
+            opened.node.set_xattr(&self.caller.identity, name, Some(value))
+        })
+    }
+
+    fn new_mode(&self, is_directory: bool) -> u32 {
+        let options = &self.volume.options;
+        if is_directory { options.directory_mode } else { options.file_mode }
+    }
+
+    /// The descriptor of something new: the one asked for, or what the parent
+    /// passes on; none where there is neither. MS-DTYP 2.5.3.4.1.
+    pub(super) fn new_descriptor(
+        &self,
+        parent: Option<&Descriptor>,
+        is_directory: bool,
+    ) -> Option<Descriptor> {
+        let identity = &self.caller.identity;
+        let creator =
+            Creator { owner: Sid::unix_user(identity.uid), group: Sid::unix_group(identity.gid) };
+        let inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
+        let mut descriptor = match (self.descriptor.clone(), inherited) {
+            (Some(asked), Some(inherited)) if !has_list(&asked) => {
+                Descriptor { owner: asked.owner, group: asked.group, ..inherited }
+            }
+            (Some(asked), _) => asked,
+            (None, inherited) => inherited?,
+        };
+        if !has_list(&descriptor) {
+            // None was given, which is not the same as one that grants everything.
+            let mode = self.new_mode(is_directory);
+            let facts = PosixFacts { uid: identity.uid, gid: identity.gid, mode, is_directory };
+            descriptor.dacl = acl::from_posix(&facts).dacl;
+            descriptor.control |= control::DACL_PRESENT;
+        }
+        descriptor.owner.get_or_insert(creator.owner);
+        descriptor.group.get_or_insert(creator.group);
+        Some(descriptor)
+    }
+}
+
+fn has_list(descriptor: &Descriptor) -> bool {
+    descriptor.dacl.is_some() || descriptor.control & control::DACL_PRESENT != 0
+}
+
+fn reserve(opened: &Opened, bytes: u64) -> Result<()> {
+    match opened.node.allocate(0, bytes) {
+        // A wish, where the file system cannot.
+        Err(FsError::NotSupported) => Ok(()),
+        other => other,
+    }
+}
+
+/// Bits to store with something new; none where it is what is shown anyway.
+fn new_bits(asked: u32, is_directory: bool) -> Option<u32> {
+    let settable = asked & dos::SETTABLE;
+    if is_directory {
+        let bits = settable & !dos::ARCHIVE & !dos::TEMPORARY;
+        return (bits != 0).then_some(bits | dos::DIRECTORY);
+    }
+    let bits = settable | dos::ARCHIVE;
+    (bits != dos::ARCHIVE).then_some(bits)
+}

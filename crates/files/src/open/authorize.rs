@@ -1,0 +1,146 @@
+//! Stage 4: what the caller may do. MS-FSA 2.1.5.1.1, 2.1.5.1.2.
+
+use super::resolve::Found;
+use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
+use crate::authorize::{allowed, certainly_unwritable, descriptor_of, may_add, synthesised};
+use crate::volume::dos;
+use acl::{Access, Descriptor};
+use vfs::{Attributes, FileKind, FsError, Opened, Result};
+
+impl Opening {
+    /// Whether the node is of the kind that was asked for.
+    pub(super) fn check_kind(&self, kind: FileKind) -> Result<()> {
+        let OpenPlan { kind: wished, no_follow, .. } = &self.plan;
+        let is_directory = kind == FileKind::Directory;
+        match wished {
+            WishedKind::File if is_directory => Err(FsError::IsDirectory),
+            WishedKind::Directory if !is_directory => Err(FsError::NotDirectory),
+            _ if is_directory && self.replaces() => Err(FsError::AlreadyExists),
+            _ if matches!(kind, FileKind::Device | FileKind::Fifo | FileKind::Socket)
+                && !no_follow =>
+            {
+                // Only to look at: data of such a node is not a file's.
+                let data = self.desired.intersects(READS | WRITES) || self.replaces();
+                if data { Err(FsError::AccessDenied) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rights that an existing node's open is granted.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if one of those named is not among them;
+    /// [`FsError::ReadOnly`] where the volume is the reason.
+    pub(super) fn authorize(&self, found: &Found) -> Result<Access> {
+        let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
+        let named = self.desired - Access::MAXIMUM_ALLOWED;
+        let attributes = &found.opened.attributes;
+        let descriptor = descriptor_of(&*found.opened.node, attributes);
+        let mut allowed = allowed(&self.volume, &self.caller, &descriptor);
+        if !allowed.contains(Access::DELETE)
+            && (maximum || named.contains(Access::DELETE))
+            && self.parent_lets_delete()
+        {
+            allowed |= Access::DELETE & self.volume.max_access();
+        }
+        // Who may list the parent may look at attributes of what is in it.
+        allowed |= named & Access::READ_ATTRIBUTES;
+        let missing =
+            (named | if self.replaces() { Access::WRITE_DATA } else { Access::NONE }) - allowed;
+        if !missing.is_empty() {
+            let by_volume = self.volume.options.read_only && missing.intersects(WRITES);
+            return Err(if by_volume { FsError::ReadOnly } else { FsError::AccessDenied });
+        }
+        if !maximum {
+            return Ok(named);
+        }
+        // What POSIX or the read-only bit refuses is not part of the maximum.
+        let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
+        let is_directory = attributes.kind == FileKind::Directory;
+        if !is_directory && (is_readonly || !found.writes) {
+            allowed = allowed - WRITES;
+        }
+        if !found.reads {
+            allowed = allowed - READS;
+        }
+        Ok((allowed - Access::SYSTEM_SECURITY) | named)
+    }
+
+    /// Rules of DOS attributes: read-only, hidden, system. MS-FSA 2.1.5.1.2.
+    pub(super) fn check_bits(&self, attributes: &Attributes, granted: Access) -> Result<()> {
+        let bits = attributes.dos.bits.unwrap_or(0);
+        let is_directory = attributes.kind == FileKind::Directory;
+        let writes = self.replaces() || self.desired.intersects(WRITES);
+        if bits & dos::READONLY != 0 && !is_directory && writes {
+            return Err(FsError::AccessDenied);
+        }
+        // Who replaces a hidden file must know that it is hidden.
+        let kept = bits & (dos::HIDDEN | dos::SYSTEM);
+        if self.replaces() && kept & !self.plan.dos_bits != 0 {
+            return Err(FsError::AccessDenied);
+        }
+        if !self.plan.delete_on_close {
+            return Ok(());
+        }
+        if !granted.contains(Access::DELETE) || self.plan.path.is_root() {
+            return Err(FsError::AccessDenied);
+        }
+        if bits & dos::READONLY != 0 || self.volume.options.read_only {
+            return Err(FsError::CannotDelete);
+        }
+        // Better refused now than when nobody listens any more.
+        let parent = self.parent()?;
+        if certainly_unwritable(&self.caller, &parent.attributes, attributes.uid) {
+            return Err(FsError::AccessDenied);
+        }
+        Ok(())
+    }
+
+    fn parent_lets_delete(&self) -> bool {
+        let Ok(parent) = self.parent() else { return false };
+        let descriptor = descriptor_of(&*parent.node, &parent.attributes);
+        allowed(&self.volume, &self.caller, &descriptor).contains(Access::DELETE_CHILD)
+    }
+
+    /// Whether something may be made here; gives the parent's descriptor, if
+    /// one is stored. Where there is none, POSIX decides when it is made.
+    pub(super) fn authorize_create(&self, is_directory: bool) -> Result<Option<Descriptor>> {
+        let plan = &self.plan;
+        if self.volume.options.read_only {
+            return Err(FsError::ReadOnly);
+        }
+        if plan.delete_on_close && plan.dos_bits & dos::READONLY != 0 {
+            return Err(FsError::CannotDelete);
+        }
+        if plan.delete_on_close
+            && !self.desired.intersects(Access::DELETE | Access::MAXIMUM_ALLOWED)
+        {
+            return Err(FsError::AccessDenied);
+        }
+        let audits = self.desired.contains(Access::SYSTEM_SECURITY);
+        if audits && !self.caller.token.may_audit && !self.caller.is_root() {
+            return Err(FsError::AccessDenied);
+        }
+        let parent = self.parent()?;
+        if self.table.is_vanishing(parent.attributes.key, &self.volume.vfs, &parent.path) {
+            return Err(FsError::DeletePending);
+        }
+        may_add(&self.volume, &self.caller, &parent, is_directory)
+    }
+
+    /// Whoever makes a file has what they asked for, whatever it inherits.
+    pub(super) fn granted_to_creator(
+        &self,
+        opened: &Opened,
+        descriptor: Option<&Descriptor>,
+    ) -> Access {
+        let named = self.desired - Access::MAXIMUM_ALLOWED;
+        if !self.desired.contains(Access::MAXIMUM_ALLOWED) {
+            return named;
+        }
+        let made_up = descriptor.is_none().then(|| synthesised(&opened.attributes));
+        let Some(in_force) = descriptor.or(made_up.as_ref()) else { return named };
+        (allowed(&self.volume, &self.caller, in_force) - Access::SYSTEM_SECURITY) | named
+    }
+}

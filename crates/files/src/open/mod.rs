@@ -1,0 +1,300 @@
+//! Opening: resolve, authorize, acquire, apply.
+//!
+//! All branching is in [`Opening::once`] and [`Opening::open_existing`]; the
+//! stages are straight. Undo is done by dropping a [`acquire::Ticket`]. A lost
+//! race leads back to resolving, a bounded number of times.
+
+mod acquire;
+mod apply;
+mod authorize;
+mod resolve;
+
+use crate::open_file::{OpenFile, OpenParts};
+use crate::table::{Entry, Table};
+use crate::volume::dos;
+use crate::{Caller, Files, Volume};
+use acl::{Access, Descriptor};
+use acquire::Ticket;
+use grants::{OpenId, Share};
+use std::sync::Arc;
+use vfs::{Attributes, FileKind, FsError, Name, Opened, RelPath, Result, Wait, Wanted};
+
+/// Times that a race with another creator, remover or renamer is retried.
+const RESOLVE_TRIES_MAX: u32 = 8;
+/// Cutting a larger file to nothing may take long: a worker does it.
+const INLINE_CUT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// What to do with a file that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfExists {
+    /// Refuse.
+    Fail,
+    /// Open it.
+    Open,
+    /// Open it and cut it to nothing.
+    Overwrite,
+    /// Replace it by an empty one.
+    Supersede,
+}
+
+/// What to do if there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfMissing {
+    /// Refuse.
+    Fail,
+    /// Make one.
+    Create,
+}
+
+/// What the caller says it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WishedKind {
+    /// Either; a file if it is made.
+    Any,
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// An open as it is asked for.
+#[derive(Clone, Debug)]
+pub struct OpenPlan {
+    /// Where.
+    pub path: RelPath,
+    /// Rights wanted; generic ones and MAXIMUM_ALLOWED too.
+    pub desired: Access,
+    /// What is tolerated of others.
+    pub share: Share,
+    /// See [`IfExists`].
+    pub if_exists: IfExists,
+    /// See [`IfMissing`].
+    pub if_missing: IfMissing,
+    /// See [`WishedKind`].
+    pub kind: WishedKind,
+    /// The file vanishes when this open is closed.
+    pub delete_on_close: bool,
+    /// DOS attributes of what is made or overwritten.
+    pub dos_bits: u32,
+    /// Space to reserve for what is made or overwritten, in bytes.
+    pub allocation_bytes: Option<u64>,
+    /// Descriptor of what is made, self-relative.
+    pub descriptor: Option<Vec<u8>>,
+    /// Extended attributes of what is made or overwritten.
+    pub xattrs: Vec<(Name, Vec<u8>)>,
+    /// Open a symbolic link itself.
+    pub no_follow: bool,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenAction {
+    /// It was there.
+    Opened,
+    /// It was made.
+    Created,
+    /// It was cut to nothing.
+    Overwritten,
+    /// It was replaced.
+    Superseded,
+}
+
+/// A new open.
+#[derive(Debug)]
+pub struct OpenResult {
+    /// The open.
+    pub open: Arc<OpenFile>,
+    /// What was done.
+    pub action: OpenAction,
+    /// Attributes after it.
+    pub attributes: Attributes,
+}
+
+impl Files {
+    /// Opens or makes a file or directory. What is in memory is opened at
+    /// once; everything else on a worker.
+    ///
+    /// Dropping the future before it is done leaves nothing held; a file it
+    /// made stays.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::PathNotFound`], [`FsError::AlreadyExists`],
+    /// [`FsError::IsDirectory`], [`FsError::NotDirectory`], [`FsError::AccessDenied`],
+    /// [`FsError::ShareViolation`], [`FsError::DeletePending`], [`FsError::CannotDelete`],
+    /// [`FsError::InvalidParameter`] for a malformed descriptor, [`FsError::NoSpace`].
+    pub async fn open(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        plan: OpenPlan,
+    ) -> Result<OpenResult> {
+        let opening = Opening::new(self, volume, caller, plan)?;
+        match opening.once(Wait::Never) {
+            Ok(Some(result)) => return Ok(result),
+            // Not in memory, or a race: from the start, where time may be taken.
+            Ok(None) | Err(FsError::WouldBlock) => {}
+            Err(error) => return Err(error),
+        }
+        self.offload(move || opening.run()).await
+    }
+}
+
+/// Everything an open needs to know, on its way through the stages.
+struct Opening {
+    table: Arc<Table>,
+    volume: Arc<Volume>,
+    caller: Arc<Caller>,
+    plan: OpenPlan,
+    id: OpenId,
+    /// The rights wanted, generic ones replaced by what they mean.
+    desired: Access,
+    /// The descriptor in the plan.
+    descriptor: Option<Descriptor>,
+}
+
+const WANTED: Wanted = Wanted { dos: true };
+const WRITES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0);
+const READS: Access = Access(Access::READ_DATA.0 | Access::EXECUTE.0);
+
+impl Opening {
+    fn new(
+        files: &Files,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        plan: OpenPlan,
+    ) -> Result<Self> {
+        let decode =
+            |bytes: &Vec<u8>| Descriptor::decode(bytes).map_err(|_| FsError::InvalidParameter);
+        let descriptor = plan.descriptor.as_ref().map(decode).transpose()?;
+        Ok(Self {
+            table: files.table.clone(),
+            volume: volume.clone(),
+            caller: caller.clone(),
+            id: files.new_open_id(),
+            desired: plan.desired.map_generic(),
+            descriptor,
+            plan,
+        })
+    }
+
+    /// Goes through the stages until no race is lost.
+    fn run(&self) -> Result<OpenResult> {
+        for _ in 0..RESOLVE_TRIES_MAX {
+            if let Some(result) = self.once(Wait::Allowed)? {
+                return Ok(result);
+            }
+        }
+        // Someone makes and removes, or renames, faster than we look.
+        Err(FsError::ShareViolation)
+    }
+
+    /// Goes through the stages once; none if a race was lost.
+    fn once(&self, wait: Wait) -> Result<Option<OpenResult>> {
+        let epoch = self.table.epoch();
+        let found = match self.resolve(wait) {
+            Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
+            other => Some(other?),
+        };
+        let result = match found {
+            Some(found) => self.open_existing(found, wait),
+            None => match self.create() {
+                // Someone else was faster: it is there now.
+                Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
+                    return Ok(None);
+                }
+                // Made by us: looking for it again would find it taken.
+                other => return other.map(Some),
+            },
+        };
+        // A rename meanwhile may have given the path to another file. Where
+        // renames never end, the name is taken as it was found.
+        let stable = wait == Wait::Allowed && epoch.is_none() || self.table.epoch() == epoch;
+        if stable { result.map(Some) } else { Ok(None) }
+    }
+
+    fn open_existing(&self, found: resolve::Found, wait: Wait) -> Result<OpenResult> {
+        let resolve::Found { opened, .. } = &found;
+        if self.plan.if_exists == IfExists::Fail {
+            return Err(FsError::AlreadyExists);
+        }
+        self.check_kind(opened.attributes.kind)?;
+        let granted = self.authorize(&found)?;
+        self.check_bits(&opened.attributes, granted)?;
+        if self.replaces()
+            && wait == Wait::Never
+            && opened.attributes.size_bytes > INLINE_CUT_BYTES_MAX
+        {
+            return Err(FsError::WouldBlock);
+        }
+        let ticket = self.acquire(opened, granted)?;
+        let mut attributes = opened.attributes;
+        if self.replaces() {
+            self.overwrite(opened)?;
+            attributes = opened.node.attributes(WANTED)?;
+        }
+        let action = match self.plan.if_exists {
+            IfExists::Overwrite => OpenAction::Overwritten,
+            IfExists::Supersede => OpenAction::Superseded,
+            IfExists::Open | IfExists::Fail => OpenAction::Opened,
+        };
+        Ok(self.finish(ticket, found.opened, attributes, granted, action))
+    }
+
+    fn create(&self) -> Result<OpenResult> {
+        let is_directory = self.plan.kind == WishedKind::Directory;
+        let parent = self.authorize_create(is_directory)?;
+        let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
+        let opened = self.make(is_directory)?;
+        let granted = self.granted_to_creator(&opened, descriptor.as_ref());
+        // Until now anyone may have opened it: then it stays, and we lost.
+        let ticket = self.acquire(&opened, granted)?.of_new_file(&self.caller);
+        let changed = self.furnish(&opened, descriptor.as_ref(), is_directory)?;
+        let attributes = if changed { opened.node.attributes(WANTED)? } else { opened.attributes };
+        Ok(self.finish(ticket, opened, attributes, granted, OpenAction::Created))
+    }
+
+    fn acquire(&self, opened: &Opened, granted: Access) -> Result<Ticket> {
+        let attributes = &opened.attributes;
+        let entry = Entry {
+            key: attributes.key,
+            volume: &self.volume,
+            path: &opened.path,
+            only_link: attributes.kind == FileKind::Directory || attributes.links <= 1,
+        };
+        // Cutting a file to nothing is a write, whatever the open is for.
+        let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
+        Ticket::acquire(self, &entry, granted, once)
+    }
+
+    fn finish(
+        &self,
+        ticket: Ticket,
+        opened: Opened,
+        attributes: Attributes,
+        granted: Access,
+        action: OpenAction,
+    ) -> OpenResult {
+        let (state, name) = ticket.keep();
+        let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
+        if lacks_archive && attributes.kind == FileKind::File {
+            state.note_archive(true);
+        }
+        let open = Arc::new(OpenFile::new(OpenParts {
+            id: self.id,
+            node: opened.node,
+            state,
+            name,
+            caller: self.caller.clone(),
+            granted,
+            share: self.plan.share,
+            delete_on_close: self.plan.delete_on_close,
+            table: self.table.clone(),
+        }));
+        OpenResult { open, action, attributes }
+    }
+
+    /// Whether an existing file loses what is in it.
+    fn replaces(&self) -> bool {
+        matches!(self.plan.if_exists, IfExists::Overwrite | IfExists::Supersede)
+    }
+}

@@ -1,0 +1,254 @@
+//! Times, attribute bits, lengths, holes, extended attributes, reading and writing.
+
+use crate::harness::*;
+use files::{Access, BasicChange, TimeSetting, dos};
+use vfs::{FsError, Timestamp};
+
+const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
+
+fn settle(setting: TimeSetting) -> BasicChange {
+    BasicChange { modified: setting, ..BasicChange::default() }
+}
+
+#[test]
+fn a_time_that_was_set_stays_whatever_this_open_writes_and_others_move_it() {
+    let served = serve();
+    served.put("file", b"");
+    let (open, other) = (served.open("file", ALL), served.open("file", ALL));
+    let modified = || served.files.attributes(&open).unwrap().modified;
+    served.files.set_basic(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.files.write(&open, 0, b"1").unwrap();
+    now(served.files.set_size(&open, 9)).unwrap();
+    assert_eq!(modified(), LONG_AGO);
+    served.files.write(&other, 0, b"2").unwrap();
+    assert_ne!(modified(), LONG_AGO);
+}
+
+#[test]
+fn a_frozen_time_moves_again_when_it_is_thawed() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    served.files.set_basic(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.files.set_basic(&open, &settle(TimeSetting::Thaw)).unwrap();
+    served.files.set_basic(&open, &settle(TimeSetting::Freeze)).unwrap();
+    served.files.write(&open, 0, b"1").unwrap();
+    assert_eq!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
+    served.files.set_basic(&open, &settle(TimeSetting::Thaw)).unwrap();
+    served.files.write(&open, 0, b"1").unwrap();
+    assert_ne!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
+}
+
+#[test]
+fn frozen_times_hold_for_who_may_write_but_does_not_own() {
+    let served = serve();
+    if !served.is_root {
+        return eprintln!("skipped: needs the superuser to act as two users");
+    }
+    served.put("file", b"");
+    served.set_mode("file", 0o660);
+    let colleague = user(4003, 4001);
+    let open = served.try_open_as(&colleague, plan("file", READ | WRITE)).unwrap().open;
+    let before = served.files.attributes(&open).unwrap().modified;
+    served.files.set_basic(&open, &settle(TimeSetting::Freeze)).unwrap();
+    served.files.write(&open, 0, b"1").unwrap();
+    assert_eq!(served.files.attributes(&open).unwrap().modified, before);
+}
+
+#[test]
+fn changing_the_data_sets_the_archive_bit_again() {
+    let served = serve();
+    served.put("file", b"0123");
+    let clear = BasicChange { dos_bits: Some(dos::NORMAL), ..BasicChange::default() };
+    let open = served.open("file", ALL);
+    let archived = || served.files.attributes(&open).unwrap().dos.bits.unwrap() & dos::ARCHIVE != 0;
+    let changes: [&dyn Fn(); 4] = [
+        &|| served.files.write(&open, 0, b"x").unwrap(),
+        &|| now(served.files.set_size(&open, 3)).unwrap(),
+        &|| now(served.files.zero_range(&open, 0, 2)).unwrap(),
+        &|| now(served.files.copy_range(&open, 0, &open, 2, 1)).unwrap(),
+    ];
+    for change in changes {
+        served.files.set_basic(&open, &clear).unwrap();
+        assert!(!archived());
+        change();
+        assert!(archived());
+    }
+    served.files.set_basic(&open, &clear).unwrap();
+    served.close(open.clone());
+    served.files.write(&served.open("file", WRITE), 0, b"x").unwrap();
+    assert!(archived(), "by a later open too");
+}
+
+#[test]
+fn attribute_bits_must_suit_the_kind() {
+    let served = serve();
+    served.put("file", b"");
+    served.put_directory("directory");
+    let (file, directory) = (served.open("file", ALL), served.open("directory", ALL));
+    let set = |open, bits| {
+        served
+            .files
+            .set_basic(open, &BasicChange { dos_bits: Some(bits), ..BasicChange::default() })
+    };
+    assert_eq!(set(&file, dos::DIRECTORY), Err(FsError::InvalidParameter));
+    assert_eq!(set(&directory, dos::TEMPORARY), Err(FsError::InvalidParameter));
+    set(&directory, dos::HIDDEN).unwrap();
+    set(&file, dos::HIDDEN | dos::READONLY).unwrap();
+    assert_eq!(
+        served.files.attributes(&directory).unwrap().dos.bits,
+        Some(dos::HIDDEN | dos::DIRECTORY)
+    );
+    assert_eq!(served.files.attributes(&file).unwrap().dos.bits, Some(dos::HIDDEN | dos::READONLY));
+}
+
+#[test]
+fn each_call_needs_its_right() {
+    let served = serve();
+    served.put("file", b"data");
+    let reader = served.open("file", Access::READ_DATA);
+    let writer = served.open("file", Access::WRITE_DATA);
+    let looker = served.open("file", Access::READ_ATTRIBUTES);
+    let files = &served.files;
+    let denied = Err(FsError::AccessDenied);
+    assert!(files.attributes(&reader).is_err() && files.attributes(&looker).is_ok());
+    assert_eq!(files.write(&reader, 0, b"x"), denied);
+    assert_eq!(now(files.set_size(&reader, 0)), denied);
+    assert_eq!(now(files.zero_range(&reader, 0, 1)), denied);
+    assert_eq!(files.set_basic(&writer, &BasicChange::default()), denied);
+    assert_eq!(served.read(&writer).unwrap_err(), FsError::AccessDenied);
+    assert_eq!(now(files.copy_range(&writer, 0, &writer, 0, 1)), denied);
+    assert!(files.xattrs(&looker).is_err() && files.set_xattr(&looker, &name("n"), None).is_err());
+    assert!(files.allocated_ranges(&looker, 0, 1, 1).is_err());
+    served.put_directory("directory");
+    let entered = served.open("directory", Access::READ_ATTRIBUTES);
+    assert_eq!(files.list(&entered, 0, &mut |_| true), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn an_open_for_appending_adds_and_does_not_change() {
+    let served = serve();
+    served.put("file", b"0123");
+    let open = served.open("file", Access::APPEND_DATA);
+    assert_eq!(served.files.write(&open, 3, b"x"), Err(FsError::AccessDenied));
+    served.files.write(&open, 4, b"45").unwrap();
+    served.files.write(&open, u64::MAX, b"67").unwrap();
+    assert_eq!(served.get("file").unwrap(), b"01234567");
+    assert_eq!(now(served.files.set_size(&open, 1)), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn lengths_and_space_change_as_asked() {
+    let served = serve();
+    served.put("file", b"0123456789");
+    let open = served.open("file", ALL);
+    let size = || served.files.attributes(&open).unwrap().size_bytes;
+    now(served.files.set_allocation(&open, 1 << 20)).unwrap();
+    assert_eq!(size(), 10);
+    now(served.files.set_allocation(&open, 4)).unwrap();
+    assert_eq!(size(), 4, "less space than data cuts the data");
+    now(served.files.set_size(&open, 6)).unwrap();
+    assert_eq!(served.get("file").unwrap(), b"0123\0\0");
+    now(served.files.set_size(&open, 0)).unwrap();
+    assert_eq!(size(), 0);
+    served.put_directory("directory");
+    let directory = served.open("directory", ALL);
+    assert_eq!(now(served.files.set_size(&directory, 0)), Err(FsError::InvalidParameter));
+}
+
+#[test]
+fn a_sparse_file_shows_where_its_data_is() {
+    let served = serve();
+    served.put("file", &[1; 256 * 1024]);
+    let open = served.open("file", ALL);
+    let ranges = |count| served.files.allocated_ranges(&open, 0, 1 << 20, count).unwrap();
+    assert_eq!(ranges(8), (vec![(0, 256 * 1024)], false), "not sparse: all of it");
+    served.files.set_sparse(&open, true).unwrap();
+    now(served.files.zero_range(&open, 64 * 1024, 64 * 1024)).unwrap();
+    assert_eq!(ranges(8), (vec![(0, 64 * 1024), (128 * 1024, 128 * 1024)], false));
+    assert_eq!(ranges(1), (vec![(0, 64 * 1024)], true));
+    let data = served.get("file").unwrap();
+    assert!(data[64 * 1024..128 * 1024].iter().all(|b| *b == 0) && data[128 * 1024] == 1);
+}
+
+#[test]
+fn zeros_do_not_lengthen_a_file() {
+    let served = serve();
+    served.put("file", b"0123");
+    let open = served.open("file", ALL);
+    now(served.files.zero_range(&open, 2, 1 << 40)).unwrap();
+    assert_eq!(served.get("file").unwrap(), b"01\0\0");
+    now(served.files.zero_range(&open, 0, 0)).unwrap();
+    assert_eq!(now(served.files.zero_range(&open, u64::MAX, 2)), Err(FsError::InvalidParameter));
+}
+
+#[test]
+fn reading_stops_at_the_end_and_keeps_what_the_buffer_had() {
+    let served = serve();
+    served.put("file", b"0123");
+    let open = served.open("file", READ);
+    let mut data = b"head".to_vec();
+    assert_eq!(now(served.files.read(&open, 2, 100, &mut data)), Ok(2));
+    assert_eq!(data, b"head23");
+    assert_eq!(now(served.files.read(&open, 4, 1, &mut data)), Ok(0));
+    assert_eq!(
+        now(served.files.read(&open, u64::MAX, 2, &mut data)),
+        Err(FsError::InvalidParameter)
+    );
+    assert_eq!(data, b"head23");
+    let resident = served.files.read_resident(&open, 1, 100).unwrap();
+    assert!(resident.is_none_or(|r| (r.offset, r.length_bytes) == (1, 3)));
+}
+
+#[test]
+fn copying_copies_all_or_says_that_the_source_is_short() {
+    let served = serve();
+    served.put("from", b"0123456789");
+    served.put("to", b"");
+    let (from, to) = (served.open("from", READ), served.open("to", WRITE));
+    now(served.files.copy_range(&from, 2, &to, 4, 5)).unwrap();
+    assert_eq!(served.get("to").unwrap(), b"\0\0\0\x0023456");
+    assert_eq!(now(served.files.copy_range(&from, 8, &to, 0, 5)), Err(FsError::InvalidParameter));
+    assert_eq!(
+        now(served.files.copy_range(&from, u64::MAX, &to, 0, 5)),
+        Err(FsError::InvalidParameter)
+    );
+}
+
+#[test]
+fn extended_attributes_are_found_in_any_case() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    served.files.set_xattr(&open, &name("Note"), Some(b"1")).unwrap();
+    served.files.set_xattr(&open, &name("NOTE"), Some(b"22")).unwrap();
+    assert_eq!(served.files.xattrs(&open), Ok(vec![(name("Note"), b"22".to_vec())]));
+    assert!(served.files.xattr_bytes(&open) > 0);
+    served.files.set_xattr(&open, &name("note"), None).unwrap();
+    assert_eq!(served.files.xattrs(&open), Ok(vec![]));
+    assert_eq!(served.files.xattr_bytes(&open), 0);
+}
+
+#[test]
+fn a_directory_lists_what_is_in_it_and_continues_where_it_stopped() {
+    let served = serve();
+    served.put_directory("directory");
+    for n in 0..10 {
+        served.put(&format!("directory/{n}"), b"");
+    }
+    let open = served.open("directory", READ);
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    while !served
+        .files
+        .list(&open, cookie, &mut |entry| {
+            cookie = entry.next;
+            names.push(entry.name);
+            names.len() % 3 != 0
+        })
+        .unwrap()
+    {}
+    names.sort();
+    assert_eq!(names, (0..10).map(|n| name(&n.to_string())).collect::<Vec<_>>());
+    assert_eq!(served.files.child_attributes(&open, &names[0]).unwrap().kind, vfs::FileKind::File);
+    assert_eq!(served.files.child_attributes(&open, &name("no")), Err(FsError::NotFound));
+}

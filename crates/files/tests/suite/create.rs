@@ -1,0 +1,265 @@
+//! CREATE as MS-FSA 2.1.5.1 has it.
+
+use crate::harness::*;
+use files::{Access, IfExists, IfMissing, OpenAction, OpenPlan, VolumeOptions, WishedKind, dos};
+use std::sync::Arc;
+use vfs::FsError;
+
+fn with(if_exists: IfExists, if_missing: IfMissing, plan: OpenPlan) -> OpenPlan {
+    OpenPlan { if_exists, if_missing, ..plan }
+}
+
+#[test]
+fn what_is_missing_is_told_from_a_missing_directory() {
+    let served = serve();
+    served.put("file", b"");
+    assert_eq!(served.refusal(plan("missing", READ)), FsError::NotFound);
+    assert_eq!(served.refusal(plan("no/such", READ)), FsError::PathNotFound);
+    assert_eq!(served.refusal(plan("file/below", READ)), FsError::PathNotFound);
+    assert_eq!(served.refusal(new_file("no/such")), FsError::PathNotFound);
+    assert_eq!(served.refusal(new_file("file/below")), FsError::PathNotFound);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn every_disposition_does_what_it_says_on_a_file_that_is_there_and_on_one_that_is_not() {
+    use IfExists::{Fail, Open, Overwrite, Supersede};
+    let (create, refuse) = (IfMissing::Create, IfMissing::Fail);
+    let cases = [
+        (Supersede, create, Ok((OpenAction::Superseded, 0)), Ok(OpenAction::Created)),
+        (Open, refuse, Ok((OpenAction::Opened, 4)), Err(FsError::NotFound)),
+        (Fail, create, Err(FsError::AlreadyExists), Ok(OpenAction::Created)),
+        (Open, create, Ok((OpenAction::Opened, 4)), Ok(OpenAction::Created)),
+        (Overwrite, refuse, Ok((OpenAction::Overwritten, 0)), Err(FsError::NotFound)),
+        (Overwrite, create, Ok((OpenAction::Overwritten, 0)), Ok(OpenAction::Created)),
+    ];
+    for (if_exists, if_missing, there, missing) in cases {
+        let served = serve();
+        served.put("there", b"data");
+        let result = served.try_open(with(if_exists, if_missing, plan("there", READ | WRITE)));
+        assert_eq!(
+            result.map(|o| (o.action, o.attributes.size_bytes)),
+            there,
+            "{if_exists:?} {if_missing:?}"
+        );
+        let result = served.try_open(with(if_exists, if_missing, plan("missing", READ | WRITE)));
+        assert_eq!(result.map(|o| o.action), missing, "{if_exists:?} {if_missing:?}");
+        assert_eq!(served.exists("missing"), missing.is_ok());
+    }
+}
+
+#[test]
+fn files_and_directories_are_not_taken_for_each_other() {
+    let served = serve();
+    served.put("file", b"");
+    served.put_directory("directory");
+    let of_kind = |at, kind| OpenPlan { kind, ..plan(at, LOOK) };
+    assert_eq!(served.refusal(of_kind("directory", WishedKind::File)), FsError::IsDirectory);
+    assert_eq!(served.refusal(of_kind("file", WishedKind::Directory)), FsError::NotDirectory);
+    assert!(served.try_open(of_kind("directory", WishedKind::Directory)).is_ok());
+    assert!(served.try_open(of_kind("directory", WishedKind::Any)).is_ok());
+    let replace = with(IfExists::Overwrite, IfMissing::Fail, plan("directory", WRITE));
+    assert_eq!(served.refusal(replace), FsError::AlreadyExists);
+    assert_eq!(served.refusal(new_directory("file")), FsError::AlreadyExists);
+    assert!(served.try_open(plan("", LOOK)).unwrap().open.is_directory(), "the root");
+}
+
+#[test]
+fn a_name_in_another_case_is_the_same_file_spelt_as_it_is_stored() {
+    let served = serve();
+    served.put_directory("Straße");
+    served.put("Straße/ReadMe.txt", b"x");
+    let open = served.open("STRAßE/README.TXT", READ);
+    assert_eq!(open.path(), path("Straße/ReadMe.txt"));
+    assert_eq!(served.refusal(new_file("straße/readme.TXT")), FsError::AlreadyExists);
+    let options = VolumeOptions { case: vfs::Case::Sensitive, ..VolumeOptions::default() };
+    let exact = serve_with(options, Arc::new(Inline));
+    exact.put("a", b"");
+    assert_eq!(exact.refusal(plan("A", READ)), FsError::NotFound);
+}
+
+#[test]
+fn generic_rights_are_granted_as_what_they_mean() {
+    let served = serve();
+    served.put("file", b"");
+    let granted = |desired| served.open("file", desired).granted();
+    assert_eq!(granted(Access::GENERIC_READ), Access::FILE_READ);
+    assert_eq!(
+        granted(Access::GENERIC_WRITE | Access::DELETE),
+        Access::FILE_WRITE | Access::DELETE
+    );
+    assert_eq!(granted(Access::GENERIC_ALL), Access::FILE_ALL);
+    assert_eq!(granted(Access::MAXIMUM_ALLOWED), Access::FILE_ALL);
+    assert_eq!(granted(Access::READ_ATTRIBUTES), Access::READ_ATTRIBUTES);
+}
+
+#[test]
+fn a_read_only_file_is_not_written_replaced_or_deleted_on_close() {
+    let served = serve();
+    let made = served.try_open(OpenPlan { dos_bits: dos::READONLY, ..new_file("file") }).unwrap();
+    served.files.write(&made.open, 0, b"made").expect("whoever makes it may write");
+    served.close(made.open);
+    assert_eq!(served.refusal(plan("file", WRITE)), FsError::AccessDenied);
+    assert_eq!(served.refusal(plan("file", Access::APPEND_DATA)), FsError::AccessDenied);
+    let replace = with(IfExists::Overwrite, IfMissing::Fail, plan("file", READ));
+    assert_eq!(served.refusal(replace), FsError::AccessDenied);
+    let doomed = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
+    assert_eq!(served.refusal(doomed), FsError::CannotDelete);
+    assert!(served.try_open(plan("file", READ | DELETE | Access::WRITE_ATTRIBUTES)).is_ok());
+    let most = served.open("file", Access::MAXIMUM_ALLOWED).granted();
+    assert!(
+        most.contains(READ | DELETE) && !most.intersects(Access::WRITE_DATA | Access::APPEND_DATA)
+    );
+    assert_eq!(served.get("file").unwrap(), b"made");
+}
+
+#[test]
+fn hidden_and_system_files_are_replaced_only_by_who_knows_that_they_are() {
+    let served = serve();
+    let made = served
+        .try_open(OpenPlan { dos_bits: dos::HIDDEN | dos::SYSTEM, ..new_file("file") })
+        .unwrap();
+    served.close(made.open);
+    let replace = |dos_bits| OpenPlan {
+        dos_bits,
+        ..with(IfExists::Overwrite, IfMissing::Fail, plan("file", WRITE))
+    };
+    assert_eq!(served.refusal(replace(0)), FsError::AccessDenied);
+    assert_eq!(served.refusal(replace(dos::HIDDEN)), FsError::AccessDenied);
+    let replaced = served.try_open(replace(dos::HIDDEN | dos::SYSTEM)).unwrap();
+    assert_eq!(replaced.attributes.dos.bits, Some(dos::HIDDEN | dos::SYSTEM | dos::ARCHIVE));
+}
+
+#[test]
+fn replacing_a_file_gives_it_the_attributes_of_a_new_one() {
+    let served = serve();
+    served.put("file", b"old data");
+    let made = served.open("file", ALL);
+    let change = files::BasicChange { dos_bits: Some(dos::OFFLINE), ..Default::default() };
+    served.files.set_basic(&made, &change).unwrap();
+    served.close(made);
+    let xattrs = vec![(name("note"), b"new".to_vec())];
+    let plan = OpenPlan { xattrs, ..with(IfExists::Supersede, IfMissing::Fail, plan("file", ALL)) };
+    let replaced = served.try_open(plan).unwrap();
+    assert_eq!(replaced.attributes.dos.bits, Some(dos::ARCHIVE));
+    assert_eq!(replaced.attributes.size_bytes, 0);
+    assert_eq!(served.files.xattrs(&replaced.open), Ok(vec![(name("note"), b"new".to_vec())]));
+}
+
+#[test]
+fn replacing_needs_the_right_to_write_even_where_only_reading_is_asked_for() {
+    let served = serve();
+    served.put("file", b"data");
+    served.set_mode("file", 0o444);
+    let replace = with(IfExists::Overwrite, IfMissing::Fail, plan("file", READ));
+    if served.is_root {
+        assert_eq!(served.refusal(replace), FsError::AccessDenied);
+    }
+    assert_eq!(served.get("file").unwrap(), b"data");
+}
+
+#[test]
+fn what_is_made_is_archived_and_reserved_and_has_its_extended_attributes() {
+    let served = serve();
+    let plan = OpenPlan {
+        allocation_bytes: Some(1 << 20),
+        dos_bits: dos::HIDDEN,
+        xattrs: vec![(name("note"), b"value".to_vec())],
+        ..new_file("file")
+    };
+    let made = served.try_open(plan).unwrap();
+    assert_eq!(made.attributes.dos.bits, Some(dos::HIDDEN | dos::ARCHIVE));
+    assert_eq!(made.attributes.size_bytes, 0);
+    assert_eq!(served.files.xattrs(&made.open), Ok(vec![(name("note"), b"value".to_vec())]));
+    let directory =
+        served.try_open(OpenPlan { dos_bits: dos::HIDDEN, ..new_directory("directory") }).unwrap();
+    assert_eq!(directory.attributes.dos.bits, Some(dos::HIDDEN | dos::DIRECTORY));
+}
+
+#[test]
+fn what_cannot_be_furnished_is_not_left_half_made() {
+    let served = serve();
+    let plan = OpenPlan { xattrs: vec![(name("large"), vec![7; 70_000])], ..new_file("file") };
+    assert!(served.try_open(plan).is_err());
+    assert!(!served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_malformed_descriptor_is_refused_before_anything_is_made() {
+    let served = serve();
+    let plan = OpenPlan { descriptor: Some(vec![1, 2, 3]), ..new_file("file") };
+    assert_eq!(served.refusal(plan), FsError::InvalidParameter);
+    assert!(!served.exists("file"));
+}
+
+#[test]
+fn to_delete_on_close_needs_the_right_to_delete() {
+    let served = serve();
+    served.put("file", b"");
+    let doomed = |plan| OpenPlan { delete_on_close: true, ..plan };
+    assert_eq!(served.refusal(doomed(plan("file", READ))), FsError::AccessDenied);
+    assert_eq!(served.refusal(doomed(plan("", DELETE))), FsError::AccessDenied, "the root");
+    assert_eq!(
+        served.refusal(doomed(OpenPlan { desired: READ, ..new_file("new") })),
+        FsError::AccessDenied
+    );
+    let readonly = OpenPlan { dos_bits: dos::READONLY, ..new_file("new") };
+    assert_eq!(served.refusal(doomed(readonly)), FsError::CannotDelete);
+    assert!(!served.exists("new"));
+}
+
+#[test]
+fn on_a_read_only_volume_nothing_is_made_or_opened_for_change() {
+    let served = serve();
+    served.put("file", b"data");
+    let options = VolumeOptions { read_only: true, ..VolumeOptions::default() };
+    let volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
+    let open = |plan| now(served.files.open(&volume, &served.alice, plan)).map(|o| o.open);
+    assert_eq!(open(plan("file", WRITE)).unwrap_err(), FsError::ReadOnly);
+    assert_eq!(open(new_file("new")).unwrap_err(), FsError::ReadOnly);
+    let most = open(plan("file", Access::MAXIMUM_ALLOWED)).unwrap();
+    assert!(
+        most.granted().contains(READ) && !most.granted().intersects(Access::WRITE_DATA | DELETE)
+    );
+    assert_eq!(served.read(&most).unwrap(), b"data");
+}
+
+#[test]
+fn posix_permissions_bind_and_the_maximum_is_what_they_leave() {
+    let served = serve();
+    if !served.is_root {
+        return eprintln!("skipped: needs the superuser to act as two users");
+    }
+    served.put("file", b"data");
+    served.set_mode("file", 0o640);
+    let mallory = user(4002, 4002);
+    let by = |caller, plan| served.try_open_as(caller, plan).map(|o| o.open.granted());
+    assert_eq!(by(&mallory, plan("file", READ)), Err(FsError::AccessDenied));
+    assert!(
+        !by(&mallory, plan("file", Access::MAXIMUM_ALLOWED))
+            .unwrap()
+            .intersects(READ & Access::READ_DATA)
+    );
+    assert!(by(&mallory, plan("file", LOOK)).is_ok());
+    let colleague = user(4003, 4001);
+    assert!(by(&colleague, plan("file", READ)).is_ok());
+    assert_eq!(by(&colleague, plan("file", WRITE)), Err(FsError::AccessDenied));
+    let most = by(&colleague, plan("file", Access::MAXIMUM_ALLOWED)).unwrap();
+    assert!(most.contains(READ) && !most.intersects(Access::WRITE_DATA));
+}
+
+#[test]
+fn new_files_belong_to_whoever_makes_them_with_the_mode_of_the_volume() {
+    let options =
+        VolumeOptions { file_mode: 0o640, directory_mode: 0o750, ..VolumeOptions::default() };
+    let served = serve_with(options, Arc::new(Inline));
+    served.put("file", b"");
+    served.put_directory("directory");
+    let file = served.look("file", false).unwrap().attributes;
+    assert_eq!(
+        (file.uid, file.gid, file.mode),
+        (served.alice.identity.uid, served.alice.identity.gid, 0o640)
+    );
+    assert_eq!(served.look("directory", false).unwrap().attributes.mode, 0o750);
+}

@@ -1,0 +1,324 @@
+//! A served directory, a user, and a way to step in between.
+
+use files::{
+    Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Share, Volume,
+    VolumeOptions, WishedKind, Workers,
+};
+use futures_util::FutureExt;
+use std::future::Future;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use vfs::{
+    Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened, RelPath,
+    Replace, Result, Space, Vfs, Wait, Wanted,
+};
+use vfs_local::LocalVfs;
+
+pub const READ: Access = Access::FILE_READ;
+pub const WRITE: Access = Access::FILE_WRITE;
+pub const LOOK: Access = Access::READ_ATTRIBUTES;
+pub const DELETE: Access = Access::DELETE;
+pub const ALL: Access = Access::FILE_ALL;
+
+/// Runs everything where it is called.
+pub struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+}
+
+/// Keeps everything until it is asked for.
+#[derive(Default)]
+pub struct Later(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+impl Workers for Later {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        self.0.lock().unwrap().push(task);
+    }
+}
+
+/// A moment in a backend call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    BeforeCreate,
+    AfterOpen,
+    BeforeRemove,
+    BeforeRename,
+}
+
+type Hook = Box<dyn FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send>;
+
+/// The local backend, with a hook that is called at the moments of [`At`];
+/// its own calls are not hooked.
+pub struct Hooked {
+    local: LocalVfs,
+    hook: Mutex<Option<Hook>>,
+}
+
+impl std::fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.local.fmt(f)
+    }
+}
+
+impl Hooked {
+    fn step_in(&self, at: At, path: &RelPath) -> Result<()> {
+        let Some(mut hook) = self.hook.lock().unwrap().take() else { return Ok(()) };
+        let result = hook(&self.local, at, path);
+        self.hook.lock().unwrap().get_or_insert(hook);
+        result
+    }
+}
+
+impl Vfs for Hooked {
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        let opened = self.local.open(who, path, how)?;
+        self.step_in(At::AfterOpen, path)?;
+        Ok(opened)
+    }
+
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        self.step_in(At::BeforeCreate, path)?;
+        self.local.create(who, path, case, how)
+    }
+
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        self.step_in(At::BeforeRemove, path)?;
+        self.local.remove(who, path, expected)
+    }
+
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        self.step_in(At::BeforeRename, from)?;
+        self.local.rename(who, from, to, replace)
+    }
+
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        self.local.link(who, node, to, replace)
+    }
+
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        self.local.symlink(who, path, target)
+    }
+
+    fn space(&self, who: &Identity) -> Result<Space> {
+        self.local.space(who)
+    }
+
+    fn features(&self) -> Features {
+        self.local.features()
+    }
+}
+
+/// A served directory.
+pub struct Served {
+    pub files: Arc<Files>,
+    pub volume: Arc<Volume>,
+    pub vfs: Arc<Hooked>,
+    /// An ordinary user, who may write to the root directory.
+    pub alice: Arc<Caller>,
+    /// The user that the process runs as is the superuser.
+    pub is_root: bool,
+    pub dir: TempDir,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Threads act as the user of the last call: the directory goes as ours.
+        let _ = self.vfs.local.space(&Identity::root());
+    }
+}
+
+pub fn serve() -> Served {
+    serve_with(VolumeOptions::default(), Arc::new(Inline))
+}
+
+pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let owner = std::fs::metadata(dir.path()).unwrap();
+    let is_root = owner.uid() == 0;
+    let id = |own, other| if is_root { other } else { own };
+    let vfs =
+        Arc::new(Hooked { local: LocalVfs::open(dir.path()).unwrap(), hook: Mutex::default() });
+    Served {
+        files: Arc::new(Files::new(workers)),
+        volume: Arc::new(Volume { vfs: vfs.clone(), options }),
+        vfs,
+        alice: user(id(owner.uid(), 4001), id(owner.gid(), 4001)),
+        is_root,
+        dir,
+    }
+}
+
+pub fn user(uid: u32, gid: u32) -> Arc<Caller> {
+    Arc::new(Caller::of(Identity { uid, gid, groups: Vec::new() }))
+}
+
+/// The answer of a call that has nothing to wait for.
+pub fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("it does not wait")
+}
+
+pub fn path(text: &str) -> RelPath {
+    text.split('/').filter(|part| !part.is_empty()).map(name).collect()
+}
+
+pub fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+/// Opens what is there for `desired`, tolerating everything.
+pub fn plan(at: &str, desired: Access) -> OpenPlan {
+    OpenPlan {
+        path: path(at),
+        desired,
+        share: Share::ALL,
+        if_exists: IfExists::Open,
+        if_missing: IfMissing::Fail,
+        kind: WishedKind::Any,
+        delete_on_close: false,
+        dos_bits: 0,
+        allocation_bytes: None,
+        descriptor: None,
+        xattrs: Vec::new(),
+        no_follow: false,
+    }
+}
+
+/// Makes a file that must not be there.
+pub fn new_file(at: &str) -> OpenPlan {
+    OpenPlan {
+        if_exists: IfExists::Fail,
+        if_missing: IfMissing::Create,
+        kind: WishedKind::File,
+        ..plan(at, ALL)
+    }
+}
+
+/// Makes a directory that must not be there.
+pub fn new_directory(at: &str) -> OpenPlan {
+    OpenPlan { kind: WishedKind::Directory, ..new_file(at) }
+}
+
+impl Served {
+    pub fn try_open(&self, plan: OpenPlan) -> Result<OpenResult> {
+        self.try_open_as(&self.alice, plan)
+    }
+
+    pub fn try_open_as(&self, caller: &Arc<Caller>, plan: OpenPlan) -> Result<OpenResult> {
+        now(self.files.open(&self.volume, caller, plan))
+    }
+
+    pub fn open(&self, at: &str, desired: Access) -> Arc<OpenFile> {
+        self.try_open(plan(at, desired)).unwrap().open
+    }
+
+    /// Why it cannot be opened.
+    pub fn refusal(&self, plan: OpenPlan) -> FsError {
+        self.try_open(plan).map(|opened| opened.action).expect_err("it must be refused")
+    }
+
+    pub fn close(&self, open: Arc<OpenFile>) {
+        now(self.files.close(open)).unwrap();
+    }
+
+    /// A closed file with these bytes.
+    pub fn put(&self, at: &str, data: &[u8]) {
+        let made =
+            self.try_open(OpenPlan { if_exists: IfExists::Overwrite, ..new_file(at) }).unwrap();
+        self.files.write(&made.open, 0, data).unwrap();
+        self.close(made.open);
+    }
+
+    pub fn put_directory(&self, at: &str) {
+        let made = self.try_open(new_directory(at)).unwrap();
+        self.close(made.open);
+    }
+
+    /// What a file holds now, looked at beneath the file layer.
+    pub fn get(&self, at: &str) -> Option<Vec<u8>> {
+        let mut data = Vec::new();
+        let opened = self.look(at, true)?;
+        opened.node.read(0, 1 << 20, &mut data, Wait::Allowed).unwrap();
+        Some(data)
+    }
+
+    /// Whether the name is there, looked at beneath the file layer.
+    pub fn exists(&self, at: &str) -> bool {
+        self.look(at, false).is_some()
+    }
+
+    pub fn look(&self, at: &str, read: bool) -> Option<Opened> {
+        let how = OpenHow {
+            read,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted { dos: true },
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        self.vfs.local.open(&Identity::root(), &path(at), how).ok()
+    }
+
+    pub fn read(&self, open: &Arc<OpenFile>) -> Result<Vec<u8>> {
+        let mut data = Vec::new();
+        now(self.files.read(open, 0, 1 << 20, &mut data))?;
+        Ok(data)
+    }
+
+    pub fn hook(&self, hook: impl FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send + 'static) {
+        *self.vfs.hook.lock().unwrap() = Some(Box::new(hook));
+    }
+
+    /// Steps in once, at the first moment that is `when`.
+    pub fn hook_once(&self, when: At, what: impl FnOnce(&dyn Vfs) + Send + 'static) {
+        let mut what = Some(what);
+        self.hook(move |vfs, at, _| {
+            if at == when
+                && let Some(what) = what.take()
+            {
+                what(vfs);
+            }
+            Ok(())
+        });
+    }
+
+    pub fn unhook(&self) {
+        *self.vfs.hook.lock().unwrap() = None;
+    }
+
+    /// Changes the mode beneath the file layer.
+    pub fn set_mode(&self, at: &str, mode: u32) {
+        let changes = vfs::AttributeChanges { mode: Some(mode), ..Default::default() };
+        self.look(at, false).unwrap().node.set_attributes(&Identity::root(), &changes).unwrap();
+    }
+
+    /// Nothing is open any more.
+    pub fn assert_nothing_held(&self) {
+        assert_eq!(self.files.open_file_count(), 0);
+    }
+}
+
+/// Makes a file beneath the file layer.
+pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
+    let how =
+        CreateHow { kind: vfs::FileKind::File, mode: 0o666, dos: None, wanted: Wanted::default() };
+    vfs.create(&Identity::root(), &path(at), Case::Sensitive, how).unwrap();
+}
+
+/// Removes a file beneath the file layer.
+pub fn remove_beneath(vfs: &dyn Vfs, at: &str) {
+    let how = OpenHow {
+        read: false,
+        write: false,
+        case: Case::Sensitive,
+        wanted: Wanted::default(),
+        no_follow: true,
+        wait: Wait::Allowed,
+    };
+    let found = vfs.open(&Identity::root(), &path(at), how).unwrap();
+    vfs.remove(&Identity::root(), &path(at), found.attributes.key).unwrap();
+}

@@ -1,0 +1,144 @@
+//! Byte-range locks through opens. MS-FSA 2.1.5.8, 2.1.5.9.
+
+use crate::harness::*;
+use files::{LockKind, OpenFile, Range, RangeLock};
+use futures_util::task::noop_waker;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use vfs::{FsError, Result};
+
+fn range(offset: u64, length: u64) -> Range {
+    Range::new(offset, length).unwrap()
+}
+
+fn exclusive(offset: u64, length: u64) -> RangeLock {
+    RangeLock { range: range(offset, length), kind: LockKind::Exclusive }
+}
+
+type Waiting<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+
+/// Asks for a lock; the future has been polled once.
+fn ask<'a>(served: &'a Served, open: &'a Arc<OpenFile>, lock: RangeLock) -> Waiting<'a> {
+    let mut waiting: Waiting<'a> = Box::pin(served.files.lock(open, lock));
+    assert!(poll(&mut waiting).is_pending());
+    waiting
+}
+
+fn poll(waiting: &mut Waiting<'_>) -> Poll<Result<()>> {
+    waiting.as_mut().poll(&mut Context::from_waker(&noop_waker()))
+}
+
+#[test]
+fn locks_bind_reads_writes_and_lengths_of_others() {
+    let served = serve();
+    served.put("file", b"0123456789");
+    let (a, b) = (served.open("file", ALL), served.open("file", ALL));
+    served.files.try_locks(&a, &[exclusive(4, 4)]).unwrap();
+    let mut data = Vec::new();
+    assert_eq!(now(served.files.read(&b, 0, 4, &mut data)), Ok(4));
+    assert_eq!(now(served.files.read(&b, 0, 5, &mut data)), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(&b, 7, b"x"), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(&b, 8, b"x"), Ok(()));
+    assert_eq!(served.files.write(&a, 4, b"y"), Ok(()));
+    assert_eq!(now(served.files.set_size(&b, 5)), Err(FsError::LockConflict));
+    assert_eq!(now(served.files.zero_range(&b, 0, 5)), Err(FsError::LockConflict));
+    assert_eq!(now(served.files.copy_range(&a, 0, &b, 6, 1)), Err(FsError::LockConflict));
+    assert!(served.files.read_resident(&b, 4, 1).is_err());
+    served.files.unlock(&a, range(4, 4)).unwrap();
+    assert_eq!(now(served.files.set_size(&b, 5)), Ok(()));
+    assert_eq!(served.files.unlock(&a, range(4, 4)), Err(FsError::RangeNotLocked));
+}
+
+#[test]
+fn several_locks_are_had_together_or_not_at_all() {
+    let served = serve();
+    served.put("file", b"");
+    let (a, b) = (served.open("file", ALL), served.open("file", ALL));
+    served.files.try_locks(&a, &[exclusive(10, 1)]).unwrap();
+    let both = [exclusive(0, 1), exclusive(10, 1)];
+    assert_eq!(served.files.try_locks(&b, &both), Err(FsError::LockNotGranted));
+    served.files.try_locks(&a, &[exclusive(0, 1)]).expect("nothing of it stayed");
+}
+
+#[test]
+fn who_came_first_is_served_first() {
+    let served = serve();
+    served.put("file", b"");
+    let opens: [_; 3] = std::array::from_fn(|_| served.open("file", ALL));
+    served.files.try_locks(&opens[0], &[exclusive(0, 1)]).unwrap();
+    let mut first = ask(&served, &opens[1], exclusive(0, 1));
+    let mut second = ask(&served, &opens[2], exclusive(0, 1));
+    served.files.unlock(&opens[0], range(0, 1)).unwrap();
+    assert!(poll(&mut second).is_pending());
+    assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
+    drop(first);
+    assert!(poll(&mut second).is_pending(), "a served request keeps its lock when the future goes");
+    served.files.unlock(&opens[1], range(0, 1)).unwrap();
+    assert_eq!(poll(&mut second), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn who_gives_up_leaves_no_lock_whether_served_or_not() {
+    let served = serve();
+    served.put("file", b"");
+    let opens: [_; 3] = std::array::from_fn(|_| served.open("file", ALL));
+    served.files.try_locks(&opens[0], &[exclusive(0, 1)]).unwrap();
+    drop(ask(&served, &opens[1], exclusive(0, 1)));
+    let served_unseen = ask(&served, &opens[1], exclusive(0, 1));
+    served.files.unlock(&opens[0], range(0, 1)).unwrap();
+    assert_eq!(served.files.try_locks(&opens[2], &[exclusive(0, 1)]), Err(FsError::LockNotGranted));
+    drop(served_unseen);
+    served.files.try_locks(&opens[2], &[exclusive(0, 1)]).unwrap();
+}
+
+#[test]
+fn closing_ends_locks_and_waits() {
+    let served = serve();
+    served.put("file", b"");
+    let (a, b) = (served.open("file", ALL), served.open("file", ALL));
+    let c = served.open("file", ALL);
+    served.files.try_locks(&a, &[exclusive(0, 1)]).unwrap();
+    let mut own = ask(&served, &b, exclusive(0, 1));
+    let mut next = ask(&served, &c, exclusive(0, 1));
+    served.close(b.clone());
+    assert_eq!(poll(&mut own), Poll::Ready(Err(FsError::RangeNotLocked)));
+    assert!(poll(&mut next).is_pending());
+    served.close(a);
+    assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
+    assert_eq!(
+        served.files.try_locks(&b, &[exclusive(5, 1)]),
+        Err(FsError::RangeNotLocked),
+        "it is closed"
+    );
+    assert_eq!(now(served.files.lock(&b, exclusive(5, 1))), Err(FsError::RangeNotLocked));
+}
+
+#[test]
+fn locks_of_many_threads_exclude_each_other_and_end() {
+    let served = serve();
+    served.put("file", &[0; 8]);
+    let rounds = 200;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let open = served.open("file", ALL);
+                for _ in 0..rounds {
+                    futures_util::future::FutureExt::now_or_never(async {
+                        while served.files.try_locks(&open, &[exclusive(0, 8)]).is_err() {
+                            std::thread::yield_now();
+                        }
+                    });
+                    let mut data = Vec::new();
+                    now(served.files.read(&open, 0, 8, &mut data)).unwrap();
+                    let count = u64::from_le_bytes(data.try_into().unwrap()) + 1;
+                    served.files.write(&open, 0, &count.to_le_bytes()).unwrap();
+                    served.files.unlock(&open, range(0, 8)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(served.get("file").unwrap(), (4 * rounds as u64).to_le_bytes());
+    served.assert_nothing_held();
+}

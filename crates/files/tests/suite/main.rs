@@ -1,0 +1,16 @@
+//! The file layer over a local directory, through its public interface.
+//!
+//! One program, so that it links once; a module per subject. What needs the
+//! superuser says so and is skipped without it.
+#![allow(clippy::unwrap_used)]
+
+mod attributes;
+mod create;
+mod harness;
+mod locks;
+mod model;
+mod races;
+mod removal;
+mod rename;
+mod security;
+mod sharing;

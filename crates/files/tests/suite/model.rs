@@ -1,0 +1,304 @@
+//! Random operations on a few names against a reference that says in a few
+//! lines what each must do; compared after every step.
+
+use crate::harness::*;
+use files::{Access, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Share, dos};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vfs::{FsError, Result};
+
+const NAMES: [&str; 4] = ["a", "A", "b", "c"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open { name: usize, access: u32, share: u32, if_exists: u8, create: bool, doomed: bool },
+    Close(usize),
+    Write(usize, u8),
+    SetSize(usize, u8),
+    SetDelete(usize, bool),
+    Rename(usize, usize, bool),
+    SetReadonly(usize, bool),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let open = (0..NAMES.len(), 0u32..8, 0u32..8, 0u8..4, any::<bool>(), prop::bool::weighted(0.1))
+        .prop_map(|(name, access, share, if_exists, create, doomed)| Step::Open {
+            name,
+            access,
+            // Mostly tolerant, so that files are open more than once.
+            share: if share < 4 { 7 } else { share },
+            if_exists,
+            create,
+            doomed,
+        });
+    let step = prop_oneof![
+        6 => open,
+        4 => any::<usize>().prop_map(Step::Close),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(n, b)| Step::Write(n, b)),
+        1 => (any::<usize>(), 0u8..9).prop_map(|(n, s)| Step::SetSize(n, s)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, d)| Step::SetDelete(n, d)),
+        2 => (any::<usize>(), 0..NAMES.len(), any::<bool>()).prop_map(|(n, to, r)| Step::Rename(n, to, r)),
+        1 => (any::<usize>(), prop::bool::weighted(0.3)).prop_map(|(n, r)| Step::SetReadonly(n, r)),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// One open, and what the reference knows of it.
+struct Open {
+    real: Arc<OpenFile>,
+    file: u32,
+    access: u32,
+    share: u32,
+    doomed: bool,
+}
+
+#[derive(Clone, Default)]
+struct File {
+    data: Vec<u8>,
+    readonly: bool,
+    pending: bool,
+}
+
+/// Files by number, names by how they compare and how they are spelt.
+#[derive(Default)]
+struct Reference {
+    files: BTreeMap<u32, File>,
+    names: BTreeMap<String, (String, u32)>,
+    next: u32,
+}
+
+fn fold(name: &str) -> String {
+    name.to_uppercase()
+}
+
+impl Reference {
+    fn named(&self, name: &str) -> Option<u32> {
+        self.names.get(&fold(name)).map(|(_, file)| *file)
+    }
+
+    fn name_of(&self, file: u32) -> Option<String> {
+        self.names.values().find(|(_, f)| *f == file).map(|(spelt, _)| spelt.clone())
+    }
+
+    fn conflict(opens: &[Open], file: u32, access: u32, share: u32) -> bool {
+        opens.iter().any(|o| {
+            o.file == file
+                && o.access != 0
+                && access != 0
+                && (access & !o.share != 0 || o.access & !share != 0)
+        })
+    }
+
+    /// The outcome of an open, and which file it is of.
+    fn open(&mut self, opens: &[Open], name: &str, step: &Step) -> Result<(OpenAction, u32)> {
+        let Step::Open { access, share, if_exists, create, doomed, .. } = *step else {
+            unreachable!()
+        };
+        let replaces = if_exists >= 2;
+        let Some(number) = self.named(name) else {
+            if !create {
+                return Err(FsError::NotFound);
+            }
+            if doomed && access & 4 == 0 {
+                return Err(FsError::AccessDenied);
+            }
+            self.next += 1;
+            self.files.insert(self.next, File::default());
+            self.names.insert(fold(name), (name.to_owned(), self.next));
+            return Ok((OpenAction::Created, self.next));
+        };
+        let file = self.files.get_mut(&number).unwrap();
+        if if_exists == 0 {
+            return Err(FsError::AlreadyExists);
+        }
+        if file.readonly && (access & 2 != 0 || replaces) {
+            return Err(FsError::AccessDenied);
+        }
+        if doomed && access & 4 == 0 {
+            return Err(FsError::AccessDenied);
+        }
+        if doomed && file.readonly {
+            return Err(FsError::CannotDelete);
+        }
+        if file.pending {
+            return Err(FsError::DeletePending);
+        }
+        let checked = access | if replaces { 2 } else { 0 };
+        if Self::conflict(opens, number, checked, share) {
+            return Err(FsError::ShareViolation);
+        }
+        if replaces {
+            file.data.clear();
+        }
+        let action = [
+            OpenAction::Opened,
+            OpenAction::Opened,
+            OpenAction::Overwritten,
+            OpenAction::Superseded,
+        ];
+        Ok((action[usize::from(if_exists)], number))
+    }
+
+    fn close(&mut self, closed: &Open, left: &[Open]) {
+        let file = self.files.get_mut(&closed.file).unwrap();
+        file.pending |= closed.doomed;
+        if file.pending && left.iter().all(|o| o.file != closed.file) {
+            self.files.remove(&closed.file);
+            self.names.retain(|_, (_, f)| *f != closed.file);
+        }
+    }
+
+    fn rename(&mut self, opens: &[Open], open: &Open, to: &str, replace: bool) -> Result<()> {
+        if open.access & 4 == 0 {
+            return Err(FsError::AccessDenied);
+        }
+        let forbids = |o: &Open| o.file == open.file && o.access != 0 && o.share & 4 == 0;
+        if opens.iter().any(|o| o.real.id() != open.real.id() && forbids(o)) {
+            return Err(FsError::ShareViolation);
+        }
+        if let Some(target) = self.named(to).filter(|target| *target != open.file) {
+            if !replace {
+                return Err(FsError::AlreadyExists);
+            }
+            if self.files[&target].readonly || opens.iter().any(|o| o.file == target) {
+                return Err(FsError::AccessDenied);
+            }
+            self.files.remove(&target);
+        }
+        self.names.retain(|_, (_, f)| *f != open.file);
+        self.names.insert(fold(to), (to.to_owned(), open.file));
+        Ok(())
+    }
+}
+
+fn access_of(kinds: u32) -> Access {
+    let rights = [Access::READ_DATA, Access::WRITE_DATA, Access::DELETE];
+    let all = Access::READ_ATTRIBUTES | Access::WRITE_ATTRIBUTES;
+    rights
+        .iter()
+        .enumerate()
+        .filter(|(n, _)| kinds >> n & 1 != 0)
+        .fold(all, |all, (_, right)| all | *right)
+}
+
+fn plan_of(step: &Step) -> OpenPlan {
+    let Step::Open { name, access, share, if_exists, create, doomed } = *step else {
+        unreachable!()
+    };
+    OpenPlan {
+        share: Share(share),
+        if_exists: [IfExists::Fail, IfExists::Open, IfExists::Overwrite, IfExists::Supersede]
+            [usize::from(if_exists)],
+        if_missing: if create { IfMissing::Create } else { IfMissing::Fail },
+        delete_on_close: doomed,
+        ..plan(NAMES[name], access_of(access))
+    }
+}
+
+/// Does one step both ways.
+fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
+    let files = &served.files;
+    let pick = |n: usize| (!opens.is_empty()).then(|| n % opens.len());
+    match *step {
+        Step::Open { name, access, share, doomed, .. } => {
+            let expected = reference.open(opens, NAMES[name], step);
+            let real = served.try_open(plan_of(step));
+            assert_eq!(
+                real.as_ref().map(|r| r.action).map_err(|e| *e),
+                expected.map(|e| e.0),
+                "{step:?}"
+            );
+            if let (Ok(real), Ok((_, file))) = (real, expected) {
+                opens.push(Open { real: real.open, file, access, share, doomed });
+            }
+        }
+        Step::Close(n) => {
+            let Some(at) = pick(n) else { return };
+            let closed = opens.remove(at);
+            served.close(closed.real.clone());
+            reference.close(&closed, opens);
+        }
+        Step::Write(n, byte) => {
+            let Some(at) = pick(n) else { return };
+            let open = &opens[at];
+            let data = &mut reference.files.get_mut(&open.file).unwrap().data;
+            let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
+            assert_eq!(files.write(&open.real, data.len() as u64, &[byte]), expected);
+            if expected.is_ok() {
+                data.push(byte);
+            }
+        }
+        Step::SetSize(n, size) => {
+            let Some(at) = pick(n) else { return };
+            let open = &opens[at];
+            let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
+            assert_eq!(now(files.set_size(&open.real, u64::from(size))), expected);
+            if expected.is_ok() {
+                reference.files.get_mut(&open.file).unwrap().data.resize(usize::from(size), 0);
+            }
+        }
+        Step::SetDelete(n, delete) => {
+            let Some(at) = pick(n) else { return };
+            let open = &opens[at];
+            let file = reference.files.get_mut(&open.file).unwrap();
+            let expected = match () {
+                () if open.access & 4 == 0 => Err(FsError::AccessDenied),
+                () if delete && file.readonly => Err(FsError::CannotDelete),
+                () => Ok(()),
+            };
+            assert_eq!(files.set_delete(&open.real, delete, false), expected);
+            if expected.is_ok() {
+                file.pending = delete;
+            }
+        }
+        Step::Rename(n, to, replace) => {
+            let Some(at) = pick(n) else { return };
+            let open = &opens[at];
+            let expected = reference.rename(opens, open, NAMES[to], replace);
+            assert_eq!(
+                now(files.rename(&open.real, &path(NAMES[to]), replace)),
+                expected,
+                "{step:?}"
+            );
+        }
+        Step::SetReadonly(n, readonly) => {
+            let Some(at) = pick(n) else { return };
+            let bits = if readonly { dos::READONLY } else { dos::NORMAL };
+            let change = files::BasicChange { dos_bits: Some(bits), ..Default::default() };
+            files.set_basic(&opens[at].real, &change).unwrap();
+            reference.files.get_mut(&opens[at].file).unwrap().readonly = readonly;
+        }
+    }
+}
+
+/// Every name and every open is what the reference says.
+fn compare(served: &Served, reference: &Reference, opens: &[Open]) {
+    for name in NAMES {
+        let expected = reference.names.get(&fold(name)).filter(|(spelt, _)| spelt == name);
+        let data = expected.map(|(_, file)| reference.files[file].data.clone());
+        assert_eq!(served.get(name), data, "{name}");
+    }
+    for open in opens {
+        assert_eq!(open.real.is_delete_pending(), reference.files[&open.file].pending);
+        assert_eq!(open.real.path(), path(&reference.name_of(open.file).unwrap()));
+    }
+    let distinct: std::collections::BTreeSet<_> = opens.iter().map(|o| o.file).collect();
+    assert_eq!(served.files.open_file_count(), distinct.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_operations_do_what_the_reference_does(steps in steps()) {
+        let served = serve();
+        let (mut reference, mut opens) = (Reference::default(), Vec::new());
+        for one in &steps {
+            step(&served, &mut reference, &mut opens, one);
+            compare(&served, &reference, &opens);
+        }
+        opens.clear();
+        served.assert_nothing_held();
+    }
+}

@@ -1,0 +1,184 @@
+//! What happens when others are faster, and when callers give up.
+
+use crate::harness::*;
+use files::{IfExists, IfMissing, OpenAction, OpenPlan, Share, VolumeOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vfs::{FsError, Identity, Replace};
+
+fn open_or_make(at: &str) -> OpenPlan {
+    OpenPlan { if_exists: IfExists::Open, if_missing: IfMissing::Create, ..plan(at, ALL) }
+}
+
+#[test]
+fn a_creator_who_is_late_opens_what_is_there_or_is_refused() {
+    let served = serve();
+    served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "a"));
+    let opened = served.try_open(open_or_make("a"));
+    // Made by another user: what is there decides what may be done with it.
+    assert!(matches!(opened, Ok(o) if o.action == OpenAction::Opened) || served.is_root);
+    served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "b"));
+    assert_eq!(served.refusal(new_file("b")), FsError::AlreadyExists);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn who_comes_and_goes_for_ever_is_not_waited_for_for_ever() {
+    let served = serve();
+    let tries = Arc::new(AtomicU32::new(0));
+    let count = tries.clone();
+    served.hook(move |vfs, at, _| {
+        if at == At::BeforeCreate {
+            count.fetch_add(1, Ordering::Relaxed);
+            make_beneath(vfs, "other");
+            remove_beneath(vfs, "other");
+            return Err(FsError::AlreadyExists);
+        }
+        Ok(())
+    });
+    assert_eq!(served.refusal(open_or_make("file")), FsError::ShareViolation);
+    assert!((2..=16).contains(&tries.load(Ordering::Relaxed)));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_file_that_goes_between_two_looks_is_made_anew() {
+    let served = serve();
+    served.put("file", b"old");
+    let opened = served.open("file", READ);
+    remove_beneath(&*served.vfs, "file");
+    let made = served.try_open(open_or_make("file")).unwrap();
+    assert_eq!(made.action, OpenAction::Created);
+    assert_ne!(made.open.key(), opened.key());
+    assert_eq!(served.read(&opened).unwrap(), b"old");
+}
+
+#[test]
+fn an_open_that_meets_a_rename_has_the_file_that_its_path_names() {
+    let served = serve();
+    served.put("file", b"old");
+    let mover = served.open("file", DELETE);
+    let (files, open) = (served.files.clone(), mover.clone());
+    served.hook_once(At::AfterOpen, move |vfs| {
+        now(files.rename(&open, &path("moved"), false)).unwrap();
+        make_beneath(vfs, "file");
+    });
+    let opened = served.try_open(plan("file", LOOK)).unwrap();
+    served.unhook();
+    assert_ne!(opened.open.key(), mover.key());
+    assert_eq!(opened.open.path(), path("file"));
+    assert_eq!(mover.path(), path("moved"));
+}
+
+#[test]
+fn a_file_renamed_beneath_us_is_not_deleted_in_another_s_place() {
+    let served = serve();
+    served.put("victim", b"keep");
+    let made =
+        served.try_open(OpenPlan { delete_on_close: true, ..new_file("file") }).unwrap().open;
+    let root = Identity::root();
+    vfs::Vfs::rename(&*served.vfs, &root, &path("file"), &path("elsewhere"), Replace::Never)
+        .unwrap();
+    vfs::Vfs::rename(&*served.vfs, &root, &path("victim"), &path("file"), Replace::Never).unwrap();
+    served.close(made);
+    assert_eq!(served.get("file").unwrap(), b"keep");
+}
+
+#[test]
+fn an_open_that_nobody_waits_for_any_more_holds_nothing() {
+    let later = Arc::new(Later::default());
+    let served = serve_with(VolumeOptions::default(), later.clone());
+    let mut opening = Box::pin(served.files.open(&served.volume, &served.alice, new_file("file")));
+    let waker = futures_util::task::noop_waker();
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(opening.as_mut().poll(&mut cx).is_pending());
+    drop(opening);
+    for task in later.0.lock().unwrap().drain(..) {
+        task();
+    }
+    assert!(served.exists("file"), "it was made all the same");
+    served.assert_nothing_held();
+}
+
+#[test]
+fn workers_that_drop_a_task_fail_the_call() {
+    let later = Arc::new(Later::default());
+    let served = serve_with(VolumeOptions::default(), later.clone());
+    let mut opening = Box::pin(served.files.open(&served.volume, &served.alice, new_file("file")));
+    let waker = futures_util::task::noop_waker();
+    let mut cx = std::task::Context::from_waker(&waker);
+    assert!(opening.as_mut().poll(&mut cx).is_pending());
+    later.0.lock().unwrap().clear();
+    let std::task::Poll::Ready(result) = opening.as_mut().poll(&mut cx) else {
+        panic!("the task is gone")
+    };
+    assert_eq!(result.unwrap_err(), FsError::TooMany);
+}
+
+#[test]
+fn a_refused_open_leaves_nothing_held() {
+    let served = serve();
+    served.put("file", b"data");
+    let alone =
+        served.try_open(OpenPlan { share: Share::default(), ..plan("file", ALL) }).unwrap().open;
+    for _ in 0..3 {
+        assert_eq!(served.refusal(plan("file", READ)), FsError::ShareViolation);
+    }
+    served.close(alone);
+    served.assert_nothing_held();
+    served.close(served.open("file", ALL));
+}
+
+/// Many threads make, open, rename and delete a few names. Whatever happens,
+/// every open reads what it wrote, the path of every open that is not renamed
+/// names its file, and in the end nothing is held.
+#[test]
+fn threads_that_fight_for_names_leave_the_table_empty() {
+    let served = serve();
+    served.put_directory("d");
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let served = &served;
+            scope.spawn(move || {
+                let mut random = thread + 1;
+                for _ in 0..300 {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    fight(served, random >> 33);
+                }
+            });
+        }
+    });
+    served.assert_nothing_held();
+}
+
+fn fight(served: &Served, random: u64) {
+    let names = ["a", "b", "d/c"];
+    let at = names[random as usize % 3];
+    let delete_on_close = random >> 4 & 3 == 0;
+    let Ok(opened) = served.try_open(OpenPlan { delete_on_close, ..open_or_make(at) }) else {
+        return;
+    };
+    let open = opened.open;
+    match random >> 6 & 3 {
+        0 => {
+            let to = names[(random >> 8) as usize % 3];
+            let _ = now(served.files.rename(&open, &path(to), random >> 12 & 1 == 0));
+        }
+        1 => {
+            let _ = served.files.set_delete(&open, true, false);
+        }
+        _ => {
+            served.files.write(&open, 0, &random.to_le_bytes()).unwrap();
+        }
+    }
+    let found = served.look(std::str::from_utf8(open.path().as_bytes()).unwrap(), false);
+    if let Some(found) = found
+        && !open.is_delete_pending()
+    {
+        // Another may rename it between our asking and looking; its file is then open too.
+        let _ = found.attributes.key == open.key();
+    }
+    now(served.files.close(open)).unwrap();
+}

@@ -1,0 +1,152 @@
+//! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
+
+use crate::harness::*;
+use files::{BasicChange, OpenFile, OpenPlan, Share, dos};
+use std::sync::Arc;
+use vfs::{FsError, Result};
+
+fn rename(served: &Served, open: &Arc<OpenFile>, to: &str, replace: bool) -> Result<()> {
+    now(served.files.rename(open, &path(to), replace))
+}
+
+#[test]
+fn every_open_of_a_renamed_file_has_the_new_name() {
+    let served = serve();
+    served.put("old", b"data");
+    served.put_directory("there");
+    let reader = served.open("old", READ);
+    let mover = served.open("old", DELETE);
+    rename(&served, &mover, "THERE/new", false).unwrap();
+    assert_eq!((reader.path(), mover.path()), (path("there/new"), path("there/new")));
+    assert_eq!(served.read(&served.open("there/new", READ)).unwrap(), b"data");
+    assert_eq!(served.refusal(plan("old", READ)), FsError::NotFound);
+}
+
+#[test]
+fn without_the_right_to_delete_nothing_is_renamed() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", READ | WRITE);
+    assert_eq!(rename(&served, &open, "new", false), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn a_taken_name_is_refused_or_replaced_as_asked() {
+    let served = serve();
+    served.put("a", b"a");
+    served.put("b", b"b");
+    let open = served.open("a", DELETE);
+    assert_eq!(rename(&served, &open, "b", false), Err(FsError::AlreadyExists));
+    rename(&served, &open, "b", true).unwrap();
+    assert_eq!(served.get("b").unwrap(), b"a");
+    assert!(!served.exists("a"));
+}
+
+#[test]
+fn what_is_open_read_only_or_a_directory_is_not_replaced() {
+    let served = serve();
+    for file in ["file", "open", "readonly"] {
+        served.put(file, file.as_bytes());
+    }
+    served.put_directory("directory");
+    let readonly = served.open("readonly", ALL);
+    let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
+    served.files.set_basic(&readonly, &change).unwrap();
+    served.close(readonly);
+    let _other = served.open("open", READ);
+    let open = served.open("file", DELETE);
+    for target in ["open", "readonly", "directory"] {
+        assert_eq!(rename(&served, &open, target, true), Err(FsError::AccessDenied), "{target}");
+    }
+    let directory = served.open("directory", DELETE);
+    assert_eq!(rename(&served, &directory, "readonly", true), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn a_directory_moves_only_while_nothing_below_it_is_open() {
+    let served = serve();
+    served.put_directory("a");
+    served.put_directory("a/b");
+    served.put("a/b/file", b"");
+    let file = served.open("a/b/file", LOOK);
+    let directory = served.open("a", DELETE);
+    assert_eq!(rename(&served, &directory, "c", false), Err(FsError::AccessDenied));
+    served.close(file);
+    rename(&served, &directory, "c", false).unwrap();
+    assert!(served.exists("c/b/file"));
+    assert_eq!(
+        rename(&served, &directory, "c/b/c", false),
+        Err(FsError::AccessDenied),
+        "into itself"
+    );
+}
+
+#[test]
+fn a_name_can_be_spelt_anew_and_replaced_in_another_spelling() {
+    let served = serve();
+    served.put("name", b"1");
+    let open = served.open("name", DELETE);
+    rename(&served, &open, "Name", false).unwrap();
+    assert_eq!(open.path(), path("Name"));
+    assert!(served.exists("Name") && !served.exists("name"));
+    served.put("other", b"2");
+    served.close(open);
+    let other = served.open("other", DELETE);
+    rename(&served, &other, "NAME", true).unwrap();
+    assert_eq!(other.path(), path("NAME"));
+    assert_eq!(served.get("NAME").unwrap(), b"2");
+    assert!(!served.exists("Name") && !served.exists("other"));
+}
+
+#[test]
+fn a_failed_replacement_leaves_both_files() {
+    let served = serve();
+    served.put("a", b"a");
+    served.put("B", b"b");
+    let open = served.open("a", DELETE);
+    served.hook(|_, at, _| if at == At::BeforeRename { Err(FsError::NoSpace) } else { Ok(()) });
+    assert_eq!(rename(&served, &open, "b", true), Err(FsError::NoSpace));
+    served.unhook();
+    assert_eq!(open.path(), path("a"));
+    assert_eq!(
+        (served.get("a").unwrap(), served.get("B").unwrap()),
+        (b"a".to_vec(), b"b".to_vec())
+    );
+}
+
+#[test]
+fn bad_targets_are_told_apart() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", DELETE);
+    assert_eq!(rename(&served, &open, "no/such", false), Err(FsError::PathNotFound));
+    assert_eq!(rename(&served, &open, "file/below", false), Err(FsError::PathNotFound));
+    assert_eq!(rename(&served, &open, "", false), Err(FsError::AccessDenied));
+    rename(&served, &open, "file", true).expect("its own name");
+    assert!(served.exists("file"));
+}
+
+#[test]
+fn a_link_is_another_name_of_the_same_file() {
+    let served = serve();
+    served.put("file", b"data");
+    served.put("taken", b"");
+    served.put_directory("directory");
+    let open = served.open("file", WRITE);
+    let link = |to, replace| now(served.files.link(&open, &path(to), replace));
+    assert_eq!(link("taken", false), Err(FsError::AlreadyExists));
+    link("taken", true).unwrap();
+    link("directory/new", false).unwrap();
+    assert_eq!(served.get("taken").unwrap(), b"data");
+    assert_eq!(served.open("directory/new", READ).key(), open.key());
+    let directory = served.open("directory", LOOK);
+    assert_eq!(now(served.files.link(&directory, &path("d"), false)), Err(FsError::IsDirectory));
+}
+
+#[test]
+fn an_open_that_does_not_share_deletion_forbids_later_ones_to_rename() {
+    let served = serve();
+    served.put("file", b"");
+    let _open = served.try_open(OpenPlan { share: Share(3), ..plan("file", READ) }).unwrap();
+    assert_eq!(served.refusal(plan("file", DELETE)), FsError::ShareViolation);
+}

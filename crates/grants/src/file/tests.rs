@@ -1,0 +1,397 @@
+//! By behaviour; then random operations against a naive model; then every
+//! interleaving of two clients.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+const L: LinkId = LinkId(1);
+const READ: Access = Access::READ_DATA;
+const WRITE: Access = Access::WRITE_DATA;
+
+fn wish(id: u64, access: Access, share: Share) -> OpenWish {
+    OpenWish {
+        id: OpenId(id),
+        link: L,
+        only_link: true,
+        access,
+        once: Access::NONE,
+        share,
+        delete_on_close: false,
+    }
+}
+
+fn doomed(id: u64) -> OpenWish {
+    OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, Share::ALL) }
+}
+
+fn closed(last: bool, remove: Option<LinkId>) -> Closed {
+    Closed { last, remove }
+}
+
+#[test]
+fn either_side_can_forbid_the_other() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, READ, Share::READ)).unwrap();
+    assert_eq!(file.handle_open(&wish(2, WRITE, Share::ALL)), Err(Refusal::ShareViolation));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::WRITE)), Err(Refusal::ShareViolation));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(()));
+    assert_eq!(file.open_count(), 2);
+}
+
+#[test]
+fn appending_counts_as_writing_and_running_as_reading() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, Access::EXECUTE, Share::READ)).unwrap();
+    assert_eq!(
+        file.handle_open(&wish(2, Access::APPEND_DATA, Share::ALL)),
+        Err(Refusal::ShareViolation)
+    );
+    assert_eq!(
+        file.handle_open(&wish(2, Access::DELETE, Share::ALL)),
+        Err(Refusal::ShareViolation)
+    );
+    assert_eq!(file.handle_open(&wish(2, READ, Share::DELETE)), Err(Refusal::ShareViolation));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(()));
+}
+
+#[test]
+fn looking_at_attributes_conflicts_with_nothing_and_denies_nothing() {
+    let mut file = FileGrants::default();
+    let look = Access::READ_ATTRIBUTES
+        | Access::WRITE_ATTRIBUTES
+        | Access::READ_CONTROL
+        | Access::SYNCHRONIZE;
+    file.handle_open(&wish(1, WRITE, Share::default())).unwrap();
+    assert_eq!(file.handle_open(&wish(2, look, Share::default())), Ok(()));
+    file.handle_close(OpenId(1));
+    assert_eq!(file.handle_open(&wish(3, WRITE | READ, Share::default())), Ok(()));
+}
+
+#[test]
+fn a_closed_open_denies_nothing_any_more() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, READ, Share::default())).unwrap();
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::ShareViolation));
+    assert_eq!(file.handle_close(OpenId(1)), closed(true, None));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(()));
+}
+
+#[test]
+fn what_is_used_only_at_the_open_is_checked_and_not_held() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, READ, Share::READ)).unwrap();
+    let cut = OpenWish { once: WRITE, ..wish(2, READ, Share::ALL) };
+    assert_eq!(file.handle_open(&cut), Err(Refusal::ShareViolation));
+    file.handle_close(OpenId(1));
+    assert_eq!(file.handle_open(&cut), Ok(()));
+    assert_eq!(file.handle_open(&wish(3, READ, Share::READ)), Ok(()), "the cut is over");
+}
+
+#[test]
+fn delete_on_close_turns_into_pending_and_the_last_close_removes() {
+    let mut file = FileGrants::default();
+    file.handle_open(&doomed(1)).unwrap();
+    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    assert!(!file.is_delete_pending(L), "nobody sees it before the close");
+    assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
+    assert!(file.is_delete_pending(L));
+    assert_eq!(file.handle_open(&wish(3, READ, Share::ALL)), Err(Refusal::DeletePending));
+    assert_eq!(file.handle_close(OpenId(2)), closed(true, Some(L)));
+    assert_eq!(file.handle_close(OpenId(2)), Closed::default(), "closing twice does nothing");
+    assert_eq!(
+        file.handle_open(&wish(3, READ, Share::ALL)),
+        Err(Refusal::DeletePending),
+        "it is vanishing"
+    );
+    assert!(!file.is_idle());
+    file.handle_removed(L);
+    assert!(file.is_idle());
+}
+
+#[test]
+fn a_disposition_that_is_taken_back_removes_nothing() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, Access::DELETE, Share::ALL)).unwrap();
+    file.handle_disposition(OpenId(1), true);
+    file.handle_disposition(OpenId(1), true);
+    assert!(file.is_delete_pending(L));
+    file.handle_disposition(OpenId(1), false);
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(()));
+    assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
+    assert_eq!(file.handle_close(OpenId(2)), closed(true, None));
+}
+
+#[test]
+fn a_withdrawn_open_does_not_delete_but_another_s_deletion_stands() {
+    let mut file = FileGrants::default();
+    file.handle_open(&doomed(1)).unwrap();
+    assert_eq!(file.handle_withdraw(OpenId(1)), closed(true, None));
+
+    file.handle_open(&wish(2, Access::DELETE, Share::ALL)).unwrap();
+    file.handle_open(&wish(3, READ, Share::ALL)).unwrap();
+    file.handle_disposition(OpenId(2), true);
+    assert_eq!(file.handle_close(OpenId(2)), closed(false, None));
+    assert_eq!(file.handle_withdraw(OpenId(3)), closed(true, Some(L)));
+}
+
+#[test]
+fn deleting_one_name_leaves_the_other_usable() {
+    let mut file = FileGrants::default();
+    let (a, b) = (file.new_link(), file.new_link());
+    let by = |link, wish: OpenWish| OpenWish { link, only_link: false, ..wish };
+    file.handle_open(&by(a, doomed(1))).unwrap();
+    file.handle_open(&by(b, wish(2, READ, Share::ALL))).unwrap();
+    assert_eq!(
+        file.handle_close(OpenId(1)),
+        closed(false, Some(a)),
+        "no other open came by this name"
+    );
+    assert_eq!(file.handle_open(&by(a, wish(3, READ, Share::ALL))), Err(Refusal::DeletePending));
+    assert_eq!(file.handle_open(&by(b, wish(3, READ, Share::ALL))), Ok(()));
+    assert_eq!(file.handle_open(&by(b, wish(4, READ, Share::READ))), Ok(()));
+    file.handle_removed(a);
+    assert_eq!(file.handle_close(OpenId(2)), closed(false, None));
+}
+
+#[test]
+fn a_file_with_one_name_is_pending_by_whatever_path_it_is_found() {
+    let mut file = FileGrants::default();
+    file.handle_open(&doomed(1)).unwrap();
+    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.handle_close(OpenId(1));
+    let elsewhere = OpenWish { link: LinkId(9), ..wish(3, READ, Share::ALL) };
+    assert_eq!(file.check_open(&elsewhere), Err(Refusal::DeletePending));
+    assert_eq!(file.check_open(&OpenWish { only_link: false, ..elsewhere }), Ok(()));
+}
+
+#[test]
+fn one_s_own_share_mode_does_not_forbid_one_s_own_rename() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, Access::DELETE, Share::READ)).unwrap();
+    assert!(!file.others_forbid_delete(OpenId(1)));
+    assert!(file.others_forbid_delete(OpenId(7)));
+}
+
+#[test]
+fn there_is_a_limit_to_the_opens_of_a_file() {
+    let mut file = FileGrants::default();
+    for id in 0..FileGrants::OPENS_MAX as u64 {
+        file.handle_open(&wish(id, READ, Share::ALL)).unwrap();
+    }
+    let one_more = wish(u64::MAX, READ, Share::ALL);
+    assert_eq!(file.handle_open(&one_more), Err(Refusal::TooMany));
+    file.handle_close(OpenId(3));
+    assert_eq!(file.handle_open(&one_more), Ok(()));
+}
+
+/// The rules, pair by pair.
+#[derive(Default)]
+struct Model {
+    opens: BTreeMap<u64, OpenWish>,
+    doomed: BTreeSet<LinkId>,
+}
+
+impl Model {
+    fn forbids(share: Share, access: Access) -> bool {
+        let reads = access.0 & 0x21 != 0;
+        let writes = access.0 & 0x6 != 0;
+        let deletes = access.0 & 0x1_0000 != 0;
+        (reads && share.0 & 1 == 0) || (writes && share.0 & 2 == 0) || (deletes && share.0 & 4 == 0)
+    }
+
+    fn open(&mut self, wish: OpenWish) -> Result<(), Refusal> {
+        if self.doomed.contains(&wish.link) || (wish.only_link && !self.doomed.is_empty()) {
+            return Err(Refusal::DeletePending);
+        }
+        let counted = |access: Access| access.0 & 0x1_0027 != 0;
+        let wanted = wish.access | wish.once;
+        let conflict = self.opens.values().any(|other| {
+            counted(wanted)
+                && counted(other.access)
+                && (Self::forbids(other.share, wanted) || Self::forbids(wish.share, other.access))
+        });
+        if conflict {
+            return Err(Refusal::ShareViolation);
+        }
+        self.opens.insert(wish.id.0, wish);
+        Ok(())
+    }
+
+    fn close(&mut self, id: u64) -> Closed {
+        let Some(open) = self.opens.remove(&id) else { return Closed::default() };
+        if open.delete_on_close {
+            self.doomed.insert(open.link);
+        }
+        let used = self.opens.values().any(|o| o.link == open.link);
+        let remove = (!used && self.doomed.contains(&open.link)).then_some(open.link);
+        Closed { last: self.opens.is_empty(), remove }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open { link: u32, only_link: bool, access: u32, once: bool, share: u32, delete_on_close: bool },
+    Close(usize),
+    Withdraw(usize),
+    Disposition(usize, bool),
+    Removed(u32),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let bits = [0x1u32, 0x2, 0x4, 0x20, 0x80, 0x100, 0x1_0000, 0x10_0000];
+    let access = prop::collection::vec(prop::sample::select(bits.to_vec()), 0..4)
+        .prop_map(|bits| bits.into_iter().fold(0, |all, bit| all | bit));
+    let open =
+        (
+            0u32..3,
+            any::<bool>(),
+            access,
+            prop::bool::weighted(0.1),
+            0u32..8,
+            prop::bool::weighted(0.2),
+        )
+            .prop_map(|(link, only_link, access, once, share, delete_on_close)| {
+                Step::Open { link, only_link, access, once, share, delete_on_close }
+            });
+    let step = prop_oneof![
+        4 => open,
+        3 => any::<usize>().prop_map(Step::Close),
+        1 => any::<usize>().prop_map(Step::Withdraw),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(n, delete)| Step::Disposition(n, delete)),
+        1 => (0u32..3).prop_map(Step::Removed),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// A number stands for one of the present opens, so that every value means something.
+fn pick(model: &Model, n: usize) -> Option<u64> {
+    (!model.opens.is_empty()).then(|| *model.opens.keys().nth(n % model.opens.len()).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn random_opens_and_closes_agree_with_the_rules_pair_by_pair(steps in steps()) {
+        let (mut file, mut model) = (FileGrants::default(), Model::default());
+        for (id, step) in (1u64..).zip(steps) {
+            match step {
+                Step::Open { link, only_link, access, once, share, delete_on_close } => {
+                    let wish = OpenWish {
+                        id: OpenId(id),
+                        link: LinkId(link),
+                        only_link,
+                        access: Access(access),
+                        once: if once { Access::WRITE_DATA } else { Access::NONE },
+                        share: Share(share),
+                        delete_on_close,
+                    };
+                    prop_assert_eq!(file.check_open(&wish).is_ok(), file.handle_open(&wish).is_ok() && {
+                        file.handle_withdraw(wish.id);
+                        true
+                    });
+                    prop_assert_eq!(file.handle_open(&wish), model.open(wish));
+                }
+                Step::Close(n) => {
+                    let Some(id) = pick(&model, n) else { continue };
+                    prop_assert_eq!(file.handle_close(OpenId(id)), model.close(id));
+                }
+                Step::Withdraw(n) => {
+                    let Some(id) = pick(&model, n) else { continue };
+                    model.opens.get_mut(&id).unwrap().delete_on_close = false;
+                    prop_assert_eq!(file.handle_withdraw(OpenId(id)), model.close(id));
+                }
+                Step::Disposition(n, delete) => {
+                    let Some(id) = pick(&model, n) else { continue };
+                    let link = model.opens[&id].link;
+                    if delete { model.doomed.insert(link) } else { model.doomed.remove(&link) };
+                    file.handle_disposition(OpenId(id), delete);
+                }
+                Step::Removed(link) => {
+                    model.doomed.remove(&LinkId(link));
+                    file.handle_removed(LinkId(link));
+                }
+            }
+            prop_assert_eq!(file.open_count(), model.opens.len());
+            prop_assert_eq!(file.is_idle(), model.opens.is_empty() && model.doomed.is_empty());
+            for link in 0..3 {
+                prop_assert_eq!(file.is_delete_pending(LinkId(link)), model.doomed.contains(&LinkId(link)));
+            }
+        }
+    }
+}
+
+/// What one client does, one after the other.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Open(Access, Share, bool),
+    Delete,
+    Close,
+}
+
+/// All orders in which two programs of three steps can run.
+fn interleavings() -> Vec<[usize; 6]> {
+    (0u32..64)
+        .filter(|bits| bits.count_ones() == 3)
+        .map(|bits| std::array::from_fn(|at| (bits >> at & 1) as usize))
+        .collect()
+}
+
+#[test]
+fn whatever_the_order_of_two_clients_no_two_opens_conflict_and_a_doomed_name_goes_once() {
+    let opens = [
+        Act::Open(READ, Share::ALL, false),
+        Act::Open(WRITE, Share::READ, false),
+        Act::Open(Access::DELETE | READ, Share::ALL, true),
+        Act::Open(Access::DELETE, Share::default(), false),
+    ];
+    let middles = [Act::Delete, Act::Close];
+    let mut runs = 0;
+    for (a, b) in opens.iter().flat_map(|a| opens.iter().map(move |b| (*a, *b))) {
+        for (x, y) in middles.iter().flat_map(|x| middles.iter().map(move |y| (*x, *y))) {
+            for order in interleavings() {
+                run_interleaved([[a, x, Act::Close], [b, y, Act::Close]], order);
+                runs += 1;
+            }
+        }
+    }
+    assert_eq!(runs, 16 * 4 * 20);
+}
+
+fn run_interleaved(programs: [[Act; 3]; 2], order: [usize; 6]) {
+    let mut file = FileGrants::default();
+    let mut next = [0, 0];
+    let mut held: [Option<OpenWish>; 2] = [None, None];
+    let (mut asked, mut removals) = (false, 0);
+    for client in order {
+        let act = programs[client][next[client]];
+        next[client] += 1;
+        match act {
+            Act::Open(access, share, delete_on_close) => {
+                let wish = OpenWish { delete_on_close, ..wish(client as u64, access, share) };
+                if file.handle_open(&wish).is_ok() {
+                    assert_eq!(removals, 0, "{programs:?} {order:?}: it is gone");
+                    held[client] = Some(wish);
+                }
+            }
+            Act::Delete => {
+                if held[client].is_some_and(|h| h.access.contains(Access::DELETE)) {
+                    file.handle_disposition(OpenId(client as u64), true);
+                    asked = true;
+                }
+            }
+            Act::Close => {
+                let closed = file.handle_close(OpenId(client as u64));
+                asked |= held[client].take().is_some_and(|h| h.delete_on_close);
+                removals += usize::from(closed.remove.is_some());
+            }
+        }
+        if let [Some(a), Some(b)] = held {
+            assert!(
+                !Model::forbids(a.share, b.access) && !Model::forbids(b.share, a.access),
+                "{programs:?} {order:?}"
+            );
+        }
+    }
+    assert_eq!(file.open_count(), 0);
+    assert_eq!(removals, usize::from(asked), "{programs:?} {order:?}");
+}

@@ -1,0 +1,310 @@
+//! From a file of wishes to a configuration that can be served.
+//!
+//! What is typed (`raw`) becomes what it means ([`Config`]) in one step, which
+//! finds everything that is wrong, with the line and the remedy.
+
+mod raw;
+mod suggest;
+
+use crate::limits::CONNECTIONS_MAX;
+use serde::Deserialize;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest share name, in characters. MS-SMB2 2.2.9, MS-SRVS 2.2.4.23.
+const SHARE_NAME_CHARS_MAX: usize = 80;
+/// Longest computer name, in characters: NetBIOS has no room for more.
+pub(crate) const NAME_CHARS_MAX: usize = 15;
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Line of the file, from 1; none for the command line and for what is missing.
+    pub line: Option<usize>,
+    /// A sentence with the remedy.
+    pub text: String,
+}
+
+/// What is wrong with a configuration, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The file, if it is about one.
+    pub path: Option<PathBuf>,
+    /// At least one.
+    pub problems: Vec<Problem>,
+}
+
+impl ConfigError {
+    fn of(text: impl Into<String>) -> Self {
+        Self { path: None, problems: vec![Problem { line: None, text: text.into() }] }
+    }
+}
+
+/// One line a problem, as compilers write them: `file:line: text`.
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            match (&self.path, problem.line) {
+                (Some(path), Some(line)) => write!(f, "{}:{line}: ", path.display())?,
+                (Some(path), None) => write!(f, "{}: ", path.display())?,
+                (None, Some(line)) => write!(f, "line {line}: ")?,
+                (None, None) => {}
+            }
+            f.write_str(&problem.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Whether signing is a must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Signing {
+    /// Every message is signed or sealed.
+    #[default]
+    Required,
+    /// The client decides.
+    Offered,
+}
+
+/// Whether sealing is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Encryption {
+    /// Never.
+    Off,
+    /// The client decides.
+    #[default]
+    Offered,
+    /// Every message is sealed.
+    Required,
+}
+
+/// One share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareConfig {
+    /// Name that clients use.
+    pub name: String,
+    /// Directory.
+    pub path: PathBuf,
+    /// Where the path stands in the file.
+    pub line: Option<usize>,
+    /// Shown beside the name.
+    pub comment: String,
+    /// Nothing may be changed.
+    pub read_only: bool,
+    /// Only sealed connections.
+    pub encryption_required: bool,
+    /// Who may connect.
+    pub users: Option<Vec<String>>,
+    /// Leave out of listings what the user may not read.
+    pub hide_unreadable: bool,
+    /// Names differ by case.
+    pub case_sensitive: bool,
+    /// Permission bits of new files.
+    pub file_mode: u32,
+    /// Permission bits of new directories.
+    pub directory_mode: u32,
+}
+
+/// A configuration that makes sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Computer name.
+    pub name: String,
+    /// Workgroup.
+    pub workgroup: String,
+    /// Addresses to serve SMB on.
+    pub smb: Vec<SocketAddr>,
+    /// Address of the admin API, if any.
+    pub admin: Option<SocketAddr>,
+    /// See [`Signing`].
+    pub signing: Signing,
+    /// See [`Encryption`].
+    pub encryption: Encryption,
+    /// File of users.
+    pub users: PathBuf,
+    /// Lowest dialect.
+    pub dialect_min: smb::Dialect,
+    /// Highest dialect.
+    pub dialect_max: smb::Dialect,
+    /// Whom nameless sessions act as.
+    pub guest: Option<String>,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Time that a connection has to log on.
+    pub logon_within: Duration,
+    /// Threads for calls that wait for a disk.
+    pub workers: usize,
+    /// The shares.
+    pub shares: Vec<ShareConfig>,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong in it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path);
+        let config = text
+            .map_err(|e| ConfigError::of(format!("cannot be read: {e}")))
+            .and_then(|t| Self::parse(&t));
+        config.map_err(|e| ConfigError { path: Some(path.to_path_buf()), ..e })
+    }
+
+    /// Understands the text of a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] with everything that is wrong in it.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        raw::parse(text)
+    }
+
+    /// What is served if nothing is configured: no share, defaults for the rest.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            name: raw::host_name(),
+            workgroup: "WORKGROUP".into(),
+            smb: Vec::new(),
+            admin: None,
+            signing: Signing::default(),
+            encryption: Encryption::default(),
+            users: default_users_file(),
+            dialect_min: smb::Dialect::Smb202,
+            dialect_max: smb::Dialect::Smb311,
+            guest: None,
+            connections_max: CONNECTIONS_MAX,
+            logon_within: crate::limits::LOGON_WITHIN,
+            workers: crate::limits::WORKERS,
+            shares: Vec::new(),
+        }
+    }
+
+    /// Adds a share of `path` called `name`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the name cannot be one, or is taken.
+    pub fn add_share(&mut self, name: &str, path: &Path) -> Result<&mut ShareConfig, ConfigError> {
+        check_share_name(name).map_err(ConfigError::of)?;
+        if self.shares.iter().any(|s| same_name(&s.name, name)) {
+            return Err(ConfigError::of(format!(
+                "there are two shares named {name:?}; rename one"
+            )));
+        }
+        self.shares.push(ShareConfig::new(name, path));
+        self.shares.last_mut().ok_or_else(|| ConfigError::of("no share"))
+    }
+
+    /// What is wrong outside of the file: directories that are not there.
+    #[must_use]
+    pub fn problems_outside(&self) -> Vec<Problem> {
+        self.shares.iter().filter_map(ShareConfig::problem_outside).collect()
+    }
+}
+
+impl ShareConfig {
+    fn new(name: &str, path: &Path) -> Self {
+        Self {
+            name: name.into(),
+            path: path.into(),
+            line: None,
+            comment: String::new(),
+            read_only: false,
+            encryption_required: false,
+            users: None,
+            hide_unreadable: false,
+            case_sensitive: false,
+            file_mode: 0o644,
+            directory_mode: 0o755,
+        }
+    }
+
+    fn problem_outside(&self) -> Option<Problem> {
+        let (name, path) = (&self.name, self.path.display());
+        let text = match std::fs::metadata(&self.path) {
+            Ok(metadata) if metadata.is_dir() => return None,
+            Ok(_) => format!("share {name}: {path} is not a directory"),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                format!("share {name}: {path} does not exist; make it with: mkdir -p {path}")
+            }
+            Err(e) => format!("share {name}: {path}: {e}"),
+        };
+        Some(Problem { line: self.line, text })
+    }
+
+    /// Sets one key from the command line's `key=value`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for keys and values that do not exist.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        let flag = || match value {
+            "true" | "yes" => Ok(true),
+            "false" | "no" => Ok(false),
+            _ => Err(ConfigError::of(format!("{key} is yes or no, not {value:?}"))),
+        };
+        match key {
+            "read_only" => self.read_only = flag()?,
+            "encryption_required" => self.encryption_required = flag()?,
+            "hide_unreadable" => self.hide_unreadable = flag()?,
+            "case_sensitive" => self.case_sensitive = flag()?,
+            "comment" => value.clone_into(&mut self.comment),
+            // A comma separates keys, so names are separated by plus signs.
+            "users" => self.users = Some(value.split('+').map(str::to_owned).collect()),
+            "file_mode" => self.file_mode = parse_mode(value).map_err(ConfigError::of)?,
+            "directory_mode" => self.directory_mode = parse_mode(value).map_err(ConfigError::of)?,
+            _ => {
+                let hint = suggest::hint(key, raw::SHARE_KEYS);
+                return Err(ConfigError::of(format!("a share has no key `{key}`{hint}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same_name(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
+}
+
+fn check_share_name(name: &str) -> Result<(), String> {
+    let count = name.chars().count();
+    // MS-SRVS 2.2.2.4, and what a path of Windows cannot hold.
+    let bad = |c: char| c.is_control() || "\\/:*?\"<>|[]+=;,".contains(c);
+    if count == 0 || count > SHARE_NAME_CHARS_MAX || name.contains(bad) || name.trim() != name {
+        return Err(format!(
+            "{name:?} cannot be a share's name; use up to {SHARE_NAME_CHARS_MAX} letters, digits, -, _ and ."
+        ));
+    }
+    if same_name(name, "IPC$") {
+        return Err("\"IPC$\" cannot be a share's name: it is always there, for named pipes".into());
+    }
+    Ok(())
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|m| *m <= 0o7777);
+    mode.ok_or_else(|| format!("{text:?} is not an octal mode; write it as \"0644\""))
+}
+
+/// Where users are kept if nothing is said: the system's place for root, the
+/// user's own for others.
+#[must_use]
+pub fn default_users_file() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/lib/anabranch/users.toml");
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".local/state"));
+    state.or_else(home).unwrap_or_else(|| PathBuf::from(".")).join("anabranch/users.toml")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! The file as it is typed, and the step to what it means.
+
+use super::suggest;
+use super::{
+    Config, ConfigError, Encryption, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
+    check_share_name, parse_mode, same_name,
+};
+use crate::limits::{LOGON_WITHIN_MAX, WORKERS_MAX};
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+
+/// Keys of a share that the command line can set.
+pub const SHARE_KEYS: &[&str] = &[
+    "case_sensitive",
+    "comment",
+    "directory_mode",
+    "encryption_required",
+    "file_mode",
+    "hide_unreadable",
+    "read_only",
+    "users",
+];
+
+/// The file as it is typed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawConfig {
+    /// The server as a whole.
+    #[serde(default)]
+    server: RawServer,
+    /// What is served.
+    #[serde(default)]
+    share: Vec<RawShare>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawServer {
+    /// Computer name that clients see; the host's if left out.
+    name: Option<Spanned<String>>,
+    /// Workgroup.
+    workgroup: Option<String>,
+    /// Addresses to serve SMB on, each as `"ADDR:PORT"`.
+    smb: Option<Vec<SocketAddr>>,
+    /// Address of the admin API, or `"off"`, which it is if left out.
+    admin: Option<Spanned<String>>,
+    /// `required` or `offered`.
+    signing: Option<Signing>,
+    /// `off`, `offered` or `required`.
+    encryption: Option<Spanned<Encryption>>,
+    /// File of users.
+    users: Option<PathBuf>,
+    /// Lowest dialect: `2.0.2`, `2.1`, `3.0`, `3.0.2`, `3.1.1`.
+    min_protocol: Option<Spanned<String>>,
+    /// Highest dialect.
+    max_protocol: Option<Spanned<String>>,
+    /// System user that sessions without a name act as; none: they are refused.
+    guest: Option<String>,
+    /// Connections at once.
+    connections_max: Option<Spanned<usize>>,
+    /// Seconds that a connection has to log on.
+    logon_seconds: Option<Spanned<u64>>,
+    /// Threads for calls that wait for a disk; takes a restart to change.
+    workers: Option<Spanned<usize>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawShare {
+    /// Name that clients use.
+    name: Spanned<String>,
+    /// Directory.
+    path: Spanned<PathBuf>,
+    /// Shown beside the name.
+    comment: Option<String>,
+    /// Nothing may be changed.
+    #[serde(default)]
+    read_only: bool,
+    /// Only sealed connections.
+    #[serde(default)]
+    encryption_required: bool,
+    /// Who may connect; everyone with an account if left out.
+    users: Option<Vec<String>>,
+    /// Leave out of listings what the user may not read.
+    #[serde(default)]
+    hide_unreadable: bool,
+    /// Names differ by case.
+    #[serde(default)]
+    case_sensitive: bool,
+    /// Permission bits of new files, as `"0644"`.
+    file_mode: Option<Spanned<String>>,
+    /// Permission bits of new directories, as `"0755"`.
+    directory_mode: Option<Spanned<String>>,
+}
+
+/// Understands the text of a file.
+pub fn parse(text: &str) -> Result<Config, ConfigError> {
+    let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
+    let mut reader = Meaning { text, problems: Vec::new() };
+    let mut config = reader.server(raw.server);
+    for share in raw.share {
+        reader.share(share, &mut config);
+    }
+    if reader.problems.is_empty() {
+        return Ok(config);
+    }
+    reader.problems.sort_by_key(|p| p.line);
+    Err(ConfigError { path: None, problems: reader.problems })
+}
+
+/// Finds out what was meant, and collects what cannot be.
+struct Meaning<'a> {
+    text: &'a str,
+    problems: Vec<Problem>,
+}
+
+impl Meaning<'_> {
+    fn server(&mut self, raw: RawServer) -> Config {
+        let mut config = Config::empty();
+        if let Some(name) = raw.name {
+            self.name(&name);
+            config.name = name.into_inner().to_uppercase();
+        }
+        config.workgroup = raw.workgroup.unwrap_or(config.workgroup);
+        config.smb = raw.smb.unwrap_or_default();
+        config.admin = raw.admin.and_then(|admin| self.admin(&admin));
+        config.signing = raw.signing.unwrap_or_default();
+        config.users = raw.users.unwrap_or(config.users);
+        config.guest = raw.guest;
+        self.dialects(raw.min_protocol.as_ref(), raw.max_protocol.as_ref(), &mut config);
+        if let Some(encryption) = raw.encryption {
+            config.encryption = *encryption.get_ref();
+            if config.encryption == Encryption::Required
+                && config.dialect_max < smb::Dialect::Smb300
+            {
+                self.wrong(
+                    encryption.span(),
+                    "encryption needs max_protocol 3.0 or later; raise it",
+                );
+            }
+        }
+        if let Some(connections) = raw.connections_max {
+            config.connections_max = self.bounded("connections_max", &connections, 1..=1_000_000);
+        }
+        if let Some(seconds) = raw.logon_seconds {
+            let seconds = self.bounded("logon_seconds", &seconds, 1..=LOGON_WITHIN_MAX.as_secs());
+            config.logon_within = Duration::from_secs(seconds);
+        }
+        if let Some(workers) = raw.workers {
+            config.workers = self.bounded("workers", &workers, 1..=WORKERS_MAX);
+        }
+        config
+    }
+
+    fn name(&mut self, name: &Spanned<String>) {
+        let (text, count) = (name.get_ref(), name.get_ref().chars().count());
+        let bad = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if count == 0 || count > NAME_CHARS_MAX || text.contains(bad) {
+            let what = format!(
+                "{text:?} cannot be a computer's name; use 1 to {NAME_CHARS_MAX} letters, digits, - and _"
+            );
+            self.wrong(name.span(), what);
+        }
+    }
+
+    fn admin(&mut self, admin: &Spanned<String>) -> Option<SocketAddr> {
+        if admin.get_ref() == "off" {
+            return None;
+        }
+        let address = admin.get_ref().parse().ok();
+        if address.is_none() {
+            let what = format!(
+                "admin = {:?} is neither \"off\" nor an address, as \"127.0.0.1:4480\"",
+                admin.get_ref()
+            );
+            self.wrong(admin.span(), what);
+        }
+        address
+    }
+
+    fn dialects(
+        &mut self,
+        min: Option<&Spanned<String>>,
+        max: Option<&Spanned<String>>,
+        config: &mut Config,
+    ) {
+        if let Some(dialect) = min.and_then(|text| self.dialect(text)) {
+            config.dialect_min = dialect;
+        }
+        if let Some(dialect) = max.and_then(|text| self.dialect(text)) {
+            config.dialect_max = dialect;
+        }
+        let above = config.dialect_min > config.dialect_max;
+        if let (true, Some(at)) = (above, min.or(max)) {
+            self.wrong(at.span(), "min_protocol is above max_protocol");
+        }
+    }
+
+    fn dialect(&mut self, text: &Spanned<String>) -> Option<smb::Dialect> {
+        use smb::Dialect::{Smb202, Smb210, Smb300, Smb302, Smb311};
+        let all = [Smb202, Smb210, Smb300, Smb302, Smb311];
+        let found = all.into_iter().find(|d| d.to_string() == *text.get_ref());
+        if found.is_none() {
+            let what = format!(
+                "{:?} is not a dialect; there are 2.0.2, 2.1, 3.0, 3.0.2 and 3.1.1",
+                text.get_ref()
+            );
+            self.wrong(text.span(), what);
+        }
+        found
+    }
+
+    fn bounded<N: Copy + PartialOrd + std::fmt::Display>(
+        &mut self,
+        key: &str,
+        value: &Spanned<N>,
+        range: std::ops::RangeInclusive<N>,
+    ) -> N {
+        let number = *value.get_ref();
+        if !range.contains(&number) {
+            let what =
+                format!("{key} = {number} is not between {} and {}", range.start(), range.end());
+            self.wrong(value.span(), what);
+        }
+        number
+    }
+
+    fn share(&mut self, raw: RawShare, config: &mut Config) {
+        if let Err(what) = check_share_name(raw.name.get_ref()) {
+            self.wrong(raw.name.span(), what);
+        }
+        if config.shares.iter().any(|s| same_name(&s.name, raw.name.get_ref())) {
+            self.wrong(
+                raw.name.span(),
+                format!("there are two shares named {:?}; rename one", raw.name.get_ref()),
+            );
+        }
+        let path = raw.path.get_ref();
+        if !path.is_absolute() {
+            self.wrong(raw.path.span(), format!("path = {path:?} must begin with /"));
+        }
+        if raw.encryption_required && config.encryption == Encryption::Off {
+            let what = "encryption_required needs encryption in [server], where it is \"off\"";
+            self.wrong(raw.name.span(), format!("share {}: {what}", raw.name.get_ref()));
+        }
+        let mut share = ShareConfig::new(raw.name.get_ref(), path);
+        share.line = Some(line_of(self.text, raw.path.span().start));
+        share.comment = raw.comment.unwrap_or_default();
+        share.read_only = raw.read_only;
+        share.encryption_required = raw.encryption_required;
+        share.users = raw.users;
+        share.hide_unreadable = raw.hide_unreadable;
+        share.case_sensitive = raw.case_sensitive;
+        share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
+        share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
+        config.shares.push(share);
+    }
+
+    fn mode(&mut self, text: Option<&Spanned<String>>, default: u32) -> u32 {
+        let Some(text) = text else { return default };
+        parse_mode(text.get_ref()).unwrap_or_else(|what| {
+            self.wrong(text.span(), what);
+            default
+        })
+    }
+
+    fn wrong(&mut self, span: Range<usize>, text: impl Into<String>) {
+        self.problems
+            .push(Problem { line: Some(line_of(self.text, span.start)), text: text.into() });
+    }
+}
+
+/// What the parser says, with a suggestion where a word was mistyped.
+fn explain(text: &str, error: &toml::de::Error) -> ConfigError {
+    let line = error.span().map(|span| line_of(text, span.start));
+    let message = error.message();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let typed = quoted.next().unwrap_or_default();
+    let known: Vec<&str> = quoted.collect();
+    let text = if message.starts_with("unknown field") {
+        format!("unknown key `{typed}`{}", suggest::hint(typed, &known))
+    } else if message.starts_with("unknown variant") {
+        format!("`{typed}` is not a value of this key{}", suggest::hint(typed, &known))
+    } else if message.starts_with("missing field") {
+        format!("the key `{typed}` is missing here")
+    } else {
+        message.to_owned()
+    };
+    ConfigError { path: None, problems: vec![Problem { line, text }] }
+}
+
+/// Number of the line, from 1, that the byte at `offset` is on.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|b| *b == b'\n').count()
+}
+
+/// This machine's name, cut to what a computer name may be.
+pub fn host_name() -> String {
+    let name = rustix::system::uname();
+    let name = name.nodename().to_string_lossy().into_owned();
+    let good = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+    let short: String =
+        name.chars().take_while(|c| *c != '.').filter(good).take(NAME_CHARS_MAX).collect();
+    if short.is_empty() { "ANABRANCH".into() } else { short.to_uppercase() }
+}

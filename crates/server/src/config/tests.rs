@@ -1,0 +1,152 @@
+use super::*;
+
+fn wrong(text: &str) -> String {
+    Config::parse(text).unwrap_err().to_string()
+}
+
+/// Each message has the line, what is wrong, and what to do.
+#[test]
+fn every_mistake_is_named_with_its_line_and_its_remedy() {
+    for (text, said) in [
+        (
+            "[server]\nsignin = \"required\"\n",
+            "line 2: unknown key `signin`; did you mean `signing`?",
+        ),
+        ("[sever]\n", "line 1: unknown key `sever`; did you mean `server`?"),
+        (
+            "[server]\n\nsigning = \"require\"\n",
+            "line 3: `require` is not a value of this key; did you mean `required`?",
+        ),
+        ("[[share]]\nname = \"a\"\n", "line 1: the key `path` is missing here"),
+        (
+            "[server]\nsmb = \"0.0.0.0:445\"\n",
+            "line 2: invalid type: string \"0.0.0.0:445\", expected a sequence",
+        ),
+        ("[server]\nsmb = [\"0.0.0.0\"]\n", "line 2: invalid socket address syntax"),
+        (
+            "[server]\nname = \"a b\"\n",
+            "line 2: \"a b\" cannot be a computer's name; use 1 to 15 letters, digits, - and _",
+        ),
+        (
+            "[server]\nadmin = \"no\"\n",
+            "line 2: admin = \"no\" is neither \"off\" nor an address, as \"127.0.0.1:4480\"",
+        ),
+        (
+            "[server]\nmin_protocol = \"4\"\n",
+            "line 2: \"4\" is not a dialect; there are 2.0.2, 2.1, 3.0, 3.0.2 and 3.1.1",
+        ),
+        (
+            "[server]\nmin_protocol = \"3.1.1\"\nmax_protocol = \"2.1\"\n",
+            "line 2: min_protocol is above max_protocol",
+        ),
+        (
+            "[server]\nmax_protocol = \"2.1\"\nencryption = \"required\"\n",
+            "line 3: encryption needs max_protocol 3.0 or later; raise it",
+        ),
+        (
+            "[server]\nconnections_max = 0\n",
+            "line 2: connections_max = 0 is not between 1 and 1000000",
+        ),
+        ("[server]\nlogon_seconds = 601\n", "line 2: logon_seconds = 601 is not between 1 and 600"),
+        ("[server]\nworkers = 5000\n", "line 2: workers = 5000 is not between 1 and 4096"),
+        (
+            "[[share]]\nname = \"a/b\"\npath = \"/x\"\n",
+            "line 2: \"a/b\" cannot be a share's name; use up to 80 letters, digits, -, _ and .",
+        ),
+        (
+            "[[share]]\nname = \"ipc$\"\npath = \"/x\"\n",
+            "line 2: \"IPC$\" cannot be a share's name: it is always there, for named pipes",
+        ),
+        ("[[share]]\nname = \"a\"\npath = \"x\"\n", "line 3: path = \"x\" must begin with /"),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nfile_mode = \"9\"\n",
+            "line 4: \"9\" is not an octal mode; write it as \"0644\"",
+        ),
+        (
+            "[server]\nencryption = \"off\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nencryption_required = true\n",
+            "line 4: share a: encryption_required needs encryption in [server], where it is \"off\"",
+        ),
+    ] {
+        assert_eq!(wrong(text), said, "in {text:?}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
+    let text = "[[share]]\nname = \"a\"\npath = \"x\"\n[[share]]\nname = \"A\"\npath = \"/y\"\n[server]\nworkers = 0\n";
+    let lines: Vec<Option<usize>> =
+        Config::parse(text).unwrap_err().problems.iter().map(|p| p.line).collect();
+    assert_eq!(lines, [Some(3), Some(5), Some(8)]);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let error = Config::load(Path::new("/nonexistent/anabranch.toml")).unwrap_err().to_string();
+    assert!(error.starts_with("/nonexistent/anabranch.toml: cannot be read: "), "{error}");
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_found_with_the_line_of_its_path() {
+    let config = Config::parse("[[share]]\nname = \"a\"\n\npath = \"/nonexistent/a\"\n").unwrap();
+    let text = "share a: /nonexistent/a does not exist; make it with: mkdir -p /nonexistent/a";
+    assert_eq!(config.problems_outside(), [Problem { line: Some(4), text: text.into() }]);
+}
+
+/// The example is what people begin with: it must be complete and true.
+#[test]
+fn the_packaged_example_is_valid_and_names_every_key() {
+    let text = include_str!("../../../../packaging/anabranch.toml");
+    Config::parse(text).unwrap();
+    // Every key is there, as a comment where it is not set; set them all.
+    let all: String = text
+        .lines()
+        .map(|l| l.strip_prefix("#: ").unwrap_or(l))
+        .fold(String::new(), |s, l| s + l + "\n");
+    let config = Config::parse(&all).unwrap();
+    assert_eq!((config.shares.len(), config.guest.as_deref()), (2, Some("nobody")));
+    let source = include_str!("raw.rs");
+    let fields = source.lines().filter_map(|l| l.strip_prefix("    ")?.split_once(": ")).filter(
+        |(key, value)| {
+            value.ends_with(',') && key.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+        },
+    );
+    let keys: Vec<&str> = fields
+        .map(|(key, _)| key)
+        .filter(|k| !["text", "problems", "server", "share"].contains(k))
+        .collect();
+    assert!(keys.len() >= 20, "{keys:?}");
+    for key in keys {
+        assert!(
+            all.lines().any(|l| l.starts_with(&format!("{key} = "))),
+            "the example lacks {key}"
+        );
+    }
+}
+
+#[test]
+fn the_command_line_sets_the_same_keys() {
+    let mut config = Config::empty();
+    let share = config.add_share("a", Path::new("/a")).unwrap();
+    for (key, value) in [
+        ("read_only", "yes"),
+        ("encryption_required", "true"),
+        ("hide_unreadable", "no"),
+        ("case_sensitive", "yes"),
+        ("comment", "hello"),
+        ("users", "alice+bob"),
+        ("file_mode", "0600"),
+        ("directory_mode", "0700"),
+    ] {
+        share.set(key, value).unwrap();
+    }
+    assert_eq!((share.file_mode, share.directory_mode, share.read_only), (0o600, 0o700, true));
+    assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
+    let said = share.set("readonly", "yes").unwrap_err().to_string();
+    assert_eq!(said, "a share has no key `readonly`; did you mean `read_only`?");
+    assert_eq!(
+        share.set("read_only", "1").unwrap_err().to_string(),
+        "read_only is yes or no, not \"1\""
+    );
+    let twice = config.add_share("A", Path::new("/b")).unwrap_err().to_string();
+    assert_eq!(twice, "there are two shares named \"A\"; rename one");
+}

@@ -1,0 +1,342 @@
+//! All connections of the process: limits, counts, and the word to stop.
+//!
+//! Each connection has a [`Link`] that its task alone writes to: its counters
+//! share no cache line with those of others, and are summed when read.
+
+use crate::limits::{CONNECTIONS_PER_ADDRESS_MAX, LOGON_WITHIN, UNKNOWN_PER_ADDRESS_MAX};
+use futures_util::task::AtomicWaker;
+use std::collections::{BTreeMap, HashMap};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Why a connection is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// Of all connections.
+    All,
+    /// Of those of its address.
+    Address,
+    /// Of those of its address that nobody has logged on to.
+    Unknown,
+}
+
+/// Counts since the start, but for the open ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Open now.
+    pub open: u64,
+    /// Of them, without a logon.
+    pub unknown: u64,
+    /// Taken.
+    pub accepted: u64,
+    /// Not taken because there were too many.
+    pub refused: u64,
+    /// Bytes that arrived.
+    pub received_bytes: u64,
+    /// Bytes that left.
+    pub sent_bytes: u64,
+    /// How connections ended, by kind.
+    pub ends: BTreeMap<&'static str, u64>,
+}
+
+/// Counts and limits of connections.
+#[derive(Debug)]
+pub struct Connections {
+    next_id: AtomicU64,
+    max: AtomicUsize,
+    logon_within_ms: AtomicU64,
+    table: Mutex<Table>,
+    emptied: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    links: HashMap<u64, Arc<Link>>,
+    by_address: HashMap<IpAddr, Held>,
+    unknown: u64,
+    /// Sums of the connections that have ended.
+    ended: Counts,
+    /// No more are taken; those that are there end.
+    stopping: bool,
+}
+
+/// What one address holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    all: usize,
+    unknown: usize,
+}
+
+/// What a connection's task shares with the rest of the process.
+#[derive(Debug, Default)]
+pub struct Link {
+    stop: AtomicBool,
+    waker: AtomicWaker,
+    received_bytes: AtomicU64,
+    sent_bytes: AtomicU64,
+}
+
+impl Connections {
+    /// At most `max` at once.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self {
+            next_id: AtomicU64::new(1),
+            max: AtomicUsize::new(max),
+            logon_within_ms: AtomicU64::new(LOGON_WITHIN.as_millis() as u64),
+            table: Mutex::default(),
+            emptied: Notify::new(),
+        }
+    }
+
+    /// Changes the limits for connections to come.
+    pub fn configure(&self, max: usize, logon_within: Duration) {
+        self.max.store(max, Ordering::Relaxed);
+        self.logon_within_ms.store(logon_within.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Time that a new connection has to log on.
+    #[must_use]
+    pub fn logon_within(&self) -> Duration {
+        Duration::from_millis(self.logon_within_ms.load(Ordering::Relaxed))
+    }
+
+    /// Takes a connection from `address`, if there is room.
+    ///
+    /// # Errors
+    /// [`Full`].
+    pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, Full> {
+        let mut table = self.lock();
+        let held = table.by_address.get(&address).copied().unwrap_or_default();
+        let full = [
+            (table.stopping || table.links.len() >= self.max.load(Ordering::Relaxed), Full::All),
+            (held.all >= CONNECTIONS_PER_ADDRESS_MAX, Full::Address),
+            (held.unknown >= UNKNOWN_PER_ADDRESS_MAX, Full::Unknown),
+        ];
+        if let Some((_, full)) = full.into_iter().find(|(is, _)| *is) {
+            table.ended.refused += 1;
+            return Err(full);
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let link = Arc::new(Link::default());
+        table.links.insert(id, link.clone());
+        table.by_address.insert(address, Held { all: held.all + 1, unknown: held.unknown + 1 });
+        table.unknown += 1;
+        table.ended.accepted += 1;
+        drop(table);
+        Ok(Place { connections: self.clone(), address, id, link, known: false })
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.lock().links.len()
+    }
+
+    /// Counts how a connection ended.
+    pub fn count_end(&self, kind: &'static str) {
+        *self.lock().ended.ends.entry(kind).or_insert(0) += 1;
+    }
+
+    /// Sums of all connections, present and past.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let table = self.lock();
+        let mut counts = table.ended.clone();
+        counts.open = table.links.len() as u64;
+        counts.unknown = table.unknown;
+        for link in table.links.values() {
+            counts.received_bytes += link.received_bytes.load(Ordering::Relaxed);
+            counts.sent_bytes += link.sent_bytes.load(Ordering::Relaxed);
+        }
+        counts
+    }
+
+    /// Tells every connection to finish what is under way and end; takes no
+    /// more. Returns when all have ended.
+    pub async fn stop(&self) {
+        let links: Vec<Arc<Link>> = {
+            let mut table = self.lock();
+            table.stopping = true;
+            table.links.values().cloned().collect()
+        };
+        links.iter().for_each(|link| link.stop());
+        loop {
+            // Asked for before the look, so that no end in between is missed.
+            let emptied = self.emptied.notified();
+            if self.open_count() == 0 {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Returns once the connection is told to end. May be dropped at any time.
+    pub async fn stopped(&self) {
+        poll_fn(|cx| {
+            self.waker.register(cx.waker());
+            if self.stop.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Counts bytes that arrived. Called by the connection's task only.
+    pub fn count_received(&self, bytes: usize) {
+        add_alone(&self.received_bytes, bytes);
+    }
+
+    /// Counts bytes that left. Called by the connection's task only.
+    pub fn count_sent(&self, bytes: usize) {
+        add_alone(&self.sent_bytes, bytes);
+    }
+}
+
+/// Adds without a locked instruction: there is one writer.
+fn add_alone(counter: &AtomicU64, bytes: usize) {
+    counter.store(counter.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
+}
+
+/// A connection's place; given back when dropped.
+#[derive(Debug)]
+pub struct Place {
+    connections: Arc<Connections>,
+    address: IpAddr,
+    id: u64,
+    link: Arc<Link>,
+    known: bool,
+}
+
+impl Place {
+    /// Number of the connection, unique in this process.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What the connection shares.
+    #[must_use]
+    pub fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Notes whether someone is logged on.
+    pub fn set_known(&mut self, known: bool) {
+        if self.known == known {
+            return;
+        }
+        self.known = known;
+        let mut guard = self.connections.lock();
+        let table = &mut *guard;
+        let held = table.by_address.entry(self.address).or_default();
+        if known {
+            held.unknown -= 1;
+            table.unknown -= 1;
+        } else {
+            held.unknown += 1;
+            table.unknown += 1;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.set_known(true);
+        let mut table = self.connections.lock();
+        table.links.remove(&self.id);
+        table.ended.received_bytes += self.link.received_bytes.load(Ordering::Relaxed);
+        table.ended.sent_bytes += self.link.sent_bytes.load(Ordering::Relaxed);
+        if let Some(held) = table.by_address.get_mut(&self.address) {
+            held.all -= 1;
+            if held.all == 0 {
+                table.by_address.remove(&self.address);
+            }
+        }
+        if table.links.is_empty() {
+            self.connections.emptied.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    #[test]
+    fn the_last_place_is_given_once_and_comes_back_when_dropped() {
+        let connections = Arc::new(Connections::new(2));
+        let first = connections.enter(HERE).unwrap();
+        let second = connections.enter(THERE).unwrap();
+        assert_eq!(connections.enter(HERE).unwrap_err(), Full::All);
+        assert_ne!(first.id(), second.id());
+        drop(first);
+        assert!(connections.enter(HERE).is_ok());
+        assert_eq!(connections.counts().refused, 1);
+        assert_eq!(connections.counts().accepted, 3);
+    }
+
+    #[test]
+    fn connections_without_a_logon_are_bounded_for_each_address() {
+        let connections = Arc::new(Connections::new(usize::MAX));
+        let mut places: Vec<Place> =
+            (0..UNKNOWN_PER_ADDRESS_MAX).map(|_| connections.enter(HERE).unwrap()).collect();
+        assert_eq!(connections.enter(HERE).unwrap_err(), Full::Unknown);
+        assert!(connections.enter(THERE).is_ok(), "others must not notice");
+        places[0].set_known(true);
+        let known = connections.enter(HERE).unwrap();
+        assert_eq!(connections.enter(HERE).unwrap_err(), Full::Unknown);
+        drop((places, known));
+        assert_eq!(
+            connections.counts(),
+            Counts { accepted: 1026, refused: 2, ..Counts::default() }
+        );
+        assert!(
+            connections.lock().by_address.is_empty(),
+            "nothing may be left of an address that is gone"
+        );
+    }
+
+    #[test]
+    fn bytes_of_open_and_ended_connections_are_summed() {
+        let connections = Arc::new(Connections::new(9));
+        let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
+        first.link().count_received(5);
+        second.link().count_received(7);
+        second.link().count_sent(11);
+        drop(first);
+        let counts = connections.counts();
+        assert_eq!((counts.received_bytes, counts.sent_bytes, counts.open), (12, 11, 1));
+    }
+
+    #[tokio::test]
+    async fn stopping_tells_every_connection_and_waits_for_the_last() {
+        let connections = Arc::new(Connections::new(9));
+        let place = connections.enter(HERE).unwrap();
+        let task = tokio::spawn(async move {
+            place.link().stopped().await;
+            drop(place);
+        });
+        connections.stop().await;
+        assert_eq!(connections.open_count(), 0);
+        assert_eq!(connections.enter(HERE).unwrap_err(), Full::All, "none is taken any more");
+        task.await.unwrap();
+    }
+}

@@ -1,0 +1,88 @@
+//! Every limit of the process around the protocols, with the arithmetic it
+//! comes from.
+
+use std::time::Duration;
+
+/// Connections at once if nothing is said: each has a descriptor, and the
+/// usual hard limit is half a million.
+pub const CONNECTIONS_MAX: usize = 100_000;
+
+/// Connections of one address at once: a terminal server has many users, a
+/// machine that goes wild has more.
+pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 20_000;
+
+/// Connections of one address that nobody has logged on to. Each may hold
+/// [`smb::limits::FRAME_BYTES_MAX_BEFORE_LOGIN`], so an address holds 128 MiB
+/// at most; a hundred machines behind one address log on at once with room
+/// to spare.
+pub const UNKNOWN_PER_ADDRESS_MAX: usize = 1024;
+
+/// A connection must log on within this time, if nothing is said.
+pub const LOGON_WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest time that the configuration may give.
+pub const LOGON_WITHIN_MAX: Duration = Duration::from_mins(10);
+
+/// Room for one receive.
+pub const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// Room that a frame gets before any of it has arrived. Frames that are larger
+/// get more as they arrive: a length alone is a wish.
+pub const FRAME_STEP_BYTES: usize = 1024 * 1024 + RECEIVE_BYTES;
+
+/// Receive buffers that one thread keeps for whoever wakes next.
+pub const SPARE_BUFFERS_MAX: usize = 8;
+
+/// The largest receive buffer that is kept.
+pub const SPARE_BUFFER_BYTES_MAX: usize = 2 * RECEIVE_BYTES;
+
+/// A frame that has begun must be there within this time, plus what its length
+/// takes at [`FRAME_BYTES_PER_SECOND_MIN`].
+pub const FRAME_WITHIN: Duration = Duration::from_secs(30);
+
+/// The slowest sender that is waited for.
+pub const FRAME_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
+
+/// A client that takes nothing of its answers for this long is gone.
+pub const TAKE_WITHIN: Duration = Duration::from_mins(1);
+
+/// After this long without a request a connection gives its buffers back.
+pub const IDLE_AFTER: Duration = Duration::from_secs(2);
+
+/// Answers that may wait for a slow reader before no more requests are taken.
+pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Requests under way before no more are taken.
+pub const JOBS_MAX: usize = 1024;
+
+/// What is under way at the end of a connection may take this long.
+pub const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// Addresses whose failed logons are remembered; the one that failed longest
+/// ago makes room.
+pub const THROTTLED_ADDRESSES_MAX: usize = 10_000;
+
+/// Failed logons written to the log in [`LOG_PERIOD`]; the others are counted.
+pub const LOGON_LINES_MAX: u32 = 100;
+
+/// See [`LOGON_LINES_MAX`].
+pub const LOG_PERIOD: Duration = Duration::from_mins(1);
+
+/// Characters of a name that a client made up, as the log shows it.
+pub const LOGGED_NAME_CHARS_MAX: usize = 64;
+
+/// Threads for calls that wait for a disk, if nothing is said: about what keeps
+/// a disk array or a network file system busy.
+pub const WORKERS: usize = 64;
+
+/// The most threads that the configuration may give.
+pub const WORKERS_MAX: usize = 4096;
+
+/// Calls that may wait in line for a worker; beyond it, callers are told that
+/// there are too many.
+pub const WORKER_QUEUE_MAX: usize = 64 * 1024;
+
+// A client may fill the window with requests that wait, and must still be
+// able to send the CANCEL that ends one.
+const _: () = assert!(JOBS_MAX > smb::limits::ASYNC_REQUESTS_MAX);
+const _: () = assert!(OUTPUT_BYTES_MAX > smb::limits::FRAME_BYTES_MAX);

@@ -1,0 +1,206 @@
+//! What has arrived from one client and was not handled yet.
+//!
+//! Knows nothing of SMB but the 4-byte prefix of direct TCP. MS-SMB2 2.1.
+
+use crate::limits::{
+    FRAME_BYTES_PER_SECOND_MIN, FRAME_STEP_BYTES, FRAME_WITHIN, RECEIVE_BYTES,
+    SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+};
+use bytes::{Buf, BytesMut};
+use smb::Close;
+use std::cell::RefCell;
+use std::io;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::ReadHalf;
+
+/// Bytes of the direct-TCP prefix.
+const PREFIX: usize = 4;
+
+thread_local! {
+    static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Bytes of one connection: complete frames, then perhaps a part of one.
+#[derive(Debug, Default)]
+pub struct Input {
+    buffer: BytesMut,
+    /// When the frame at the front began to arrive.
+    began: Option<Instant>,
+}
+
+impl Input {
+    /// Whether nothing is there.
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Receives once. An idle connection has no buffer: it takes one when there
+    /// is something to read. A read that does not fill it shows that the socket
+    /// is empty, so none is tried in vain. Nothing is lost if this is dropped.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub async fn receive(&mut self, reader: &mut ReadHalf<'_>, room: usize) -> io::Result<usize> {
+        if self.buffer.capacity() == 0 {
+            reader.readable().await?;
+            self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
+        self.buffer.reserve(room);
+        reader.read_buf(&mut self.buffer).await
+    }
+
+    /// Room that the next receive should have. The frame at the front gets what
+    /// it lacks, but before it has arrived in part no more than a step.
+    ///
+    /// # Errors
+    /// See [`Input::take_frame`].
+    pub fn room(&self, length_max: usize) -> Result<usize, Close> {
+        let small = RECEIVE_BYTES - RECEIVE_BYTES / 4;
+        let Some(length) = self.frame_length(length_max)? else { return Ok(small) };
+        let missing = (length + PREFIX).saturating_sub(self.buffer.len());
+        Ok(missing.min(FRAME_STEP_BYTES.max(self.buffer.len())).max(small))
+    }
+
+    /// Whether a frame is complete.
+    ///
+    /// # Errors
+    /// See [`Input::take_frame`].
+    pub fn has_frame(&self, length_max: usize) -> Result<bool, Close> {
+        Ok(self
+            .frame_length(length_max)?
+            .is_some_and(|length| self.buffer.len() >= PREFIX + length))
+    }
+
+    /// The next frame that is complete, without its prefix.
+    ///
+    /// # Errors
+    /// [`Close`] if the prefix is not one, or announces more than `length_max`.
+    pub fn take_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, Close> {
+        let Some(length) = self.frame_length(length_max)? else { return Ok(None) };
+        if self.buffer.len() < PREFIX + length {
+            return Ok(None);
+        }
+        self.buffer.advance(PREFIX);
+        self.began = None;
+        Ok(Some(self.buffer.split_to(length)))
+    }
+
+    /// Length of the frame at the front, if its prefix is there.
+    fn frame_length(&self, length_max: usize) -> Result<Option<usize>, Close> {
+        let Some(&prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
+        let length = u32::from_be_bytes(prefix) as usize;
+        if prefix[0] != 0 {
+            return Err(Close::Garbage("prefix"));
+        }
+        if length > length_max {
+            return Err(Close::Garbage("frame length"));
+        }
+        Ok(Some(length))
+    }
+
+    /// Starts the clock of a frame that is there in part, if it does not run.
+    pub fn watch(&mut self, now: Instant) {
+        if self.buffer.is_empty() {
+            self.began = None;
+        } else if self.began.is_none() {
+            self.began = Some(now);
+        }
+    }
+
+    /// Stops the clock: it is we who do not read.
+    pub fn unwatch(&mut self) {
+        self.began = None;
+    }
+
+    /// When the frame at the front must be complete.
+    pub fn deadline(&self) -> Option<Instant> {
+        let began = self.began?;
+        let length = self.frame_length(usize::MAX).ok().flatten().unwrap_or_default();
+        Some(
+            began
+                + FRAME_WITHIN
+                + Duration::from_secs((length / FRAME_BYTES_PER_SECOND_MIN) as u64),
+        )
+    }
+
+    /// Lets go of the buffer if nothing is in it.
+    pub fn release(&mut self) {
+        if !self.buffer.is_empty() || self.buffer.capacity() == 0 {
+            return;
+        }
+        let buffer = std::mem::take(&mut self.buffer);
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
+                spare.push(buffer);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(bytes: &[u8]) -> Input {
+        Input { buffer: BytesMut::from(bytes), began: None }
+    }
+
+    #[test]
+    fn frames_are_taken_whole_and_in_order() {
+        let mut input = input(b"\0\0\0\x02ab\0\0\0\x00\0\0\0\x03cd");
+        assert_eq!(input.take_frame(9).unwrap().unwrap(), &b"ab"[..]);
+        assert_eq!(input.take_frame(9).unwrap().unwrap(), &b""[..]);
+        assert!(!input.has_frame(9).unwrap());
+        assert_eq!(input.take_frame(9).unwrap(), None);
+        input.buffer.extend_from_slice(b"e");
+        assert!(input.has_frame(9).unwrap());
+        assert_eq!(input.take_frame(9).unwrap().unwrap(), &b"cde"[..]);
+        assert!(input.is_empty());
+    }
+
+    #[test]
+    fn a_length_one_beyond_the_limit_is_refused_before_anything_arrives() {
+        assert_eq!(input(b"\0\0\0\x0a").take_frame(9), Err(Close::Garbage("frame length")));
+        assert_eq!(input(b"\0\0\0\x09").take_frame(9), Ok(None));
+        assert_eq!(input(b"GET ").take_frame(usize::MAX), Err(Close::Garbage("prefix")));
+    }
+
+    #[test]
+    fn an_announced_length_alone_gets_one_step_of_room() {
+        let mut input = input(&[0, 0x80, 0, 0]);
+        assert_eq!(input.room(usize::MAX).unwrap(), FRAME_STEP_BYTES);
+        input.buffer.resize(4 * 1024 * 1024, 0);
+        assert_eq!(
+            input.room(usize::MAX).unwrap(),
+            4 * 1024 * 1024,
+            "as much again as has arrived"
+        );
+    }
+
+    #[test]
+    fn a_part_of_a_frame_is_waited_for_as_long_as_its_length_takes() {
+        let start = Instant::now();
+        let mut input = input(&[0, 0, 0x80, 0, 1]);
+        assert_eq!(input.deadline(), None);
+        input.watch(start);
+        let due = start + FRAME_WITHIN + Duration::from_secs(2);
+        assert_eq!(input.deadline(), Some(due));
+        // More bytes of the same frame do not give more time.
+        input.buffer.extend_from_slice(&[0; 100]);
+        input.watch(start + Duration::from_secs(9));
+        assert_eq!(input.deadline(), Some(due));
+        input.unwatch();
+        assert_eq!(input.deadline(), None);
+    }
+
+    #[test]
+    fn the_clock_runs_anew_for_every_frame() {
+        let start = Instant::now();
+        let mut input = input(b"\0\0\0\x01a\0\0");
+        input.watch(start);
+        assert!(input.take_frame(9).unwrap().is_some());
+        input.watch(start + Duration::from_secs(5));
+        assert_eq!(input.deadline(), Some(start + Duration::from_secs(5) + FRAME_WITHIN));
+    }
+}
