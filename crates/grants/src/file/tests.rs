@@ -231,11 +231,11 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Open { link: u32, only_link: bool, access: u32, once: bool, share: u32, delete_on_close: bool },
+    Open { link: u64, only_link: bool, access: u32, once: bool, share: u32, delete_on_close: bool },
     Close(usize),
     Withdraw(usize),
     Disposition(usize, bool),
-    Removed(u32),
+    Removed(u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -259,7 +259,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => any::<usize>().prop_map(Step::Close),
         1 => any::<usize>().prop_map(Step::Withdraw),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(n, delete)| Step::Disposition(n, delete)),
-        1 => (0u32..3).prop_map(Step::Removed),
+        1 => (0u64..3).prop_map(Step::Removed),
     ];
     prop::collection::vec(step, 1..80)
 }
