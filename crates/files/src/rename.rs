@@ -109,10 +109,6 @@ fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Result<(Ope
     if table.is_vanishing(found.attributes.key, &open.volume().vfs, &found.path) {
         return Err(FsError::DeletePending);
     }
-    // Whoever may remove the directory must not find it changed under them.
-    if table.may_someone_delete(found.attributes.key) {
-        return Err(FsError::ShareViolation);
-    }
     may_add(open.volume(), &open.caller, &found, open.is_directory())?;
     if let Some(state) = table.find(found.attributes.key) {
         check_directory_share(&state)?;

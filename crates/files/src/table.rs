@@ -294,11 +294,6 @@ impl Table {
         })
     }
 
-    /// Whether an open of the node may delete it.
-    pub fn may_someone_delete(&self, key: FileKey) -> bool {
-        self.find(key).is_some_and(|state| state.lock().grants.may_someone_delete())
-    }
-
     /// Whether a file below the directory `path` is open.
     pub fn has_open_below(&self, volume: &Arc<Volume>, path: &RelPath) -> bool {
         self.shards.iter().any(|shard| {

@@ -225,12 +225,6 @@ impl FileGrants {
         self.counts.denies[2] > u32::from(own)
     }
 
-    /// Whether an open may delete the file.
-    #[must_use]
-    pub fn may_someone_delete(&self) -> bool {
-        self.opens.iter().any(|held| held.access.contains(Access::DELETE))
-    }
-
     /// Number of opens.
     #[must_use]
     pub fn open_count(&self) -> usize {

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{
-    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened, RelPath, Replace,
-    Result, Space, Vfs, Wait, Wanted,
+    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
+    RelPath, Replace, Result, Space, Vfs, Wait, Wanted,
 };
 
 /// A served directory.
@@ -60,8 +60,14 @@ impl LocalVfs {
     fn open_exact(&self, path: &RelPath, how: &OpenHow) -> rustix::io::Result<(OwnedFd, bool)> {
         let mut flags = if how.no_follow { OFlags::NOFOLLOW } else { OFlags::empty() };
         if !how.read && !how.write {
-            return open_beneath(self.root(), path.as_bytes(), flags | OFlags::PATH, Mode::empty(), how.wait)
-                .map(|fd| (fd, true));
+            return open_beneath(
+                self.root(),
+                path.as_bytes(),
+                flags | OFlags::PATH,
+                Mode::empty(),
+                how.wait,
+            )
+            .map(|fd| (fd, true));
         }
         // A pipe without another end, or a tape drive, must not hold us up.
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -70,15 +76,18 @@ impl LocalVfs {
             // A directory cannot be opened for writing, nor need it be.
             Err(Errno::ISDIR) => {
                 let flags = (flags - OFlags::RDWR) | OFlags::RDONLY;
-                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait).map(|fd| (fd, false))
+                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
+                    .map(|fd| (fd, false))
             }
             // A link that is not to be followed, or a socket.
             Err(Errno::LOOP) if how.no_follow => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW;
-                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait).map(|fd| (fd, true))
+                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
+                    .map(|fd| (fd, true))
             }
             Err(Errno::NXIO) => {
-                open_beneath(self.root(), path.as_bytes(), OFlags::PATH, Mode::empty(), how.wait).map(|fd| (fd, true))
+                open_beneath(self.root(), path.as_bytes(), OFlags::PATH, Mode::empty(), how.wait)
+                    .map(|fd| (fd, true))
             }
             result => result.map(|fd| (fd, false)),
         }
@@ -100,7 +109,10 @@ impl LocalVfs {
 fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     let stat = rustix::fs::fstat(root)?;
     let mut value = [0u8; 1];
-    let xattrs = !matches!(rustix::fs::fgetxattr(root, "user.anabranch.probe", &mut value), Err(Errno::OPNOTSUPP));
+    let xattrs = !matches!(
+        rustix::fs::fgetxattr(root, "user.anabranch.probe", &mut value),
+        Err(Errno::OPNOTSUPP)
+    );
     Ok(Features { sparse: true, reflink: false, xattrs, serial: stat.st_dev })
 }
 
@@ -114,7 +126,8 @@ impl Vfs for LocalVfs {
                 let Some(spelt) = resolve::respell(self.root(), path) else {
                     return Err(resolve::missing(self.root(), path, how.case));
                 };
-                let (fd, path_only) = self.open_exact(&spelt, &how).map_err(|e| refusal("open", e))?;
+                let (fd, path_only) =
+                    self.open_exact(&spelt, &how).map_err(|e| refusal("open", e))?;
                 self.finish(fd, path_only, &how, spelt)
             }
             Err(Errno::NOENT) => Err(resolve::missing(self.root(), path, how.case)),
@@ -131,11 +144,17 @@ impl Vfs for LocalVfs {
         let mode = Mode::from_raw_mode(how.mode & 0o7777);
         let fd = match how.kind {
             FileKind::File => {
-                let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                rustix::fs::openat(&parent, name.as_bytes(), flags, mode).map_err(|e| refusal("create", e))?
+                let flags = OFlags::RDWR
+                    | OFlags::CREATE
+                    | OFlags::EXCL
+                    | OFlags::NOFOLLOW
+                    | OFlags::CLOEXEC;
+                rustix::fs::openat(&parent, name.as_bytes(), flags, mode)
+                    .map_err(|e| refusal("create", e))?
             }
             FileKind::Directory => {
-                rustix::fs::mkdirat(&parent, name.as_bytes(), mode).map_err(|e| refusal("mkdir", e))?;
+                rustix::fs::mkdirat(&parent, name.as_bytes(), mode)
+                    .map_err(|e| refusal("mkdir", e))?;
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
                 open_beneath(parent.as_fd(), name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
                     .map_err(|e| refusal("open new directory", e))?
@@ -157,7 +176,8 @@ impl Vfs for LocalVfs {
         if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected {
             return Err(FsError::NotFound);
         }
-        let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
+        let is_directory =
+            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         rustix::fs::unlinkat(&parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
     }
@@ -166,14 +186,21 @@ impl Vfs for LocalVfs {
         act_as(who)?;
         let (from_parent, _, from_name) = self.parent_of(from, Case::Sensitive)?;
         let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
-        let flags = if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-        rustix::fs::renameat_with(&from_parent, from_name.as_bytes(), &to_parent, to_name.as_bytes(), flags)
-            .map_err(|e| match e {
-                Errno::XDEV => FsError::CrossDevice,
-                // Into itself, or over something it cannot replace.
-                Errno::INVAL | Errno::NOTDIR | Errno::ISDIR | Errno::NOTEMPTY => FsError::AccessDenied,
-                other => refusal("rename", other),
-            })
+        let flags =
+            if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        rustix::fs::renameat_with(
+            &from_parent,
+            from_name.as_bytes(),
+            &to_parent,
+            to_name.as_bytes(),
+            flags,
+        )
+        .map_err(|e| match e {
+            Errno::XDEV => FsError::CrossDevice,
+            // Into itself, or over something it cannot replace.
+            Errno::INVAL | Errno::NOTDIR | Errno::ISDIR | Errno::NOTEMPTY => FsError::AccessDenied,
+            other => refusal("rename", other),
+        })
     }
 
     fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -186,14 +213,21 @@ impl Vfs for LocalVfs {
                 Err(errno) => return Err(refusal("link", errno)),
             }
         }
-        rustix::fs::linkat(rustix::fs::CWD, node.proc_path(), &parent, name.as_bytes(), AtFlags::SYMLINK_FOLLOW)
-            .map_err(|e| refusal("link", e))
+        rustix::fs::linkat(
+            rustix::fs::CWD,
+            node.proc_path(),
+            &parent,
+            name.as_bytes(),
+            AtFlags::SYMLINK_FOLLOW,
+        )
+        .map_err(|e| refusal("link", e))
     }
 
     fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
         act_as(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
-        rustix::fs::symlinkat(target, &parent, name.as_bytes()).map_err(|e| refusal("symlink", e))?;
+        rustix::fs::symlinkat(target, &parent, name.as_bytes())
+            .map_err(|e| refusal("symlink", e))?;
         let path = spelt.join(&name);
         let how = OpenHow {
             read: false,

@@ -54,7 +54,8 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if args.what != "peers" {
         bail!("there is no bench {:?}; there is: peers", args.what);
     }
-    let binary = root.join("target/release/anabranch");
+    let targets = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);
+    let binary = targets.join("release/anabranch");
     let binary = if binary.exists() { binary } else { server::binary()? };
     let torture = torture()?;
     let ours = Running::anabranch(&binary, 61)?;

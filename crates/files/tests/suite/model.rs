@@ -2,7 +2,7 @@
 //! lines what each must do; compared after every step.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Share, dos};
+use files::{Access, Files, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Share, dos};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -240,17 +240,7 @@ fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step:
         }
         Step::SetDelete(n, delete) => {
             let Some(at) = pick(n) else { return };
-            let open = &opens[at];
-            let file = reference.files.get_mut(&open.file).unwrap();
-            let expected = match () {
-                () if open.access & 4 == 0 => Err(FsError::AccessDenied),
-                () if delete && file.readonly => Err(FsError::CannotDelete),
-                () => Ok(()),
-            };
-            assert_eq!(files.set_delete(&open.real, delete, false), expected);
-            if expected.is_ok() {
-                file.pending = delete;
-            }
+            set_delete(files, reference, &opens[at], delete);
         }
         Step::Rename(n, to, replace) => {
             let Some(at) = pick(n) else { return };
@@ -269,6 +259,19 @@ fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step:
             files.set_basic(&opens[at].real, &change).unwrap();
             reference.files.get_mut(&opens[at].file).unwrap().readonly = readonly;
         }
+    }
+}
+
+fn set_delete(files: &Files, reference: &mut Reference, open: &Open, delete: bool) {
+    let file = reference.files.get_mut(&open.file).unwrap();
+    let expected = match () {
+        () if open.access & 4 == 0 => Err(FsError::AccessDenied),
+        () if delete && file.readonly => Err(FsError::CannotDelete),
+        () => Ok(()),
+    };
+    assert_eq!(files.set_delete(&open.real, delete, false), expected);
+    if expected.is_ok() {
+        file.pending = delete;
     }
 }
 

@@ -244,7 +244,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|bits| bits.into_iter().fold(0, |all, bit| all | bit));
     let open =
         (
-            0u32..3,
+            0u64..3,
             any::<bool>(),
             access,
             prop::bool::weighted(0.1),

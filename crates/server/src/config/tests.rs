@@ -1,3 +1,5 @@
+//! What a configuration may say, and what is said of one that is wrong.
+
 use super::*;
 
 fn wrong(text: &str) -> String {
