@@ -66,7 +66,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
             figures[0].push(measure(&torture, row, &ours.address, ours.pid())?);
-            figures[1].push(measure(&torture, row, SAMBA_ADDRESS, samba.child.id())?);
+            figures[1].push(measure(&torture, row, &samba.address, samba.child.id())?);
         }
         let [a, b] = figures.map(|f| median(&f));
         println!(
@@ -151,11 +151,12 @@ fn ticks(pid: u32) -> f64 {
     total + children.split_whitespace().filter_map(|c| c.parse().ok()).map(ticks).sum::<f64>()
 }
 
-const SAMBA_ADDRESS: &str = "127.0.0.62";
+const SAMBA_HOST: u8 = 62;
 
 /// Debian's Samba with the same share and user.
 struct Samba {
     child: Child,
+    address: String,
     folder: PathBuf,
 }
 
@@ -167,9 +168,10 @@ impl Samba {
         }
         Command::new("chown").arg(USER).arg(folder.join("plain")).status()?;
         let at = folder.display();
+        let address = server::address(SAMBA_HOST);
         let config = format!(
             "[global]\nnetbios name = PEER\nserver role = standalone server\nmap to guest = Never\n\
-             disable netbios = yes\nsmb ports = {PORT}\nbind interfaces only = yes\ninterfaces = {SAMBA_ADDRESS}/8\n\
+             disable netbios = yes\nsmb ports = {PORT}\nbind interfaces only = yes\ninterfaces = {address}/8\n\
              server min protocol = SMB2_02\nload printers = no\nstore dos attributes = yes\nmap archive = no\n\
              private dir = {at}/private\nlock directory = {at}/lock\nstate directory = {at}/state\n\
              cache directory = {at}/cache\npid directory = {at}/pid\nncalrpc dir = {at}/ncalrpc\n\
@@ -194,7 +196,7 @@ impl Samba {
             .spawn()
             .context("smbd; apt-get install samba")?;
         std::thread::sleep(Duration::from_secs(2));
-        Ok(Self { child, folder })
+        Ok(Self { child, address, folder })
     }
 }
 

@@ -16,6 +16,13 @@ pub const PASSWORD: &str = "secret.0";
 /// A port that nothing else uses.
 pub const PORT: u16 = 24450;
 
+/// A loopback address. `ANABRANCH_TEST_NET`, 0 to 255, keeps runs that go on
+/// at once on the same machine apart.
+pub fn address(host: u8) -> String {
+    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".to_owned());
+    format!("127.0.{net}.{host}")
+}
+
 /// A running server with an empty share named `plain`.
 pub struct Running {
     child: Child,
@@ -25,9 +32,9 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts our server on 127.0.0.`host`.
+    /// Starts our server on the loopback address with this last number.
     pub fn anabranch(binary: &Path, host: u8) -> Result<Self> {
-        let address = format!("127.0.0.{host}");
+        let address = address(host);
         let folder = new_folder(host)?;
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
         let log = fs::File::create(folder.join("log"))?;
