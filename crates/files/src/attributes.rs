@@ -102,6 +102,7 @@ impl Files {
         let present = open.node.attributes(Wanted::default())?.size_bytes;
         let (from, to) = (present.min(size_bytes), present.max(size_bytes));
         open.need_unlocked(from, to - from, true)?;
+        open.break_readers();
         let node = open.node.clone();
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
@@ -126,6 +127,7 @@ impl Files {
         if bytes < size {
             return self.set_size(open, bytes).await;
         }
+        open.break_readers();
         let kept = open.node.attributes(Wanted::default())?;
         if bytes > 0 {
             let node = open.node.clone();
@@ -150,6 +152,7 @@ impl Files {
             return Ok(());
         }
         open.need_unlocked(offset, length, true)?;
+        open.break_readers();
         let node = open.node.clone();
         let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(offset, length)).await?;

@@ -23,6 +23,7 @@ impl Files {
         target.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
+        target.break_readers();
         let (from, to) = (source.node.clone(), target.node.clone());
         let kept = target.keep_frozen();
         self.offload(move || {

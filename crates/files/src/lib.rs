@@ -11,6 +11,7 @@
 
 mod attributes;
 mod authorize;
+mod caching;
 mod copy;
 mod descriptor;
 mod list;
@@ -31,10 +32,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use acl::{Access, Descriptor, Sid, Token};
 pub use attributes::{BasicChange, TimeSetting};
+pub use caching::{ACKNOWLEDGED_WITHIN, CacheHolder, CacheWish};
 pub use descriptor::SecurityParts;
-pub use grants::{LockKind, OpenId, Range, RangeLock, Share};
+pub use grants::{Caching, LockKind, OpenId, Range, RangeLock, Share};
 pub use offload::Workers;
-pub use open::{IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, WishedKind};
+pub use open::{
+    Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen, WishedKind,
+};
 pub use open_file::OpenFile;
 pub use read::ResidentRange;
 pub use volume::{Caller, Volume, VolumeOptions, dos};

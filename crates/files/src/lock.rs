@@ -18,6 +18,7 @@ impl Files {
         if !held.grants.is_open(open.id) {
             return Err(FsError::RangeNotLocked);
         }
+        held.grants.caches.handle_change(open.id);
         held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
     }
 
@@ -66,6 +67,7 @@ fn stand_in_line(open: &OpenFile, wanted: RangeLock) -> Result<Option<Waiting>> 
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
     }
+    held.grants.caches.handle_change(open.id);
     match held.grants.locks.handle_lock_or_wait(open.id, wanted).map_err(refused)? {
         Locking::Granted => Ok(None),
         Locking::Waits(wait) => {

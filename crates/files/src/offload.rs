@@ -2,6 +2,8 @@
 
 use crate::Files;
 use futures_channel::oneshot;
+use futures_util::future::BoxFuture;
+use std::time::Duration;
 use vfs::{FsError, Result};
 
 /// Runs what may block. Bounded by whoever implements it.
@@ -9,6 +11,9 @@ pub trait Workers: Send + Sync {
     /// Runs `task` soon, on some thread; dropping it unrun is an error of the
     /// caller's operation, not a loss.
     fn run(&self, task: Box<dyn FnOnce() + Send>);
+
+    /// Ends after `time`; this layer has no clock of its own.
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
 impl Files {
@@ -20,11 +25,19 @@ impl Files {
         &self,
         call: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let (tell, told) = oneshot::channel();
-        self.workers.run(Box::new(move || {
-            // The asker may have given up meanwhile.
-            let _ = tell.send(call());
-        }));
-        told.await.unwrap_or(Err(FsError::TooMany))
+        offload(&*self.workers, call).await
     }
+}
+
+/// As [`Files::offload`].
+pub(crate) async fn offload<T: Send + 'static>(
+    workers: &dyn Workers,
+    call: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (tell, told) = oneshot::channel();
+    workers.run(Box::new(move || {
+        // The asker may have given up meanwhile.
+        let _ = tell.send(call());
+    }));
+    told.await.unwrap_or(Err(FsError::TooMany))
 }

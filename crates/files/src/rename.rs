@@ -4,7 +4,7 @@ use crate::authorize::{allowed, descriptor_of, may_add};
 use crate::table::{FileState, Table};
 use crate::volume::dos;
 use crate::{Access, Files, OpenFile};
-use grants::{LinkId, OpenId, OpenWish, Refusal, Share};
+use grants::{Caching, LinkId, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use vfs::{Case, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted};
 
@@ -128,6 +128,7 @@ fn check_directory_share(state: &FileState) -> Result<()> {
         once: Access::NONE,
         share: Share(Share::READ.0 | Share::WRITE.0),
         delete_on_close: false,
+        caching: Caching::NONE,
     };
     match state.lock().grants.check_open(&wish) {
         Err(Refusal::ShareViolation) => Err(FsError::ShareViolation),

@@ -1,13 +1,17 @@
 //! Which files are open, and what is held on them.
 
+use crate::caching::{BreakWait, CacheHolder, CacheWish};
 use crate::{Caller, Volume};
 use futures_channel::oneshot;
-use grants::{Closed, Decided, FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, WaitId};
+use grants::{
+    CacheBreak, Caching, Closed, Decided, FileGrants, LinkId, LockRefusal, OpenId, OpenWish,
+    Refusal, WaitId,
+};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, RelPath, Result, Vfs};
+use vfs::{FileKey, FsError, RelPath, Vfs};
 
 /// A power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -20,8 +24,10 @@ pub(crate) struct FileState {
     /// True if there may be byte-range locks: read without the mutex, so that
     /// files without any pay one load for them.
     has_locks: AtomicBool,
+    /// True if there may be oplocks; read without the mutex for the same reason.
+    has_caches: AtomicBool,
     /// True if the archive bit is stored as cleared: the next change sets it.
-    /// Read without the mutex for the same reason.
+    /// Read without the mutex, too.
     lacks_archive: AtomicBool,
 }
 
@@ -35,6 +41,10 @@ pub(crate) struct Held {
     doomed: Vec<Doomed>,
     /// Who is to be told of the end of a wait for a lock.
     waits: Vec<(WaitId, LockAnswer)>,
+    /// Whose clients keep something, and how they are told.
+    holders: Vec<(OpenId, Arc<dyn CacheHolder>)>,
+    /// Who is to be told when something was given back.
+    break_waits: Vec<oneshot::Sender<()>>,
 }
 
 /// Where the end of a wait for a lock is told.
@@ -94,13 +104,43 @@ impl Drop for Guard<'_> {
                 answers.push((self.waits.remove(at).1, result));
             }
         }
+        let breaks = self.take_breaks();
+        let settled = if self.grants.caches.poll_settled() {
+            std::mem::take(&mut self.break_waits)
+        } else {
+            Vec::new()
+        };
         self.state.has_locks.store(!self.grants.locks.is_empty(), Ordering::Release);
+        self.state.has_caches.store(!self.grants.caches.is_empty(), Ordering::Release);
         self.held = None;
         // Outside of the mutex: telling wakes tasks. Whoever has stopped
         // listening gives the lock back itself (see `lock`).
         for (answer, result) in answers {
             let _ = answer.send(result);
         }
+        for (holder, told) in breaks {
+            holder.handle_break(told.to, told.acknowledge);
+        }
+        for waiter in settled {
+            let _ = waiter.send(());
+        }
+    }
+}
+
+impl Guard<'_> {
+    /// The breaks to tell. Whoever has nothing left is forgotten.
+    fn take_breaks(&mut self) -> Vec<(Arc<dyn CacheHolder>, CacheBreak)> {
+        let mut breaks = Vec::new();
+        while let Some(told) = self.grants.caches.poll_break() {
+            if let Some((_, holder)) = self.holders.iter().find(|(id, _)| *id == told.id) {
+                breaks.push((holder.clone(), told));
+            }
+        }
+        if !self.holders.is_empty() {
+            let held = &mut **self;
+            held.holders.retain(|(id, _)| held.grants.caches.of(*id) != Caching::NONE);
+        }
+        breaks
     }
 }
 
@@ -156,6 +196,7 @@ impl FileState {
             key,
             held: Mutex::default(),
             has_locks: AtomicBool::new(false),
+            has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
         })
     }
@@ -166,6 +207,10 @@ impl FileState {
 
     pub fn has_locks(&self) -> bool {
         self.has_locks.load(Ordering::Acquire)
+    }
+
+    pub fn has_caches(&self) -> bool {
+        self.has_caches.load(Ordering::Acquire)
     }
 
     /// The archive bit is stored as cleared, or not.
@@ -187,6 +232,21 @@ pub(crate) struct Removal {
     pub link: LinkId,
     /// None if nobody said so, which is a broken invariant: nothing is removed then.
     pub doomed: Option<Doomed>,
+}
+
+/// An open that was entered.
+pub(crate) struct Entered {
+    pub state: Arc<FileState>,
+    pub name: Arc<OpenName>,
+    /// What its client may keep to itself.
+    pub caching: Caching,
+}
+
+/// Why an open was not entered.
+pub(crate) enum NotEntered {
+    Refused(FsError),
+    /// Others have to give something back first.
+    Breaking(BreakWait),
 }
 
 /// All open files, in shards by key.
@@ -235,21 +295,37 @@ impl Table {
         &self,
         entry: &Entry<'_>,
         mut wish: OpenWish,
-    ) -> Result<(Arc<FileState>, Arc<OpenName>)> {
+        cache: Option<&CacheWish>,
+    ) -> std::result::Result<Entered, NotEntered> {
         let mut shard = self.shard(entry.key);
         let state = shard.entry(entry.key).or_insert_with(|| FileState::new(entry.key)).clone();
         let mut held = state.lock();
         let name = held.name(entry.volume, entry.path);
         wish.link = name.link;
         wish.only_link = entry.only_link;
+        wish.caching = cache.map_or(Caching::NONE, |c| c.wanted);
         let result = held.grants.handle_open(&wish);
         if result.is_err() && held.grants.is_idle() {
             shard.remove(&entry.key);
         }
-        drop(held);
+        let caching = match result {
+            Ok(caching) => caching,
+            Err(Refusal::Breaking(number)) => {
+                let (tell, settled) = oneshot::channel();
+                held.break_waits.retain(|waiter| !waiter.is_canceled());
+                held.break_waits.push(tell);
+                drop(shard);
+                drop(held);
+                return Err(NotEntered::Breaking(BreakWait { state, number, settled }));
+            }
+            Err(refusal) => return Err(NotEntered::Refused(refused(refusal))),
+        };
+        if let Some(cache) = cache.filter(|_| caching != Caching::NONE) {
+            held.holders.push((wish.id, cache.holder.clone()));
+        }
         drop(shard);
-        result.map_err(refused)?;
-        Ok((state, name))
+        drop(held);
+        Ok(Entered { state, name, caching })
     }
 
     /// Takes an open out. A name that must be removed cannot be opened until
@@ -334,7 +410,7 @@ impl Table {
 fn refused(refusal: Refusal) -> FsError {
     match refusal {
         Refusal::DeletePending => FsError::DeletePending,
-        Refusal::ShareViolation => FsError::ShareViolation,
+        Refusal::ShareViolation | Refusal::Breaking(_) => FsError::ShareViolation,
         Refusal::TooMany => FsError::TooMany,
     }
 }

@@ -25,6 +25,7 @@ impl Files {
             offset = open.node.attributes(Wanted::default())?.size_bytes;
         }
         open.need_unlocked(offset, data.len() as u64, true)?;
+        open.break_readers();
         let kept = open.keep_frozen();
         open.node.write(offset, data)?;
         open.note_changed();

@@ -6,7 +6,9 @@ use files::{
     OpenResult, Range, RangeLock, Share, Volume, VolumeOptions, WishedKind, Workers,
 };
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::{FsError, Identity, Name, RelPath, Result};
 
 /// Runs everything at once, on the caller's thread.
@@ -15,6 +17,11 @@ struct Inline;
 impl Workers for Inline {
     fn run(&self, task: Box<dyn FnOnce() + Send>) {
         task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        // Time stands still.
+        Box::pin(std::future::pending())
     }
 }
 
@@ -51,6 +58,7 @@ fn plan(text: &str) -> OpenPlan {
         descriptor: None,
         xattrs: Vec::new(),
         no_follow: false,
+        caching: None,
     }
 }
 

@@ -1,7 +1,8 @@
 //! Opens of one file, what they tolerate of each other, and which of the
 //! file's names are about to vanish. MS-FSA 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
 
-use crate::{Access, RangeLocks};
+use crate::caching::Demand;
+use crate::{Access, BreakNumber, Caches, Caching, RangeLocks};
 
 /// Number of an open, unique in the process. Later opens have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,6 +56,8 @@ pub struct OpenWish {
     pub share: Share,
     /// The name is to vanish when this open is closed.
     pub delete_on_close: bool,
+    /// What its client would like to keep to itself.
+    pub caching: Caching,
 }
 
 /// Why an open is not possible now.
@@ -64,6 +67,9 @@ pub enum Refusal {
     DeletePending,
     /// An open forbids this access, or this share mode forbids an open's access.
     ShareViolation,
+    /// Others were asked to give back what they keep; try again once
+    /// [`Caches::poll_settled`] says so, or after [`Caches::handle_timeout`] with this number.
+    Breaking(BreakNumber),
     /// [`FileGrants::OPENS_MAX`] was reached.
     TooMany,
 }
@@ -102,6 +108,10 @@ pub struct FileGrants {
     /// Names that vanish, or are vanishing. Seldom more than one.
     doomed: Vec<LinkId>,
     links: u64,
+    /// Opens that do more than look at attributes.
+    beyond_looking: usize,
+    /// Oplocks.
+    pub caches: Caches,
     /// Byte ranges.
     pub locks: RangeLocks,
 }
@@ -114,6 +124,10 @@ const COUNTED: Access = Access(
         | Access::EXECUTE.0
         | Access::DELETE.0,
 );
+/// Rights that disturb nobody's cache: such opens neither break oplocks nor
+/// keep others from having one. MS-FSA 2.1.5.1.2.
+const LOOKS: Access =
+    Access(Access::READ_ATTRIBUTES.0 | Access::WRITE_ATTRIBUTES.0 | Access::SYNCHRONIZE.0);
 /// What a share mode is about: reading, writing, deleting.
 const KINDS: [(Access, Share); 3] = [
     (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
@@ -148,17 +162,41 @@ impl FileGrants {
         Ok(())
     }
 
-    /// Enters an open. Its number must be larger than those before it.
+    /// Enters an open; the answer is what its client may keep to itself. Its
+    /// number must be larger than those before it.
     ///
     /// # Errors
-    /// See [`Refusal`]; nothing has changed then.
-    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
-        self.check_open(wish)?;
+    /// See [`Refusal`]; nothing has changed then but the oplocks that break.
+    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<Caching, Refusal> {
+        let fits = self.check_open(wish);
+        self.break_caches(wish, fits)?;
+        fits?;
         let OpenWish { id, link, access, share, delete_on_close, .. } = *wish;
+        let has_locks = wish.once == Access::NONE && !self.locks.is_empty();
+        let caching = match wish.caching {
+            Caching::NONE => Caching::NONE,
+            wanted => self.caches.grant(id, wanted, self.beyond_looking == 0, has_locks),
+        };
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
         self.opens.insert(at, Held { id, link, access, share, delete_on_close });
         self.counts.add(access, share);
+        self.beyond_looking += usize::from(!LOOKS.contains(access));
+        Ok(caching)
+    }
+
+    /// Has others give back what this open cannot be had with.
+    fn break_caches(&mut self, wish: &OpenWish, fits: Result<(), Refusal>) -> Result<(), Refusal> {
+        let demand = match fits {
+            _ if self.caches.is_empty() || LOOKS.contains(wish.access | wish.once) => return Ok(()),
+            Ok(()) if wish.once == Access::NONE => Demand::Share,
+            Ok(()) => Demand::Replace,
+            Err(Refusal::ShareViolation) => Demand::Conflict,
+            Err(_) => return Ok(()),
+        };
+        if self.caches.handle_demand(demand) {
+            return Err(Refusal::Breaking(self.caches.latest_break()));
+        }
         Ok(())
     }
 
@@ -168,7 +206,9 @@ impl FileGrants {
         let Some(at) = self.find(id) else { return Closed::default() };
         let open = self.opens.remove(at);
         self.counts.remove(open.access, open.share);
+        self.beyond_looking -= usize::from(!LOOKS.contains(open.access));
         self.locks.handle_close(id);
+        self.caches.handle_close(id);
         if open.delete_on_close {
             self.doom(open.link);
         }

@@ -1,14 +1,16 @@
 //! Who may do what to a file at the same time: opens with share modes, delete
-//! pending, byte-range locks. One pure state machine per file, for every
+//! pending, oplocks, byte-range locks. One pure state machine per file, for every
 //! protocol; leases and delegations belong here too.
 //!
 //! Owns no clock, no lock and no I/O. Inputs are `handle_*`; what must then be
 //! done elsewhere is returned.
 #![forbid(unsafe_code)]
 
+mod caching;
 mod file;
 mod ranges;
 
 pub use acl::Access;
+pub use caching::{AcknowledgeRefusal, BreakNumber, CacheBreak, Caches, Caching};
 pub use file::{Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
 pub use ranges::{Decided, LockKind, LockRefusal, Locking, Range, RangeLock, RangeLocks, WaitId};

@@ -11,7 +11,7 @@ use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, TAKE_WIT
 use crate::smb_input::Input;
 use crate::smb_output::Output;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use smb::{Close, Conn, Finished, Host, Job, Now};
+use smb::{Close, Conn, Finished, Host, Job, Now, Shared};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -41,6 +41,7 @@ pub struct SmbTask {
     jobs: FuturesUnordered<Job>,
     output: Output,
     conn: Conn,
+    shared: Arc<Shared>,
     stream: TcpStream,
     host: Arc<dyn Host>,
     input: Input,
@@ -95,6 +96,7 @@ impl SmbTask {
         let now = host.now().instant;
         Self {
             stream,
+            shared: conn.shared(),
             conn,
             host,
             place,
@@ -167,6 +169,8 @@ impl SmbTask {
                 ready.map_err(End::Network)?;
                 self.clock = self.host.now().instant;
             }
+            // Sent after this step.
+            () = self.shared.notices.ready() => self.clock = self.host.now().instant,
             () = self.alarm.rings() => self.handle_timeout()?,
             () = link.stopped(), if self.ending.is_none() => self.end_later(End::Stopped),
         }
@@ -216,6 +220,9 @@ impl SmbTask {
     fn collect(&mut self) {
         while let Some(transmit) = self.conn.poll_transmit() {
             self.output.push(transmit);
+        }
+        while let Some(notice) = self.conn.poll_notice() {
+            self.output.push(notice);
         }
     }
 

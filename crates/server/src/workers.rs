@@ -2,8 +2,10 @@
 
 use crate::limits::WORKER_QUEUE_MAX;
 use files::Workers;
+use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Runs calls on the runtime's blocking threads, whose number is bounded by
 /// the runtime's configuration.
@@ -36,6 +38,11 @@ impl Workers for Pool {
             queued.fetch_sub(1, Ordering::Relaxed);
             task();
         });
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        let _entered = self.runtime.enter();
+        Box::pin(tokio::time::sleep(time))
     }
 }
 

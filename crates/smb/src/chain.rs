@@ -9,6 +9,7 @@ use crate::conn::Shared;
 use crate::dispatch::{self, Outcome, Reply, Request, WaitFuture, Waited};
 use crate::negotiate::Negotiated;
 use crate::open::Open;
+use crate::oplock::Oplock;
 use crate::pending::WaitTicket;
 use crate::server::Server;
 use crate::transmit::{FileRange, MESSAGE_START, PREFIX, Transmit, new_buffer};
@@ -35,6 +36,8 @@ pub struct Finished {
     pub transmit: Option<Transmit>,
     /// A session that logged off in it.
     pub logged_off: Option<SessionId>,
+    /// Oplocks that the reply grants.
+    pub granted: SmallVec<[Arc<Oplock>; 1]>,
 }
 
 /// One request of a frame.
@@ -108,6 +111,7 @@ impl Chain {
                 Err(status) => self.refuse(start, status),
             };
             finished.logged_off = finished.logged_off.or(reply.logged_off);
+            finished.granted.extend(reply.granted.clone());
             self.end_reply(at, start, reply, ticket_id, &mut written);
         }
         if !written.replies.is_empty() {
@@ -150,6 +154,7 @@ impl Chain {
         let mut request = Request {
             server: &self.server,
             negotiated: &self.negotiated,
+            shared: &self.shared,
             header: &element.header,
             message: &self.frame[element.range.clone()],
             channel: element.channel.as_ref(),

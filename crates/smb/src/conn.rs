@@ -15,6 +15,7 @@ use crate::limits::{
     SPARE_BUFFERS_MAX,
 };
 use crate::negotiate::Negotiated;
+use crate::notices::Notices;
 use crate::pending::Waiting;
 use crate::server::Server;
 use crate::session::ChannelFact;
@@ -59,6 +60,8 @@ pub struct Shared {
     pub facts: ConnFacts,
     /// Requests that wait.
     pub waiting: Waiting,
+    /// What its client is told unasked.
+    pub notices: Notices,
 }
 
 /// The protocol state of one connection.
@@ -94,7 +97,11 @@ impl Conn {
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
         Self {
             server,
-            shared: Arc::new(Shared { facts, waiting: Waiting::default() }),
+            shared: Arc::new(Shared {
+                facts,
+                waiting: Waiting::default(),
+                notices: Notices::default(),
+            }),
             negotiated: None,
             wildcard_answered: false,
             preauth: PreauthHash::default(),
@@ -317,6 +324,9 @@ impl Conn {
         if let Some(transmit) = finished.transmit {
             self.transmits.push_back(transmit);
         }
+        for oplock in finished.granted {
+            oplock.handle_granted();
+        }
         if let Some(session) = finished.logged_off {
             self.channels.remove(&session.0);
         }
@@ -329,6 +339,18 @@ impl Conn {
             return Some(buffer);
         }
         self.transmits.pop_front()
+    }
+
+    /// The next frame that answers nothing. To be asked for after
+    /// [`Conn::poll_transmit`], so that it does not overtake what it is about.
+    pub fn poll_notice(&self) -> Option<Transmit> {
+        self.shared.notices.poll()
+    }
+
+    /// What tells when [`Conn::poll_notice`] has something.
+    #[must_use]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Gives a sent buffer back for reuse.

@@ -3,8 +3,10 @@
 use crate::chain::Related;
 use crate::channel::Channel;
 use crate::commands;
+use crate::conn::Shared;
 use crate::negotiate::Negotiated;
 use crate::open::Open;
+use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::FileRange;
@@ -22,6 +24,8 @@ pub struct Request<'a> {
     pub server: &'a Arc<Server>,
     /// What was negotiated on it.
     pub negotiated: &'a Arc<Negotiated>,
+    /// What it shares with the other requests of its connection.
+    pub shared: &'a Arc<Shared>,
     /// The request's header.
     pub header: &'a Header,
     /// The request, header included: the origin of its offsets.
@@ -72,6 +76,8 @@ pub struct Reply {
     pub tree_id: Option<TreeId>,
     /// The session that logged off.
     pub logged_off: Option<SessionId>,
+    /// The oplock that is granted.
+    pub granted: Option<Arc<Oplock>>,
     /// The reply must be sealed even if the request was not.
     pub seal: bool,
 }

@@ -97,6 +97,7 @@ table! {
     BAD_DEVICE_TYPE = 0xC000_00CB, "The share has another type.";
     REQUEST_NOT_ACCEPTED = 0xC000_00D0, "The server takes no more of these.";
     NOT_SAME_DEVICE = 0xC000_00D4, "The two names lie on different disks.";
+    INVALID_OPLOCK_PROTOCOL = 0xC000_00E3, "No oplock was to be given back, or not this.";
     FILE_RENAMED = 0xC000_00D5, "The file was renamed.";
     REDIRECTOR_NOT_STARTED = 0xC000_00FB, "The redirector is not started.";
     DIRECTORY_NOT_EMPTY = 0xC000_0101, "The directory is not empty.";

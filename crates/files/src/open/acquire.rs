@@ -2,17 +2,17 @@
 
 use super::Opening;
 use crate::Caller;
+use crate::caching::CacheWish;
 use crate::remove::carry_out;
-use crate::table::{Doomed, Entry, FileState, OpenName, Table};
+use crate::table::{Doomed, Entered, Entry, NotEntered, Table};
 use acl::Access;
-use grants::{LinkId, OpenId, OpenWish};
+use grants::{Caching, LinkId, OpenId, OpenWish};
 use std::sync::Arc;
-use vfs::Result;
 
 /// An open that is held and releases itself unless it is kept.
 pub(super) struct Ticket {
     table: Arc<Table>,
-    held: Option<(Arc<FileState>, Arc<OpenName>)>,
+    held: Option<Entered>,
     id: OpenId,
     /// The file was made for this open, and goes with it.
     new_file: Option<Arc<Caller>>,
@@ -20,24 +20,27 @@ pub(super) struct Ticket {
 
 impl Ticket {
     /// # Errors
-    /// [`vfs::FsError::ShareViolation`], [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`].
+    /// [`vfs::FsError::ShareViolation`], [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`];
+    /// or others have to give back what they keep.
     pub(super) fn acquire(
         opening: &Opening,
         entry: &Entry<'_>,
         access: Access,
         once: Access,
-    ) -> Result<Self> {
+        cache: Option<&CacheWish>,
+    ) -> Result<Self, NotEntered> {
         let wish = OpenWish {
             id: opening.id,
-            // Both known to the table only.
+            // These and what is cached are known to the table only.
             link: LinkId::default(),
             only_link: entry.only_link,
             access,
             once,
             share: opening.plan.share,
             delete_on_close: opening.plan.delete_on_close,
+            caching: Caching::NONE,
         };
-        let held = opening.table.open(entry, wish)?;
+        let held = opening.table.open(entry, wish, cache)?;
         Ok(Self { table: opening.table.clone(), held: Some(held), id: opening.id, new_file: None })
     }
 
@@ -48,14 +51,14 @@ impl Ticket {
     }
 
     /// The open came to be.
-    pub(super) fn keep(mut self) -> (Arc<FileState>, Arc<OpenName>) {
+    pub(super) fn keep(mut self) -> Entered {
         self.held.take().expect("only this takes it, and takes the ticket too")
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let Some((state, name)) = self.held.take() else { return };
+        let Some(Entered { state, name, .. }) = self.held.take() else { return };
         let undo = self.new_file.take();
         let made_it = undo.is_some();
         if let Some(caller) = undo {

@@ -9,13 +9,15 @@ mod apply;
 mod authorize;
 mod resolve;
 
+use crate::caching::{BreakWait, CacheWish};
+use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
-use crate::table::{Entry, Table};
+use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
-use crate::{Caller, Files, Volume};
+use crate::{Caller, Files, Volume, Workers};
 use acl::{Access, Descriptor};
 use acquire::Ticket;
-use grants::{OpenId, Share};
+use grants::{Caching, OpenId, Share};
 use std::sync::Arc;
 use vfs::{Attributes, FileKind, FsError, Name, Opened, RelPath, Result, Wait, Wanted};
 
@@ -84,6 +86,8 @@ pub struct OpenPlan {
     pub xattrs: Vec<(Name, Vec<u8>)>,
     /// Open a symbolic link itself.
     pub no_follow: bool,
+    /// What the client would like to keep to itself.
+    pub caching: Option<CacheWish>,
 }
 
 /// What was done.
@@ -108,6 +112,48 @@ pub struct OpenResult {
     pub action: OpenAction,
     /// Attributes after it.
     pub attributes: Attributes,
+    /// What its client may keep to itself.
+    pub caching: Caching,
+}
+
+/// How far an open has come at once.
+#[derive(Debug)]
+pub enum Begun {
+    /// To its end.
+    Opened(OpenResult),
+    /// Another client has to give something back first, which may take long.
+    Waits(WaitingOpen),
+}
+
+/// An open that waits for another client.
+pub struct WaitingOpen {
+    opening: Opening,
+    wait: BreakWait,
+    workers: Arc<dyn Workers>,
+}
+
+impl std::fmt::Debug for WaitingOpen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitingOpen").field("path", &self.opening.plan.path).finish_non_exhaustive()
+    }
+}
+
+impl WaitingOpen {
+    /// Waits, as often as it takes, and opens. Dropping the future withdraws it.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub async fn opened(mut self) -> Result<OpenResult> {
+        loop {
+            self.wait.settled(&*self.workers).await;
+            match offload(&*self.workers, move || self.opening.run()).await? {
+                Ran::Opened(result) => return Ok(result),
+                Ran::Breaking(opening, wait) => {
+                    self = Self { opening, wait, workers: self.workers };
+                }
+            }
+        }
+    }
 }
 
 impl Files {
@@ -128,15 +174,54 @@ impl Files {
         caller: &Arc<Caller>,
         plan: OpenPlan,
     ) -> Result<OpenResult> {
-        let opening = Opening::new(self, volume, caller, plan)?;
-        match opening.once(Wait::Never) {
-            Ok(Some(result)) => return Ok(result),
-            // Not in memory, or a race: from the start, where time may be taken.
-            Ok(None) | Err(FsError::WouldBlock) => {}
-            Err(error) => return Err(error),
+        match self.begin_open(volume, caller, plan).await? {
+            Begun::Opened(result) => Ok(result),
+            Begun::Waits(waiting) => waiting.opened().await,
         }
-        self.offload(move || opening.run()).await
     }
+
+    /// As [`Files::open`], but says so if it must wait for another client.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub async fn begin_open(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        plan: OpenPlan,
+    ) -> Result<Begun> {
+        let opening = Opening::new(self, volume, caller, plan)?;
+        let ran = match opening.once(Wait::Never) {
+            Ok(Attempt::Opened(result)) => return Ok(Begun::Opened(result)),
+            Ok(Attempt::Breaking(wait)) => Ran::Breaking(opening, wait),
+            // Not in memory, or a race: from the start, where time may be taken.
+            Ok(Attempt::Lost) | Err(FsError::WouldBlock) => {
+                self.offload(move || opening.run()).await?
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match ran {
+            Ran::Opened(result) => Begun::Opened(result),
+            Ran::Breaking(opening, wait) => {
+                Begun::Waits(WaitingOpen { opening, wait, workers: self.workers.clone() })
+            }
+        })
+    }
+}
+
+/// How one way through the stages ended.
+enum Attempt {
+    Opened(OpenResult),
+    /// A race was lost: from the start.
+    Lost,
+    Breaking(BreakWait),
+}
+
+/// How a worker's tries ended.
+#[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
+enum Ran {
+    Opened(OpenResult),
+    Breaking(Opening, BreakWait),
 }
 
 /// Everything an open needs to know, on its way through the stages.
@@ -178,18 +263,20 @@ impl Opening {
     }
 
     /// Goes through the stages until no race is lost.
-    fn run(&self) -> Result<OpenResult> {
+    fn run(self) -> Result<Ran> {
         for _ in 0..RESOLVE_TRIES_MAX {
-            if let Some(result) = self.once(Wait::Allowed)? {
-                return Ok(result);
+            match self.once(Wait::Allowed)? {
+                Attempt::Opened(result) => return Ok(Ran::Opened(result)),
+                Attempt::Breaking(wait) => return Ok(Ran::Breaking(self, wait)),
+                Attempt::Lost => {}
             }
         }
         // Someone makes and removes, or renames, faster than we look.
         Err(FsError::ShareViolation)
     }
 
-    /// Goes through the stages once; none if a race was lost.
-    fn once(&self, wait: Wait) -> Result<Option<OpenResult>> {
+    /// Goes through the stages once.
+    fn once(&self, wait: Wait) -> Result<Attempt> {
         let epoch = self.table.epoch();
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
@@ -200,19 +287,19 @@ impl Opening {
             None => match self.create() {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
-                    return Ok(None);
+                    return Ok(Attempt::Lost);
                 }
                 // Made by us: looking for it again would find it taken.
-                other => return other.map(Some),
+                other => return other,
             },
         };
         // A rename meanwhile may have given the path to another file. Where
         // renames never end, the name is taken as it was found.
         let stable = wait == Wait::Allowed && epoch.is_none() || self.table.epoch() == epoch;
-        if stable { result.map(Some) } else { Ok(None) }
+        if stable { result } else { Ok(Attempt::Lost) }
     }
 
-    fn open_existing(&self, found: resolve::Found, wait: Wait) -> Result<OpenResult> {
+    fn open_existing(&self, found: resolve::Found, wait: Wait) -> Result<Attempt> {
         let resolve::Found { opened, .. } = &found;
         if self.plan.if_exists == IfExists::Fail {
             return Err(FsError::AlreadyExists);
@@ -226,7 +313,11 @@ impl Opening {
         {
             return Err(FsError::WouldBlock);
         }
-        let ticket = self.acquire(opened, granted)?;
+        let ticket = match self.acquire(opened, granted) {
+            Ok(ticket) => ticket,
+            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
+            Err(NotEntered::Refused(error)) => return Err(error),
+        };
         let mut attributes = opened.attributes;
         if self.replaces() {
             self.overwrite(opened)?;
@@ -237,23 +328,27 @@ impl Opening {
             IfExists::Supersede => OpenAction::Superseded,
             IfExists::Open | IfExists::Fail => OpenAction::Opened,
         };
-        Ok(self.finish(ticket, found.opened, attributes, granted, action))
+        Ok(Attempt::Opened(self.finish(ticket, found.opened, attributes, granted, action)))
     }
 
-    fn create(&self) -> Result<OpenResult> {
+    fn create(&self) -> Result<Attempt> {
         let is_directory = self.plan.kind == WishedKind::Directory;
         let parent = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
         let opened = self.make(is_directory)?;
         let granted = self.granted_to_creator(&opened, descriptor.as_ref());
         // Until now anyone may have opened it: then it stays, and we lost.
-        let ticket = self.acquire(&opened, granted)?.of_new_file(&self.caller);
+        let ticket = match self.acquire(&opened, granted) {
+            Ok(ticket) => ticket.of_new_file(&self.caller),
+            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
+            Err(NotEntered::Refused(error)) => return Err(error),
+        };
         let changed = self.furnish(&opened, descriptor.as_ref(), is_directory)?;
         let attributes = if changed { opened.node.attributes(WANTED)? } else { opened.attributes };
-        Ok(self.finish(ticket, opened, attributes, granted, OpenAction::Created))
+        Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
     }
 
-    fn acquire(&self, opened: &Opened, granted: Access) -> Result<Ticket> {
+    fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
         let attributes = &opened.attributes;
         let entry = Entry {
             key: attributes.key,
@@ -263,7 +358,9 @@ impl Opening {
         };
         // Cutting a file to nothing is a write, whatever the open is for.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
-        Ticket::acquire(self, &entry, granted, once)
+        let is_file = attributes.kind == FileKind::File;
+        let cache = self.plan.caching.as_ref().filter(|_| is_file);
+        Ticket::acquire(self, &entry, granted, once, cache)
     }
 
     fn finish(
@@ -274,7 +371,7 @@ impl Opening {
         granted: Access,
         action: OpenAction,
     ) -> OpenResult {
-        let (state, name) = ticket.keep();
+        let Entered { state, name, caching } = ticket.keep();
         let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
@@ -290,7 +387,7 @@ impl Opening {
             delete_on_close: self.plan.delete_on_close,
             table: self.table.clone(),
         }));
-        OpenResult { open, action, attributes }
+        OpenResult { open, action, attributes, caching }
     }
 
     /// Whether an existing file loses what is in it.

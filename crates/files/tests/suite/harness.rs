@@ -5,9 +5,11 @@ use files::{
     VolumeOptions, WishedKind, Workers,
 };
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
     Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened, RelPath,
@@ -28,6 +30,11 @@ impl Workers for Inline {
     fn run(&self, task: Box<dyn FnOnce() + Send>) {
         task();
     }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        // Time stands still.
+        Box::pin(std::future::pending())
+    }
 }
 
 /// Keeps everything until it is asked for.
@@ -37,6 +44,10 @@ pub struct Later(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 impl Workers for Later {
     fn run(&self, task: Box<dyn FnOnce() + Send>) {
         self.0.lock().unwrap().push(task);
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
     }
 }
 
@@ -185,6 +196,7 @@ pub fn plan(at: &str, desired: Access) -> OpenPlan {
         descriptor: None,
         xattrs: Vec::new(),
         no_follow: false,
+        caching: None,
     }
 }
 

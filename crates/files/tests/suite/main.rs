@@ -9,6 +9,7 @@ mod create;
 mod harness;
 mod locks;
 mod model;
+mod oplocks;
 mod races;
 mod removal;
 mod rename;

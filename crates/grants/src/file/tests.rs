@@ -18,6 +18,7 @@ fn wish(id: u64, access: Access, share: Share) -> OpenWish {
         once: Access::NONE,
         share,
         delete_on_close: false,
+        caching: Caching::NONE,
     }
 }
 
@@ -35,7 +36,7 @@ fn either_side_can_forbid_the_other() {
     file.handle_open(&wish(1, READ, Share::READ)).unwrap();
     assert_eq!(file.handle_open(&wish(2, WRITE, Share::ALL)), Err(Refusal::ShareViolation));
     assert_eq!(file.handle_open(&wish(2, READ, Share::WRITE)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(()));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(Caching::NONE));
     assert_eq!(file.open_count(), 2);
 }
 
@@ -52,7 +53,7 @@ fn appending_counts_as_writing_and_running_as_reading() {
         Err(Refusal::ShareViolation)
     );
     assert_eq!(file.handle_open(&wish(2, READ, Share::DELETE)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(()));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(Caching::NONE));
 }
 
 #[test]
@@ -63,9 +64,9 @@ fn looking_at_attributes_conflicts_with_nothing_and_denies_nothing() {
         | Access::READ_CONTROL
         | Access::SYNCHRONIZE;
     file.handle_open(&wish(1, WRITE, Share::default())).unwrap();
-    assert_eq!(file.handle_open(&wish(2, look, Share::default())), Ok(()));
+    assert_eq!(file.handle_open(&wish(2, look, Share::default())), Ok(Caching::NONE));
     file.handle_close(OpenId(1));
-    assert_eq!(file.handle_open(&wish(3, WRITE | READ, Share::default())), Ok(()));
+    assert_eq!(file.handle_open(&wish(3, WRITE | READ, Share::default())), Ok(Caching::NONE));
 }
 
 #[test]
@@ -74,7 +75,7 @@ fn a_closed_open_denies_nothing_any_more() {
     file.handle_open(&wish(1, READ, Share::default())).unwrap();
     assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::ShareViolation));
     assert_eq!(file.handle_close(OpenId(1)), closed(true, None));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(()));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(Caching::NONE));
 }
 
 #[test]
@@ -84,8 +85,8 @@ fn what_is_used_only_at_the_open_is_checked_and_not_held() {
     let cut = OpenWish { once: WRITE, ..wish(2, READ, Share::ALL) };
     assert_eq!(file.handle_open(&cut), Err(Refusal::ShareViolation));
     file.handle_close(OpenId(1));
-    assert_eq!(file.handle_open(&cut), Ok(()));
-    assert_eq!(file.handle_open(&wish(3, READ, Share::READ)), Ok(()), "the cut is over");
+    assert_eq!(file.handle_open(&cut), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(3, READ, Share::READ)), Ok(Caching::NONE), "the cut is over");
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn a_disposition_that_is_taken_back_removes_nothing() {
     file.handle_disposition(OpenId(1), true);
     assert!(file.is_delete_pending(L));
     file.handle_disposition(OpenId(1), false);
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(()));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(Caching::NONE));
     assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
     assert_eq!(file.handle_close(OpenId(2)), closed(true, None));
 }
@@ -148,8 +149,8 @@ fn deleting_one_name_leaves_the_other_usable() {
         "no other open came by this name"
     );
     assert_eq!(file.handle_open(&by(a, wish(3, READ, Share::ALL))), Err(Refusal::DeletePending));
-    assert_eq!(file.handle_open(&by(b, wish(3, READ, Share::ALL))), Ok(()));
-    assert_eq!(file.handle_open(&by(b, wish(4, READ, Share::READ))), Ok(()));
+    assert_eq!(file.handle_open(&by(b, wish(3, READ, Share::ALL))), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&by(b, wish(4, READ, Share::READ))), Ok(Caching::NONE));
     file.handle_removed(a);
     assert_eq!(file.handle_close(OpenId(2)), closed(false, None));
 }
@@ -182,7 +183,33 @@ fn there_is_a_limit_to_the_opens_of_a_file() {
     let one_more = wish(u64::MAX, READ, Share::ALL);
     assert_eq!(file.handle_open(&one_more), Err(Refusal::TooMany));
     file.handle_close(OpenId(3));
-    assert_eq!(file.handle_open(&one_more), Ok(()));
+    assert_eq!(file.handle_open(&one_more), Ok(Caching::NONE));
+}
+
+#[test]
+fn looking_disturbs_no_oplock_and_reading_breaks_it() {
+    let mut file = FileGrants::default();
+    let batch = |id, access| OpenWish { caching: Caching::BATCH, ..wish(id, access, Share::ALL) };
+    file.handle_open(&wish(1, Access::READ_ATTRIBUTES, Share::ALL)).unwrap();
+    assert_eq!(file.handle_open(&batch(2, READ)), Ok(Caching::BATCH), "the other only looks");
+    file.handle_open(&wish(3, Access::WRITE_ATTRIBUTES, Share::default())).unwrap();
+    assert_eq!(file.caches.poll_break(), None);
+    let refused = file.handle_open(&batch(4, READ)).unwrap_err();
+    assert!(matches!(refused, Refusal::Breaking(_)), "{refused:?}");
+    assert!(!file.is_open(OpenId(4)));
+    file.caches.handle_acknowledge(OpenId(2), Caching::LEVEL_II).unwrap();
+    assert_eq!(file.handle_open(&batch(4, READ)), Ok(Caching::LEVEL_II));
+}
+
+#[test]
+fn an_open_kept_by_a_batch_oplock_alone_can_go_before_sharing_is_refused() {
+    let mut file = FileGrants::default();
+    let batch = OpenWish { caching: Caching::BATCH, ..wish(1, WRITE, Share::default()) };
+    file.handle_open(&batch).unwrap();
+    assert!(matches!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::Breaking(_))));
+    file.handle_close(OpenId(1));
+    assert!(file.caches.poll_settled());
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(Caching::NONE));
 }
 
 /// The rules, pair by pair.
@@ -284,12 +311,13 @@ proptest! {
                         once: if once { Access::WRITE_DATA } else { Access::NONE },
                         share: Share(share),
                         delete_on_close,
+                        caching: Caching::NONE,
                     };
                     prop_assert_eq!(file.check_open(&wish).is_ok(), file.handle_open(&wish).is_ok() && {
                         file.handle_withdraw(wish.id);
                         true
                     });
-                    prop_assert_eq!(file.handle_open(&wish), model.open(wish));
+                    prop_assert_eq!(file.handle_open(&wish).map(|_| ()), model.open(wish));
                 }
                 Step::Close(n) => {
                     let Some(id) = pick(&model, n) else { continue };

@@ -1,6 +1,6 @@
 //! Bodies of four bytes: LOGOFF, TREE_DISCONNECT, ECHO, CANCEL, and the
 //! replies to FLUSH and LOCK. MS-SMB2 2.2.7, 2.2.8, 2.2.11, 2.2.12, 2.2.18, 2.2.27 to 2.2.30.
-//! And OPLOCK_BREAK acknowledgments, 2.2.24.
+//! And OPLOCK_BREAK, 2.2.23 to 2.2.25.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
@@ -24,6 +24,26 @@ impl EmptyBody {
     pub fn encode(self, w: &mut Writer<'_>) {
         w.u16(4);
         w.u16(0);
+    }
+}
+
+/// OPLOCK_BREAK as the server sends it: the notice that an oplock breaks, and the
+/// answer to its acknowledgment. MS-SMB2 2.2.23.1, 2.2.25.1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OplockBreak {
+    /// The level that is left.
+    pub level: u8,
+    /// The open.
+    pub file_id: FileId,
+}
+
+impl OplockBreak {
+    /// Appends the body.
+    pub fn encode(self, w: &mut Writer<'_>) {
+        w.u16(24);
+        w.u8(self.level);
+        w.bytes(&[0; 5]);
+        self.file_id.encode(w);
     }
 }
 

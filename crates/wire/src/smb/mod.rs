@@ -26,7 +26,7 @@ pub use compound::{COMPOUND_ALIGNMENT, next_element};
 pub use create::{CreateRequest, CreateResponse};
 pub use create_context::{CreateContexts, put_context};
 pub use directory::{ChangeNotifyRequest, QueryDirectoryRequest, QueryFlags};
-pub use echo::{EmptyBody, OplockBreakAck};
+pub use echo::{EmptyBody, OplockBreak, OplockBreakAck};
 pub use error::ErrorResponse;
 pub use header::{Command, Flags, Header};
 pub use ids::{AsyncId, Dialect, FileId, MessageId, SessionId, TreeId};

@@ -6,15 +6,20 @@
 mod plan;
 mod respond;
 
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::open::{Open, Target};
+use crate::oplock::Oplock;
+use crate::server::Server;
+use crate::session::Session;
 use crate::status::status_of;
 use crate::tree::Tree;
+use files::{Begun, CacheWish, Caching, OpenPlan, OpenResult};
 use plan::Plan;
 use std::sync::{Arc, Mutex};
+use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::rpc::{Interface, Pipe, RpcFacts, ShareFact};
-use wire::smb::{CreateRequest, CreateResponse};
+use wire::smb::{CreateRequest, CreateResponse, FileId, Header};
 
 /// Opens or makes a file, a directory or a pipe.
 pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
@@ -33,27 +38,76 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
     }
-    let plan = Plan::of(&body, request.header)?;
-    let session = request.session()?;
-    let volume = tree.volume()?.clone();
-    let user = session.user();
-    let files = &request.server.files;
-    let result = files.open(&volume, &user.account.caller, plan.open.clone()).await;
-    let opened = result.map_err(|error| plan.status_of(error))?;
-    let open = Arc::new(Open {
-        id: request.server.new_file_id(),
-        tree,
-        target: Target::File(opened.open.clone()),
-        write_through: plan.write_through,
-        mode: plan.mode,
-        closed: crate::signal::Signal::default(),
-        scan: Mutex::default(),
-    });
-    session.add_open(open.clone())?;
-    respond::respond(request, &plan, &open, &opened)?;
-    request.related.failed = None;
-    request.related.open = Some(open);
-    Ok(Outcome::success())
+    let mut creating = Creating::new(request, tree, Plan::of(&body, request.header)?)?;
+    let volume = creating.tree.volume()?.clone();
+    let caller = &creating.session.user().account.caller;
+    let plan = creating.take_plan();
+    match request.server.files.begin_open(&volume, caller, plan).await.map_err(status_of)? {
+        Begun::Opened(opened) => {
+            let (reply, open) = creating.finish(&opened, &mut request.w)?;
+            request.related.failed = None;
+            request.related.open = Some(open);
+            Ok(Outcome::Done(reply))
+        }
+        // Another client has an oplock to give back first.
+        Begun::Waits(waiting) => Ok(Outcome::Wait(Box::pin(async move {
+            let opened = waiting.opened().await.map_err(status_of)?;
+            // Offsets in the reply count from its header.
+            let mut body = vec![0; Header::LENGTH];
+            let (reply, open) = creating.finish(&opened, &mut Writer::with_origin(&mut body, 0))?;
+            Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
+        }))),
+    }
+}
+
+/// A CREATE of a file under way: owns all that its end needs.
+struct Creating {
+    server: Arc<Server>,
+    session: Arc<Session>,
+    tree: Arc<Tree>,
+    id: FileId,
+    plan: Plan,
+    oplock: Option<Arc<Oplock>>,
+}
+
+impl Creating {
+    fn new(request: &Request<'_>, tree: Arc<Tree>, plan: Plan) -> Result<Self, NtStatus> {
+        let session = request.session()?.clone();
+        let id = request.server.new_file_id();
+        let seal = session.encrypt_data || tree.share.encryption_required;
+        let oplock =
+            (plan.oplock != Caching::NONE).then(|| Oplock::new(request.shared, &session, id, seal));
+        Ok(Self { server: request.server.clone(), session, tree, id, plan, oplock })
+    }
+
+    /// What the file layer is to do.
+    fn take_plan(&mut self) -> OpenPlan {
+        let wanted = self.plan.oplock;
+        let holder = self.oplock.clone();
+        let caching = holder.map(|holder| CacheWish { wanted, holder });
+        OpenPlan { caching, ..self.plan.open.clone() }
+    }
+
+    /// Enters the open and writes the reply.
+    fn finish(
+        self,
+        opened: &OpenResult,
+        w: &mut Writer<'_>,
+    ) -> Result<(Reply, Arc<Open>), NtStatus> {
+        let open = Arc::new(Open {
+            id: self.id,
+            tree: self.tree,
+            target: Target::File(opened.open.clone()),
+            write_through: self.plan.write_through,
+            mode: self.plan.mode,
+            closed: crate::signal::Signal::default(),
+            scan: Mutex::default(),
+        });
+        self.session.add_open(open.clone())?;
+        respond::respond(w, &self.server.files, &self.plan, &open, opened);
+        let granted = self.oplock.filter(|_| opened.caching != Caching::NONE);
+        Ok((Reply { granted, ..Reply::default() }, open))
+    }
 }
 
 /// Pipes of IPC$: the RPC interfaces that clients list shares with.
@@ -107,12 +161,5 @@ fn rpc_facts(request: &Request<'_>) -> RpcFacts {
         domain: config.domain.clone(),
         comment: String::new(),
         shares: shares.chain([ipc]).collect(),
-    }
-}
-
-impl Plan {
-    /// The status for a refusal: where the path was bad, which part of it.
-    fn status_of(&self, error: vfs::FsError) -> NtStatus {
-        status_of(error)
     }
 }

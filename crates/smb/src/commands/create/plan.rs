@@ -3,8 +3,9 @@
 
 use crate::dispatch::malformed;
 use crate::names::parse_path;
+use crate::oplock::caching_of;
 use crate::status::status_of;
-use files::{Access, IfExists, IfMissing, OpenPlan, Share, WishedKind};
+use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Share, WishedKind};
 use vfs::Name;
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, decode_ea_list};
@@ -16,6 +17,8 @@ use wire::smb::{CreateContexts, CreateRequest, Flags, Header};
 pub struct Plan {
     /// For the file layer.
     pub open: OpenPlan,
+    /// What the client would like to keep to itself.
+    pub oplock: Caching,
     /// Every write is to be durable.
     pub write_through: bool,
     /// Mode flags that queries show.
@@ -96,9 +99,12 @@ impl Plan {
             descriptor: contexts.descriptor,
             xattrs: contexts.xattrs,
             no_follow: body.options & fscc::FILE_OPEN_REPARSE_POINT != 0,
+            caching: None,
         };
         Ok(Self {
             open,
+            // Leases are not granted yet; other levels are none.
+            oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
             mode: body.options & MODE_FLAGS,
             wants_maximal_access: contexts.maximal_access,

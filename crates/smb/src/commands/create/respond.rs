@@ -2,11 +2,11 @@
 
 use super::plan::Plan;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::dispatch::Request;
 use crate::open::Open;
-use files::{OpenAction, OpenResult};
-use std::sync::Arc;
+use crate::oplock::level_of;
+use files::{Files, OpenAction, OpenResult};
 use vfs::{Attributes, FileKind};
+use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CreateResponse, put_context};
 
@@ -18,15 +18,16 @@ const FILE_OVERWRITTEN: u32 = 3;
 
 /// Writes the reply.
 pub(super) fn respond(
-    request: &mut Request<'_>,
+    w: &mut Writer<'_>,
+    files: &Files,
     plan: &Plan,
-    open: &Arc<Open>,
+    open: &Open,
     opened: &OpenResult,
-) -> Result<(), NtStatus> {
-    let contexts = contexts(request, plan, opened);
+) {
+    let contexts = contexts(files, plan, opened);
     let attributes = &opened.attributes;
     let response = CreateResponse {
-        oplock: 0,
+        oplock: level_of(opened.caching),
         action: match opened.action {
             OpenAction::Superseded => FILE_SUPERSEDED,
             OpenAction::Opened => FILE_OPENED,
@@ -39,8 +40,7 @@ pub(super) fn respond(
         attributes: attribute_bits(attributes),
         file_id: open.id,
     };
-    response.encode(&mut request.w, &contexts);
-    Ok(())
+    response.encode(w, &contexts);
 }
 
 /// At least what was asked for, which directories have no use for.
@@ -50,14 +50,14 @@ fn allocation(plan: &Plan, attributes: &Attributes) -> u64 {
     asked.max(allocation_bytes(attributes))
 }
 
-fn contexts(request: &Request<'_>, plan: &Plan, opened: &OpenResult) -> Vec<u8> {
+fn contexts(files: &Files, plan: &Plan, opened: &OpenResult) -> Vec<u8> {
     let mut list = Vec::new();
     if let Some(known_since) = plan.wants_maximal_access {
         let modified = times(&opened.attributes)[2].0;
         let mut data = [0u8; 8];
         if known_since == Some(modified) {
             data[..4].copy_from_slice(&NtStatus::NONE_MAPPED.0.to_le_bytes());
-        } else if let Ok(access) = request.server.files.maximal_access(&opened.open) {
+        } else if let Ok(access) = files.maximal_access(&opened.open) {
             data[4..].copy_from_slice(&access.0.to_le_bytes());
         }
         put_context(&mut list, b"MxAc", &data);

@@ -1,0 +1,133 @@
+//! Oplocks: who is told, who waits, and how the waiting ends.
+
+use crate::harness::*;
+use files::{CacheHolder, CacheWish, Caching, OpenPlan, RangeLock, Workers};
+use futures_channel::oneshot;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vfs::FsError;
+
+/// A client that writes down what it is told.
+#[derive(Debug, Default)]
+struct Client(Mutex<Vec<(Caching, bool)>>);
+
+impl CacheHolder for Client {
+    fn handle_break(&self, to: Caching, acknowledge: bool) {
+        self.0.lock().unwrap().push((to, acknowledge));
+    }
+}
+
+impl Client {
+    fn told(&self) -> Vec<(Caching, bool)> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+fn cached(plan: OpenPlan, wanted: Caching, client: &Arc<Client>) -> OpenPlan {
+    OpenPlan { caching: Some(CacheWish { wanted, holder: client.clone() }), ..plan }
+}
+
+#[test]
+fn a_second_open_waits_for_the_acknowledgment_and_both_read_on() {
+    let served = serve();
+    let (client, other) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
+    assert_eq!(first.caching, Caching::BATCH);
+    let second = cached(plan("a", READ), Caching::BATCH, &other);
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, second));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert_eq!(client.told(), [(Caching::LEVEL_II, true)]);
+    served.files.acknowledge(&first.open, Caching::LEVEL_II).unwrap();
+    let second = waiting.now_or_never().expect("nothing to wait for").unwrap();
+    assert_eq!((second.caching, first.open.caching()), (Caching::LEVEL_II, Caching::LEVEL_II));
+    // A write is not what others have read.
+    served.files.write(&first.open, 0, b"x").unwrap();
+    assert_eq!(other.told(), [(Caching::NONE, false)]);
+    assert_eq!(second.open.caching(), Caching::NONE);
+}
+
+#[test]
+fn closing_ends_the_wait_too() {
+    let served = serve();
+    let client = Arc::new(Client::default());
+    let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, plan("a", READ)));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    served.close(first.open);
+    assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
+}
+
+#[test]
+fn a_wait_that_is_given_up_leaves_nothing() {
+    let served = serve();
+    let client = Arc::new(Client::default());
+    let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, plan("a", READ)));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    drop(waiting);
+    served.files.acknowledge(&first.open, Caching::NONE).unwrap();
+    assert_eq!(
+        served.files.acknowledge(&first.open, Caching::NONE),
+        Err(FsError::InvalidParameter),
+        "once is enough"
+    );
+    served.close(first.open);
+    assert_eq!(served.files.open_file_count(), 0);
+}
+
+#[test]
+fn sizes_locks_and_holes_break_what_others_have_read() {
+    let served = serve();
+    let client = Arc::new(Client::default());
+    let writer = served.try_open(new_file("a")).unwrap().open;
+    let look = || {
+        let reader = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
+        assert_eq!(reader.caching, Caching::LEVEL_II);
+        reader.open
+    };
+    let mut open = look();
+    now(served.files.set_size(&writer, 10)).unwrap();
+    assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
+    open = look();
+    now(served.files.zero_range(&writer, 0, 4)).unwrap();
+    assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
+    open = look();
+    let range = files::Range::new(0, 1).unwrap();
+    let lock = RangeLock { range, kind: files::LockKind::Exclusive };
+    served.files.try_locks(&writer, &[lock]).unwrap();
+    assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
+    let locked = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
+    assert_eq!(locked.caching, Caching::NONE, "locks need to be asked for");
+}
+
+/// A clock that runs when it is told to.
+#[derive(Default)]
+struct Alarm(Mutex<Vec<oneshot::Sender<()>>>);
+
+impl Workers for Alarm {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        assert_eq!(time, files::ACKNOWLEDGED_WITHIN);
+        let (ring, rung) = oneshot::channel();
+        self.0.lock().unwrap().push(ring);
+        Box::pin(rung.map(|_| ()))
+    }
+}
+
+#[test]
+fn who_does_not_answer_loses_its_oplock() {
+    let alarm = Arc::new(Alarm::default());
+    let served = serve_with(files::VolumeOptions::default(), alarm.clone());
+    let client = Arc::new(Client::default());
+    let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, plan("a", READ)));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    alarm.0.lock().unwrap().pop().unwrap().send(()).unwrap();
+    assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
+    assert_eq!(first.open.caching(), Caching::NONE);
+}
