@@ -218,7 +218,6 @@ enum Attempt {
 }
 
 /// How a worker's tries ended.
-#[expect(clippy::large_enum_variant, reason = "made once and taken apart at once")]
 enum Ran {
     Opened(OpenResult),
     Breaking(Opening, BreakWait),
