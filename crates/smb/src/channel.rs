@@ -12,5 +12,5 @@ pub struct Channel {
     pub session: Arc<Session>,
     /// Key of this channel. For a session without a name it is no secret, but
     /// a client that signs with it is held to it.
-    pub signing: SigningKey,
+    pub signing: Arc<SigningKey>,
 }

@@ -251,6 +251,10 @@ impl Conn {
             element.header.tree_id = previous.header.tree_id;
         }
         element.refused = self.verify(frame, &element, sealed).err();
+        if element.channel.is_none() && element.refused.is_some() {
+            let message = &frame[element.range.clone()];
+            element.channel = self.channel_to_refuse(message, &element.header);
+        }
         Ok(element)
     }
 
@@ -388,7 +392,7 @@ impl Conn {
     /// Whether someone has logged on.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        !self.channels.is_empty()
+        self.channels.values().any(|channel| !channel.session.has_ended())
     }
 
     /// Requests that wait for what other clients do.
@@ -413,7 +417,7 @@ impl Conn {
 
     pub(crate) fn channel_fact(&self) -> ChannelFact {
         let ConnFacts { id, peer, local } = self.shared.facts;
-        ChannelFact { connection: id, peer, local }
+        ChannelFact { connection: id, peer, local, shared: Arc::downgrade(&self.shared) }
     }
 }
 

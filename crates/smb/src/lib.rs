@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod bind;
 mod chain;
 mod channel;
 mod commands;
@@ -15,6 +16,7 @@ mod credits;
 mod dispatch;
 pub mod host;
 pub mod limits;
+mod lock_sequence;
 pub mod names;
 mod negotiate;
 mod notices;

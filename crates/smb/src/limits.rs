@@ -63,3 +63,6 @@ pub const LOCKS_PER_REQUEST_MAX: usize = 4096;
 const _: () = assert!(FRAME_BYTES_MAX < (1 << 24), "the direct-TCP length field has 24 bits");
 const _: () =
     assert!(IO_BYTES_MAX / 65_536 <= CREDITS_MAX as u32, "the largest request must be affordable");
+
+/// Connections of one session: as Windows has it.
+pub const CHANNELS_PER_SESSION_MAX: usize = 32;

@@ -1,6 +1,7 @@
 //! Opens as SMB sees them: a file of the file layer, or a named pipe.
 //! MS-SMB2 3.3.1.10.
 
+use crate::lock_sequence::LockSequences;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::OpenFile;
@@ -24,6 +25,8 @@ pub struct Open {
     pub mode: u32,
     /// Raised when it is closed: whatever waits on it gives up.
     pub closed: Signal,
+    /// Which LOCK requests were carried out.
+    pub lock_sequences: Mutex<LockSequences>,
     /// Where QUERY_DIRECTORY stands.
     pub scan: Mutex<Option<crate::commands::query_directory::Scan>>,
 }

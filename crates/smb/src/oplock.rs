@@ -45,7 +45,8 @@ pub fn level_of(caching: Caching) -> u8 {
 /// Tells the client of one open that its oplock breaks.
 #[derive(Debug)]
 pub struct Oplock {
-    shared: Arc<Shared>,
+    /// Number of the connection that the open was made on.
+    connection: u64,
     /// Weak: the session holds the open, and the open's file holds this.
     session: Weak<Session>,
     file_id: FileId,
@@ -71,7 +72,7 @@ impl Oplock {
         seal: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
-            shared: shared.clone(),
+            connection: shared.facts.id,
             session: Arc::downgrade(session),
             file_id,
             seal,
@@ -98,13 +99,14 @@ impl Oplock {
         OplockBreak { level: level_of(to), file_id: self.file_id }.encode(&mut w);
         // Never signed: it belongs to no request. Sealed where all is.
         let sealing = session.sealing.as_ref().filter(|_| self.seal);
-        self.shared.notices.push(match sealing {
+        let notice = match sealing {
             Some(keys) => {
                 keys.seal.seal_in_place(&mut out[PREFIX..], session.id, keys.next_nonce());
                 Transmit::sealed(out)
             }
             None => Transmit::plain(out, None),
-        });
+        };
+        session.notify(self.connection, notice);
     }
 }
 

@@ -6,16 +6,18 @@
 //! trees before opens; neither across a call into `files`.
 
 use crate::config::Share;
+use crate::conn::Shared;
 use crate::host::Account;
-use crate::limits::{OPENS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
+use crate::limits::{CHANNELS_PER_SESSION_MAX, OPENS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
 use crate::open::Open;
 use crate::signal::Signal;
+use crate::transmit::Transmit;
 use crate::tree::Tree;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use wire::crypto::{OpeningKey, SealingKey};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use wire::crypto::{OpeningKey, SealingKey, SigningKey};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, SessionId, TreeId};
 
@@ -63,6 +65,8 @@ pub struct ChannelFact {
     pub peer: SocketAddr,
     /// Our address.
     pub local: SocketAddr,
+    /// What the connection's requests share with it.
+    pub(crate) shared: Weak<Shared>,
 }
 
 /// A logged-on session.
@@ -86,6 +90,9 @@ pub struct Session {
     pub encrypt_data: bool,
     /// Every message must be signed or sealed.
     pub signing_required: bool,
+    /// Its own signing key, which is its first channel's: proves that whoever
+    /// binds to it is its client.
+    pub signing_key: Arc<SigningKey>,
     /// Raised when the session ends, whatever ends it.
     pub ended: Signal,
     user: RwLock<Arc<SessionUser>>,
@@ -148,6 +155,8 @@ pub struct SessionParts {
     pub signing_required: bool,
     /// Who logged on.
     pub user: SessionUser,
+    /// See [`Session::signing_key`].
+    pub signing_key: Arc<SigningKey>,
     /// The channel it was set up on.
     pub channel: ChannelFact,
 }
@@ -166,6 +175,7 @@ impl Session {
             signing: parts.signing,
             encrypt_data: parts.encrypt_data,
             signing_required: parts.signing_required,
+            signing_key: parts.signing_key,
             ended: Signal::default(),
             user: RwLock::new(Arc::new(parts.user)),
             trees: Mutex::default(),
@@ -293,6 +303,36 @@ impl Session {
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         self.is_ended.load(Ordering::Acquire)
+    }
+
+    /// Enters a channel.
+    ///
+    /// # Errors
+    /// `USER_SESSION_DELETED` if the session ended meanwhile,
+    /// `INSUFFICIENT_RESOURCES` past [`CHANNELS_PER_SESSION_MAX`].
+    pub fn add_channel(&self, channel: ChannelFact) -> Result<(), NtStatus> {
+        let mut channels = lock(&self.channels);
+        if self.has_ended() || channels.is_empty() {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
+        if channels.len() >= CHANNELS_PER_SESSION_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        channels.push(channel);
+        Ok(())
+    }
+
+    /// Tells its client something unasked: on `connection`, or on another
+    /// channel if that one is gone.
+    pub fn notify(&self, connection: u64, notice: Transmit) {
+        let channels = lock(&self.channels);
+        let mut live = channels.iter().filter(|c| c.shared.strong_count() > 0);
+        let preferred = live.clone().find(|c| c.connection == connection);
+        let shared = preferred.or_else(|| live.next()).and_then(|c| c.shared.upgrade());
+        drop(channels);
+        if let Some(shared) = shared {
+            shared.notices.push(notice);
+        }
     }
 
     /// Forgets the channel on `connection`; true if none is left.

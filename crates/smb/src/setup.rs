@@ -31,8 +31,18 @@ use wire::spnego;
 pub struct PendingSetup {
     acceptor: spnego::Acceptor,
     preauth: PreauthHash,
-    /// The session that is being authenticated anew.
-    renews: Option<Arc<Session>>,
+    purpose: Purpose,
+}
+
+/// What an exchange is for.
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    /// A new session.
+    New,
+    /// A session of this connection is authenticated anew.
+    Renews(Arc<Session>),
+    /// A session of another connection gets this one as a channel.
+    Binds(Arc<Session>),
 }
 
 /// What a token led to.
@@ -42,6 +52,8 @@ struct Step {
     token: Vec<u8>,
     channel: Option<Arc<Channel>>,
     delay: Duration,
+    /// The session that was not bound; its key signs the refusal.
+    refused_binding: Option<Arc<Session>>,
 }
 
 impl Step {
@@ -52,7 +64,14 @@ impl Step {
             token: Vec::new(),
             channel: None,
             delay: Duration::ZERO,
+            refused_binding: None,
         }
+    }
+}
+
+impl PendingSetup {
+    fn bound(&self) -> Option<&Arc<Session>> {
+        if let Purpose::Binds(session) = &self.purpose { Some(session) } else { None }
     }
 }
 
@@ -70,10 +89,11 @@ impl Conn {
         };
         let grant = self.charge(header)?;
         let mut header = *header;
-        let step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed, now) {
+        let mut step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed, now) {
             Ok(step) => step,
             Err(status) => Step::refused(status),
         };
+        step.refused_binding = self.bindable(&frame, &header).filter(|_| step.channel.is_none());
         self.reply_setup(&header, grant, step, is_sealed, now);
         Ok(())
     }
@@ -94,10 +114,9 @@ impl Conn {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         if request.flags & SessionSetupRequest::BINDING != 0 {
-            return Err(self.refuse_binding(header, negotiated));
-        }
-        if header.session_id == SessionId(0) {
-            header.session_id = self.begin_setup(None)?;
+            self.begin_binding(frame, header, negotiated)?;
+        } else if header.session_id == SessionId(0) {
+            header.session_id = self.begin_setup(Purpose::New)?;
         } else if !self.setups.contains_key(&header.session_id.0) {
             self.begin_renewal(frame, header, is_sealed)?;
         }
@@ -118,27 +137,23 @@ impl Conn {
             Ok(spnego::Step::Done(token, logon)) => {
                 self.log_on(id, &request, negotiated, setup, token, *logon, now)
             }
-            Err(refused) => Ok(self.refuse_logon(refused, setup.renews)),
+            Err(refused) => Ok(self.refuse_logon(refused, setup.purpose)),
         }
     }
 
-    /// Multichannel is not served yet: binding is refused as a server without it does.
-    fn refuse_binding(&self, header: &Header, negotiated: &Negotiated) -> NtStatus {
-        let known = self.server.session(header.session_id).is_some();
-        match (negotiated.dialect >= Dialect::Smb300, known) {
-            (false, _) => NtStatus::REQUEST_NOT_ACCEPTED,
-            (true, false) => NtStatus::USER_SESSION_DELETED,
-            (true, true) => NtStatus::REQUEST_NOT_ACCEPTED,
+    pub(crate) fn begin_setup(&mut self, purpose: Purpose) -> Result<SessionId, NtStatus> {
+        if self.channels.len() >= SESSIONS_PER_CONNECTION_MAX {
+            self.channels.retain(|_, channel| !channel.session.has_ended());
         }
-    }
-
-    fn begin_setup(&mut self, renews: Option<Arc<Session>>) -> Result<SessionId, NtStatus> {
         if self.setups.len() >= SETUPS_PER_CONNECTION_MAX
             || self.channels.len() >= SESSIONS_PER_CONNECTION_MAX
         {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        let id = renews.as_ref().map_or_else(|| self.server.new_session_id(), |s| s.id);
+        let id = match &purpose {
+            Purpose::New => self.server.new_session_id(),
+            Purpose::Renews(session) | Purpose::Binds(session) => session.id,
+        };
         let config = self.server.config();
         let facts = ntlm::TargetFacts { name: config.name.clone(), domain: config.domain.clone() };
         let mut challenge = [0; 8];
@@ -146,7 +161,7 @@ impl Conn {
         let wall = FileTime::from_unix_nanos(self.server.host.now().wall.0);
         let exchange = ntlm::Acceptor::new(facts, challenge, wall);
         let acceptor = spnego::Acceptor::new(exchange, self.server.host.guest().is_some());
-        self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), renews });
+        self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
         Ok(id)
     }
 
@@ -168,10 +183,10 @@ impl Conn {
             return Err(NtStatus::ACCESS_DENIED);
         }
         let session = channel.session.clone();
-        self.begin_setup(Some(session)).map(|_| ())
+        self.begin_setup(Purpose::Renews(session)).map(|_| ())
     }
 
-    fn refuse_logon(&mut self, refused: Refused, renews: Option<Arc<Session>>) -> Step {
+    fn refuse_logon(&mut self, refused: Refused, purpose: Purpose) -> Step {
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
         let peer = self.shared.facts.peer;
@@ -185,8 +200,8 @@ impl Conn {
         };
         self.server.host.logon_failed(peer, &user, why);
         // A session whose renewal fails is over.
-        if let Some(session) = renews {
-            self.channels.remove(&session.id.0);
+        if let Purpose::Renews(session) = purpose {
+            // Its channel stays, to tell the client so.
             self.server.end_session(&session);
         }
         let status = match refused {
@@ -208,17 +223,24 @@ impl Conn {
         logon: Authenticated,
         _now: Now,
     ) -> Result<Step, NtStatus> {
-        let user = self.user_of(&logon)?;
+        let user = match &setup.purpose {
+            // A session keeps its user, whoever binds to it.
+            Purpose::Binds(session) => (*session.user()).clone(),
+            _ => self.user_of(&logon)?,
+        };
         self.server.stats.logons.fetch_add(1, Ordering::Relaxed);
         self.server.host.logon_succeeded(self.shared.facts.peer, &user.account.name);
         let is_anonymous = user.is_anonymous;
         self.is_proven |= !is_anonymous;
-        let channel = match setup.renews {
-            Some(session) => {
+        let channel = match setup.purpose {
+            Purpose::Binds(session) => self.bind(session, negotiated, &setup.preauth, &logon)?,
+            Purpose::Renews(session) => {
                 session.set_user(user);
                 self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
             }
-            None => self.new_session(id, request, negotiated, &setup.preauth, &logon, user)?,
+            Purpose::New => {
+                self.new_session(id, request, negotiated, &setup.preauth, &logon, user)?
+            }
         };
         let mut flags = SessionFlags::default();
         if is_anonymous {
@@ -228,7 +250,7 @@ impl Conn {
             flags.0 |= SessionFlags::ENCRYPT_DATA.0;
         }
         let status = NtStatus::SUCCESS;
-        Ok(Step { status, flags, token, channel: Some(channel), delay: Duration::ZERO })
+        Ok(Step { status, flags, token, channel: Some(channel), ..Step::refused(status) })
     }
 
     fn user_of(&self, logon: &Authenticated) -> Result<SessionUser, NtStatus> {
@@ -271,6 +293,7 @@ impl Conn {
         if required && sealing.is_none() {
             return Err(NtStatus::ACCESS_DENIED);
         }
+        let signing = Arc::new(signing_key(negotiated, &logon.session_key, preauth));
         let client_requires = request.security_mode & SessionSetupRequest::SIGNING_REQUIRED != 0;
         let session = Arc::new(Session::new(SessionParts {
             id,
@@ -283,9 +306,9 @@ impl Conn {
             signing_required: is_user && (config.signing_required || client_requires),
             sealing,
             user,
+            signing_key: signing.clone(),
             channel: self.channel_fact(),
         }));
-        let signing = signing_key(negotiated, &logon.session_key, preauth);
         let channel = Arc::new(Channel { session: session.clone(), signing });
         self.replace_previous(request.previous_session, &session);
         self.server.add_session(session);
@@ -310,7 +333,16 @@ impl Conn {
         let mut reply = header.reply(step.status, grant);
         // Someone without a name has no secret to prove the answer with.
         let proven = step.channel.as_ref().filter(|c| !c.session.user().is_anonymous);
-        let signer = proven.map(|c| &c.signing);
+        // While a session is being bound its own key speaks for it.
+        let binding = self.setups.get(&header.session_id.0).and_then(PendingSetup::bound);
+        let binding = binding.or(step.refused_binding.as_ref());
+        // A client that signs believes in no refusal without a signature.
+        let present = self.channels.get(&header.session_id.0);
+        let present = present.filter(|_| header.flags.contains(Flags::SIGNED));
+        let signer = proven
+            .map(|c| &c.signing)
+            .or(binding.map(|s| &s.signing_key))
+            .or(present.map(|c| &c.signing));
         if signer.is_some() {
             reply.flags = reply.flags | Flags::SIGNED;
         }
@@ -321,11 +353,11 @@ impl Conn {
         } else {
             SessionSetupResponse { flags: step.flags, token: &step.token }.encode(&mut w);
         }
-        if let Some(setup) = self.setups.get_mut(&header.session_id.0) {
-            setup.preauth.update(&buffer[MESSAGE_START..]);
-        }
         if let Some(key) = signer {
             key.sign(&mut buffer[MESSAGE_START..]);
+        }
+        if let Some(setup) = self.setups.get_mut(&header.session_id.0) {
+            setup.preauth.update(&buffer[MESSAGE_START..]);
         }
         let sealing =
             step.channel.as_ref().or(self.channels.get(&header.session_id.0)).filter(|_| is_sealed);
@@ -348,7 +380,7 @@ impl Conn {
     }
 }
 
-fn signing_key(
+pub(crate) fn signing_key(
     negotiated: &Negotiated,
     session_key: &[u8; 16],
     preauth: &PreauthHash,

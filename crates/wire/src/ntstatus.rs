@@ -95,6 +95,7 @@ table! {
     NETWORK_ACCESS_DENIED = 0xC000_00CA, "Network access is denied.";
     BAD_NETWORK_NAME = 0xC000_00CC, "The share does not exist.";
     BAD_DEVICE_TYPE = 0xC000_00CB, "The share has another type.";
+    REQUEST_OUT_OF_SEQUENCE = 0xC000_042A, "The request does not fit the exchange under way.";
     REQUEST_NOT_ACCEPTED = 0xC000_00D0, "The server takes no more of these.";
     NOT_SAME_DEVICE = 0xC000_00D4, "The two names lie on different disks.";
     INVALID_OPLOCK_PROTOCOL = 0xC000_00E3, "No oplock was to be given back, or not this.";

@@ -2,15 +2,17 @@
 
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::limits::LOCKS_PER_REQUEST_MAX;
+use crate::lock_sequence::LockSequences;
 use crate::open::Open;
 use crate::server::Server;
 use crate::status::status_of;
 use files::{LockKind, Range, RangeLock};
 use futures_util::future::{Either, select};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::capabilities;
 use wire::smb::{EmptyBody, LockElement, LockRequest};
 
 /// Locks or unlocks ranges.
@@ -26,22 +28,33 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
-    if body.elements[0].flags & LockElement::UNLOCK != 0 {
-        unlock_all(request.server, &open, &body.elements)?;
+    // With one channel only, nothing is sent twice. MS-SMB2 3.3.5.14.
+    let multichannel = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
+    let sequence = if multichannel { body.sequence } else { 0 };
+    if sequences_of(&open).is_replay(sequence) {
         EmptyBody.encode(&mut request.w);
         return Ok(Outcome::success());
     }
-    let (locks, waits) = wanted(&body.elements)?;
-    match request.server.files.try_locks(file, &locks) {
-        Ok(()) => {
-            EmptyBody.encode(&mut request.w);
-            Ok(Outcome::success())
+    if body.elements[0].flags & LockElement::UNLOCK != 0 {
+        unlock_all(request.server, &open, &body.elements)?;
+    } else {
+        let (locks, waits) = wanted(&body.elements)?;
+        match request.server.files.try_locks(file, &locks) {
+            Ok(()) => {}
+            Err(vfs::FsError::LockNotGranted) if waits => {
+                let waiting = wait(request.server.clone(), open, locks, sequence);
+                return Ok(Outcome::Wait(Box::pin(waiting)));
+            }
+            Err(error) => return Err(status_of(error)),
         }
-        Err(vfs::FsError::LockNotGranted) if waits => {
-            Ok(Outcome::Wait(Box::pin(wait(request.server.clone(), open, locks))))
-        }
-        Err(error) => Err(status_of(error)),
     }
+    sequences_of(&open).handle_done(sequence);
+    EmptyBody.encode(&mut request.w);
+    Ok(Outcome::success())
+}
+
+fn sequences_of(open: &Open) -> MutexGuard<'_, LockSequences> {
+    open.lock_sequences.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Unlocks one range after the other; those before a failure stay unlocked.
@@ -85,6 +98,7 @@ async fn wait(
     server: Arc<Server>,
     open: Arc<Open>,
     locks: Vec<RangeLock>,
+    sequence: u32,
 ) -> Result<Waited, NtStatus> {
     let file = open.file()?.clone();
     for lock in locks {
@@ -94,6 +108,7 @@ async fn wait(
             Either::Right((result, _)) => result.map_err(status_of)?,
         }
     }
+    sequences_of(&open).handle_done(sequence);
     let mut body = Vec::new();
     EmptyBody.encode(&mut Writer::new(&mut body));
     Ok(Waited { reply: Reply::default(), body, open: None })

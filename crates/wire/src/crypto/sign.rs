@@ -78,6 +78,16 @@ impl SigningKey {
         })
     }
 
+    /// What it signs with.
+    #[must_use]
+    pub fn algorithm(&self) -> SigningAlgorithm {
+        match &self.0 {
+            Key::HmacSha256(_) => SigningAlgorithm::HmacSha256,
+            Key::AesCmac(_) => SigningAlgorithm::AesCmac,
+            Key::AesGmac(_) => SigningAlgorithm::AesGmac,
+        }
+    }
+
     /// Signs a message, from its header to its end, in place.
     ///
     /// # Panics

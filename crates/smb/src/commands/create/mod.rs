@@ -101,6 +101,7 @@ impl Creating {
             write_through: self.plan.write_through,
             mode: self.plan.mode,
             closed: crate::signal::Signal::default(),
+            lock_sequences: Mutex::default(),
             scan: Mutex::default(),
         });
         self.session.add_open(open.clone())?;
@@ -132,6 +133,7 @@ fn open_pipe(
         write_through: false,
         mode: 0,
         closed: crate::signal::Signal::default(),
+        lock_sequences: Mutex::default(),
         scan: Mutex::default(),
     });
     request.session()?.add_open(open.clone())?;

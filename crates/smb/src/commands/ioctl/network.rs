@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 use wire::smb::fsctl::ValidateNegotiate;
+use wire::smb::negotiate::capabilities;
 
 /// Bytes of one NETWORK_INTERFACE_INFO.
 const INTERFACE_BYTES: usize = 152;
@@ -45,6 +46,9 @@ pub(super) fn interfaces(
     request: &Request<'_>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
+    if request.negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
+        return Err(NtStatus::FS_DRIVER_REQUIRED);
+    }
     let facts = request.server.host.interfaces();
     let output = encode(&facts);
     if output.is_empty() {

@@ -1,0 +1,119 @@
+//! Binding: a session gets a further channel. MS-SMB2 3.3.5.5.2, 3.3.5.5.3.
+
+use crate::channel::Channel;
+use crate::conn::Conn;
+use crate::limits::CHANNELS_PER_SESSION_MAX;
+use crate::negotiate::Negotiated;
+use crate::session::Session;
+use crate::setup::{Purpose, signing_key};
+use bytes::Bytes;
+use std::sync::Arc;
+use wire::crypto::{PreauthHash, SigningAlgorithm};
+use wire::ntlm::{Authenticated, LogonKind};
+use wire::ntstatus::NtStatus;
+use wire::smb::{Dialect, Flags, Header};
+
+impl Conn {
+    /// Begins the exchange that binds a session to this connection, or goes on with it.
+    ///
+    /// # Errors
+    /// `REQUEST_NOT_ACCEPTED` for dialects without channels and for a connection that has the
+    /// session already, `USER_SESSION_DELETED` for a session that is not there,
+    /// `REQUEST_OUT_OF_SEQUENCE` or `NOT_SUPPORTED` if only one signs with AES-GMAC, `INVALID_PARAMETER` if the connections differ in what they negotiated or the
+    /// request is not signed, `ACCESS_DENIED` if it is signed wrongly, `NOT_SUPPORTED` for
+    /// sessions without a name, `INSUFFICIENT_RESOURCES`.
+    pub(crate) fn begin_binding(
+        &mut self,
+        frame: &Bytes,
+        header: &Header,
+        negotiated: &Negotiated,
+    ) -> Result<(), NtStatus> {
+        let id = header.session_id;
+        let session = self.server.session(id).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        check_signing(&session, negotiated)?;
+        if negotiated.dialect < Dialect::Smb300 {
+            return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+        }
+        check_alike(&session, negotiated)?;
+        if self.channels.contains_key(&id.0) {
+            return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+        }
+        if !header.flags.contains(Flags::SIGNED) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        if session.user().is_anonymous {
+            return Err(NtStatus::NOT_SUPPORTED);
+        }
+        if !session.signing_key.verify(frame) {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        if session.channels().len() >= CHANNELS_PER_SESSION_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        if self.setups.contains_key(&id.0) {
+            return Ok(());
+        }
+        self.begin_setup(Purpose::Binds(session)).map(|_| ())
+    }
+
+    /// The session of another connection that a request is signed for.
+    pub(crate) fn bindable(&self, message: &[u8], header: &Header) -> Option<Arc<Session>> {
+        let elsewhere = !self.channels.contains_key(&header.session_id.0);
+        let session = self.server.session(header.session_id).filter(|_| elsewhere)?;
+        let signed = header.flags.contains(Flags::SIGNED) && session.signing_key.verify(message);
+        signed.then_some(session)
+    }
+
+    /// A channel of that session to refuse a request with: it is not this
+    /// connection's, but the refusal is for its client to believe.
+    pub(crate) fn channel_to_refuse(
+        &self,
+        message: &[u8],
+        header: &Header,
+    ) -> Option<Arc<Channel>> {
+        let session = self.bindable(message, header)?;
+        let signing = session.signing_key.clone();
+        Some(Arc::new(Channel { session, signing }))
+    }
+
+    /// The exchange has ended well: the connection is a channel of the session
+    /// if it was the session's own user who proved who it is.
+    pub(crate) fn bind(
+        &mut self,
+        session: Arc<Session>,
+        negotiated: &Negotiated,
+        preauth: &PreauthHash,
+        logon: &Authenticated,
+    ) -> Result<Arc<Channel>, NtStatus> {
+        let same = logon.kind == LogonKind::User
+            && self.server.host.account(&logon.user).is_some_and(|account| {
+                account.name == session.user().account.name && !session.user().is_anonymous
+            });
+        if !same {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let signing = Arc::new(signing_key(negotiated, &logon.session_key, preauth));
+        let channel = Arc::new(Channel { session: session.clone(), signing });
+        session.add_channel(self.channel_fact())?;
+        self.channels.insert(session.id.0, channel.clone());
+        Ok(channel)
+    }
+}
+
+/// AES-GMAC is for all channels or for none; the others may differ, as their
+/// keys do. Windows answers so.
+fn check_signing(session: &Session, negotiated: &Negotiated) -> Result<(), NtStatus> {
+    let gmac = SigningAlgorithm::AesGmac;
+    match (session.signing_key.algorithm() == gmac, negotiated.signing == gmac) {
+        (true, false) => Err(NtStatus::REQUEST_OUT_OF_SEQUENCE),
+        (false, true) => Err(NtStatus::NOT_SUPPORTED),
+        _ => Ok(()),
+    }
+}
+
+/// What the connections of a session must have in common.
+fn check_alike(session: &Session, negotiated: &Negotiated) -> Result<(), NtStatus> {
+    let cipher = negotiated.cipher.map_or("-", |c| c.name());
+    let alike = session.dialect == negotiated.dialect && session.cipher == cipher;
+    if alike { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }
+}

@@ -1,0 +1,67 @@
+//! Which LOCK requests of an open have been carried out: a client that lost a
+//! channel sends the last ones again. MS-SMB2 3.3.1.10, 3.3.5.14.
+
+/// Requests that a client may have under way, each in a place of its own.
+const PLACES: usize = 64;
+/// A place without a request.
+const NONE: u8 = u8::MAX;
+
+/// The last request of each place.
+#[derive(Debug, Default)]
+pub struct LockSequences(Option<Box<[u8; PLACES]>>);
+
+impl LockSequences {
+    /// Whether this very request was carried out before. If not, its place is
+    /// free until [`LockSequences::handle_done`].
+    pub fn is_replay(&mut self, sequence: u32) -> bool {
+        let Some((place, number)) = place_of(sequence) else { return false };
+        let Some(places) = &mut self.0 else { return false };
+        let replay = places[place] == number;
+        if !replay {
+            places[place] = NONE;
+        }
+        replay
+    }
+
+    /// A request was carried out.
+    pub fn handle_done(&mut self, sequence: u32) {
+        if let Some((place, number)) = place_of(sequence) {
+            self.0.get_or_insert_with(|| Box::new([NONE; PLACES]))[place] = number;
+        }
+    }
+}
+
+/// Place and number in LockSequenceIndex and LockSequenceNumber; none for a
+/// request that takes no part. MS-SMB2 2.2.26.
+fn place_of(sequence: u32) -> Option<(usize, u8)> {
+    let place = (sequence >> 4).checked_sub(1)? as usize;
+    (place < PLACES).then_some((place, (sequence & 0xF) as u8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_known_again_until_its_place_is_taken() {
+        let mut sequences = LockSequences::default();
+        assert!(!sequences.is_replay(0x11));
+        sequences.handle_done(0x11);
+        assert!(sequences.is_replay(0x11));
+        assert!(!sequences.is_replay(0x21), "another place");
+        assert!(sequences.is_replay(0x11));
+        assert!(!sequences.is_replay(0x12), "the next request in this place");
+        assert!(!sequences.is_replay(0x11), "which is free now");
+    }
+
+    #[test]
+    fn places_beyond_the_first_and_last_take_no_part() {
+        let mut sequences = LockSequences::default();
+        for sequence in [0x01, 0x411, u32::MAX] {
+            sequences.handle_done(sequence);
+            assert!(!sequences.is_replay(sequence));
+        }
+        sequences.handle_done(0x40F);
+        assert!(sequences.is_replay(0x40F));
+    }
+}
