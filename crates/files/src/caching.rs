@@ -55,6 +55,12 @@ impl OpenFile {
         }
     }
 
+    /// Whether its client was asked to give something back and has not yet.
+    #[must_use]
+    pub fn is_breaking(&self) -> bool {
+        self.state.has_caches() && self.state.lock().grants.caches.is_breaking(self.id)
+    }
+
     /// The data is about to change, or to be locked: what others have read is
     /// not to be relied on. One load where nobody keeps anything.
     pub(crate) fn break_readers(&self) {

@@ -72,6 +72,7 @@ impl Service {
         if let Some(address) = config.admin {
             service.start_admin(address, files)?;
         }
+        service.tasks.push(tokio::spawn(tick(service.listener.clone())));
         for socket in sockets {
             service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
         }
@@ -128,6 +129,15 @@ impl Service {
         if tokio::time::timeout(within, connections.stop()).await.is_err() {
             tracing::warn!(left = connections.open_count(), "connections did not end in time");
         }
+    }
+}
+
+/// Tells the protocol layer that time passes.
+async fn tick(listener: Listener) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        seconds.tick().await;
+        listener.server.handle_tick(listener.host.now());
     }
 }
 

@@ -428,7 +428,7 @@ impl Drop for Conn {
         self.jobs.clear();
         for channel in self.channels.values() {
             if channel.session.remove_channel(self.shared.facts.id) {
-                self.server.end_session(&channel.session);
+                self.server.lose_session(&channel.session);
             }
         }
     }

@@ -14,6 +14,7 @@ pub mod config;
 mod conn;
 mod credits;
 mod dispatch;
+mod durable;
 pub mod host;
 pub mod limits;
 mod lock_sequence;

@@ -1,5 +1,7 @@
 //! Every limit of the protocol layer, with the arithmetic it comes from.
 
+use std::time::Duration;
+
 /// Largest READ, WRITE and QUERY payload, in bytes, that large-MTU dialects may use.
 pub const IO_BYTES_MAX: u32 = 8 * 1024 * 1024;
 
@@ -66,3 +68,9 @@ const _: () =
 
 /// Connections of one session: as Windows has it.
 pub const CHANNELS_PER_SESSION_MAX: usize = 32;
+
+/// How long an open waits for its client to come back: as Samba has it.
+pub const DETACHED_FOR: Duration = Duration::from_mins(1);
+
+/// Opens that wait for their clients: each has a descriptor and a kilobyte or two.
+pub const DETACHED_MAX: usize = 1 << 16;

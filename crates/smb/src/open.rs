@@ -2,10 +2,11 @@
 //! MS-SMB2 3.3.1.10.
 
 use crate::lock_sequence::LockSequences;
+use crate::oplock::Oplock;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::OpenFile;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
 use wire::smb::FileId;
@@ -23,6 +24,10 @@ pub struct Open {
     pub write_through: bool,
     /// FILE_* mode flags of CREATE that queries show again (MS-FSCC 2.4.31).
     pub mode: u32,
+    /// It outlives its connection for a while.
+    pub is_durable: bool,
+    /// How its client is asked for its oplock.
+    pub oplock: Option<Arc<Oplock>>,
     /// Raised when it is closed: whatever waits on it gives up.
     pub closed: Signal,
     /// Which LOCK requests were carried out.
@@ -41,6 +46,11 @@ pub enum Target {
 }
 
 impl Open {
+    /// What is known of LOCK requests, for the open that goes on in its place.
+    pub fn take_lock_sequences(&self) -> LockSequences {
+        std::mem::take(&mut self.lock_sequences.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The file behind it.
     ///
     /// # Errors

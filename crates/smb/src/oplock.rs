@@ -1,7 +1,7 @@
 //! Oplocks on the wire: levels, and the notice that one breaks.
 //! MS-SMB2 2.2.23.1, 3.3.4.6.
 
-use crate::conn::Shared;
+use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use files::{CacheHolder, Caching};
@@ -45,13 +45,22 @@ pub fn level_of(caching: Caching) -> u8 {
 /// Tells the client of one open that its oplock breaks.
 #[derive(Debug)]
 pub struct Oplock {
-    /// Number of the connection that the open was made on.
-    connection: u64,
-    /// Weak: the session holds the open, and the open's file holds this.
-    session: Weak<Session>,
-    file_id: FileId,
-    seal: bool,
+    server: Weak<Server>,
+    client: Mutex<Client>,
     told: Mutex<Told>,
+}
+
+/// Where the client of an open is told.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Number of the connection that the open was made on.
+    pub connection: u64,
+    /// Weak: the session holds the open, and the open's file holds this.
+    pub session: Weak<Session>,
+    /// The open's id as the client knows it.
+    pub file_id: FileId,
+    /// Notices are sealed.
+    pub seal: bool,
 }
 
 /// A break must not overtake the reply that grants the oplock.
@@ -63,21 +72,17 @@ enum Told {
 }
 
 impl Oplock {
-    /// For an open that is being made on a connection; with `seal` its notices are sealed.
+    /// For an open that is being made for `client`.
     #[must_use]
-    pub fn new(
-        shared: &Arc<Shared>,
-        session: &Arc<Session>,
-        file_id: FileId,
-        seal: bool,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            connection: shared.facts.id,
-            session: Arc::downgrade(session),
-            file_id,
-            seal,
-            told: Mutex::new(Told::Granting(None)),
-        })
+    pub fn new(server: &Arc<Server>, client: Client) -> Arc<Self> {
+        let told = Mutex::new(Told::Granting(None));
+        Arc::new(Self { server: Arc::downgrade(server), client: Mutex::new(client), told })
+    }
+
+    /// The client has come back for its open; the reply that says so is on its way.
+    pub fn handle_reattached(&self, client: Client) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told::Granting(None);
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
     }
 
     /// The reply that grants it has been queued.
@@ -92,13 +97,20 @@ impl Oplock {
     }
 
     fn notify(&self, to: Caching) {
-        let Some(session) = self.session.upgrade() else { return };
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
+            // Nobody is there to be asked: the open ends, if it is kept at all.
+            let kept =
+                self.server.upgrade().and_then(|s| s.durable.remove(client.file_id.persistent));
+            drop(kept);
+            return;
+        };
         let mut out = new_buffer(Vec::new());
         let mut w = Writer::with_origin(&mut out, MESSAGE_START);
         notice_header().encode(&mut w);
-        OplockBreak { level: level_of(to), file_id: self.file_id }.encode(&mut w);
+        OplockBreak { level: level_of(to), file_id: client.file_id }.encode(&mut w);
         // Never signed: it belongs to no request. Sealed where all is.
-        let sealing = session.sealing.as_ref().filter(|_| self.seal);
+        let sealing = session.sealing.as_ref().filter(|_| client.seal);
         let notice = match sealing {
             Some(keys) => {
                 keys.seal.seal_in_place(&mut out[PREFIX..], session.id, keys.next_nonce());
@@ -106,7 +118,7 @@ impl Oplock {
             }
             None => Transmit::plain(out, None),
         };
-        session.notify(self.connection, notice);
+        session.notify(client.connection, notice);
     }
 }
 

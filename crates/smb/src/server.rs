@@ -2,6 +2,7 @@
 //! MS-SMB2 3.3.1.5.
 
 use crate::config::{Config, Share};
+use crate::durable::DurableOpens;
 use crate::host::{Host, Now};
 use crate::open::Open;
 use crate::session::Session;
@@ -42,6 +43,8 @@ pub struct Server {
     /// their session through their connection's own table.
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     next_open: AtomicU64,
+    /// Opens whose connection is lost.
+    pub durable: DurableOpens,
 }
 
 impl std::fmt::Debug for Server {
@@ -64,6 +67,7 @@ impl Server {
             ipc: Arc::new(Share::ipc()),
             sessions: Mutex::default(),
             next_open: AtomicU64::new(1),
+            durable: DurableOpens::default(),
         })
     }
 
@@ -117,6 +121,19 @@ impl Server {
     pub fn end_session(&self, session: &Session) {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
         close_all(session.end());
+    }
+
+    /// Ends a session whose last connection is lost; its client may come back
+    /// for what is durable.
+    pub fn lose_session(&self, session: &Session) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
+        let now = self.host.now().instant;
+        close_all(self.durable.detach(session, session.end(), now));
+    }
+
+    /// Closes what nobody has come back for in time. To be called about once a second.
+    pub fn handle_tick(&self, now: Now) {
+        close_all(self.durable.remove_expired(now.instant));
     }
 
     /// What `status` shows.

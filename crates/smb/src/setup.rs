@@ -324,7 +324,7 @@ impl Conn {
         if let Some(old) = self.server.session(previous)
             && old.user().account.name == by.user().account.name
         {
-            self.server.end_session(&old);
+            self.server.lose_session(&old);
         }
     }
 

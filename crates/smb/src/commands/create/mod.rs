@@ -4,11 +4,12 @@
 //! `files.open` (resolve, authorize, acquire, apply), respond.
 
 mod plan;
+mod reconnect;
 mod respond;
 
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::open::{Open, Target};
-use crate::oplock::Oplock;
+use crate::oplock::{Client, Oplock};
 use crate::server::Server;
 use crate::session::Session;
 use crate::status::status_of;
@@ -37,6 +38,9 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let tree = request.tree()?;
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
+    }
+    if let Some((id, asked)) = plan::reconnects(&body)? {
+        return reconnect::reconnect(request, tree, &asked, id);
     }
     let mut creating = Creating::new(request, tree, Plan::of(&body, request.header)?)?;
     let volume = creating.tree.volume()?.clone();
@@ -74,9 +78,8 @@ impl Creating {
     fn new(request: &Request<'_>, tree: Arc<Tree>, plan: Plan) -> Result<Self, NtStatus> {
         let session = request.session()?.clone();
         let id = request.server.new_file_id();
-        let seal = session.encrypt_data || tree.share.encryption_required;
-        let oplock =
-            (plan.oplock != Caching::NONE).then(|| Oplock::new(request.shared, &session, id, seal));
+        let oplock = (plan.oplock != Caching::NONE)
+            .then(|| Oplock::new(request.server, client_of(request, &session, &tree, id)));
         Ok(Self { server: request.server.clone(), session, tree, id, plan, oplock })
     }
 
@@ -94,9 +97,12 @@ impl Creating {
         opened: &OpenResult,
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
+        let oplock = self.oplock.filter(|_| opened.caching != Caching::NONE);
         let open = Arc::new(Open {
             id: self.id,
             tree: self.tree,
+            is_durable: self.plan.asked.durable && opened.caching == Caching::BATCH,
+            oplock: oplock.clone(),
             target: Target::File(opened.open.clone()),
             write_through: self.plan.write_through,
             mode: self.plan.mode,
@@ -105,10 +111,21 @@ impl Creating {
             scan: Mutex::default(),
         });
         self.session.add_open(open.clone())?;
-        respond::respond(w, &self.server.files, &self.plan, &open, opened);
-        let granted = self.oplock.filter(|_| opened.caching != Caching::NONE);
-        Ok((Reply { granted, ..Reply::default() }, open))
+        respond::respond(w, &self.server.files, &self.plan.asked, &open, opened);
+        Ok((Reply { granted: oplock, ..Reply::default() }, open))
     }
+}
+
+/// Where the client of an open on `tree` is told of its oplock.
+fn client_of(
+    request: &Request<'_>,
+    session: &Arc<Session>,
+    tree: &Tree,
+    file_id: FileId,
+) -> Client {
+    let seal = session.encrypt_data || tree.share.encryption_required;
+    let connection = request.shared.facts.id;
+    Client { connection, session: Arc::downgrade(session), file_id, seal }
 }
 
 /// Pipes of IPC$: the RPC interfaces that clients list shares with.
@@ -130,6 +147,8 @@ fn open_pipe(
         id: request.server.new_file_id(),
         tree: tree.clone(),
         target: Target::Pipe(Mutex::new(pipe)),
+        is_durable: false,
+        oplock: None,
         write_through: false,
         mode: 0,
         closed: crate::signal::Signal::default(),

@@ -23,10 +23,31 @@ pub struct Plan {
     pub write_through: bool,
     /// Mode flags that queries show.
     pub mode: u32,
-    /// Maximal access is asked for (MxAc), with the time stamp it depends on.
-    pub wants_maximal_access: Option<Option<u64>>,
-    /// The ids of file and volume are asked for (QFid).
-    pub wants_disk_id: bool,
+    /// What the reply is to tell.
+    pub asked: Asked,
+}
+
+/// What a CREATE asks to be told.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Space to reserve, in bytes.
+    pub allocation_bytes: Option<u64>,
+    /// The open is to outlive its connection.
+    pub durable: bool,
+    /// Maximal access (MxAc), with the time stamp it depends on.
+    pub maximal_access: Option<Option<u64>>,
+    /// The ids of file and volume (QFid).
+    pub disk_id: bool,
+}
+
+/// The open that outlived its connection and is asked for, by the lasting half
+/// of its id; most of the request says nothing then. MS-SMB2 2.2.13.2.4.
+///
+/// # Errors
+/// `INVALID_PARAMETER` for malformed contexts.
+pub fn reconnects(body: &CreateRequest<'_>) -> Result<Option<(u64, Asked)>, NtStatus> {
+    let contexts = Contexts::decode(body.contexts)?;
+    Ok(contexts.reconnects.map(|id| (id, contexts.asked())))
 }
 
 /// Contexts that matter here. MS-SMB2 2.2.13.2.
@@ -38,6 +59,8 @@ struct Contexts {
     maximal_access: Option<Option<u64>>,
     disk_id: bool,
     snapshot: bool,
+    durable: bool,
+    reconnects: Option<u64>,
 }
 
 /// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
@@ -86,6 +109,7 @@ impl Plan {
             fscc::FILE_NON_DIRECTORY_FILE => WishedKind::File,
             _ => WishedKind::Any,
         };
+        let asked = contexts.asked();
         let open = OpenPlan {
             path: parsed.path,
             desired: Access(body.desired_access),
@@ -107,8 +131,7 @@ impl Plan {
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
             mode: body.options & MODE_FLAGS,
-            wants_maximal_access: contexts.maximal_access,
-            wants_disk_id: contexts.disk_id,
+            asked,
         })
     }
 }
@@ -167,6 +190,15 @@ fn strip_dfs(units: &[u16]) -> &[u16] {
 }
 
 impl Contexts {
+    fn asked(&self) -> Asked {
+        Asked {
+            allocation_bytes: self.allocation,
+            durable: self.durable && self.reconnects.is_none(),
+            maximal_access: self.maximal_access,
+            disk_id: self.disk_id,
+        }
+    }
+
     fn decode(list: &[u8]) -> Result<Self, NtStatus> {
         let mut found = Self::default();
         for context in CreateContexts::new(list) {
@@ -180,7 +212,12 @@ impl Contexts {
                 b"MxAc" => found.maximal_access = Some(decode_time(data)?),
                 b"QFid" => found.disk_id = true,
                 b"TWrp" => found.snapshot = true,
-                // Leases, durable handles and those nobody knows: without them.
+                b"DHnQ" => found.durable = true,
+                b"DHnC" => {
+                    let id = Reader::new(data).u64("DHnC").map_err(malformed)?;
+                    found.reconnects = Some(id);
+                }
+                // Leases, durable handles of version 2 and those nobody knows: without them.
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
 //! The reply to a CREATE and the contexts that were asked for.
 
-use super::plan::Plan;
+use super::plan::Asked;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::open::Open;
 use crate::oplock::level_of;
@@ -20,11 +20,11 @@ const FILE_OVERWRITTEN: u32 = 3;
 pub(super) fn respond(
     w: &mut Writer<'_>,
     files: &Files,
-    plan: &Plan,
+    asked: &Asked,
     open: &Open,
     opened: &OpenResult,
 ) {
-    let contexts = contexts(files, plan, opened);
+    let contexts = contexts(files, asked, open, opened);
     let attributes = &opened.attributes;
     let response = CreateResponse {
         oplock: level_of(opened.caching),
@@ -35,7 +35,7 @@ pub(super) fn respond(
             OpenAction::Overwritten => FILE_OVERWRITTEN,
         },
         times: times(attributes),
-        allocation_bytes: allocation(plan, attributes),
+        allocation_bytes: allocation(asked, attributes),
         size_bytes: size_bytes(attributes),
         attributes: attribute_bits(attributes),
         file_id: open.id,
@@ -44,15 +44,14 @@ pub(super) fn respond(
 }
 
 /// At least what was asked for, which directories have no use for.
-fn allocation(plan: &Plan, attributes: &Attributes) -> u64 {
-    let asked =
-        plan.open.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
-    asked.max(allocation_bytes(attributes))
+fn allocation(asked: &Asked, attributes: &Attributes) -> u64 {
+    let wanted = asked.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
+    wanted.max(allocation_bytes(attributes))
 }
 
-fn contexts(files: &Files, plan: &Plan, opened: &OpenResult) -> Vec<u8> {
+fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> Vec<u8> {
     let mut list = Vec::new();
-    if let Some(known_since) = plan.wants_maximal_access {
+    if let Some(known_since) = asked.maximal_access {
         let modified = times(&opened.attributes)[2].0;
         let mut data = [0u8; 8];
         if known_since == Some(modified) {
@@ -62,7 +61,10 @@ fn contexts(files: &Files, plan: &Plan, opened: &OpenResult) -> Vec<u8> {
         }
         put_context(&mut list, b"MxAc", &data);
     }
-    if plan.wants_disk_id {
+    if asked.durable && open.is_durable {
+        put_context(&mut list, b"DHnQ", &[0; 8]);
+    }
+    if asked.disk_id {
         let mut data = [0u8; 32];
         data[..8].copy_from_slice(&opened.attributes.key.inode.to_le_bytes());
         data[8..16].copy_from_slice(&opened.attributes.key.device.to_le_bytes());
