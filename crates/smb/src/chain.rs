@@ -23,7 +23,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::smb::{ErrorResponse, Flags, Header, SessionId, TreeId};
+use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId, TreeId};
 
 /// The work that answers one frame. Poll it once at once; keep it if it is
 /// not ready. Dropping it withdraws whatever it waits for.
@@ -180,12 +180,17 @@ impl Chain {
         if let Some(result) = (&mut future).now_or_never() {
             return (result, start, None);
         }
+        // MS-SMB2 3.3.5.2.7: in the middle of a chain only an open may take its time.
+        let is_last = at + 1 == self.elements.len();
+        if !is_last && self.elements[at].header.command != Command::CREATE {
+            return (Err(NtStatus::INTERNAL_ERROR), start, None);
+        }
         let shared = self.shared.clone();
         let Some(ticket) = shared.waiting.enter(self.elements[at].header.message_id) else {
             return (Err(NtStatus::INSUFFICIENT_RESOURCES), start, None);
         };
         let (mut start, mut async_id) = (start, None);
-        if at + 1 == self.elements.len() {
+        if is_last {
             self.send_interim(at, start, &ticket, written);
             start = self.begin_reply(written);
             async_id = Some(ticket.async_id);
