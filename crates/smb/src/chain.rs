@@ -87,6 +87,8 @@ type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
 #[derive(Default)]
 struct Written {
     replies: SmallVec<[WrittenReply; 1]>,
+    /// Where the last reply ended before it was padded for the next one.
+    bare_end: usize,
     seal_with: Option<Arc<Channel>>,
     file: Option<FileRange>,
 }
@@ -124,6 +126,7 @@ impl Chain {
     /// previous reply to it.
     fn begin_reply(&mut self, written: &mut Written) -> usize {
         if let Some((previous, _)) = written.replies.last_mut() {
+            written.bare_end = previous.end;
             let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
             self.out.resize(MESSAGE_START + length, 0);
             previous.end = self.out.len();
@@ -168,7 +171,7 @@ impl Chain {
     }
 
     /// Waits for a request that cannot be answered now. If it is the last of
-    /// its chain, the client is told so and gets what is ready; the final
+    /// its chain, the client gets what is ready and is told so; the final
     /// answer then starts a frame of its own.
     async fn wait(
         &mut self,
@@ -202,7 +205,8 @@ impl Chain {
         (result, start, async_id)
     }
 
-    /// Sends what is ready together with a STATUS_PENDING for request `at`.
+    /// Sends what is ready, then a STATUS_PENDING for request `at` in a frame
+    /// of its own: clients exist that look for it at the start of one only.
     fn send_interim(
         &mut self,
         at: usize,
@@ -210,10 +214,24 @@ impl Chain {
         ticket: &WaitTicket<'_>,
         written: &mut Written,
     ) {
+        let mut start = start;
+        if let Some((last, _)) = written.replies.last_mut() {
+            // Nothing follows it in its frame after all.
+            last.end = written.bare_end;
+            self.out.truncate(last.end);
+            Header::set_next_command(&mut self.out[last.clone()], 0);
+            self.push_ready(written);
+            start = self.begin_reply(written);
+        }
         let reply = self.refuse(start, NtStatus::PENDING);
         self.end_reply(at, start, reply, Some(ticket.async_id), written);
         // The credits went out with the interim answer.
         self.elements[at].grant = 0;
+        self.push_ready(written);
+    }
+
+    /// Sends the replies that are ready and begins a new frame.
+    fn push_ready(&mut self, written: &mut Written) {
         let fresh = Written { seal_with: written.seal_with.clone(), ..Written::default() };
         let ready = std::mem::replace(written, fresh);
         let buffer = std::mem::replace(&mut self.out, new_buffer(Vec::new()));
