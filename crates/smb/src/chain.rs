@@ -183,9 +183,9 @@ impl Chain {
         if let Some(result) = (&mut future).now_or_never() {
             return (result, start, None);
         }
-        // MS-SMB2 3.3.5.2.7: in the middle of a chain only an open may take its time.
+        // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
         let is_last = at + 1 == self.elements.len();
-        if !is_last && self.elements[at].header.command != Command::CREATE {
+        if !is_last && self.elements[at].header.command == Command::CHANGE_NOTIFY {
             return (Err(NtStatus::INTERNAL_ERROR), start, None);
         }
         let shared = self.shared.clone();
