@@ -5,9 +5,11 @@
 //! and ends with the open. What happens between two requests is kept for the
 //! next one, within bounds. Whatever protocol a change comes by, it is told
 //! from here. A change to what a file holds is told when its open is closed
-//! or flushed, as Windows does it: a copy of a large file is one change.
+//! or flushed, as Windows does it: a copy of a large file is one change. What
+//! other processes do is told of the directory itself, not of the tree below.
 
 mod index;
+mod outside;
 mod state;
 
 use crate::table::{OpenName, lock};
@@ -16,7 +18,7 @@ use futures_channel::oneshot;
 use state::{RequestId, Watch};
 use std::ops::BitOr;
 use std::sync::{Arc, Mutex};
-use vfs::{FsError, RelPath, Result};
+use vfs::{FsError, OutsideWatch, RelPath, Result};
 
 pub(crate) use index::Watches;
 pub(crate) use state::WatchEnd;
@@ -151,8 +153,10 @@ impl Files {
         if !Arc::ptr_eq(present, &watcher) {
             // Two first requests at once.
             self.table.watches.remove(&watcher);
+            return Ok(present.clone());
         }
-        Ok(present.clone())
+        watcher.watch_outside(&*open.node);
+        Ok(watcher)
     }
 }
 
@@ -165,6 +169,8 @@ pub(crate) struct Watcher {
     pub filter: Filter,
     pub tree: bool,
     told: Mutex<Told>,
+    /// Tells what others than this process do in the directory.
+    outside: Mutex<Option<Box<dyn OutsideWatch>>>,
 }
 
 #[derive(Debug)]
@@ -182,6 +188,7 @@ impl Watcher {
             filter: wish.filter,
             tree: wish.tree,
             told: Mutex::new(Told { watch, waiting: Vec::new() }),
+            outside: Mutex::default(),
         }
     }
 
@@ -314,6 +321,7 @@ impl OpenFile {
     pub(crate) fn end_watch(&self) {
         if let Some(watcher) = self.watch.get() {
             self.table.watches.remove(watcher);
+            watcher.unwatch_outside();
             watcher.handle_end(WatchEnd::Closed);
             watcher.settle();
         }

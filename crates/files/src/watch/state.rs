@@ -62,9 +62,14 @@ impl Watch {
         self.held_bytes = (self.measure)(self.held_bytes, &change);
         self.changes.push(change);
         if self.held_bytes > self.room_bytes {
-            self.forget();
-            self.overflowed = true;
+            self.handle_lost();
         }
+    }
+
+    /// Something happened that nobody can tell any more.
+    pub fn handle_lost(&mut self) {
+        self.forget();
+        self.overflowed = true;
     }
 
     /// A request with room for `room_bytes`. It is answered in its turn, or
@@ -91,10 +96,7 @@ impl Watch {
                 self.held_bytes = 0;
                 untold.into_iter().chain(later).for_each(|change| self.handle_change(change));
             }
-            WatchAnswer::Overflow => {
-                self.forget();
-                self.overflowed = true;
-            }
+            WatchAnswer::Overflow => self.handle_lost(),
             WatchAnswer::Closed | WatchAnswer::DeletePending => {}
         }
     }

@@ -7,7 +7,7 @@ use files::{
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
-use vfs::{FsError, Timestamp};
+use vfs::{FsError, OutsideChange, OutsideName, Timestamp};
 
 const EVERYTHING: Filter = Filter(u32::MAX);
 const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
@@ -379,4 +379,27 @@ fn a_file_whose_making_fails_half_way_comes_and_goes() {
     assert!(served.try_open(too_much).is_err());
     assert!(!served.exists("f"));
     assert_eq!(root.told(), "+f -f");
+}
+
+#[test]
+fn what_other_processes_do_is_told_of_the_directory_itself() {
+    let served = serve();
+    served.put_directory("d");
+    let of = |text: &str| OutsideName { name: name(text), is_directory: false };
+    let (inner, root) = (served.watch("d", NAMES, true), served.watch("d", Filter::SIZE, false));
+    assert_eq!(served.outside_watch_count(), 2);
+    served.somebody_did(&OutsideChange::Added(of("a")));
+    served.somebody_did(&OutsideChange::Renamed(of("a"), name("b")));
+    served.somebody_did(&OutsideChange::DataModified(of("b")));
+    served.somebody_did(&OutsideChange::Removed(of("b")));
+    assert_eq!(inner.told(), "+a <a >b -b");
+    assert_eq!(root.told(), "!b");
+    let waits = inner.ask().answer();
+    served.somebody_did(&OutsideChange::AttributesModified(of("c")));
+    served.somebody_did(&OutsideChange::Lost);
+    assert_eq!(now(waits), WatchAnswer::Overflow);
+    served.close(inner.open.clone());
+    assert_eq!(served.outside_watch_count(), 1, "a watch ends with its open");
+    drop((inner, root));
+    assert_eq!(served.outside_watch_count(), 0);
 }
