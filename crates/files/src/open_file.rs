@@ -173,13 +173,15 @@ impl OpenFile {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.end_watch();
         self.report_unreported();
         if self.delete_on_close {
             let doomed = Doomed { name: self.name.clone(), caller: self.caller.clone() };
             self.state.lock().doom(doomed);
         }
-        match self.table.close(&self.state, self.id, true) {
+        let removal = self.table.close(&self.state, self.id, true);
+        // After it: a watch that begins now finds the open closed.
+        self.end_watch();
+        match removal {
             Some(removal) => carry_out(&self.table, &self.state, removal),
             None => {
                 if self.delete_on_close && self.is_directory() {

@@ -142,7 +142,6 @@ impl Files {
         };
         let next = watcher.ask(wish.room_bytes);
         open.check_watch(&watcher);
-        watcher.settle();
         Ok(next)
     }
 
@@ -288,10 +287,15 @@ impl OpenFile {
     /// closed or its directory marked for deletion is told so.
     fn check_watch(&self, watcher: &Watcher) {
         let held = self.state.lock();
-        if !held.grants.is_open(self.id) {
-            watcher.handle_end(WatchEnd::Closed);
-        } else if held.grants.is_delete_pending(self.name.link) {
+        let is_open = held.grants.is_open(self.id);
+        if is_open && held.grants.is_delete_pending(self.name.link) {
             watcher.handle_end(WatchEnd::DeletePending);
+        }
+        drop(held);
+        if is_open {
+            watcher.settle();
+        } else {
+            self.end_watch();
         }
     }
 

@@ -275,6 +275,16 @@ fn a_watch_ends_with_its_open_and_leaves_nothing() {
 }
 
 #[test]
+fn an_open_that_is_closed_is_not_watched_any_more() {
+    let served = serve();
+    let open = served.open("", READ);
+    served.close(open.clone());
+    let watched = Watched { served: &served, open, wish: wish(NAMES, false) };
+    assert_eq!(watched.told(), "Closed");
+    assert_eq!(served.outside_watch_count(), 0);
+}
+
+#[test]
 fn a_directory_that_is_to_vanish_is_told_to_those_who_wait() {
     let served = serve();
     served.put_directory("d");
