@@ -3,6 +3,7 @@
 use crate::authorize::as_owner;
 use crate::table::lock;
 use crate::volume::dos;
+use crate::watch::Filter;
 use crate::{Access, Caller, Files, OpenFile, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -89,6 +90,10 @@ impl Files {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
         freeze(open, change);
+        let what = watched(change);
+        if what != Filter::default() {
+            open.report_modified(what);
+        }
         Ok(())
     }
 
@@ -139,7 +144,9 @@ impl Files {
         // The data is what it was: the change time moves, the write time does not.
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(&as_owner(&open.caller, &kept), &changes)
+        open.node.set_attributes(&as_owner(&open.caller, &kept), &changes)?;
+        open.note_unreported(Filter::SIZE);
+        Ok(())
     }
 
     /// Makes a range read as zeros.
@@ -211,7 +218,9 @@ impl Files {
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)
+        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)?;
+        open.report_modified(Filter::ATTRIBUTES);
+        Ok(())
     }
 
     /// Size and free space.
@@ -221,6 +230,17 @@ impl Files {
     pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
         volume.vfs.space(&caller.identity)
     }
+}
+
+/// As what a change is watched for.
+fn watched(change: &BasicChange) -> Filter {
+    let is_set = |setting, what| {
+        if matches!(setting, TimeSetting::Set(_)) { what } else { Filter::default() }
+    };
+    is_set(change.created, Filter::CREATION)
+        | is_set(change.accessed, Filter::LAST_ACCESS)
+        | is_set(change.modified, Filter::LAST_WRITE)
+        | change.dos_bits.map_or(Filter::default(), |_| Filter::ATTRIBUTES)
 }
 
 /// Setting a time stops this open from moving it; so does freezing.

@@ -1,6 +1,7 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
 use crate::authorize::{allowed, descriptor_of};
+use crate::watch::Filter;
 use crate::{Access, Files, OpenFile};
 use acl::{Descriptor, Sid, control};
 use vfs::{AttributeChanges, FsError, OwnerChange, Result, Wanted};
@@ -87,6 +88,7 @@ impl Files {
             other => other,
         }?;
         follow_owner(open, &merged, parts);
+        open.report_modified(Filter::SECURITY);
         Ok(())
     }
 

@@ -6,7 +6,8 @@
 //! `async`, and withdraws when its future is dropped.
 //!
 //! Lock order: a shard of the table, then the grants of one file, then the
-//! name of an open. None is held across a backend call or an await.
+//! index of watches, then the name of an open or one watch. None is held
+//! across a backend call or an await.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -24,6 +25,7 @@ mod remove;
 mod rename;
 mod table;
 mod volume;
+mod watch;
 mod write;
 mod xattr;
 
@@ -42,6 +44,10 @@ pub use open::{
 pub use open_file::OpenFile;
 pub use read::ResidentRange;
 pub use volume::{Caller, Volume, VolumeOptions, dos};
+pub use watch::{
+    Change, ChangeKind, Filter, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX, WatchAnswer,
+    WatchWish,
+};
 
 /// The file layer: one for a process, shared by all volumes and protocols.
 pub struct Files {

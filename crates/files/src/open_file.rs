@@ -4,9 +4,10 @@ use crate::authorize::as_owner;
 use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
+use crate::watch::{Filter, Watcher};
 use crate::{Access, Caller, Files, OpenId, Share, Volume};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{FileKey, FileKind, FsError, Node, RelPath, Result, Timestamp};
 
 /// An open. Dropping it closes it; [`Files::close`] does so with an answer.
@@ -23,7 +24,11 @@ pub struct OpenFile {
     delete_on_close: bool,
     position: AtomicU64,
     closed: AtomicBool,
-    table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
+    /// Of a directory: who is told of changes in it.
+    pub(crate) watch: OnceLock<Arc<Watcher>>,
+    /// Changes that watches are told of when the open is closed or flushed.
+    unreported: AtomicU32,
 }
 
 /// Times that changes by this open do not move.
@@ -80,6 +85,8 @@ impl OpenFile {
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             table: parts.table,
+            watch: OnceLock::new(),
+            unreported: AtomicU32::new(0),
         }
     }
 
@@ -166,19 +173,45 @@ impl OpenFile {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.report_unreported();
         if self.delete_on_close {
             let doomed = Doomed { name: self.name.clone(), caller: self.caller.clone() };
             self.state.lock().doom(doomed);
         }
-        match self.table.close(&self.state, self.id, true) {
+        let removal = self.table.close(&self.state, self.id, true);
+        // After it: a watch that begins now finds the open closed.
+        self.end_watch();
+        match removal {
             Some(removal) => carry_out(&self.table, &self.state, removal),
-            None => Ok(()),
+            None => {
+                if self.delete_on_close && self.is_directory() {
+                    self.judge_watches();
+                }
+                Ok(())
+            }
         }
     }
 
-    /// Sets the archive bit, if it is stored as cleared: the data has changed.
-    /// Costs one load where it is not.
+    /// The open was used to change what watches are told of when it is
+    /// closed. Costs one load but for the first time.
+    pub(crate) fn note_unreported(&self, what: Filter) {
+        if self.unreported.load(Ordering::Relaxed) & what.0 != what.0 {
+            self.unreported.fetch_or(what.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells watches what was noted since the last time.
+    pub(crate) fn report_unreported(&self) {
+        if self.unreported.load(Ordering::Relaxed) != 0 {
+            let what = Filter(self.unreported.swap(0, Ordering::Relaxed));
+            self.report_modified(what);
+        }
+    }
+
+    /// The data has changed: watches will be told, and the archive bit is set
+    /// if it is stored as cleared. Costs two loads where nothing is to be done.
     pub(crate) fn note_changed(&self) {
+        self.note_unreported(Filter::SIZE | Filter::LAST_WRITE);
         if !self.state.take_lacks_archive() {
             return;
         }

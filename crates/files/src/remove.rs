@@ -4,6 +4,7 @@
 use crate::authorize::certainly_unwritable;
 use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
+use crate::watch::{ChangeKind, name_filter};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
@@ -36,6 +37,10 @@ impl Files {
             held.doom(Doomed { name: open.name.clone(), caller: open.caller.clone() });
         } else {
             held.forgive(open.name.link);
+        }
+        drop(held);
+        if open.is_directory() {
+            open.judge_watches();
         }
         Ok(())
     }
@@ -92,16 +97,22 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> Result<()> {
     let result = match &removal.doomed {
         Some(doomed) => unlink(doomed, state.key),
-        None => Ok(()),
+        None => Err(FsError::NotFound),
     };
+    if let (Ok(path), Some(doomed)) = (&result, &removal.doomed) {
+        let what = name_filter(state.is_directory);
+        let changes = [(ChangeKind::Removed, path)];
+        table.watches.report(&doomed.name.volume.vfs, Some(&doomed.caller), what, &changes);
+    }
     table.removed(state, removal.link);
-    match result {
+    match result.map(|_| ()) {
         Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
         other => other,
     }
 }
 
-fn unlink(doomed: &Doomed, key: FileKey) -> Result<()> {
+/// Removes a name; which one it was.
+fn unlink(doomed: &Doomed, key: FileKey) -> Result<RelPath> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     let mut path = doomed.name.path();
     let mut result = Ok(());
@@ -113,11 +124,11 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<()> {
         // The name may have changed between our asking for it and now.
         let now = doomed.name.path();
         if !matches!(result, Err(FsError::NotFound | FsError::PathNotFound)) || now == path {
-            return result;
+            break;
         }
         path = now;
     }
-    result
+    result.map(|()| path)
 }
 
 /// A file that was opened through a symbolic link: the link goes, not the file.

@@ -3,6 +3,7 @@
 use crate::authorize::{allowed, descriptor_of, may_add};
 use crate::table::{FileState, Table};
 use crate::volume::dos;
+use crate::watch::ChangeKind;
 use crate::{Access, Files, OpenFile};
 use grants::{Caching, LinkId, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
@@ -53,27 +54,29 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
     let (parent, to) = target_directory(table, open, to)?;
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
-    let (now, result) = match target(table, open, &from, &parent, &to, replace)? {
-        Target::Free => (&to, vfs.rename(identity, &from, &to, Replace::Never)),
-        Target::Itself => (&to, vfs.rename(identity, &from, &to, Replace::File)),
+    match target(table, open, &from, &parent, &to, replace)? {
+        Target::Free => vfs.rename(identity, &from, &to, Replace::Never)?,
+        Target::Itself => vfs.rename(identity, &from, &to, Replace::File)?,
         Target::Replaced(spelt) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
             vfs.rename(identity, &from, &spelt, Replace::File)?;
-            open.state.lock().rename(vfs, &from, &spelt);
-            if spelt == to {
-                return Ok(());
-            }
-            let respelt = vfs.rename(identity, &spelt, &to, Replace::File);
-            if respelt.is_ok() {
-                open.state.lock().rename(vfs, &spelt, &to);
+            open.report_name(ChangeKind::Removed, &spelt);
+            renamed(open, &from, &spelt);
+            if spelt != to && vfs.rename(identity, &spelt, &to, Replace::File).is_ok() {
+                renamed(open, &spelt, &to);
             }
             return Ok(());
         }
-    };
-    result?;
-    open.state.lock().rename(vfs, &from, now);
+    }
+    renamed(open, &from, &to);
     Ok(())
+}
+
+/// The file has another name: its opens know it, and who watches is told.
+fn renamed(open: &OpenFile, from: &RelPath, to: &RelPath) {
+    open.state.lock().rename(&open.volume().vfs, from, to);
+    open.report_renamed(from, to);
 }
 
 fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
@@ -81,18 +84,22 @@ fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Resu
     let (parent, to) = target_directory(table, open, to)?;
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
-    let how = match target(table, open, &open.path(), &parent, &to, replace)? {
-        Target::Free => Replace::Never,
+    match target(table, open, &open.path(), &parent, &to, replace)? {
+        Target::Free => vfs.link(identity, &*open.node, &to, Replace::Never)?,
         Target::Itself => return Err(FsError::AlreadyExists),
-        Target::Replaced(spelt) => {
-            if spelt != to {
-                let replaced = look(open, &spelt)?;
-                vfs.remove(identity, &spelt, replaced.attributes.key)?;
-            }
-            Replace::File
+        Target::Replaced(spelt) if spelt == to => {
+            vfs.link(identity, &*open.node, &to, Replace::File)?;
+            open.report_name(ChangeKind::Removed, &to);
         }
-    };
-    vfs.link(identity, &*open.node, &to, how)
+        Target::Replaced(spelt) => {
+            let replaced = look(open, &spelt)?;
+            vfs.remove(identity, &spelt, replaced.attributes.key)?;
+            open.report_name(ChangeKind::Removed, &spelt);
+            vfs.link(identity, &*open.node, &to, Replace::File)?;
+        }
+    }
+    open.report_name(ChangeKind::Added, &to);
+    Ok(())
 }
 
 /// The directory of the new name, in which the caller may make it, and the

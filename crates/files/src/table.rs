@@ -1,6 +1,7 @@
 //! Which files are open, and what is held on them.
 
 use crate::caching::{BreakWait, CacheHolder, CacheWish};
+use crate::watch::Watches;
 use crate::{Caller, Volume};
 use futures_channel::oneshot;
 use grants::{
@@ -20,6 +21,7 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct FileState {
     pub key: FileKey,
+    pub is_directory: bool,
     held: Mutex<Held>,
     /// True if there may be byte-range locks: read without the mutex, so that
     /// files without any pay one load for them.
@@ -191,9 +193,10 @@ impl Held {
 }
 
 impl FileState {
-    fn new(key: FileKey) -> Arc<Self> {
+    fn new(key: FileKey, is_directory: bool) -> Arc<Self> {
         Arc::new(Self {
             key,
+            is_directory,
             held: Mutex::default(),
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
@@ -255,6 +258,8 @@ pub(crate) struct Table {
     shards: Vec<Mutex<HashMap<FileKey, Arc<FileState>>>>,
     renames_begun: AtomicU64,
     renames_ended: AtomicU64,
+    /// Who is told of changes.
+    pub watches: Watches,
 }
 
 impl Default for Table {
@@ -263,6 +268,7 @@ impl Default for Table {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             renames_begun: AtomicU64::new(0),
             renames_ended: AtomicU64::new(0),
+            watches: Watches::default(),
         }
     }
 }
@@ -279,6 +285,7 @@ impl Drop for Renaming<'_> {
 /// How a file is found again in the table: by which names, how many it has.
 pub(crate) struct Entry<'a> {
     pub key: FileKey,
+    pub is_directory: bool,
     pub volume: &'a Arc<Volume>,
     pub path: &'a RelPath,
     pub only_link: bool,
@@ -298,7 +305,8 @@ impl Table {
         cache: Option<&CacheWish>,
     ) -> std::result::Result<Entered, NotEntered> {
         let mut shard = self.shard(entry.key);
-        let state = shard.entry(entry.key).or_insert_with(|| FileState::new(entry.key)).clone();
+        let new = || FileState::new(entry.key, entry.is_directory);
+        let state = shard.entry(entry.key).or_insert_with(new).clone();
         let mut held = state.lock();
         let name = held.name(entry.volume, entry.path);
         wish.link = name.link;

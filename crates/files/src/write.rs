@@ -39,6 +39,8 @@ impl Files {
     /// [`FsError::Io`]: it may not have.
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
         let node = open.node.clone();
-        self.offload(move || node.sync(false)).await
+        self.offload(move || node.sync(false)).await?;
+        open.report_unreported();
+        Ok(())
     }
 }

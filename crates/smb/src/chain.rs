@@ -23,7 +23,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::smb::{ErrorResponse, Flags, Header, SessionId, TreeId};
+use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId, TreeId};
 
 /// The work that answers one frame. Poll it once at once; keep it if it is
 /// not ready. Dropping it withdraws whatever it waits for.
@@ -87,6 +87,8 @@ type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
 #[derive(Default)]
 struct Written {
     replies: SmallVec<[WrittenReply; 1]>,
+    /// Where the last reply ended before it was padded for the next one.
+    bare_end: usize,
     seal_with: Option<Arc<Channel>>,
     file: Option<FileRange>,
 }
@@ -124,6 +126,7 @@ impl Chain {
     /// previous reply to it.
     fn begin_reply(&mut self, written: &mut Written) -> usize {
         if let Some((previous, _)) = written.replies.last_mut() {
+            written.bare_end = previous.end;
             let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
             self.out.resize(MESSAGE_START + length, 0);
             previous.end = self.out.len();
@@ -168,7 +171,7 @@ impl Chain {
     }
 
     /// Waits for a request that cannot be answered now. If it is the last of
-    /// its chain, the client is told so and gets what is ready; the final
+    /// its chain, the client gets what is ready and is told so; the final
     /// answer then starts a frame of its own.
     async fn wait(
         &mut self,
@@ -180,12 +183,17 @@ impl Chain {
         if let Some(result) = (&mut future).now_or_never() {
             return (result, start, None);
         }
+        // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
+        let is_last = at + 1 == self.elements.len();
+        if !is_last && self.elements[at].header.command == Command::CHANGE_NOTIFY {
+            return (Err(NtStatus::INTERNAL_ERROR), start, None);
+        }
         let shared = self.shared.clone();
         let Some(ticket) = shared.waiting.enter(self.elements[at].header.message_id) else {
             return (Err(NtStatus::INSUFFICIENT_RESOURCES), start, None);
         };
         let (mut start, mut async_id) = (start, None);
-        if at + 1 == self.elements.len() {
+        if is_last {
             self.send_interim(at, start, &ticket, written);
             start = self.begin_reply(written);
             async_id = Some(ticket.async_id);
@@ -197,7 +205,8 @@ impl Chain {
         (result, start, async_id)
     }
 
-    /// Sends what is ready together with a STATUS_PENDING for request `at`.
+    /// Sends what is ready, then a STATUS_PENDING for request `at` in a frame
+    /// of its own: clients exist that look for it at the start of one only.
     fn send_interim(
         &mut self,
         at: usize,
@@ -205,10 +214,24 @@ impl Chain {
         ticket: &WaitTicket<'_>,
         written: &mut Written,
     ) {
+        let mut start = start;
+        if let Some((last, _)) = written.replies.last_mut() {
+            // Nothing follows it in its frame after all.
+            last.end = written.bare_end;
+            self.out.truncate(last.end);
+            Header::set_next_command(&mut self.out[last.clone()], 0);
+            self.push_ready(written);
+            start = self.begin_reply(written);
+        }
         let reply = self.refuse(start, NtStatus::PENDING);
         self.end_reply(at, start, reply, Some(ticket.async_id), written);
         // The credits went out with the interim answer.
         self.elements[at].grant = 0;
+        self.push_ready(written);
+    }
+
+    /// Sends the replies that are ready and begins a new frame.
+    fn push_ready(&mut self, written: &mut Written) {
         let fresh = Written { seal_with: written.seal_with.clone(), ..Written::default() };
         let ready = std::mem::replace(written, fresh);
         let buffer = std::mem::replace(&mut self.out, new_buffer(Vec::new()));

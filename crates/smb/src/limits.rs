@@ -24,8 +24,9 @@ pub const CREDITS_MAX: u16 = 8192;
 /// Requests in one compound.
 pub const COMPOUND_REQUESTS_MAX: usize = 64;
 
-/// Requests of one connection that wait (locks, notifications) at once.
-pub const ASYNC_REQUESTS_MAX: usize = 512;
+/// Requests of one connection that wait (locks, notifications) at once: what
+/// Windows lets wait, which grants 512 credits for it and keeps one back.
+pub const ASYNC_REQUESTS_MAX: usize = 511;
 
 /// Sessions on one connection (MS-SMB2 sets none; a terminal server needs some).
 pub const SESSIONS_PER_CONNECTION_MAX: usize = 1024;

@@ -14,6 +14,7 @@ mod dos_attributes;
 mod errors;
 mod identity;
 mod node;
+mod outside;
 mod resolve;
 mod security;
 mod tree;

@@ -57,6 +57,11 @@ impl LocalNode {
         node.as_any().downcast_ref()
     }
 
+    /// The descriptor, for calls that need no more than one.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
     /// A path that names this very node, for calls that take no descriptor.
     pub fn proc_path(&self) -> String {
         proc_path(self.fd.as_fd())

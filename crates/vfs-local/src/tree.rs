@@ -3,15 +3,16 @@
 use crate::errors::refusal;
 use crate::identity::act_as;
 use crate::node::LocalNode;
+use crate::outside::Source;
 use crate::resolve::{self, open_beneath, open_directory};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vfs::{
     Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
-    RelPath, Replace, Result, Space, Vfs, Wait, Wanted,
+    OutsideWatch, RelPath, Replace, Result, Space, TellOutside, Vfs, Wait, Wanted,
 };
 
 /// A served directory.
@@ -19,6 +20,8 @@ use vfs::{
 pub struct LocalVfs {
     root: OwnedFd,
     features: Features,
+    /// What others do, once somebody wants to know; none if that cannot be known.
+    outside: OnceLock<Option<Source>>,
 }
 
 /// Why a directory cannot be served.
@@ -50,7 +53,7 @@ impl LocalVfs {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;
         let features = probe(&root).map_err(error)?;
-        Ok(Self { root, features })
+        Ok(Self { root, features, outside: OnceLock::new() })
     }
 
     fn root(&self) -> BorrowedFd<'_> {
@@ -251,6 +254,12 @@ impl Vfs for LocalVfs {
             nodes_total: stat.f_files,
             nodes_free: stat.f_ffree,
         })
+    }
+
+    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
+        let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        let source = self.outside.get_or_init(|| Source::start().ok());
+        source.as_ref().ok_or(FsError::NotSupported)?.watch(node, tell)
     }
 
     fn features(&self) -> Features {

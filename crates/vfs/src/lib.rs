@@ -12,6 +12,7 @@
 mod attributes;
 mod error;
 mod identity;
+mod outside;
 mod path;
 
 use std::os::fd::BorrowedFd;
@@ -23,6 +24,7 @@ pub use attributes::{
 };
 pub use error::{FsError, Result};
 pub use identity::Identity;
+pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside};
 pub use path::{Name, RelPath};
 
 /// Whether a call may wait for a disk.
@@ -161,6 +163,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
     fn space(&self, who: &Identity) -> Result<Space>;
+
+    /// Tells what others than this process do to names in `directory`, which
+    /// is open for listing; not what they do below it.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
+    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
+        let _ = (directory, tell);
+        Err(FsError::NotSupported)
+    }
 
     /// Whether names are compared by case in the backend itself, whether
     /// sparse files, reflinks, extended attributes exist: constant per tree.

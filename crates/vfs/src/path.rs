@@ -105,6 +105,25 @@ impl RelPath {
             || (self.0.starts_with(&ancestor.0) && self.0.get(ancestor.0.len()) == Some(&b'/'))
     }
 
+    /// The path as seen from a directory (see [`RelPath::directories`]); none
+    /// if it is not below it.
+    #[must_use]
+    pub fn below(&self, directory: &[u8]) -> Option<Self> {
+        if directory.is_empty() {
+            return (!self.is_root()).then(|| self.clone());
+        }
+        let rest = self.0.strip_prefix(directory)?.strip_prefix(b"/")?;
+        Some(Self(rest.to_vec()))
+    }
+
+    /// The directories that the path is in, as their bytes: the nearest
+    /// first, the root (empty) last. None for the root.
+    pub fn directories(&self) -> impl Iterator<Item = &[u8]> {
+        let up = |path: &[u8]| path.iter().rposition(|&b| b == b'/').unwrap_or(0);
+        let first = (!self.is_root()).then(|| &self.0[..up(&self.0)]);
+        std::iter::successors(first, move |path| (!path.is_empty()).then(|| &path[..up(path)]))
+    }
+
     /// The bytes, `/` between components.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -125,5 +144,29 @@ impl FromIterator<Name> for RelPath {
 impl fmt::Debug for RelPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelPath {
+        RelPath(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn directories_of_a_path_end_at_the_root() {
+        let path = path("a/bc/d");
+        assert_eq!(path.directories().collect::<Vec<_>>(), [&b"a/bc"[..], b"a", b""]);
+        assert_eq!(RelPath::root().directories().count(), 0);
+    }
+
+    #[test]
+    fn a_path_is_below_whole_components_only() {
+        assert_eq!(path("a/b/c").below(b"a"), Some(path("b/c")));
+        assert_eq!(path("a/b").below(b""), Some(path("a/b")));
+        assert_eq!(path("ab").below(b"a"), None);
+        assert_eq!(path("a").below(b"a"), None);
     }
 }

@@ -14,6 +14,7 @@ use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
+use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Caller, Files, Volume, Workers};
 use acl::{Access, Descriptor};
 use acquire::Ticket;
@@ -321,6 +322,8 @@ impl Opening {
         if self.replaces() {
             self.overwrite(opened)?;
             attributes = opened.node.attributes(WANTED)?;
+            let what = Filter::ATTRIBUTES | Filter::SIZE | Filter::LAST_WRITE;
+            self.report(ChangeKind::Modified, what, &opened.path);
         }
         let action = match self.plan.if_exists {
             IfExists::Overwrite => OpenAction::Overwritten,
@@ -335,6 +338,7 @@ impl Opening {
         let parent = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
         let opened = self.make(is_directory)?;
+        self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
         let granted = self.granted_to_creator(&opened, descriptor.as_ref());
         // Until now anyone may have opened it: then it stays, and we lost.
         let ticket = match self.acquire(&opened, granted) {
@@ -349,11 +353,13 @@ impl Opening {
 
     fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
         let attributes = &opened.attributes;
+        let is_directory = attributes.kind == FileKind::Directory;
         let entry = Entry {
             key: attributes.key,
+            is_directory,
             volume: &self.volume,
             path: &opened.path,
-            only_link: attributes.kind == FileKind::Directory || attributes.links <= 1,
+            only_link: is_directory || attributes.links <= 1,
         };
         // Cutting a file to nothing is a write, whatever the open is for.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
@@ -387,6 +393,11 @@ impl Opening {
             table: self.table.clone(),
         }));
         OpenResult { open, action, attributes, caching }
+    }
+
+    fn report(&self, kind: ChangeKind, what: Filter, path: &RelPath) {
+        let watches = &self.table.watches;
+        watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
     }
 
     /// Whether an existing file loses what is in it.

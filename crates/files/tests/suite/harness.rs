@@ -8,12 +8,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened, RelPath,
-    Replace, Result, Space, Vfs, Wait, Wanted,
+    Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened,
+    OutsideChange, OutsideWatch, RelPath, Replace, Result, Space, TellOutside, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -67,7 +67,15 @@ type Hook = Box<dyn FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send>;
 pub struct Hooked {
     local: LocalVfs,
     hook: Mutex<Option<Hook>>,
+    /// Who is told what others do.
+    outside: Mutex<Vec<(TellOutside, Weak<()>)>>,
 }
+
+/// A watch of what others do; the hook holds its other end.
+#[derive(Debug)]
+struct Told(#[allow(dead_code)] Arc<()>);
+
+impl OutsideWatch for Told {}
 
 impl std::fmt::Debug for Hooked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,6 +126,13 @@ impl Vfs for Hooked {
         self.local.space(who)
     }
 
+    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
+        assert!(directory.kind() == vfs::FileKind::Directory);
+        let told = Arc::new(());
+        self.outside.lock().unwrap().push((tell, Arc::downgrade(&told)));
+        Ok(Box::new(Told(told)))
+    }
+
     fn features(&self) -> Features {
         self.local.features()
     }
@@ -152,8 +167,11 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
     let owner = std::fs::metadata(dir.path()).unwrap();
     let is_root = owner.uid() == 0;
     let id = |own, other| if is_root { other } else { own };
-    let vfs =
-        Arc::new(Hooked { local: LocalVfs::open(dir.path()).unwrap(), hook: Mutex::default() });
+    let vfs = Arc::new(Hooked {
+        local: LocalVfs::open(dir.path()).unwrap(),
+        hook: Mutex::default(),
+        outside: Mutex::default(),
+    });
     Served {
         files: Arc::new(Files::new(workers)),
         volume: Arc::new(Volume { vfs: vfs.clone(), options }),
@@ -306,6 +324,21 @@ impl Served {
     pub fn set_mode(&self, at: &str, mode: u32) {
         let changes = vfs::AttributeChanges { mode: Some(mode), ..Default::default() };
         self.look(at, false).unwrap().node.set_attributes(&Identity::root(), &changes).unwrap();
+    }
+
+    /// Says to every watch that somebody else did something in its directory.
+    pub fn somebody_did(&self, change: &OutsideChange) {
+        let watches = self.vfs.outside.lock().unwrap();
+        watches
+            .iter()
+            .filter(|(_, told)| told.strong_count() > 0)
+            .for_each(|(tell, _)| tell(change));
+    }
+
+    /// How many directories the backend watches.
+    pub fn outside_watch_count(&self) -> usize {
+        let watches = self.vfs.outside.lock().unwrap();
+        watches.iter().filter(|(_, told)| told.strong_count() > 0).count()
     }
 
     /// Nothing is open any more.

@@ -1,17 +1,87 @@
-//! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. Not served yet, and refused as a server
-//! refuses whose file system cannot watch: clients then poll.
+//! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. Which changes a request is told is
+//! decided by `files::watch`.
 
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::names::push_units;
+use crate::open::Open;
+use crate::status::status_of;
+use files::{Change, ChangeKind, Filter, NextChanges, WatchAnswer, WatchWish};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use wire::codec::Writer;
+use wire::fscc::{NotifyAction, NotifyList, notify_list_bytes};
 use wire::ntstatus::NtStatus;
-use wire::smb::ChangeNotifyRequest;
+use wire::smb::{ChangeNotifyRequest, Header, output_buffer_response};
 
-/// Checks the request as if it could be served, then says that it cannot.
+/// Tells changes in a directory, once there are any.
+///
+/// # Errors
+/// `INVALID_PARAMETER` for a file or too large a buffer, `ACCESS_DENIED` if the
+/// open may not list, `NOTIFY_CLEANUP` once it is closed, `DELETE_PENDING` once
+/// the directory is marked for deletion, `NOTIFY_ENUM_DIR` for too many changes.
 pub fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = ChangeNotifyRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
-    if !open.file()?.is_directory() {
-        return Err(NtStatus::INVALID_PARAMETER);
+    let wish = WatchWish {
+        filter: Filter(body.filter),
+        tree: body.flags & ChangeNotifyRequest::WATCH_TREE != 0,
+        room_bytes: body.output_bytes as usize,
+        measure,
+    };
+    let next = request.server.files.next_changes(open.file()?, &wish).map_err(status_of)?;
+    Ok(Outcome::Wait(Box::pin(wait(open, next))))
+}
+
+async fn wait(open: Arc<Open>, next: NextChanges) -> Result<Waited, NtStatus> {
+    let answer = match select(pin!(next.answer()), pin!(open.closed.raised())).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(_) => WatchAnswer::Closed,
+    };
+    match answer {
+        WatchAnswer::Changes(changes) => {
+            // Offsets in the body count from the header, which comes later.
+            let mut message = vec![0; Header::LENGTH];
+            output_buffer_response(&mut Writer::with_origin(&mut message, 0), &encode(&changes));
+            let body = message.split_off(Header::LENGTH);
+            Ok(Waited { reply: Reply::default(), body, open: None })
+        }
+        WatchAnswer::Closed => Err(NtStatus::NOTIFY_CLEANUP),
+        WatchAnswer::DeletePending => Err(NtStatus::DELETE_PENDING),
+        // The body of an error reply is that of a reply without changes.
+        WatchAnswer::Overflow => Err(NtStatus::NOTIFY_ENUM_DIR),
     }
-    Err(NtStatus::NOT_SUPPORTED)
+}
+
+/// The name of a change, as SMB spells it.
+fn units(change: &Change) -> Vec<u16> {
+    let mut units = Vec::with_capacity(change.path.as_bytes().len());
+    for component in change.path.components() {
+        if !units.is_empty() {
+            units.push(u16::from(b'\\'));
+        }
+        push_units(&mut units, component);
+    }
+    units
+}
+
+fn measure(length_bytes: usize, change: &Change) -> usize {
+    notify_list_bytes(length_bytes, units(change).len())
+}
+
+fn encode(changes: &[Change]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut list = NotifyList::new(&mut out);
+    for change in changes {
+        let action = match change.kind {
+            ChangeKind::Added => NotifyAction::Added,
+            ChangeKind::Modified => NotifyAction::Modified,
+            ChangeKind::Removed => NotifyAction::Removed,
+            ChangeKind::RenamedFrom => NotifyAction::RenamedOldName,
+            ChangeKind::RenamedTo => NotifyAction::RenamedNewName,
+        };
+        list.put(action, &units(change));
+    }
+    out
 }

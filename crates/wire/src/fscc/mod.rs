@@ -5,6 +5,7 @@ mod directory;
 mod ea;
 mod file_info;
 mod fs_info;
+mod notify;
 mod time;
 mod upcase;
 mod wildcard;
@@ -16,6 +17,7 @@ pub use file_info::{
     BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info,
 };
 pub use fs_info::{FsFacts, FsInfoClass, encode_fs_info};
+pub use notify::{NotifyAction, NotifyList, notify_list_bytes};
 pub use time::FileTime;
 pub use upcase::upcase;
 pub use wildcard::{has_wildcards, matches};

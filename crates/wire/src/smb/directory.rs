@@ -63,7 +63,7 @@ impl<'a> QueryDirectoryRequest<'a> {
 /// CHANGE_NOTIFY request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChangeNotifyRequest {
-    /// Bit 0: the whole tree below, too.
+    /// See [`ChangeNotifyRequest::WATCH_TREE`].
     pub flags: u16,
     /// Room in the client's buffer, in bytes.
     pub output_bytes: u32,
@@ -74,6 +74,9 @@ pub struct ChangeNotifyRequest {
 }
 
 impl ChangeNotifyRequest {
+    /// The whole tree below, too.
+    pub const WATCH_TREE: u16 = 1;
+
     /// Reads the body.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::names::parse_path;
 use crate::oplock::caching_of;
 use crate::status::status_of;
 use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Share, WishedKind};
+use std::borrow::Cow;
 use vfs::Name;
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, decode_ea_list};
@@ -95,10 +96,8 @@ impl Plan {
         if units.first() == Some(&u16::from(b'\\')) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        if units.split(|&u| u == u16::from(b'\\')).any(|part| part == [0x2E, 0x2E]) {
-            return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
-        }
-        let parsed = parse_path(units).map_err(status_of)?;
+        let units = without_parents(units)?;
+        let parsed = parse_path(&units).map_err(status_of)?;
         if parsed.stream.is_some() || contexts.snapshot {
             // Named streams and snapshots are not stored here: there is none.
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -177,6 +176,29 @@ fn disposition(number: u32) -> Result<(IfExists, IfMissing), NtStatus> {
     })
 }
 
+/// The path with every `..` taken away together with the component before it,
+/// by the letters alone, as Samba does for clients that send it.
+///
+/// # Errors
+/// `OBJECT_PATH_SYNTAX_BAD` if it leads out of the share.
+fn without_parents(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
+    const SEPARATOR: u16 = b'\\' as u16;
+    const PARENT: [u16; 2] = [b'.' as u16; 2];
+    let parts = || units.split(|&u| u == SEPARATOR);
+    if !parts().any(|part| part == PARENT) {
+        return Ok(Cow::Borrowed(units));
+    }
+    let mut kept: Vec<&[u16]> = Vec::new();
+    for part in parts() {
+        if part != PARENT {
+            kept.push(part);
+        } else if kept.pop().is_none() {
+            return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
+        }
+    }
+    Ok(Cow::Owned(kept.join(&SEPARATOR)))
+}
+
 /// `server\share\path` of a DFS name: the path. MS-SMB2 3.3.5.9.
 fn strip_dfs(units: &[u16]) -> &[u16] {
     let mut rest = units;
@@ -239,4 +261,25 @@ fn decode_xattrs(data: &[u8]) -> Result<Vec<(Name, Vec<u8>)>, NtStatus> {
     named
         .map(|e| Ok((Name::new(e.name).map_err(|_| NtStatus::INVALID_EA_NAME)?, e.value.to_vec())))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_is_left_by_the_letters_and_never_out_of_the_share() {
+        let without = |text: &str| {
+            let units: Vec<u16> = text.encode_utf16().collect();
+            without_parents(&units).map(|units| String::from_utf16_lossy(&units))
+        };
+        assert_eq!(without(r"a\b"), Ok(r"a\b".into()));
+        assert_eq!(without(r"a\..\b"), Ok("b".into()));
+        assert_eq!(without(r"a\b\..\..\c\d"), Ok(r"c\d".into()));
+        assert_eq!(without(r"a\.."), Ok(String::new()));
+        assert_eq!(without(r"a\..b\..."), Ok(r"a\..b\...".into()));
+        for outside in ["..", r"..\a", r"a\..\..", r"a\..\..\a"] {
+            assert_eq!(without(outside), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{outside}");
+        }
+    }
 }

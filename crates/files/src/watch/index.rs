@@ -1,0 +1,178 @@
+//! All watches, by the directories they are on.
+//!
+//! Lock order: the index, then the name of an open; a watch by itself.
+
+use super::{Change, ChangeKind, Filter, WATCHES_MAX, Watcher};
+use crate::authorize::{allowed, descriptor_of};
+use crate::{Access, Caller};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use vfs::{Case, FsError, OpenHow, RelPath, Result, Vfs, Wait, Wanted};
+
+/// Watches of one tree of files, by the path of their directory.
+type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
+
+/// Every watch there is.
+#[derive(Debug, Default)]
+pub(crate) struct Watches {
+    /// How many, so that who makes changes that nobody watches pays one load.
+    count: AtomicUsize,
+    /// By the address of the backend: a watch keeps it alive.
+    trees: RwLock<HashMap<usize, Tree>>,
+}
+
+fn address(vfs: &Arc<dyn Vfs>) -> usize {
+    Arc::as_ptr(vfs).cast::<()>() as usize
+}
+
+impl Watches {
+    /// Whether nobody watches anything.
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Enters a watch.
+    pub fn add(&self, watcher: &Arc<Watcher>) -> Result<()> {
+        let mut trees = self.write();
+        if self.count.load(Ordering::Relaxed) >= WATCHES_MAX {
+            return Err(FsError::TooMany);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let tree = trees.entry(address(&watcher.name.volume.vfs)).or_default();
+        // Read while nothing moves in the index: see `moved`.
+        let path = watcher.name.path();
+        tree.entry(path.as_bytes().into()).or_default().push(watcher.clone());
+        Ok(())
+    }
+
+    /// Takes a watch out.
+    pub fn remove(&self, watcher: &Arc<Watcher>) {
+        let mut trees = self.write();
+        let Some(tree) = trees.get_mut(&address(&watcher.name.volume.vfs)) else { return };
+        let path = watcher.name.path();
+        let mut removed = take_out(tree, path.as_bytes(), watcher);
+        if !removed {
+            // Its directory is just being renamed.
+            let paths: Vec<Box<[u8]>> = tree.keys().cloned().collect();
+            removed = paths.iter().any(|path| take_out(tree, path, watcher));
+        }
+        if removed {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+        if tree.is_empty() {
+            trees.remove(&address(&watcher.name.volume.vfs));
+        }
+    }
+
+    /// A directory has another name; its opens know it already.
+    pub fn moved(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
+        if self.is_empty() {
+            return;
+        }
+        let mut trees = self.write();
+        let Some(tree) = trees.get_mut(&address(vfs)) else { return };
+        if let Some(moved) = tree.remove(from.as_bytes()) {
+            tree.entry(to.as_bytes().into()).or_default().extend(moved);
+        }
+    }
+
+    /// The watches on a directory itself.
+    pub fn on(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Vec<Arc<Watcher>> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let trees = self.read();
+        let found = trees.get(&address(vfs)).and_then(|tree| tree.get(path.as_bytes()));
+        found.cloned().unwrap_or_default()
+    }
+
+    /// Tells changes that one act of `by` made to names of one directory, to
+    /// the watches of that directory and of the trees that it is in. Nobody
+    /// learns names from a directory below that they may not list.
+    pub fn report(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        by: Option<&Caller>,
+        what: Filter,
+        changes: &[(ChangeKind, &RelPath)],
+    ) {
+        if self.is_empty() {
+            return;
+        }
+        let Some((_, first)) = changes.first() else { return };
+        let mut checked: Vec<(Arc<Caller>, bool)> = Vec::new();
+        for (watcher, directory) in self.hearers(vfs, what, first) {
+            let caller = &watcher.caller;
+            let is_below = first.directories().next() != Some(directory);
+            let is_own = by.is_some_and(|by| by.identity == caller.identity);
+            if is_below && !is_own && !caller.is_root() {
+                let known = checked.iter().find(|(other, _)| Arc::ptr_eq(other, caller));
+                let may = known.map(|(_, may)| *may).unwrap_or_else(|| may_list(&watcher, first));
+                checked.push((caller.clone(), may));
+                if !may {
+                    continue;
+                }
+            }
+            let seen = |&(kind, path): &(ChangeKind, &RelPath)| {
+                path.below(directory).map(|path| Change { kind, path })
+            };
+            watcher.handle_changes(changes.iter().filter_map(seen));
+        }
+    }
+
+    /// Who hears of changes to the name `path`, with the directory they watch.
+    fn hearers<'a>(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        what: Filter,
+        path: &'a RelPath,
+    ) -> Vec<(Arc<Watcher>, &'a [u8])> {
+        let mut hearers = Vec::new();
+        let trees = self.read();
+        let Some(tree) = trees.get(&address(vfs)) else { return hearers };
+        for (height, directory) in path.directories().enumerate() {
+            let watchers = tree.get(directory).into_iter().flatten();
+            let told = watchers.filter(|w| w.filter.intersects(what) && (w.tree || height == 0));
+            hearers.extend(told.map(|watcher| (watcher.clone(), directory)));
+        }
+        hearers
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<usize, Tree>> {
+        self.trees.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<usize, Tree>> {
+        self.trees.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take_out(tree: &mut Tree, path: &[u8], watcher: &Arc<Watcher>) -> bool {
+    let Some(watchers) = tree.get_mut(path) else { return false };
+    let before = watchers.len();
+    watchers.retain(|other| !Arc::ptr_eq(other, watcher));
+    let removed = watchers.len() < before;
+    if watchers.is_empty() {
+        tree.remove(path);
+    }
+    removed
+}
+
+/// Whether the watcher's user may list the directory that `path` is in.
+fn may_list(watcher: &Watcher, path: &RelPath) -> bool {
+    let Some((directory, _)) = path.split() else { return false };
+    let (volume, caller) = (&watcher.name.volume, &watcher.caller);
+    let how = OpenHow {
+        read: true,
+        write: false,
+        case: Case::Sensitive,
+        wanted: Wanted::default(),
+        no_follow: true,
+        wait: Wait::Allowed,
+    };
+    volume.vfs.open(&caller.identity, &directory, how).is_ok_and(|opened| {
+        let descriptor = descriptor_of(&*opened.node, &opened.attributes);
+        allowed(volume, caller, &descriptor).contains(Access::READ_DATA)
+    })
+}

@@ -1,0 +1,378 @@
+//! Watching directories: who is told of which changes. MS-FSA 2.1.4.1,
+//! 2.1.5.11, MS-SMB2 3.3.1.3.
+//!
+//! A watch belongs to an open of a directory, begins with its first request
+//! and ends with the open. What happens between two requests is kept for the
+//! next one, within bounds. Whatever protocol a change comes by, it is told
+//! from here. A change to what a file holds is told when its open is closed
+//! or flushed, as Windows does it: a copy of a large file is one change. What
+//! other processes do is told of the directory itself, not of the tree below.
+
+mod index;
+mod outside;
+mod state;
+
+use crate::table::{OpenName, lock};
+use crate::{Access, Caller, Files, OpenFile};
+use futures_channel::oneshot;
+use state::{RequestId, Watch};
+use std::ops::BitOr;
+use std::sync::{Arc, Mutex};
+use vfs::{FsError, OutsideWatch, RelPath, Result};
+
+pub(crate) use index::Watches;
+pub(crate) use state::WatchEnd;
+
+/// Bytes that a watch keeps between two requests, by the asker's measure: what
+/// Windows lets a program ask for over the network.
+pub const WATCH_BYTES_MAX: usize = 64 * 1024;
+
+/// Watches at once. Each keeps [`WATCH_BYTES_MAX`] at most.
+pub const WATCHES_MAX: usize = 65_536;
+
+/// Kinds of changes. MS-SMB2 2.2.35.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter(pub u32);
+
+impl Filter {
+    /// Files come, go, or are renamed.
+    pub const FILE_NAME: Self = Self(0x001);
+    /// Directories come, go, or are renamed.
+    pub const DIRECTORY_NAME: Self = Self(0x002);
+    /// DOS attributes.
+    pub const ATTRIBUTES: Self = Self(0x004);
+    /// The length of files.
+    pub const SIZE: Self = Self(0x008);
+    /// The time of the last change of data.
+    pub const LAST_WRITE: Self = Self(0x010);
+    /// The time of the last access.
+    pub const LAST_ACCESS: Self = Self(0x020);
+    /// The time of creation.
+    pub const CREATION: Self = Self(0x040);
+    /// Extended attributes.
+    pub const EXTENDED_ATTRIBUTES: Self = Self(0x080);
+    /// Owner, group, access lists.
+    pub const SECURITY: Self = Self(0x100);
+
+    /// Whether a kind is in both.
+    #[must_use]
+    pub fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl BitOr for Filter {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// What happened to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It is new in its directory.
+    Added,
+    /// What it names was changed.
+    Modified,
+    /// It is gone from its directory.
+    Removed,
+    /// It was renamed and had this name; [`ChangeKind::RenamedTo`] follows.
+    RenamedFrom,
+    /// It has this name now.
+    RenamedTo,
+}
+
+/// One change, as a watch is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// To which name, as seen from the watched directory.
+    pub path: RelPath,
+}
+
+/// Bytes that an answer has once it holds this change too, in the form that
+/// the asker's protocol gives it.
+pub type Measure = fn(usize, &Change) -> usize;
+
+/// A request for changes.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchWish {
+    /// What to tell; the first request of an open decides.
+    pub filter: Filter,
+    /// Whatever is below the directory too; the first request decides.
+    pub tree: bool,
+    /// Bytes that the answer may have.
+    pub room_bytes: usize,
+    /// How they are counted; the first request decides.
+    pub measure: Measure,
+}
+
+/// What a request is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchAnswer {
+    /// These changes, in order; at least one.
+    Changes(Vec<Change>),
+    /// The open was closed.
+    Closed,
+    /// The directory is about to vanish.
+    DeletePending,
+    /// More than the room allows: look for yourself.
+    Overflow,
+}
+
+impl Files {
+    /// Asks for the changes since the last request of this open, or for the
+    /// next ones. It is in its place in the line when this returns; requests
+    /// of one open are answered in order. Dropping what is returned withdraws it.
+    ///
+    /// # Errors
+    /// [`FsError::InvalidParameter`] if it is not a directory, [`FsError::AccessDenied`]
+    /// if the open may not list it, [`FsError::TooMany`] past [`WATCHES_MAX`].
+    pub fn next_changes(&self, open: &OpenFile, wish: &WatchWish) -> Result<NextChanges> {
+        if !open.is_directory() {
+            return Err(FsError::InvalidParameter);
+        }
+        open.need_any(Access::READ_DATA)?;
+        let watcher = match open.watch.get() {
+            Some(watcher) => watcher.clone(),
+            None => self.begin_watch(open, wish)?,
+        };
+        let next = watcher.ask(wish.room_bytes);
+        open.check_watch(&watcher);
+        Ok(next)
+    }
+
+    fn begin_watch(&self, open: &OpenFile, wish: &WatchWish) -> Result<Arc<Watcher>> {
+        let watcher = Arc::new(Watcher::new(open, wish));
+        self.table.watches.add(&watcher)?;
+        let present = open.watch.get_or_init(|| watcher.clone());
+        if !Arc::ptr_eq(present, &watcher) {
+            // Two first requests at once.
+            self.table.watches.remove(&watcher);
+            return Ok(present.clone());
+        }
+        watcher.watch_outside(&*open.node);
+        Ok(watcher)
+    }
+}
+
+/// The watch of one open.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    /// Where the directory is.
+    pub name: Arc<OpenName>,
+    pub caller: Arc<Caller>,
+    pub filter: Filter,
+    pub tree: bool,
+    told: Mutex<Told>,
+    /// Tells what others than this process do in the directory.
+    outside: Mutex<Option<Box<dyn OutsideWatch>>>,
+}
+
+#[derive(Debug)]
+struct Told {
+    watch: Watch,
+    waiting: Vec<(RequestId, oneshot::Sender<WatchAnswer>)>,
+}
+
+impl Watcher {
+    fn new(open: &OpenFile, wish: &WatchWish) -> Self {
+        let watch = Watch::new(wish.room_bytes.min(WATCH_BYTES_MAX), wish.measure);
+        Self {
+            name: open.name.clone(),
+            caller: open.caller.clone(),
+            filter: wish.filter,
+            tree: wish.tree,
+            told: Mutex::new(Told { watch, waiting: Vec::new() }),
+            outside: Mutex::default(),
+        }
+    }
+
+    fn ask(self: &Arc<Self>, room_bytes: usize) -> NextChanges {
+        let (tell, told) = oneshot::channel();
+        let mut guard = lock(&self.told);
+        let request = guard.watch.handle_request(room_bytes);
+        guard.waiting.push((request, tell));
+        NextChanges { watcher: self.clone(), request, told: Some(told) }
+    }
+
+    /// Changes that belong together, seen from the directory.
+    pub fn handle_changes(&self, changes: impl Iterator<Item = Change>) {
+        let mut guard = lock(&self.told);
+        changes.for_each(|change| guard.watch.handle_change(change));
+        drop(guard);
+        self.settle();
+    }
+
+    /// Nothing is told any more; to be followed by [`Watcher::settle`].
+    pub fn handle_end(&self, end: WatchEnd) {
+        lock(&self.told).watch.handle_end(end);
+    }
+
+    /// The directory does not vanish.
+    pub fn handle_spared(&self) {
+        lock(&self.told).watch.handle_spared();
+    }
+
+    /// Gives the answers that are due, without holding anything: that wakes tasks.
+    pub fn settle(&self) {
+        while self.tell_due() {}
+    }
+
+    /// True if an answer found nobody, and is now due to another request.
+    fn tell_due(&self) -> bool {
+        let mut answers = Vec::new();
+        let mut guard = lock(&self.told);
+        while let Some((request, answer)) = guard.watch.poll_answer() {
+            if let Some(at) = guard.waiting.iter().position(|(id, _)| *id == request) {
+                answers.push((guard.waiting.swap_remove(at).1, answer));
+            }
+        }
+        drop(guard);
+        let mut untold = false;
+        for (tell, answer) in answers {
+            if let Err(answer) = tell.send(answer) {
+                lock(&self.told).watch.handle_untold(answer);
+                untold = true;
+            }
+        }
+        untold
+    }
+}
+
+/// A request in the line of its watch.
+#[derive(Debug)]
+pub struct NextChanges {
+    watcher: Arc<Watcher>,
+    request: RequestId,
+    /// Taken once the answer has arrived.
+    told: Option<oneshot::Receiver<WatchAnswer>>,
+}
+
+impl NextChanges {
+    /// Waits for the answer.
+    pub async fn answer(mut self) -> WatchAnswer {
+        let told = self.told.as_mut().expect("taken only below and when dropped");
+        let answer = told.await;
+        self.told = None;
+        // The teller goes with the watch, which goes with its open.
+        answer.unwrap_or(WatchAnswer::Closed)
+    }
+}
+
+impl Drop for NextChanges {
+    fn drop(&mut self) {
+        let Some(told) = &mut self.told else { return };
+        let mut guard = lock(&self.watcher.told);
+        guard.waiting.retain(|(id, _)| *id != self.request);
+        if guard.watch.handle_cancel(self.request) {
+            return;
+        }
+        drop(guard);
+        // Answered already. Closing before looking: the answer is either here
+        // or finds nobody; in both cases the next one who asks is told.
+        told.close();
+        if let Ok(Some(answer)) = told.try_recv() {
+            lock(&self.watcher.told).watch.handle_untold(answer);
+            self.watcher.settle();
+        }
+    }
+}
+
+impl OpenFile {
+    /// A watch that began, or a request that came, while the open was being
+    /// closed or its directory marked for deletion is told so.
+    fn check_watch(&self, watcher: &Watcher) {
+        let held = self.state.lock();
+        let is_open = held.grants.is_open(self.id);
+        if is_open && held.grants.is_delete_pending(self.name.link) {
+            watcher.handle_end(WatchEnd::DeletePending);
+        }
+        drop(held);
+        if is_open {
+            watcher.settle();
+        } else {
+            self.end_watch();
+        }
+    }
+
+    /// The directory was marked for deletion, or is spared: who watches it is
+    /// told that. MS-FSA 2.1.5.15.3.
+    pub(crate) fn judge_watches(&self) {
+        if self.table.watches.is_empty() {
+            return;
+        }
+        // Under the lock of the grants: of two who change the mark, the later
+        // one tells later.
+        let held = self.state.lock();
+        let watchers = self.table.watches.on(&self.volume().vfs, &self.path());
+        let is_doomed = held.grants.is_delete_pending(self.name.link);
+        for watcher in &watchers {
+            if is_doomed {
+                watcher.handle_end(WatchEnd::DeletePending);
+            } else {
+                watcher.handle_spared();
+            }
+        }
+        drop(held);
+        watchers.iter().for_each(|watcher| watcher.settle());
+    }
+
+    /// The open is closed: so is its watch.
+    pub(crate) fn end_watch(&self) {
+        if let Some(watcher) = self.watch.get() {
+            self.table.watches.remove(watcher);
+            watcher.unwatch_outside();
+            watcher.handle_end(WatchEnd::Closed);
+            watcher.settle();
+        }
+    }
+
+    /// Tells that the file was changed, and what of it.
+    pub(crate) fn report_modified(&self, what: Filter) {
+        if self.table.watches.is_empty() {
+            return;
+        }
+        let vfs = &self.volume().vfs;
+        let changes = [(ChangeKind::Modified, &self.path())];
+        self.table.watches.report(vfs, Some(&self.caller), what, &changes);
+    }
+}
+
+impl OpenFile {
+    /// The file was renamed; its opens know it already. MS-FSA 2.1.5.15.11.
+    pub(crate) fn report_renamed(&self, from: &RelPath, to: &RelPath) {
+        if from == to {
+            return;
+        }
+        let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
+        if self.is_directory() {
+            watches.moved(vfs, from, to);
+        } else {
+            // Windows sets the archive bit, and tells of it when the file is closed.
+            self.note_unreported(Filter::ATTRIBUTES);
+        }
+        let (what, by) = (name_filter(self.is_directory()), Some(&*self.caller));
+        if from.directories().next() == to.directories().next() {
+            let changes = [(ChangeKind::RenamedFrom, from), (ChangeKind::RenamedTo, to)];
+            watches.report(vfs, by, what, &changes);
+        } else {
+            watches.report(vfs, by, what, &[(ChangeKind::Removed, from)]);
+            watches.report(vfs, by, what, &[(ChangeKind::Added, to)]);
+        }
+    }
+
+    /// A name of the file came or went that none of its opens came by.
+    pub(crate) fn report_name(&self, kind: ChangeKind, path: &RelPath) {
+        let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
+        watches.report(vfs, Some(&self.caller), Filter::FILE_NAME, &[(kind, path)]);
+    }
+}
+
+/// How a name of this kind is watched for.
+pub(crate) fn name_filter(is_directory: bool) -> Filter {
+    if is_directory { Filter::DIRECTORY_NAME } else { Filter::FILE_NAME }
+}

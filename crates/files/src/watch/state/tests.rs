@@ -1,0 +1,192 @@
+//! A watch by itself.
+
+use super::super::ChangeKind;
+use super::*;
+use proptest::prelude::*;
+use vfs::{Name, RelPath};
+
+/// Four bytes and the name, without padding.
+fn measure(length_bytes: usize, change: &Change) -> usize {
+    length_bytes + 4 + change.path.as_bytes().len()
+}
+
+fn change(kind: ChangeKind, name: &str) -> Change {
+    Change { kind, path: RelPath::from_iter([Name::new(name.as_bytes()).unwrap()]) }
+}
+
+fn added(name: &str) -> Change {
+    change(ChangeKind::Added, name)
+}
+
+fn watch(room_bytes: usize) -> Watch {
+    Watch::new(room_bytes, measure)
+}
+
+fn told(names: &[&str]) -> WatchAnswer {
+    WatchAnswer::Changes(names.iter().map(|name| added(name)).collect())
+}
+
+#[test]
+fn a_request_waits_for_a_change_and_what_comes_later_is_kept() {
+    let mut watch = watch(100);
+    let first = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), None);
+    watch.handle_change(added("a"));
+    assert_eq!(watch.poll_answer(), Some((first, told(&["a"]))));
+    watch.handle_change(added("b"));
+    watch.handle_change(added("c"));
+    assert_eq!(watch.poll_answer(), None);
+    let second = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), Some((second, told(&["b", "c"]))));
+}
+
+#[test]
+fn the_same_change_twice_in_a_row_is_told_once() {
+    let mut watch = watch(100);
+    for name in ["a", "a", "b", "a"] {
+        watch.handle_change(added(name));
+    }
+    let id = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), Some((id, told(&["a", "b", "a"]))));
+}
+
+#[test]
+fn more_than_the_first_room_is_an_overflow_once() {
+    let mut watch = watch(10);
+    watch.handle_change(added("a"));
+    watch.handle_change(added("b"));
+    watch.handle_change(added("c"));
+    let id = watch.handle_request(1000);
+    assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Overflow)));
+    let id = watch.handle_request(1000);
+    assert_eq!(watch.poll_answer(), None);
+    watch.handle_change(added("d"));
+    watch.handle_change(added("e"));
+    assert_eq!(watch.poll_answer(), Some((id, told(&["d", "e"]))), "10 bytes fit exactly");
+}
+
+#[test]
+fn what_a_smaller_request_has_no_room_for_is_given_up() {
+    let mut watch = watch(100);
+    watch.handle_change(added("a"));
+    let id = watch.handle_request(4);
+    assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Overflow)));
+    watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), None);
+}
+
+#[test]
+fn requests_are_answered_in_order_and_withdrawn_ones_not_at_all() {
+    let mut watch = watch(100);
+    let ids = [(); 3].map(|()| watch.handle_request(100));
+    assert!(watch.handle_cancel(ids[0]));
+    watch.handle_change(added("a"));
+    assert_eq!(watch.poll_answer(), Some((ids[1], told(&["a"]))));
+    assert_eq!(watch.poll_answer(), None);
+    assert!(!watch.handle_cancel(ids[1]), "it was answered");
+    watch.handle_change(added("b"));
+    assert_eq!(watch.poll_answer(), Some((ids[2], told(&["b"]))));
+}
+
+#[test]
+fn an_answer_that_nobody_took_is_told_before_what_came_later() {
+    let mut watch = watch(100);
+    watch.handle_request(100);
+    watch.handle_change(added("a"));
+    let (_, untold) = watch.poll_answer().unwrap();
+    watch.handle_change(added("b"));
+    watch.handle_untold(untold);
+    let id = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), Some((id, told(&["a", "b"]))));
+    watch.handle_untold(WatchAnswer::Overflow);
+    let id = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Overflow)));
+}
+
+#[test]
+fn a_doomed_directory_answers_all_until_it_is_spared() {
+    let mut watch = watch(100);
+    let ids = [(); 2].map(|()| watch.handle_request(100));
+    watch.handle_end(WatchEnd::DeletePending);
+    for id in ids {
+        assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::DeletePending)));
+    }
+    let id = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::DeletePending)));
+    watch.handle_spared();
+    let id = watch.handle_request(100);
+    assert_eq!(watch.poll_answer(), None);
+    watch.handle_end(WatchEnd::Closed);
+    watch.handle_spared();
+    watch.handle_end(WatchEnd::DeletePending);
+    assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Closed)), "closed is closed");
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Change(u8),
+    Request(usize),
+    Cancel(usize),
+    Untold,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u8..4).prop_map(Step::Change),
+        2 => (0usize..40).prop_map(Step::Request),
+        1 => (0usize..4).prop_map(Step::Cancel),
+        1 => Just(Step::Untold),
+    ]
+}
+
+proptest! {
+    /// Whoever takes answers one after the other has heard of every change, in
+    /// order, or was told to look.
+    #[test]
+    fn every_change_is_told_in_order_or_an_overflow_is(
+        room in 0usize..40,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let mut watch = watch(room);
+        let mut happened: Vec<Change> = Vec::new();
+        let mut told: Vec<Change> = Vec::new();
+        let mut line: Vec<(RequestId, usize)> = Vec::new();
+        let mut untold = false;
+        for step in steps {
+            match step {
+                Step::Change(number) => {
+                    let change = added(&number.to_string());
+                    watch.handle_change(change.clone());
+                    happened.push(change);
+                }
+                Step::Request(room) => line.push((watch.handle_request(room), room)),
+                Step::Cancel(at) if at < line.len() => {
+                    prop_assert!(watch.handle_cancel(line.remove(at).0));
+                }
+                Step::Cancel(_) => {}
+                Step::Untold => untold = true,
+            }
+            while let Some((id, answer)) = watch.poll_answer() {
+                let (first, request_room) = line.remove(0);
+                prop_assert_eq!(id, first);
+                if std::mem::take(&mut untold) {
+                    watch.handle_untold(answer);
+                    continue;
+                }
+                match answer {
+                    WatchAnswer::Changes(changes) => {
+                        let bytes = changes.iter().fold(0, measure);
+                        prop_assert!(!changes.is_empty() && bytes <= room.min(request_room));
+                        told.extend(changes);
+                    }
+                    _ => told.clone_from(&happened),
+                }
+            }
+            let mut expected = happened.clone();
+            expected.dedup();
+            told.dedup();
+            prop_assert!(expected.starts_with(&told), "{:?} {:?}", expected, told);
+            prop_assert!(line.is_empty() || told == expected, "someone waits in vain");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Who is told of which changes.
+
+use crate::harness::*;
+use files::{
+    BasicChange, Caller, Change, ChangeKind, Descriptor, Filter, IfExists, NextChanges, OpenFile,
+    OpenPlan, SecurityParts, TimeSetting, VolumeOptions, WATCH_BYTES_MAX, WatchAnswer, WatchWish,
+};
+use futures_util::FutureExt;
+use std::sync::Arc;
+use vfs::{FsError, OutsideChange, OutsideName, Timestamp};
+
+const EVERYTHING: Filter = Filter(u32::MAX);
+const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
+
+/// Every change counts as one byte.
+fn wish(filter: Filter, tree: bool) -> WatchWish {
+    WatchWish { filter, tree, room_bytes: 100, measure: |length, _| length + 1 }
+}
+
+/// A watched directory.
+struct Watched<'a> {
+    served: &'a Served,
+    open: Arc<OpenFile>,
+    wish: WatchWish,
+}
+
+impl Served {
+    fn watch(&self, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
+        self.watch_as(&self.alice, at, filter, tree)
+    }
+
+    fn watch_as(&self, by: &Arc<Caller>, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
+        let open = self.try_open_as(by, plan(at, READ)).unwrap().open;
+        let watched = Watched { served: self, open, wish: wish(filter, tree) };
+        // The watch begins with its first request.
+        assert_eq!(watched.told(), "");
+        watched
+    }
+}
+
+impl Watched<'_> {
+    fn ask(&self) -> NextChanges {
+        self.served.files.next_changes(&self.open, &self.wish).unwrap()
+    }
+
+    /// What it was not told yet, in a short form; empty if nothing.
+    fn told(&self) -> String {
+        self.ask().answer().now_or_never().map(|answer| shown(&answer)).unwrap_or_default()
+    }
+}
+
+fn shown(answer: &WatchAnswer) -> String {
+    let one = |change: &Change| {
+        let sign = match change.kind {
+            ChangeKind::Added => '+',
+            ChangeKind::Modified => '!',
+            ChangeKind::Removed => '-',
+            ChangeKind::RenamedFrom => '<',
+            ChangeKind::RenamedTo => '>',
+        };
+        format!("{sign}{}", String::from_utf8_lossy(change.path.as_bytes()))
+    };
+    match answer {
+        WatchAnswer::Changes(changes) => changes.iter().map(one).collect::<Vec<_>>().join(" "),
+        other => format!("{other:?}"),
+    }
+}
+
+fn remove(served: &Served, at: &str) {
+    let open = served.open(at, DELETE);
+    served.files.set_delete(&open, true, false).unwrap();
+    served.close(open);
+}
+
+fn rename(served: &Served, from: &str, to: &str, replace: bool) {
+    let open = served.open(from, DELETE);
+    now(served.files.rename(&open, &path(to), replace)).unwrap();
+    served.close(open);
+}
+
+#[test]
+fn names_are_told_to_their_directory_and_to_trees_above_it() {
+    let served = serve();
+    served.put_directory("d");
+    let root = served.watch("", NAMES, false);
+    let tree = served.watch("", NAMES, true);
+    let inner = served.watch("d", NAMES, false);
+    served.put("d/f", b"");
+    served.put_directory("d/sub");
+    served.put("top", b"");
+    remove(&served, "d/f");
+    assert_eq!(root.told(), "+top");
+    assert_eq!(tree.told(), "+d/f +d/sub +top -d/f");
+    assert_eq!(inner.told(), "+f +sub -f");
+}
+
+#[test]
+fn a_request_that_waits_is_answered_by_the_next_change() {
+    let served = serve();
+    let root = served.watch("", NAMES, false);
+    let (first, second) = (root.ask().answer(), root.ask().answer());
+    served.put("a", b"");
+    served.put("b", b"");
+    assert_eq!(shown(&now(first)), "+a");
+    assert_eq!(shown(&now(second)), "+b");
+}
+
+#[test]
+fn a_rename_is_a_pair_in_one_directory_and_a_move_between_two() {
+    let served = serve();
+    served.put_directory("d");
+    served.put("f", b"");
+    let root = served.watch("", NAMES, false);
+    let tree = served.watch("", NAMES, true);
+    let inner = served.watch("d", NAMES, false);
+    let waits = tree.ask().answer();
+    rename(&served, "f", "g", false);
+    assert_eq!(shown(&now(waits)), "<f >g", "a pair is not torn");
+    rename(&served, "g", "d/g", false);
+    rename(&served, "d/g", "d/G", false);
+    assert_eq!(root.told(), "<f >g -g");
+    assert_eq!(tree.told(), "-g +d/g <d/g >d/G");
+    assert_eq!(inner.told(), "+g <g >G");
+}
+
+#[test]
+fn a_name_that_is_replaced_is_gone_before_the_new_one_comes() {
+    let served = serve();
+    served.put("old", b"");
+    served.put("new", b"");
+    let root = served.watch("", NAMES, false);
+    rename(&served, "new", "old", true);
+    assert_eq!(root.told(), "-old <new >old");
+    let open = served.open("old", ALL);
+    now(served.files.link(&open, &path("link"), false)).unwrap();
+    assert_eq!(root.told(), "+link");
+}
+
+#[test]
+fn names_of_files_and_of_directories_are_watched_for_separately() {
+    let served = serve();
+    let files = served.watch("", Filter::FILE_NAME, false);
+    let directories = served.watch("", Filter::DIRECTORY_NAME, false);
+    served.put("f", b"");
+    served.put_directory("d");
+    rename(&served, "d", "e", false);
+    remove(&served, "f");
+    remove(&served, "e");
+    assert_eq!(files.told(), "+f -f");
+    assert_eq!(directories.told(), "+d <d >e -e");
+}
+
+#[test]
+fn data_is_told_once_when_its_open_is_closed_or_flushed() {
+    let served = serve();
+    served.put("f", b"1");
+    let sizes = served.watch("", Filter::SIZE, false);
+    let writes = served.watch("", Filter::LAST_WRITE, false);
+    let names = served.watch("", NAMES, false);
+    let open = served.open("f", ALL);
+    served.files.write(&open, 0, b"22").unwrap();
+    served.files.write(&open, 2, b"33").unwrap();
+    assert_eq!(sizes.told(), "");
+    now(served.files.flush(&open)).unwrap();
+    assert_eq!(sizes.told(), "!f");
+    now(served.files.set_size(&open, 1)).unwrap();
+    served.close(open);
+    served.close(served.open("f", ALL));
+    assert_eq!(sizes.told(), "!f");
+    assert_eq!(writes.told(), "!f");
+    assert_eq!(names.told(), "");
+}
+
+/// Every kind of change, one watch for each kind: which of them hear of it.
+#[test]
+fn each_change_is_told_to_those_who_watch_for_its_kind() {
+    let served = serve();
+    served.put("f", b"");
+    let kinds = [
+        ("attributes", Filter::ATTRIBUTES),
+        ("size", Filter::SIZE),
+        ("write", Filter::LAST_WRITE),
+        ("access", Filter::LAST_ACCESS),
+        ("creation", Filter::CREATION),
+        ("ea", Filter::EXTENDED_ATTRIBUTES),
+        ("security", Filter::SECURITY),
+    ];
+    let watches = kinds.map(|(name, filter)| (name, served.watch("", filter, false)));
+    let hear = || {
+        let told = watches.iter().filter(|(_, watch)| watch.told() == "!f");
+        told.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+    };
+    let (files, open) = (&served.files, served.open("f", ALL));
+    let basic = |change| files.set_basic(&open, &change).unwrap();
+    let set = TimeSetting::Set(Timestamp(1_000_000_000));
+    basic(BasicChange { dos_bits: Some(2), ..BasicChange::default() });
+    assert_eq!(hear(), "attributes");
+    basic(BasicChange { created: set, ..BasicChange::default() });
+    assert_eq!(hear(), "creation");
+    basic(BasicChange { accessed: set, modified: set, ..BasicChange::default() });
+    assert_eq!(hear(), "write access");
+    basic(BasicChange { accessed: TimeSetting::Freeze, ..BasicChange::default() });
+    assert_eq!(hear(), "");
+    files.set_sparse(&open, true).unwrap();
+    assert_eq!(hear(), "attributes");
+    if files.set_xattr(&open, &name("note"), Some(b"1")).is_ok() {
+        assert_eq!(hear(), "ea");
+    }
+    let all = SecurityParts { dacl: true, ..SecurityParts::default() };
+    let present: Descriptor = files.descriptor(&open, all).unwrap();
+    if files.set_descriptor(&open, &present, all).is_ok() {
+        assert_eq!(hear(), "security");
+    }
+    served.close(open);
+    assert_eq!(hear(), "");
+    let overwrite = OpenPlan { if_exists: IfExists::Overwrite, dos_bits: 2, ..plan("f", READ) };
+    served.close(served.try_open(overwrite).unwrap().open);
+    assert_eq!(hear(), "attributes size write");
+}
+
+#[test]
+fn the_first_request_decides_what_is_told() {
+    let served = serve();
+    served.put_directory("d");
+    let mut root = served.watch("", Filter::DIRECTORY_NAME, true);
+    root.wish = wish(EVERYTHING, false);
+    served.put("f", b"");
+    served.put_directory("d/sub");
+    assert_eq!(root.told(), "+d/sub");
+}
+
+#[test]
+fn too_many_changes_are_an_overflow_and_then_it_goes_on() {
+    let served = serve();
+    let mut root = served.watch("", NAMES, false);
+    for number in 0..101 {
+        served.put(&number.to_string(), b"");
+    }
+    root.wish.room_bytes = usize::MAX;
+    assert_eq!(root.told(), "Overflow");
+    served.put("next", b"");
+    assert_eq!(root.told(), "+next");
+}
+
+#[test]
+fn what_is_kept_between_requests_is_bounded_whatever_room_is_asked_for() {
+    let served = serve();
+    let open = served.open("", READ);
+    let half = |length, _: &Change| length + WATCH_BYTES_MAX / 2;
+    let wish = WatchWish { room_bytes: usize::MAX, measure: half, ..wish(NAMES, false) };
+    let watched = Watched { served: &served, open, wish };
+    assert_eq!(watched.told(), "");
+    served.put("a", b"");
+    served.put("b", b"");
+    assert_eq!(watched.told(), "+a +b");
+    remove(&served, "a");
+    remove(&served, "b");
+    served.put("c", b"");
+    assert_eq!(watched.told(), "Overflow");
+}
+
+#[test]
+fn a_watch_ends_with_its_open_and_leaves_nothing() {
+    let served = serve();
+    let (root, other) = (served.watch("", NAMES, true), served.watch("", NAMES, true));
+    let (first, second) = (root.ask().answer(), root.ask().answer());
+    served.close(root.open.clone());
+    assert_eq!(now(first), WatchAnswer::Closed);
+    assert_eq!(now(second), WatchAnswer::Closed);
+    assert_eq!(root.told(), "Closed");
+    served.put("f", b"");
+    assert_eq!(other.told(), "+f");
+    drop((root, other));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn an_open_that_is_closed_is_not_watched_any_more() {
+    let served = serve();
+    let open = served.open("", READ);
+    served.close(open.clone());
+    let watched = Watched { served: &served, open, wish: wish(NAMES, false) };
+    assert_eq!(watched.told(), "Closed");
+    assert_eq!(served.outside_watch_count(), 0);
+}
+
+#[test]
+fn a_directory_that_is_to_vanish_is_told_to_those_who_wait() {
+    let served = serve();
+    served.put_directory("d");
+    let watch = served.watch("d", NAMES, false);
+    let waits = watch.ask().answer();
+    let open = served.open("d", DELETE);
+    served.files.set_delete(&open, true, false).unwrap();
+    assert_eq!(now(waits), WatchAnswer::DeletePending);
+    assert_eq!(watch.told(), "DeletePending");
+    served.files.set_delete(&open, false, false).unwrap();
+    let waits = watch.ask().answer();
+    served.put("d/f", b"");
+    assert_eq!(shown(&now(waits)), "+f", "it was spared");
+    remove(&served, "d/f");
+    assert_eq!(watch.told(), "-f");
+    let waits = watch.ask().answer();
+    let at_close = OpenPlan { delete_on_close: true, ..plan("d", DELETE) };
+    served.close(served.try_open(at_close).unwrap().open);
+    assert_eq!(now(waits), WatchAnswer::DeletePending);
+}
+
+#[test]
+fn a_watch_goes_with_its_directory_to_its_new_name() {
+    let served = serve();
+    served.put_directory("d");
+    let (inner, root) = (served.watch("d", NAMES, false), served.watch("", NAMES, true));
+    rename(&served, "d", "e", false);
+    served.put("e/f", b"");
+    served.put_directory("d");
+    served.put("d/g", b"");
+    assert_eq!(inner.told(), "+f");
+    assert_eq!(root.told(), "<d >e +e/f +d +d/g");
+    drop(inner);
+    served.put("e/h", b"");
+    assert_eq!(root.told(), "+e/h");
+}
+
+#[test]
+fn a_request_that_is_dropped_costs_no_change() {
+    let served = serve();
+    let root = served.watch("", NAMES, false);
+    let (dropped, kept) = (root.ask(), root.ask().answer());
+    drop(dropped);
+    served.put("a", b"");
+    assert_eq!(shown(&now(kept)), "+a");
+    let answered = root.ask();
+    served.put("b", b"");
+    drop(answered);
+    served.put("c", b"");
+    assert_eq!(root.told(), "+b +c");
+}
+
+#[test]
+fn only_a_directory_that_may_be_listed_is_watched() {
+    let served = serve();
+    served.put("f", b"");
+    let refusal = |open: &Arc<OpenFile>| {
+        served.files.next_changes(open, &wish(NAMES, false)).expect_err("it must be refused")
+    };
+    assert_eq!(refusal(&served.open("f", READ)), FsError::InvalidParameter);
+    assert_eq!(refusal(&served.open("", LOOK)), FsError::AccessDenied);
+}
+
+#[test]
+fn nobody_learns_names_from_a_directory_that_they_may_not_list() {
+    let served = serve_with(
+        VolumeOptions { directory_mode: 0o700, file_mode: 0o600, ..VolumeOptions::default() },
+        Arc::new(Inline),
+    );
+    if !served.is_root {
+        return;
+    }
+    let bob = user(4002, 4002);
+    served.put_directory("private");
+    let root = served.watch("", NAMES, true);
+    let others = served.watch_as(&bob, "", NAMES, true);
+    served.put("private/secret", b"");
+    remove(&served, "private/secret");
+    remove(&served, "private");
+    assert_eq!(others.told(), "-private");
+    assert_eq!(root.told(), "+private/secret -private/secret -private");
+}
+
+#[test]
+fn one_tree_served_as_two_volumes_has_one_set_of_watches() {
+    let served = serve();
+    let root = served.watch("", NAMES, false);
+    let volume = Arc::new(files::Volume {
+        vfs: served.volume.vfs.clone(),
+        options: VolumeOptions::default(),
+    });
+    let made = now(served.files.open(&volume, &served.alice, new_file("f"))).unwrap();
+    served.close(made.open);
+    assert_eq!(root.told(), "+f");
+}
+
+#[test]
+fn a_file_whose_making_fails_half_way_comes_and_goes() {
+    let served = serve();
+    let root = served.watch("", NAMES, false);
+    let too_much = OpenPlan { allocation_bytes: Some(u64::MAX), ..new_file("f") };
+    assert!(served.try_open(too_much).is_err());
+    assert!(!served.exists("f"));
+    assert_eq!(root.told(), "+f -f");
+}
+
+#[test]
+fn what_other_processes_do_is_told_of_the_directory_itself() {
+    let served = serve();
+    served.put_directory("d");
+    let of = |text: &str| OutsideName { name: name(text), is_directory: false };
+    let (inner, root) = (served.watch("d", NAMES, true), served.watch("d", Filter::SIZE, false));
+    assert_eq!(served.outside_watch_count(), 2);
+    served.somebody_did(&OutsideChange::Added(of("a")));
+    served.somebody_did(&OutsideChange::Renamed(of("a"), name("b")));
+    served.somebody_did(&OutsideChange::DataModified(of("b")));
+    served.somebody_did(&OutsideChange::Removed(of("b")));
+    assert_eq!(inner.told(), "+a <a >b -b");
+    assert_eq!(root.told(), "!b");
+    let waits = inner.ask().answer();
+    served.somebody_did(&OutsideChange::AttributesModified(of("c")));
+    served.somebody_did(&OutsideChange::Lost);
+    assert_eq!(now(waits), WatchAnswer::Overflow);
+    served.close(inner.open.clone());
+    assert_eq!(served.outside_watch_count(), 1, "a watch ends with its open");
+    drop((inner, root));
+    assert_eq!(served.outside_watch_count(), 0);
+}

@@ -1,0 +1,205 @@
+//! Events as the kernel writes them: fanotify(7). Numbers are in the machine's
+//! own order.
+
+use vfs::Name;
+
+/// Bytes of an event before its records.
+const FIXED: usize = 24;
+/// Bytes of a record before its handle: type, padding, length, file system.
+const RECORD_FIXED: usize = 4 + 8;
+/// Bytes of a handle before its own bytes: length, type.
+const HANDLE_FIXED: usize = 8;
+
+/// One event.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Process that did it; 0 if that is not for us to know.
+    pub pid: u32,
+    /// Events were lost before this one.
+    pub overflowed: bool,
+    /// Of the name.
+    pub is_directory: bool,
+    mask: u64,
+    records: &'a [u8],
+}
+
+/// Something that happened to names of one directory.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// One or more things to one name.
+    Names { name: Name, added: bool, removed: bool, attributes: bool, data: bool },
+    /// Within the directory.
+    Renamed { from: Name, to: Name },
+}
+
+/// A name and the handle of the directory that it is in.
+type Place<'a> = (&'a [u8], Name);
+
+/// The events in what was read from a group.
+pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
+    let mut rest = buffer;
+    std::iter::from_fn(move || {
+        let fixed: &[u8; FIXED] = rest.first_chunk()?;
+        let number = |at: usize| {
+            u32::from_ne_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]])
+        };
+        let length = number(0) as usize;
+        let records_at = usize::from(u16::from_ne_bytes([fixed[6], fixed[7]]));
+        let event = rest.get(..length).filter(|_| length >= FIXED)?;
+        let mask = u64::from_ne_bytes(*fixed[8..].first_chunk()?);
+        rest = &rest[length..];
+        Some(Event {
+            pid: number(20),
+            overflowed: mask & libc::FAN_Q_OVERFLOW != 0,
+            is_directory: mask & libc::FAN_ONDIR != 0,
+            mask,
+            records: event.get(records_at..).unwrap_or_default(),
+        })
+    })
+}
+
+impl<'a> Event<'a> {
+    /// What happened, by the handle of the directory. A rename between two
+    /// directories is one thing in each that is watched.
+    pub fn happenings(&self) -> Vec<(&'a [u8], Happening)> {
+        let has = |bits| self.mask & bits != 0;
+        let named = |name, added, removed| Happening::Names {
+            name,
+            added,
+            removed,
+            attributes: has(libc::FAN_ATTRIB),
+            data: has(libc::FAN_CLOSE_WRITE),
+        };
+        let place = |kind| self.places().find(|(other, _)| *other == kind).map(|(_, place)| place);
+        let from = place(libc::FAN_EVENT_INFO_TYPE_OLD_DFID_NAME);
+        let to = place(libc::FAN_EVENT_INFO_TYPE_NEW_DFID_NAME);
+        match (from, to) {
+            (Some(from), Some(to)) if from.0 == to.0 => {
+                return vec![(from.0, Happening::Renamed { from: from.1, to: to.1 })];
+            }
+            (None, None) => {}
+            (from, to) => {
+                let from = from.map(|(handle, name)| (handle, named(name, false, true)));
+                let to = to.map(|(handle, name)| (handle, named(name, true, false)));
+                return from.into_iter().chain(to).collect();
+            }
+        }
+        let added = has(libc::FAN_CREATE | libc::FAN_MOVED_TO);
+        let removed = has(libc::FAN_DELETE | libc::FAN_MOVED_FROM);
+        let place = place(libc::FAN_EVENT_INFO_TYPE_DFID_NAME);
+        place.map(|(handle, name)| (handle, named(name, added, removed))).into_iter().collect()
+    }
+
+    /// The records that say where, with their types. The directory itself,
+    /// whose name is `.`, is not one of the names in it.
+    fn places(&self) -> impl Iterator<Item = (u8, Place<'a>)> {
+        let mut rest = self.records;
+        let records = std::iter::from_fn(move || {
+            let &[kind, _, low, high] = rest.first_chunk()?;
+            let length = usize::from(u16::from_ne_bytes([low, high]));
+            let record = rest.get(..length).filter(|_| length >= RECORD_FIXED + HANDLE_FIXED)?;
+            rest = &rest[length..];
+            Some((kind, record))
+        });
+        records.filter_map(|(kind, record)| {
+            let bytes = u32::from_ne_bytes(*record[RECORD_FIXED..].first_chunk()?) as usize;
+            let end = (RECORD_FIXED + HANDLE_FIXED).checked_add(bytes)?;
+            let name = record.get(end..)?.split(|&b| b == 0).next()?;
+            Some((kind, (&record[4..end], Name::new(name).ok()?)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u8, directory: u8, name: &str) -> Vec<u8> {
+        let mut bytes = vec![kind, 0, 0, 0];
+        bytes.extend([7; 8]);
+        bytes.extend(1u32.to_ne_bytes());
+        bytes.extend(1u32.to_ne_bytes());
+        bytes.push(directory);
+        bytes.extend(name.bytes());
+        bytes.push(0);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        let length = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&length.to_ne_bytes());
+        bytes
+    }
+
+    fn event(mask: u64, pid: u32, records: &[Vec<u8>]) -> Vec<u8> {
+        let records = records.concat();
+        let mut bytes = ((FIXED + records.len()) as u32).to_ne_bytes().to_vec();
+        bytes.extend([3, 0]);
+        bytes.extend((FIXED as u16).to_ne_bytes());
+        bytes.extend(mask.to_ne_bytes());
+        bytes.extend((-1i32).to_ne_bytes());
+        bytes.extend(pid.to_ne_bytes());
+        bytes.extend(records);
+        bytes
+    }
+
+    /// The last byte of the directory's handle, and what happened in it.
+    fn happenings(bytes: &[u8]) -> Vec<(u8, Happening)> {
+        let events = parse(bytes).flat_map(|event| event.happenings());
+        events.map(|(handle, what)| (*handle.last().unwrap(), what)).collect()
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text.as_bytes()).unwrap()
+    }
+
+    fn came(text: &str) -> Happening {
+        Happening::Names {
+            name: name(text),
+            added: true,
+            removed: false,
+            attributes: false,
+            data: false,
+        }
+    }
+
+    #[test]
+    fn events_are_read_one_after_the_other_with_who_did_it() {
+        let mut bytes = event(libc::FAN_CREATE, 5, &[record(2, 1, "a")]);
+        bytes.extend(event(libc::FAN_Q_OVERFLOW, 0, &[]));
+        bytes.extend(event(libc::FAN_CREATE | libc::FAN_ONDIR, 6, &[record(2, 2, "bcde")]));
+        let events: Vec<Event<'_>> = parse(&bytes).collect();
+        assert_eq!(events.iter().map(|e| e.pid).collect::<Vec<_>>(), [5, 0, 6]);
+        assert!(events[1].overflowed && events[2].is_directory && !events[0].is_directory);
+        assert_eq!(happenings(&bytes), [(1, came("a")), (2, came("bcde"))]);
+    }
+
+    #[test]
+    fn a_rename_is_told_as_far_as_its_directories_are_watched() {
+        let (old, new) = (record(10, 1, "a"), record(12, 1, "b"));
+        let renamed = event(libc::FAN_RENAME, 5, &[old.clone(), new]);
+        let both = Happening::Renamed { from: name("a"), to: name("b") };
+        assert_eq!(happenings(&renamed), [(1, both)]);
+        let went = |text| Happening::Names {
+            name: name(text),
+            added: false,
+            removed: true,
+            attributes: false,
+            data: false,
+        };
+        let moved = event(libc::FAN_RENAME, 5, &[old.clone(), record(12, 2, "b")]);
+        assert_eq!(happenings(&moved), [(1, went("a")), (2, came("b"))]);
+        assert_eq!(happenings(&event(libc::FAN_RENAME, 5, &[old])), [(1, went("a"))]);
+        let came_here = event(libc::FAN_RENAME, 5, &[record(12, 2, "b")]);
+        assert_eq!(happenings(&came_here), [(2, came("b"))]);
+    }
+
+    #[test]
+    fn the_directory_itself_and_what_is_cut_off_are_passed_over() {
+        assert_eq!(happenings(&event(libc::FAN_ATTRIB, 5, &[record(2, 1, ".")])), []);
+        let whole = event(libc::FAN_CREATE, 5, &[record(2, 1, "a")]);
+        for length in 0..whole.len() {
+            assert_eq!(happenings(&whole[..length]), [], "{length}");
+        }
+        let mut lies = whole;
+        lies[FIXED + RECORD_FIXED..FIXED + RECORD_FIXED + 4].copy_from_slice(&[0xFF; 4]);
+        assert_eq!(happenings(&lies), []);
+    }
+}

@@ -1,0 +1,88 @@
+//! What other processes do. Their names are told, ours are not.
+
+use super::*;
+use crate::LocalVfs;
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
+use vfs::{Case, OpenHow, RelPath, Vfs, Wait, Wanted};
+
+/// Far longer than the kernel takes.
+const SOON: Duration = Duration::from_secs(20);
+
+fn shell(dir: &std::path::Path, script: &str) {
+    assert!(Command::new("sh").arg("-c").arg(script).current_dir(dir).status().unwrap().success());
+}
+
+fn shown(change: &OutsideChange) -> String {
+    let text = |name: &Name| String::from_utf8_lossy(name.as_bytes()).into_owned();
+    let one = |sign: &str, name: &OutsideName| {
+        format!("{sign}{}{}", text(&name.name), if name.is_directory { "/" } else { "" })
+    };
+    match change {
+        OutsideChange::Added(name) => one("+", name),
+        OutsideChange::AttributesModified(name) => one("~", name),
+        OutsideChange::DataModified(name) => one("!", name),
+        OutsideChange::Lost => "lost".to_owned(),
+        OutsideChange::Removed(name) => one("-", name),
+        OutsideChange::Renamed(from, to) => format!("{}>{}", one("<", from), text(to)),
+    }
+}
+
+#[test]
+fn others_are_heard_and_we_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(dir.path()).unwrap();
+    let how = OpenHow {
+        read: true,
+        write: false,
+        case: Case::Sensitive,
+        wanted: Wanted::default(),
+        no_follow: false,
+        wait: Wait::Allowed,
+    };
+    let root = vfs.open(&Identity::root(), &RelPath::root(), how).unwrap();
+    let (tell, told) = mpsc::channel();
+    let watch = vfs.watch(
+        &*root.node,
+        Arc::new(move |change| {
+            let _ = tell.send(shown(change));
+        }),
+    );
+    let watch = match watch {
+        Ok(watch) => watch,
+        // Old kernels, and file systems without handles.
+        Err(error) => return assert_eq!(error, FsError::NotSupported),
+    };
+    std::fs::write(dir.path().join("ours"), b"x").unwrap();
+    let expect = |script: &str, wanted: &[&str]| {
+        shell(dir.path(), script);
+        let heard: Vec<String> =
+            wanted.iter().map(|_| told.recv_timeout(SOON).unwrap_or_default()).collect();
+        assert_eq!(heard, wanted, "{script}");
+    };
+    expect("mkdir d", &["+d/"]);
+    expect("echo x >> ours", &["!ours"]);
+    expect("chmod 600 ours", &["~ours"]);
+    expect("mv ours theirs", &["<ours>theirs"]);
+    expect("mv theirs d/", &["-theirs"]);
+    expect("mv d/theirs .", &["+theirs"]);
+    expect("touch d/deep; rm -r d", &["-d/"]);
+    drop(watch);
+    shell(dir.path(), "rm theirs");
+    drop(vfs);
+    assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected), "nothing more");
+}
+
+#[test]
+fn what_came_and_went_is_told_in_the_order_that_fits() {
+    let named = |name| OutsideName { name, is_directory: false };
+    let told = |exists| {
+        let name = Name::new(&b"f"[..]).unwrap();
+        let both =
+            Happening::Names { name, added: true, removed: true, attributes: false, data: true };
+        changes(both, exists, &named).iter().map(shown).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(told(false), "+f !f -f");
+    assert_eq!(told(true), "-f +f !f");
+}
