@@ -16,6 +16,7 @@ mod identity;
 mod node;
 mod resolve;
 mod security;
+mod streams;
 mod tree;
 
 pub use tree::{LocalVfs, OpenError};
