@@ -5,8 +5,8 @@
 //! may take long runs on [`Workers`]; what may have to wait for others is
 //! `async`, and withdraws when its future is dropped.
 //!
-//! Lock order: a shard of the table, then the grants of one file, then the
-//! name of an open. None is held across a backend call or an await.
+//! Lock order: a shard of the table, then the grants of one file, then those
+//! of its streams, then the name of an open. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -22,6 +22,7 @@ mod open_file;
 mod read;
 mod remove;
 mod rename;
+mod stream;
 mod table;
 mod volume;
 mod write;

@@ -44,6 +44,9 @@ impl Files {
 fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
     let attributes = open.node.attributes(Wanted { dos: true })?;
     let readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
+    if open.name.stream.is_some() {
+        return check_stream_deletable(open, &attributes, readonly && !ignore_readonly);
+    }
     let Some((parent, _)) = open.path().split() else { return Err(FsError::CannotDelete) };
     if readonly && !ignore_readonly {
         return Err(FsError::CannotDelete);
@@ -56,6 +59,17 @@ fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
         Ok(found) if forbids(&open.caller, &found, &attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
+}
+
+/// Removing a stream is a change of its file, not of a directory.
+fn check_stream_deletable(open: &OpenFile, file: &Attributes, readonly: bool) -> Result<()> {
+    if readonly {
+        return Err(FsError::CannotDelete);
+    }
+    if certainly_unwritable(&open.caller, file, file.uid) {
+        return Err(FsError::AccessDenied);
+    }
+    Ok(())
 }
 
 fn forbids(caller: &Caller, parent: &Opened, child: &Attributes) -> bool {
@@ -103,6 +117,9 @@ pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> R
 
 fn unlink(doomed: &Doomed, key: FileKey) -> Result<()> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
+    if let Some(stream) = &doomed.name.stream {
+        return stream.remove(&caller.identity);
+    }
     let mut path = doomed.name.path();
     let mut result = Ok(());
     for _ in 0..REMOVE_TRIES_MAX {

@@ -195,6 +195,9 @@ pub fn write(
     offset: u64,
     written: &[u8],
 ) -> Result<()> {
+    if written.is_empty() {
+        return Ok(());
+    }
     let end = offset.checked_add(written.len() as u64).filter(|end| *end <= STREAM_BYTES_MAX);
     let end = end.ok_or(FsError::NoSpace)? as usize;
     modify(node, who, name, |data| {
@@ -269,12 +272,8 @@ mod tests {
             return None;
         }
         let who = Identity::root();
-        let how = CreateHow {
-            kind: FileKind::File,
-            mode: 0o600,
-            dos: None,
-            wanted: Wanted::default(),
-        };
+        let how =
+            CreateHow { kind: FileKind::File, mode: 0o600, dos: None, wanted: Wanted::default() };
         let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
         let node = vfs.create(&who, &path, Case::Sensitive, how).unwrap().node;
         Some(Fixture { folder, node, who })
@@ -320,6 +319,7 @@ mod tests {
         f.create("Zone.Identifier").unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0");
         f.write("Zone.Identifier", 2, b"abc").unwrap();
+        f.write("Zone.Identifier", 100, b"").unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0abc\0");
         f.node.set_stream_size(&f.who, &name("Zone.Identifier"), 3).unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0a\0");
@@ -381,9 +381,8 @@ mod tests {
         f.create("a").unwrap();
         f.write("a", 0, b"data").unwrap();
         f.create("b").unwrap();
-        let rename = |from, to, replace| {
-            f.node.rename_stream(&f.who, &name(from), &name(to), replace)
-        };
+        let rename =
+            |from, to, replace| f.node.rename_stream(&f.who, &name(from), &name(to), replace);
         assert_eq!(rename("a", "b", Replace::Never), Err(FsError::AlreadyExists));
         rename("a", "b", Replace::File).unwrap();
         assert_eq!(f.read("b").unwrap(), b"data");
