@@ -1,7 +1,7 @@
 //! Open files and directories.
 
 use crate::errors::refusal;
-use crate::identity::act_as;
+use crate::identity::{act_as, as_root};
 use crate::{dos_attributes, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -515,14 +515,13 @@ impl Node for LocalNode {
     fn set_security_descriptor(&self, _who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
         // `security.*` belongs to the superuser; the right to change it was
         // checked against the descriptor that is stored.
-        act_as(&Identity::root())?;
         let value = descriptor.map(security::encode);
-        match self.put_xattr(security::NAME, value.as_deref(), XattrFlags::empty()) {
+        as_root(|| match self.put_xattr(security::NAME, value.as_deref(), XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if descriptor.is_none() => Ok(()),
             Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
             Err(errno) => Err(refusal("set descriptor", errno)),
-        }
+        })
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

@@ -9,7 +9,7 @@
 //! changing and writing, one at a time for a node.
 
 use crate::errors::refusal;
-use crate::identity::act_as;
+use crate::identity::{act_as, as_root};
 use crate::node::LocalNode;
 use crate::{case, node};
 use rustix::fs::XattrFlags;
@@ -112,22 +112,21 @@ fn entry(node: &LocalNode, name: StreamName) -> Result<StreamEntry> {
 
 /// See [`vfs::Node::streams`].
 pub fn list(node: &LocalNode) -> Result<Vec<StreamEntry>> {
-    act_as(&Identity::root())?;
-    let mut entries = Vec::new();
-    for name in names(node)? {
-        match entry(node, name) {
-            Ok(entry) => entries.push(entry),
-            // Gone since it was listed.
-            Err(FsError::NotFound) => {}
-            Err(error) => return Err(error),
-        }
+    let names = names(node)?;
+    if names.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(entries)
+    // Gone since it was listed is as good as not listed.
+    let entries = || names.into_iter().map(|name| entry(node, name));
+    as_root(|| entries().filter(|e| !matches!(e, Err(FsError::NotFound))).collect())
 }
 
 /// See [`vfs::Node::find_stream`].
 pub fn find(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEntry> {
-    act_as(&Identity::root())?;
+    as_root(|| find_spelt(node, name, how))
+}
+
+fn find_spelt(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEntry> {
     match entry(node, name.clone()) {
         Err(FsError::NotFound | FsError::NameTooLong | FsError::NotSupported) => {}
         other => return other,
@@ -178,8 +177,7 @@ fn modify(
 ) -> Result<()> {
     let _turn = turn(node.key);
     // Who may write need not be able to read, and is not shown anything.
-    act_as(&Identity::root())?;
-    let Value { mut data, extents } = load(node, name)?;
+    let Value { mut data, extents } = as_root(|| load(node, name))?;
     change(&mut data);
     act_as(who)?;
     store(node, name, data, XattrFlags::REPLACE)?;
@@ -217,8 +215,7 @@ pub fn set_size(node: &LocalNode, who: &Identity, name: &StreamName, size: u64) 
 /// See [`vfs::Node::remove_stream`].
 pub fn remove(node: &LocalNode, who: &Identity, name: &StreamName) -> Result<()> {
     let _turn = turn(node.key);
-    act_as(&Identity::root())?;
-    let extents = load(node, name)?.extents;
+    let extents = as_root(|| load(node, name))?.extents;
     act_as(who)?;
     take_away(node, name, extents)
 }
@@ -240,9 +237,8 @@ pub fn rename(
     replace: Replace,
 ) -> Result<()> {
     let _turn = turn(node.key);
-    act_as(&Identity::root())?;
-    let value = load(node, from)?;
-    let replaced = load(node, to).map_or(0, |v| v.extents);
+    let value = as_root(|| load(node, from))?;
+    let replaced = as_root(|| Ok(load(node, to).map_or(0, |v| v.extents)))?;
     act_as(who)?;
     let flags = if replace == Replace::Never { XattrFlags::CREATE } else { XattrFlags::empty() };
     store(node, to, value.data, flags)?;

@@ -15,3 +15,4 @@ mod removal;
 mod rename;
 mod security;
 mod sharing;
+mod streams;
