@@ -6,7 +6,7 @@ use crate::{Access, Caller, Volume};
 use futures_channel::oneshot;
 use grants::{
     CacheBreak, Caching, Closed, Decided, FileGrants, LinkId, LockRefusal, OpenId, OpenWish,
-    Refusal, WaitId,
+    Refusal, Share, WaitId,
 };
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -237,14 +237,19 @@ impl Held {
                 }
                 Ok(Entered { state, name, caching })
             }
-            Err(Refusal::Breaking(number)) => {
-                let (tell, settled) = oneshot::channel();
-                self.break_waits.retain(|waiter| !waiter.is_canceled());
-                self.break_waits.push(tell);
-                Err(NotEntered::Breaking(BreakWait { state, number, settled }))
-            }
-            Err(refusal) => Err(NotEntered::Refused(refused(refusal))),
+            Err(refusal) => Err(self.not_entered(state, refusal)),
         }
+    }
+
+    /// What comes of a refusal: the end, or a wait.
+    fn not_entered(&mut self, state: Arc<FileState>, refusal: Refusal) -> NotEntered {
+        let Refusal::Breaking(number) = refusal else {
+            return NotEntered::Refused(refused(refusal));
+        };
+        let (tell, settled) = oneshot::channel();
+        self.break_waits.retain(|waiter| !waiter.is_canceled());
+        self.break_waits.push(tell);
+        NotEntered::Breaking(BreakWait { state, number, settled })
     }
 
     /// Whether a stream of the file is open.
@@ -401,6 +406,36 @@ impl Table {
         };
         end_entry(shard, held, &state);
         result
+    }
+
+    /// Asks for streams of a file that only a client's cache may still keep open,
+    /// before `id` opens the file for deletion.
+    ///
+    /// # Errors
+    /// [`NotEntered::Breaking`]; what is refused for good [`Table::open`] says.
+    pub fn ask_streams(&self, key: FileKey, id: OpenId) -> std::result::Result<(), NotEntered> {
+        let Some(file) = self.find(key) else { return Ok(()) };
+        let streams = file.lock().streams.clone();
+        for state in streams {
+            let mut held = state.lock();
+            if !held.grants.others_forbid_delete(id) {
+                continue;
+            }
+            let wish = OpenWish {
+                id,
+                link: LinkId::default(),
+                only_link: false,
+                access: Access::DELETE,
+                once: Access::NONE,
+                share: Share::ALL,
+                delete_on_close: false,
+                caching: Caching::NONE,
+            };
+            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.handle_open(&wish) {
+                return Err(held.not_entered(state.clone(), refusal));
+            }
+        }
+        Ok(())
     }
 
     /// Enters an open of a stream of a file that is open; the link of `wish` is filled in.

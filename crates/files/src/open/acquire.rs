@@ -32,6 +32,9 @@ impl Ticket {
         once: Access,
         cache: Option<&CacheWish>,
     ) -> Result<Self, NotEntered> {
+        if (access | once).contains(Access::DELETE) {
+            opening.table.ask_streams(entry.key, opening.id)?;
+        }
         let wish = OpenWish {
             id: opening.id,
             // These and what is cached are known to the table only.
