@@ -5,6 +5,7 @@
 use crate::table::lock;
 use crate::{Access, Caller, Files, OpenFile};
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::{
     AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
@@ -18,11 +19,22 @@ pub(crate) struct OpenStream {
     /// The file it belongs to.
     file: Arc<dyn Node>,
     name: Mutex<StreamName>,
+    /// It was removed: another stream may have its name.
+    is_gone: AtomicBool,
 }
 
 impl OpenStream {
     pub fn new(file: Arc<dyn Node>, name: StreamName) -> Arc<Self> {
-        Arc::new(Self { file, name: Mutex::new(name) })
+        Arc::new(Self { file, name: Mutex::new(name), is_gone: AtomicBool::new(false) })
+    }
+
+    /// Its name, by which to reach it.
+    fn reachable(&self) -> Result<StreamName> {
+        if self.is_gone.load(Ordering::Acquire) { Err(FsError::Stale) } else { Ok(self.name()) }
+    }
+
+    pub fn set_gone(&self) {
+        self.is_gone.store(true, Ordering::Release);
     }
 
     /// Its name now, as it is stored.
@@ -35,7 +47,10 @@ impl OpenStream {
     }
 
     pub fn remove(&self, who: &Identity) -> Result<()> {
-        self.file.remove_stream(who, &self.name())
+        match self.reachable() {
+            Ok(name) => self.file.remove_stream(who, &name),
+            Err(_) => Ok(()),
+        }
     }
 }
 
@@ -91,10 +106,10 @@ impl Files {
 
 fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     let Some(stream) = &open.name.stream else { return Err(FsError::NotSupported) };
+    let from = stream.reachable()?;
     if open.state.lock().grants.others_forbid_delete(open.id) {
         return Err(FsError::ShareViolation);
     }
-    let from = stream.name();
     let taken = match stream.file.find_stream(to, open.volume().options.case) {
         Err(FsError::NotFound) => None,
         other => Some(other?),
@@ -140,15 +155,14 @@ pub(crate) struct StreamNode {
     pub bytes_max: u64,
 }
 
-/// A stream that has gone: removed with a file that was overwritten, or
-/// beneath us.
+/// A stream that was removed beneath us.
 fn gone(error: FsError) -> FsError {
     if error == FsError::NotFound { FsError::Stale } else { error }
 }
 
 impl StreamNode {
     fn size_bytes(&self) -> Result<u64> {
-        let found = self.file.find_stream(&self.stream.name(), Case::Sensitive);
+        let found = self.file.find_stream(&self.stream.reachable()?, Case::Sensitive);
         Ok(found.map_err(gone)?.size_bytes)
     }
 
@@ -191,12 +205,12 @@ impl Node for StreamNode {
             return Err(FsError::WouldBlock);
         }
         let who = &self.caller.identity;
-        self.file.read_stream(who, &self.stream.name(), offset, length, into).map_err(gone)
+        self.file.read_stream(who, &self.stream.reachable()?, offset, length, into).map_err(gone)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
         let who = &self.caller.identity;
-        self.file.write_stream(who, &self.stream.name(), offset, data).map_err(gone)?;
+        self.file.write_stream(who, &self.stream.reachable()?, offset, data).map_err(gone)?;
         self.touch();
         Ok(())
     }
@@ -208,7 +222,7 @@ impl Node for StreamNode {
 
     fn set_size(&self, size_bytes: u64) -> Result<()> {
         let who = &self.caller.identity;
-        self.file.set_stream_size(who, &self.stream.name(), size_bytes).map_err(gone)?;
+        self.file.set_stream_size(who, &self.stream.reachable()?, size_bytes).map_err(gone)?;
         self.touch();
         Ok(())
     }

@@ -268,6 +268,14 @@ impl Held {
         self.streams.iter().any(|s| s.lock().grants.others_forbid_delete(OpenId(0)))
     }
 
+    /// All streams of the file are about to be removed; their opens keep
+    /// nothing but the file.
+    pub fn lose_streams(&mut self) {
+        for stream in self.streams.drain(..).filter_map(|state| state.stream.clone()) {
+            stream.set_gone();
+        }
+    }
+
     fn find_stream(&self, name: &StreamName) -> Option<&Arc<FileState>> {
         self.streams.iter().find(|s| s.stream.as_ref().is_some_and(|open| open.is(name)))
     }

@@ -111,9 +111,18 @@ impl Ticket {
         self.held.as_ref()?.name.stream.clone()
     }
 
-    /// Whether an open of one of the file's streams does not share deletion.
-    pub(super) fn streams_forbid_delete(&self) -> bool {
-        self.held.as_ref().is_some_and(|held| held.state.lock().streams_forbid_delete())
+    /// The file's streams are about to be removed.
+    ///
+    /// # Errors
+    /// [`vfs::FsError::ShareViolation`] if an open of one does not share deletion.
+    pub(super) fn lose_streams(&self) -> vfs::Result<()> {
+        let Some(entered) = &self.held else { return Ok(()) };
+        let mut held = entered.state.lock();
+        if held.streams_forbid_delete() {
+            return Err(vfs::FsError::ShareViolation);
+        }
+        held.lose_streams();
+        Ok(())
     }
 
     /// Whether the name that is held will vanish.

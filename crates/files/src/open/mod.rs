@@ -339,9 +339,7 @@ impl Opening {
         let mut attributes = opened.attributes;
         if self.replaces() {
             // Its streams go with what was in it.
-            if ticket.streams_forbid_delete() {
-                return Err(FsError::ShareViolation);
-            }
+            ticket.lose_streams()?;
             self.overwrite(opened)?;
             attributes = opened.node.attributes(WANTED)?;
         }

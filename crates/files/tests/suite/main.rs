@@ -16,3 +16,4 @@ mod rename;
 mod security;
 mod sharing;
 mod streams;
+mod streams_model;

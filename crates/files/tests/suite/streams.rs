@@ -239,8 +239,10 @@ fn overwriting_a_file_takes_its_streams_unless_one_forbids_it() {
     assert_eq!(served.names("file"), [""; 0]);
     assert_eq!(served.read(&open), Err(FsError::Stale));
     assert_eq!(served.files.write(&open, 0, b"x"), Err(FsError::Stale));
+    served.put_stream("file", "s", b"another");
+    assert_eq!(served.read(&open), Err(FsError::Stale));
     served.close(open);
-    assert_eq!(served.names("file"), [""; 0]);
+    assert_eq!(served.get_stream("file", "s").unwrap(), b"another");
     served.assert_nothing_held();
 }
 
