@@ -340,6 +340,7 @@ pub(crate) enum NotEntered {
     /// Others have to give something back first.
     Breaking(BreakWait),
 }
+
 type Shard = HashMap<FileKey, Arc<FileState>>;
 
 /// All open files, in shards by key.

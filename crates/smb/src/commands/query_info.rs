@@ -11,7 +11,7 @@ use vfs::FileKind;
 use wire::codec::Writer;
 use wire::fscc::{
     self, FileFacts, FileInfoClass, FsFacts, FsInfoClass, StreamFact, decode_ea_names,
-    encode_file_info, encode_fs_info, put_ea_list,
+    encode_file_info, encode_fs_info, put_ea_list, streams_fitting,
 };
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
@@ -84,13 +84,19 @@ fn file_info(
         return Err(NtStatus::ACCESS_DENIED);
     }
     let mut facts = file_facts(files, open, file)?;
+    let mut status = NtStatus::SUCCESS;
     if class == FileInfoClass::Stream {
         facts.streams = streams(files, file)?;
+        let count = streams_fitting(&facts.streams, room);
+        if count < facts.streams.len() {
+            facts.streams.truncate(count);
+            status = NtStatus::BUFFER_OVERFLOW;
+        }
     }
     if !encode_file_info(class, &facts, &mut Writer::new(data)) {
         return Err(NtStatus::INVALID_INFO_CLASS);
     }
-    Ok(fit(data, room))
+    Ok(if status == NtStatus::SUCCESS { fit(data, room) } else { status })
 }
 
 fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
