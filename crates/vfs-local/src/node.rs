@@ -85,14 +85,24 @@ impl LocalNode {
 
     /// The names of all extended attributes, a NUL behind each.
     pub fn list_xattrs(&self) -> rustix::io::Result<Vec<u8>> {
-        let mut buffer = vec![0u8; XATTR_BYTES_MAX];
-        let length = if self.path_only {
-            rustix::fs::listxattr(self.proc_path(), &mut buffer)
-        } else {
-            rustix::fs::flistxattr(&self.fd, &mut buffer)
-        }?;
-        buffer.truncate(length);
-        Ok(buffer)
+        let list = |buffer: &mut [u8]| {
+            if self.path_only {
+                rustix::fs::listxattr(self.proc_path(), buffer)
+            } else {
+                rustix::fs::flistxattr(&self.fd, buffer)
+            }
+        };
+        let mut small = [0u8; 512];
+        match list(&mut small) {
+            Ok(length) => Ok(small[..length].to_vec()),
+            Err(Errno::RANGE) => {
+                let mut large = vec![0; XATTR_BYTES_MAX];
+                let length = list(&mut large)?;
+                large.truncate(length);
+                Ok(large)
+            }
+            Err(errno) => Err(errno),
+        }
     }
 
     fn file(&self) -> Result<&OwnedFd> {

@@ -372,6 +372,18 @@ mod tests {
     }
 
     #[test]
+    fn many_streams_are_all_listed() {
+        let Some(f) = fixture() else { return };
+        let names: Vec<String> = (10..50).map(|n| format!("stream {n}")).collect();
+        for name in &names {
+            f.create(name).unwrap();
+        }
+        let mut listed: Vec<_> = f.node.streams().unwrap().into_iter().map(|s| s.name).collect();
+        listed.sort();
+        assert_eq!(listed, names.iter().map(|n| name(n)).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn a_renamed_stream_replaces_only_where_it_may() {
         let Some(f) = fixture() else { return };
         f.create("a").unwrap();
