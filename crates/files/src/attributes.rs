@@ -213,6 +213,10 @@ impl Files {
         if open.is_directory() {
             return Err(FsError::InvalidParameter);
         }
+        if open.name.stream.is_some() {
+            // Streams have no holes to keep, and the mark is the file's.
+            return Ok(());
+        }
         let present = open.node.attributes(WANTED)?;
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE);
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };

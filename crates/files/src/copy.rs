@@ -2,7 +2,11 @@
 
 use crate::{Access, Files, OpenFile};
 use std::sync::Arc;
-use vfs::{FsError, Result};
+use vfs::{FsError, Node, Result, Wait};
+
+/// Bytes read and written at once where no backend copies, as between a file
+/// and a named stream.
+const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Files {
     /// Copies `length` bytes between two open files, by the backend's own
@@ -29,12 +33,13 @@ impl Files {
         self.offload(move || {
             let mut done = 0;
             while done < length {
-                let count = to.copy_range(
-                    target_offset + done,
-                    &*from,
-                    source_offset + done,
-                    length - done,
-                )?;
+                let (at, source_at) = (target_offset + done, source_offset + done);
+                let count = match to.copy_range(at, &*from, source_at, length - done) {
+                    Err(FsError::NotSupported) => {
+                        copy_piece(&*to, at, &*from, source_at, length - done)
+                    }
+                    other => other,
+                }?;
                 if count == 0 {
                     return Err(FsError::InvalidParameter);
                 }
@@ -47,4 +52,18 @@ impl Files {
         target.restore_frozen(kept);
         Ok(())
     }
+}
+
+fn copy_piece(
+    to: &dyn Node,
+    offset: u64,
+    from: &dyn Node,
+    source_offset: u64,
+    length: u64,
+) -> Result<u64> {
+    let mut buffer = Vec::new();
+    let wanted = length.min(PIECE_BYTES_MAX) as usize;
+    let count = from.read(source_offset, wanted, &mut buffer, Wait::Allowed)?;
+    to.write(offset, &buffer)?;
+    Ok(count as u64)
 }

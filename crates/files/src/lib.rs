@@ -5,9 +5,9 @@
 //! may take long runs on [`Workers`]; what may have to wait for others is
 //! `async`, and withdraws when its future is dropped.
 //!
-//! Lock order: a shard of the table, then the grants of one file, then the
-//! index of watches, then the name of an open or one watch. None is held
-//! across a backend call or an await.
+//! Lock order: a shard of the table, then the grants of one file, then those
+//! of its streams, then the index of watches, then the name of an open or one
+//! watch. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -23,6 +23,7 @@ mod open_file;
 mod read;
 mod remove;
 mod rename;
+mod stream;
 mod table;
 mod volume;
 mod watch;

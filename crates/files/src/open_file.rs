@@ -1,6 +1,7 @@
 //! One open of a file or directory.
 
 use crate::authorize::as_owner;
+use crate::open::Ticket;
 use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
@@ -8,7 +9,7 @@ use crate::watch::{Filter, Watcher};
 use crate::{Access, Caller, Files, OpenId, Share, Volume};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use vfs::{FileKey, FileKind, FsError, Node, RelPath, Result, Timestamp};
+use vfs::{FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp};
 
 /// An open. Dropping it closes it; [`Files::close`] does so with an answer.
 pub struct OpenFile {
@@ -16,6 +17,8 @@ pub struct OpenFile {
     pub(crate) node: Arc<dyn Node>,
     pub(crate) state: Arc<FileState>,
     pub(crate) name: Arc<OpenName>,
+    /// What keeps the file of a named stream, until this is closed.
+    hold: Mutex<Option<Box<Ticket>>>,
     pub(crate) caller: Arc<Caller>,
     pub(crate) frozen: Mutex<Frozen>,
     pub(crate) has_frozen: AtomicBool,
@@ -62,6 +65,7 @@ pub(crate) struct OpenParts {
     pub node: Arc<dyn Node>,
     pub state: Arc<FileState>,
     pub name: Arc<OpenName>,
+    pub hold: Option<Box<Ticket>>,
     pub caller: Arc<Caller>,
     pub granted: Access,
     pub share: Share,
@@ -76,6 +80,7 @@ impl OpenFile {
             node: parts.node,
             state: parts.state,
             name: parts.name,
+            hold: Mutex::new(parts.hold),
             caller: parts.caller,
             frozen: Mutex::default(),
             has_frozen: AtomicBool::new(false),
@@ -132,16 +137,29 @@ impl OpenFile {
         self.name.path()
     }
 
+    /// The named stream that is open, as it is stored; none for the file itself.
+    #[must_use]
+    pub fn stream(&self) -> Option<StreamName> {
+        self.name.stream.as_ref().map(|stream| stream.name())
+    }
+
+    /// Whether the stream `name` of the file that this is a stream of is open.
+    pub(crate) fn file_has_open_stream(&self, name: &StreamName) -> bool {
+        self.table.find(self.key()).is_some_and(|file| file.lock().has_open_stream(name))
+    }
+
     /// The volume it is in.
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume> {
         &self.name.volume
     }
 
-    /// Whether the name it came by vanishes at the last close.
+    /// Whether the name it came by vanishes at the last close, or for a stream
+    /// its file's.
     #[must_use]
     pub fn is_delete_pending(&self) -> bool {
         self.state.lock().grants.is_delete_pending(self.name.link)
+            || lock(&self.hold).as_ref().is_some_and(|hold| hold.is_delete_pending())
     }
 
     /// A number that clients may keep with the open; starts at 0.
@@ -181,7 +199,7 @@ impl OpenFile {
         let removal = self.table.close(&self.state, self.id, true);
         // After it: a watch that begins now finds the open closed.
         self.end_watch();
-        match removal {
+        let result = match removal {
             Some(removal) => carry_out(&self.table, &self.state, removal),
             None => {
                 if self.delete_on_close && self.is_directory() {
@@ -189,7 +207,10 @@ impl OpenFile {
                 }
                 Ok(())
             }
-        }
+        };
+        // A stream's file after the stream.
+        let hold = lock(&self.hold).take();
+        result.and(hold.map_or(Ok(()), |hold| hold.release()))
     }
 
     /// The open was used to change what watches are told of when it is

@@ -49,6 +49,9 @@ impl Files {
 fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
     let attributes = open.node.attributes(Wanted { dos: true })?;
     let readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
+    if open.name.stream.is_some() {
+        return check_stream_deletable(open, &attributes, readonly && !ignore_readonly);
+    }
     let Some((parent, _)) = open.path().split() else { return Err(FsError::CannotDelete) };
     if readonly && !ignore_readonly {
         return Err(FsError::CannotDelete);
@@ -61,6 +64,17 @@ fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
         Ok(found) if forbids(&open.caller, &found, &attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
+}
+
+/// Removing a stream is a change of its file, not of a directory.
+fn check_stream_deletable(open: &OpenFile, file: &Attributes, readonly: bool) -> Result<()> {
+    if readonly {
+        return Err(FsError::CannotDelete);
+    }
+    if certainly_unwritable(&open.caller, file, file.uid) {
+        return Err(FsError::AccessDenied);
+    }
+    Ok(())
 }
 
 fn forbids(caller: &Caller, parent: &Opened, child: &Attributes) -> bool {
@@ -99,7 +113,7 @@ pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> R
         Some(doomed) => unlink(doomed, state.key),
         None => Err(FsError::NotFound),
     };
-    if let (Ok(path), Some(doomed)) = (&result, &removal.doomed) {
+    if let (Ok(Some(path)), Some(doomed)) = (&result, &removal.doomed) {
         let what = name_filter(state.is_directory);
         let changes = [(ChangeKind::Removed, path)];
         table.watches.report(&doomed.name.volume.vfs, Some(&doomed.caller), what, &changes);
@@ -111,9 +125,12 @@ pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> R
     }
 }
 
-/// Removes a name; which one it was.
-fn unlink(doomed: &Doomed, key: FileKey) -> Result<RelPath> {
+/// Removes a name, or a stream; which name it was.
+fn unlink(doomed: &Doomed, key: FileKey) -> Result<Option<RelPath>> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
+    if let Some(stream) = &doomed.name.stream {
+        return stream.remove(&caller.identity).map(|()| None);
+    }
     let mut path = doomed.name.path();
     let mut result = Ok(());
     for _ in 0..REMOVE_TRIES_MAX {
@@ -128,7 +145,7 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<RelPath> {
         }
         path = now;
     }
-    result.map(|()| path)
+    result.map(|()| Some(path))
 }
 
 /// A file that was opened through a symbolic link: the link goes, not the file.

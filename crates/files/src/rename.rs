@@ -14,12 +14,19 @@ impl Files {
     /// that came by the old name has the new one then.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] without DELETE, if files below are open, or
-    /// if the target is open, a directory or read-only; [`FsError::AlreadyExists`];
-    /// [`FsError::ShareViolation`] if another open forbids it.
+    /// [`FsError::AccessDenied`] without DELETE, if files below or streams of it
+    /// are open, or if the target is open, a directory or read-only;
+    /// [`FsError::AlreadyExists`]; [`FsError::ShareViolation`] if another open
+    /// forbids it; either it or [`FsError::InvalidParameter`] for a stream, for
+    /// which there is [`Files::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
+        if open.name.stream.is_some() {
+            // A stream stays with its file, which is in use.
+            let within = *to == open.path();
+            return Err(if within { FsError::ShareViolation } else { FsError::InvalidParameter });
+        }
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         self.offload(move || rename_now(&table, &open, &to, replace)).await
     }
@@ -33,6 +40,9 @@ impl Files {
         if open.is_directory() {
             return Err(FsError::IsDirectory);
         }
+        if open.name.stream.is_some() {
+            return Err(FsError::InvalidParameter);
+        }
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         self.offload(move || link_now(&table, &open, &to, replace)).await
     }
@@ -45,9 +55,14 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
     if from.is_root() || to.is_root() {
         return Err(FsError::AccessDenied);
     }
-    if open.state.lock().grants.others_forbid_delete(open.id) {
+    let held = open.state.lock();
+    if held.has_open_streams() {
+        return Err(FsError::AccessDenied);
+    }
+    if held.grants.others_forbid_delete(open.id) {
         return Err(FsError::ShareViolation);
     }
+    drop(held);
     if open.is_directory() && table.has_open_below(open.volume(), &from) {
         return Err(FsError::AccessDenied);
     }

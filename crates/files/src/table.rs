@@ -1,18 +1,19 @@
 //! Which files are open, and what is held on them.
 
 use crate::caching::{BreakWait, CacheHolder, CacheWish};
+use crate::stream::OpenStream;
 use crate::watch::Watches;
-use crate::{Caller, Volume};
+use crate::{Access, Caller, Volume};
 use futures_channel::oneshot;
 use grants::{
     CacheBreak, Caching, Closed, Decided, FileGrants, LinkId, LockRefusal, OpenId, OpenWish,
-    Refusal, WaitId,
+    Refusal, Share, WaitId,
 };
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, RelPath, Vfs};
+use vfs::{FileKey, FsError, Node, RelPath, StreamName, Vfs};
 
 /// A power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -22,6 +23,8 @@ const SHARDS: usize = 64;
 pub(crate) struct FileState {
     pub key: FileKey,
     pub is_directory: bool,
+    /// Which stream of the file, if it is not the file itself.
+    stream: Option<Arc<OpenStream>>,
     held: Mutex<Held>,
     /// True if there may be byte-range locks: read without the mutex, so that
     /// files without any pay one load for them.
@@ -47,6 +50,8 @@ pub(crate) struct Held {
     holders: Vec<(OpenId, Arc<dyn CacheHolder>)>,
     /// Who is to be told when something was given back.
     break_waits: Vec<oneshot::Sender<()>>,
+    /// Named streams that are open. Each of their opens is among the file's too.
+    streams: Vec<Arc<FileState>>,
 }
 
 /// Where the end of a wait for a lock is told.
@@ -57,6 +62,8 @@ pub(crate) type LockAnswer = oneshot::Sender<std::result::Result<(), LockRefusal
 pub(crate) struct OpenName {
     pub volume: Arc<Volume>,
     pub link: LinkId,
+    /// The stream of it that is open, if it is not the file itself.
+    pub stream: Option<Arc<OpenStream>>,
     path: Mutex<RelPath>,
 }
 
@@ -185,18 +192,103 @@ impl Held {
         }
         // The same tree served under another name: another view of the same link.
         let link = known.map(|n| n.link).unwrap_or_else(|| self.grants.new_link());
-        let name =
-            Arc::new(OpenName { volume: volume.clone(), link, path: Mutex::new(path.clone()) });
+        self.add_name(volume, link, path, None)
+    }
+
+    fn add_name(
+        &mut self,
+        volume: &Arc<Volume>,
+        link: LinkId,
+        path: &RelPath,
+        stream: Option<Arc<OpenStream>>,
+    ) -> Arc<OpenName> {
+        let (volume, path) = (volume.clone(), Mutex::new(path.clone()));
+        let name = Arc::new(OpenName { volume, link, stream, path });
         self.names.push(name.clone());
         name
+    }
+
+    /// A name of the stream that this is about. A stream has one link, by
+    /// whatever name of its file it is reached.
+    fn stream_name(&mut self, file: &Entry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
+        self.names.retain(|n| Arc::strong_count(n) > 1);
+        let same = |n: &&Arc<OpenName>| {
+            Arc::ptr_eq(&n.volume, file.volume) && *lock(&n.path) == *file.path
+        };
+        if let Some(name) = self.names.iter().find(same) {
+            return name.clone();
+        }
+        let link = self.names.first().map(|n| n.link).unwrap_or_else(|| self.grants.new_link());
+        self.add_name(file.volume, link, file.path, Some(stream.clone()))
+    }
+
+    /// Enters an open, and who is to be told if it keeps something.
+    fn enter(
+        &mut self,
+        state: &Arc<FileState>,
+        name: Arc<OpenName>,
+        mut wish: OpenWish,
+        cache: Option<&CacheWish>,
+    ) -> std::result::Result<Entered, NotEntered> {
+        wish.caching = cache.map_or(Caching::NONE, |c| c.wanted);
+        let state = state.clone();
+        match self.grants.handle_open(&wish) {
+            Ok(caching) => {
+                if let Some(cache) = cache.filter(|_| caching != Caching::NONE) {
+                    self.holders.push((wish.id, cache.holder.clone()));
+                }
+                Ok(Entered { state, name, caching })
+            }
+            Err(refusal) => Err(self.not_entered(state, refusal)),
+        }
+    }
+
+    /// What comes of a refusal: the end, or a wait.
+    fn not_entered(&mut self, state: Arc<FileState>, refusal: Refusal) -> NotEntered {
+        let Refusal::Breaking(number) = refusal else {
+            return NotEntered::Refused(refused(refusal));
+        };
+        let (tell, settled) = oneshot::channel();
+        self.break_waits.retain(|waiter| !waiter.is_canceled());
+        self.break_waits.push(tell);
+        NotEntered::Breaking(BreakWait { state, number, settled })
+    }
+
+    /// Whether a stream of the file is open.
+    pub fn has_open_streams(&self) -> bool {
+        !self.streams.is_empty()
+    }
+
+    /// Whether the stream `name` of the file is open.
+    pub fn has_open_stream(&self, name: &StreamName) -> bool {
+        self.find_stream(name).is_some()
+    }
+
+    /// Whether an open of a stream does not share deletion: the file then
+    /// cannot be opened for it. The other way round nothing is checked.
+    pub fn streams_forbid_delete(&self) -> bool {
+        self.streams.iter().any(|s| s.lock().grants.others_forbid_delete(OpenId(0)))
+    }
+
+    /// All streams of the file are about to be removed; their opens keep
+    /// nothing but the file.
+    pub fn lose_streams(&mut self) {
+        for stream in self.streams.drain(..).filter_map(|state| state.stream.clone()) {
+            stream.set_gone();
+        }
+    }
+
+    fn find_stream(&self, name: &StreamName) -> Option<&Arc<FileState>> {
+        self.streams.iter().find(|s| s.stream.as_ref().is_some_and(|open| open.is(name)))
     }
 }
 
 impl FileState {
-    fn new(key: FileKey, is_directory: bool) -> Arc<Self> {
+    fn new(key: FileKey, is_directory: bool, stream: Option<Arc<OpenStream>>) -> Arc<Self> {
         Arc::new(Self {
             key,
             is_directory,
+            stream,
             held: Mutex::default(),
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
@@ -252,10 +344,12 @@ pub(crate) enum NotEntered {
     Breaking(BreakWait),
 }
 
+type Shard = HashMap<FileKey, Arc<FileState>>;
+
 /// All open files, in shards by key.
 #[derive(Debug)]
 pub(crate) struct Table {
-    shards: Vec<Mutex<HashMap<FileKey, Arc<FileState>>>>,
+    shards: Vec<Mutex<Shard>>,
     renames_begun: AtomicU64,
     renames_ended: AtomicU64,
     /// Who is told of changes.
@@ -291,8 +385,17 @@ pub(crate) struct Entry<'a> {
     pub only_link: bool,
 }
 
+/// The same for a named stream.
+pub(crate) struct StreamEntry<'a> {
+    /// Its file, which the caller holds open.
+    pub file: Entry<'a>,
+    pub node: &'a Arc<dyn Node>,
+    /// As it is stored.
+    pub name: &'a StreamName,
+}
+
 impl Table {
-    fn shard(&self, key: FileKey) -> MutexGuard<'_, HashMap<FileKey, Arc<FileState>>> {
+    fn shard(&self, key: FileKey) -> MutexGuard<'_, Shard> {
         let hash = (key.inode ^ key.device.rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         lock(&self.shards[(hash >> 58) as usize % SHARDS])
     }
@@ -305,64 +408,103 @@ impl Table {
         cache: Option<&CacheWish>,
     ) -> std::result::Result<Entered, NotEntered> {
         let mut shard = self.shard(entry.key);
-        let new = || FileState::new(entry.key, entry.is_directory);
+        let new = || FileState::new(entry.key, entry.is_directory, None);
         let state = shard.entry(entry.key).or_insert_with(new).clone();
         let mut held = state.lock();
         let name = held.name(entry.volume, entry.path);
         wish.link = name.link;
         wish.only_link = entry.only_link;
-        wish.caching = cache.map_or(Caching::NONE, |c| c.wanted);
-        let result = held.grants.handle_open(&wish);
-        if result.is_err() && held.grants.is_idle() {
-            shard.remove(&entry.key);
-        }
-        let caching = match result {
-            Ok(caching) => caching,
-            Err(Refusal::Breaking(number)) => {
-                let (tell, settled) = oneshot::channel();
-                held.break_waits.retain(|waiter| !waiter.is_canceled());
-                held.break_waits.push(tell);
-                drop(shard);
-                drop(held);
-                return Err(NotEntered::Breaking(BreakWait { state, number, settled }));
-            }
-            Err(refusal) => return Err(NotEntered::Refused(refused(refusal))),
+        let deletes = (wish.access | wish.once).contains(Access::DELETE);
+        let result = if deletes && held.streams_forbid_delete() {
+            Err(NotEntered::Refused(FsError::ShareViolation))
+        } else {
+            held.enter(&state, name, wish, cache)
         };
-        if let Some(cache) = cache.filter(|_| caching != Caching::NONE) {
-            held.holders.push((wish.id, cache.holder.clone()));
+        end_entry(shard, held, &state);
+        result
+    }
+
+    /// Asks for streams of a file that only a client's cache may still keep open,
+    /// before `id` opens the file for deletion.
+    ///
+    /// # Errors
+    /// [`NotEntered::Breaking`]; what is refused for good [`Table::open`] says.
+    pub fn ask_streams(&self, key: FileKey, id: OpenId) -> std::result::Result<(), NotEntered> {
+        let Some(file) = self.find(key) else { return Ok(()) };
+        let streams = file.lock().streams.clone();
+        for state in streams {
+            let mut held = state.lock();
+            if !held.grants.others_forbid_delete(id) {
+                continue;
+            }
+            let wish = OpenWish {
+                id,
+                link: LinkId::default(),
+                only_link: false,
+                access: Access::DELETE,
+                once: Access::NONE,
+                share: Share::ALL,
+                delete_on_close: false,
+                caching: Caching::NONE,
+            };
+            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.handle_open(&wish) {
+                return Err(held.not_entered(state.clone(), refusal));
+            }
         }
-        drop(shard);
-        drop(held);
-        Ok(Entered { state, name, caching })
+        Ok(())
+    }
+
+    /// Enters an open of a stream of a file that is open; the link of `wish` is filled in.
+    pub fn open_stream(
+        &self,
+        entry: &StreamEntry<'_>,
+        mut wish: OpenWish,
+        cache: Option<&CacheWish>,
+    ) -> std::result::Result<Entered, NotEntered> {
+        let key = entry.file.key;
+        let shard = self.shard(key);
+        let file = shard.get(&key).ok_or(NotEntered::Refused(FsError::Stale))?.clone();
+        let known = file.lock().find_stream(entry.name).cloned();
+        let (state, stream) = match known.as_ref().and_then(|s| Some((s, s.stream.as_ref()?))) {
+            Some((state, stream)) => (state.clone(), stream.clone()),
+            None => {
+                let stream = OpenStream::new(entry.node.clone(), entry.name.clone());
+                let state = FileState::new(key, false, Some(stream.clone()));
+                file.lock().streams.push(state.clone());
+                (state, stream)
+            }
+        };
+        let mut held = state.lock();
+        let name = held.stream_name(&entry.file, &stream);
+        wish.link = name.link;
+        let result = held.enter(&state, name, wish, cache);
+        end_entry(shard, held, &state);
+        result
     }
 
     /// Takes an open out. A name that must be removed cannot be opened until
     /// [`Table::removed`]. With `came_to_be` false its own wish to delete is void.
     pub fn close(&self, state: &FileState, id: OpenId, came_to_be: bool) -> Option<Removal> {
-        let mut shard = self.shard(state.key);
+        let shard = self.shard(state.key);
         let mut held = state.lock();
         let grants = &mut held.grants;
         let Closed { remove, .. } =
             if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
-        if held.grants.is_idle() {
-            shard.remove(&state.key);
-        }
-        drop(shard);
-        remove.map(|link| Removal {
+        let removal = remove.map(|link| Removal {
             link,
             doomed: held.doomed.iter().find(|d| d.name.link == link).cloned(),
-        })
+        });
+        end_entry(shard, held, state);
+        removal
     }
 
     /// Ends a removal, whatever came of it.
     pub fn removed(&self, state: &FileState, link: LinkId) {
-        let mut shard = self.shard(state.key);
+        let shard = self.shard(state.key);
         let mut held = state.lock();
         held.forgive(link);
         held.grants.handle_removed(link);
-        if held.grants.is_idle() {
-            shard.remove(&state.key);
-        }
+        end_entry(shard, held, state);
     }
 
     /// What is held on a file, if it is open.
@@ -412,6 +554,29 @@ impl Table {
 
     pub fn len(&self) -> usize {
         self.shards.iter().map(|s| lock(s).len()).sum()
+    }
+}
+
+/// Ends what was begun with both locked. Whoever is told something when the
+/// file is unlocked is told after the table is.
+fn end_entry(mut shard: MutexGuard<'_, Shard>, held: Guard<'_>, state: &FileState) {
+    if held.grants.is_idle() {
+        // Nobody is left to be told of anything. A stream is forgotten by its
+        // file, which is locked before its streams.
+        drop(held);
+        forget(&mut shard, state);
+    } else {
+        drop(shard);
+    }
+}
+
+/// Nothing is held on it any more. A stream's file is there as long as the
+/// stream, for it is held with it.
+fn forget(shard: &mut Shard, state: &FileState) {
+    if state.stream.is_none() {
+        shard.remove(&state.key);
+    } else if let Some(file) = shard.get(&state.key) {
+        file.lock().streams.retain(|s| !std::ptr::eq(&**s, state));
     }
 }
 

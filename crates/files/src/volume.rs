@@ -95,4 +95,10 @@ impl Volume {
     pub fn vfs_serial(&self) -> u64 {
         self.vfs.features().serial
     }
+
+    /// Whether named streams can be stored.
+    #[must_use]
+    pub fn has_streams(&self) -> bool {
+        self.vfs.features().stream_bytes_max > 0
+    }
 }

@@ -47,6 +47,7 @@ fn path(text: &str) -> RelPath {
 fn plan(text: &str) -> OpenPlan {
     OpenPlan {
         path: path(text),
+        stream: None,
         desired: Access::FILE_ALL,
         share: Share::ALL,
         if_exists: IfExists::Open,

@@ -116,6 +116,10 @@ impl Chain {
             finished.granted.extend(reply.granted.clone());
             self.end_reply(at, start, reply, ticket_id, &mut written);
         }
+        if written.replies.len() > 1 {
+            // The last one too, where there are several: clients have come to expect it.
+            self.pad_reply(&mut written);
+        }
         if !written.replies.is_empty() {
             finished.transmit = Some(protect(self.out, written));
         }
@@ -125,17 +129,24 @@ impl Chain {
     /// Makes room for a header at the next 8-byte boundary and chains the
     /// previous reply to it.
     fn begin_reply(&mut self, written: &mut Written) -> usize {
+        written.bare_end = written.replies.last().map_or(0, |(previous, _)| previous.end);
+        self.pad_reply(written);
         if let Some((previous, _)) = written.replies.last_mut() {
-            written.bare_end = previous.end;
-            let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
-            self.out.resize(MESSAGE_START + length, 0);
-            previous.end = self.out.len();
             let next = (previous.end - previous.start) as u32;
             Header::set_next_command(&mut self.out[previous.clone()], next);
         }
         let start = self.out.len();
         self.out.resize(start + Header::LENGTH, 0);
         start
+    }
+
+    /// Lets the last reply end at an 8-byte boundary.
+    fn pad_reply(&mut self, written: &mut Written) {
+        if let Some((previous, _)) = written.replies.last_mut() {
+            let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
+            self.out.resize(MESSAGE_START + length, 0);
+            previous.end = self.out.len();
+        }
     }
 
     async fn dispatch(

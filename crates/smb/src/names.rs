@@ -1,6 +1,8 @@
 //! SMB's names (UTF-16, `\` between components) and the backend's (bytes, `/`).
 //! MS-FSCC 2.1.5, MS-SMB2 2.2.13.
 //!
+//! Names of streams may hold nearly everything: they are stored as they are.
+//!
 //! What Windows cannot hold in a name is shown as characters of the Unicode
 //! private use area, the way macOS and Linux clients spell the same names on
 //! NTFS (`:` is U+F022, a trailing dot U+F029, …), so both see the true name
@@ -8,7 +10,7 @@
 //! U+F100 plus its value. Mapping back is exact: the two spellings of a name
 //! always meet in one file.
 
-use vfs::{FsError, Name, RelPath};
+use vfs::{FsError, Name, RelPath, StreamName};
 
 /// First code point for mapped control characters and punctuation.
 const CONTROL_BASE: u32 = 0xF000;
@@ -34,15 +36,17 @@ const TRAILING_DOT: u16 = 0xF029;
 pub struct SmbPath {
     /// The file or directory.
     pub path: RelPath,
-    /// The named stream of it, if one was asked for (`file:stream`).
-    pub stream: Option<StreamName>,
+    /// Which stream of it, if one was spelt out.
+    pub stream: Option<Stream>,
 }
 
-/// The part after the first `:`.
+/// The part after the first `:`. MS-FSCC 2.1.5.3.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamName {
-    /// Name without type; empty for the default data stream.
-    pub name: Vec<u16>,
+pub enum Stream {
+    /// `:name` or `:name:$DATA`.
+    Named(StreamName),
+    /// `::$DATA`: the data that every file has, and no directory.
+    Default,
 }
 
 /// Reads a path as CREATE carries it. An empty name is the share's root.
@@ -67,7 +71,7 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
             if parts.peek().is_some() {
                 return Err(FsError::InvalidName);
             }
-            stream = parse_stream(&part[colon + 1..])?;
+            stream = Some(parse_stream(&part[colon + 1..])?);
             component = &part[..colon];
             if component.is_empty() && path.is_root() && units[0] == u16::from(b':') {
                 // `:stream` names a stream of the share's root.
@@ -79,25 +83,44 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     Ok(SmbPath { path, stream })
 }
 
-/// `name`, `name:$DATA`, or `:$DATA` (the default stream: none).
-fn parse_stream(units: &[u16]) -> Result<Option<StreamName>, FsError> {
+/// `name`, `name:$DATA`, or `:$DATA`. The one type that there is may be left
+/// out with its colon, or is spelt out, in any case.
+fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
     let mut parts = units.splitn(2, |&u| u == u16::from(b':'));
     let name = parts.next().unwrap_or_default();
-    if let Some(kind) = parts.next() {
-        let kind = String::from_utf16_lossy(kind).to_ascii_uppercase();
-        if kind != "$DATA" && (!kind.is_empty() || name.is_empty()) {
-            return Err(FsError::InvalidName);
-        }
-        if name.is_empty() {
-            return Ok(None);
-        }
-    } else if name.is_empty() {
-        return Err(FsError::InvalidName);
+    let kind = parts.next().map(|kind| String::from_utf16_lossy(kind).to_ascii_uppercase());
+    match (name.is_empty(), kind.as_deref()) {
+        (true, Some("$DATA")) => Ok(Stream::Default),
+        (false, None | Some("$DATA")) => stream_from_units(name).map(Stream::Named),
+        _ => Err(FsError::InvalidName),
     }
-    if name.iter().any(|&u| u < 0x01 || u == u16::from(b'/') || u == u16::from(b'\\')) {
-        return Err(FsError::InvalidName);
+}
+
+/// The name of a stream from UTF-16 to the backend's bytes.
+fn stream_from_units(units: &[u16]) -> Result<StreamName, FsError> {
+    let mut bytes = Vec::with_capacity(units.len() + 8);
+    for decoded in char::decode_utf16(units.iter().copied()) {
+        match decoded {
+            Ok('\\' | '/' | ':') => return Err(FsError::InvalidName),
+            Ok(c) => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            Err(lone) => push_surrogate(&mut bytes, lone.unpaired_surrogate()),
+        }
     }
-    Ok(Some(StreamName { name: name.to_vec() }))
+    StreamName::new(bytes)
+}
+
+/// The name of a stream as UTF-16 code units; none if no client could name it.
+#[must_use]
+pub fn stream_units(name: &StreamName) -> Option<Vec<u16>> {
+    let mut units = Vec::with_capacity(name.as_bytes().len());
+    let mut rest = name.as_bytes();
+    while !rest.is_empty() {
+        let valid = std::str::from_utf8(rest).map_or_else(|e| e.valid_up_to(), str::len);
+        let (text, after) = rest.split_at(valid);
+        units.extend(String::from_utf8_lossy(text).encode_utf16());
+        rest = push_invalid(&mut units, after);
+    }
+    (stream_from_units(&units).as_ref() == Ok(name)).then_some(units)
 }
 
 /// One component from UTF-16 to the backend's bytes.
@@ -302,16 +325,39 @@ mod tests {
 
     #[test]
     fn streams_are_taken_apart() {
-        let stream = |t: &str| {
-            parse_path(&units(t)).map(|p| p.stream.map(|s| String::from_utf16_lossy(&s.name)))
-        };
+        let stream = |t: &str| parse_path(&units(t)).map(|p| p.stream);
+        let named = |t: &str| Ok(Some(Stream::Named(StreamName::new(t.as_bytes()).unwrap())));
         assert_eq!(stream("f"), Ok(None));
-        assert_eq!(stream("f::$DATA"), Ok(None));
-        assert_eq!(stream("f:s"), Ok(Some("s".into())));
-        assert_eq!(stream("f:s:$data"), Ok(Some("s".into())));
-        assert_eq!(stream("f:"), Err(FsError::InvalidName));
-        assert_eq!(stream("f:s:$OTHER"), Err(FsError::InvalidName));
-        assert_eq!(stream(r"d:s\f"), Err(FsError::InvalidName));
+        assert_eq!(stream("f::$DATA"), Ok(Some(Stream::Default)));
+        assert_eq!(stream("f:s"), named("s"));
+        assert_eq!(stream("f:s:$data"), named("s"));
+        assert_eq!(stream(":s"), named("s"), "of the root");
+        assert_eq!(stream("f:\u{5}a\n?*\"<>|"), named("\u{5}a\n?*\"<>|"));
+        for bad in [
+            "f:",
+            "f::",
+            "f:s:",
+            "f::$OTHER",
+            "f:s:$OTHER",
+            "f:s:$DATA:",
+            r"d:s\f",
+            "f:a/b",
+            "f*:s",
+        ] {
+            assert_eq!(stream(bad), Err(FsError::InvalidName), "{bad}");
+        }
+        assert_eq!(stream(&format!("f:{}", "n".repeat(256))), Err(FsError::NameTooLong));
+    }
+
+    #[test]
+    fn names_of_streams_are_shown_as_they_are_or_not_at_all() {
+        let shown = |raw: &[u8]| stream_units(&StreamName::new(raw).unwrap());
+        assert_eq!(shown(b"a?\x05."), Some(units("a?\u{5}.")));
+        assert_eq!(shown("\u{F022}🦀".as_bytes()), Some(units("\u{F022}🦀")));
+        assert_eq!(shown(b"\xed\xa0\xbd"), Some(vec![0xD83D]));
+        for unnameable in [&b"a:b"[..], b"a/b", b"\xff"] {
+            assert_eq!(shown(unnameable), None);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::open::Target;
 use crate::server::Stats;
 use crate::session::{ChannelFact, Session};
+use files::OpenFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -69,12 +70,21 @@ impl Snapshot {
     }
 }
 
+fn shown_path(file: &OpenFile) -> String {
+    let mut path = String::from_utf8_lossy(file.path().as_bytes()).into_owned();
+    if let Some(stream) = file.stream() {
+        path.push(':');
+        path.push_str(&String::from_utf8_lossy(stream.as_bytes()));
+    }
+    path
+}
+
 impl SessionFact {
     fn of(session: &Session) -> Self {
         let opens = session.opens().into_iter().map(|open| OpenFact {
             share: open.tree.share.name.clone(),
             path: match &open.target {
-                Target::File(file) => String::from_utf8_lossy(file.path().as_bytes()).into_owned(),
+                Target::File(file) => shown_path(file),
                 Target::Pipe(_) => "(pipe)".into(),
             },
             access: open.file().map_or(0, |file| file.granted().0),

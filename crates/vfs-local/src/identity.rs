@@ -39,6 +39,21 @@ pub fn act_as(who: &Identity) -> Result<()> {
     })
 }
 
+/// Makes a call as the superuser, and goes back to whom the thread acted as:
+/// what follows may be a user's write, to which other limits apply.
+///
+/// # Errors
+/// Those of [`act_as`] and of the call.
+pub fn as_root<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    let before = PRESENT.with_borrow(Clone::clone);
+    act_as(&Identity::root())?;
+    let result = call();
+    if let Some(before) = before {
+        act_as(&before)?;
+    }
+    result
+}
+
 fn switch(who: &Identity) -> Result<()> {
     // SAFETY: these calls take integers, and a pointer to as many group ids
     // as are counted; they change credentials of this thread alone.

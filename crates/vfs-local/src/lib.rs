@@ -17,6 +17,7 @@ mod node;
 mod outside;
 mod resolve;
 mod security;
+mod streams;
 mod tree;
 
 pub use tree::{LocalVfs, OpenError};

@@ -1,25 +1,26 @@
 //! Open files and directories.
 
 use crate::errors::refusal;
-use crate::identity::act_as;
-use crate::{dos_attributes, security};
+use crate::identity::{act_as, as_root};
+use crate::{dos_attributes, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, SeekFrom, StatxFlags, StatxTimestamp, Timespec, Timestamps,
     XattrFlags,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use vfs::{
-    AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name,
-    Node, Result, TimeChange, Timestamp, Wait, Wanted,
+    AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
+    Name, Node, Replace, Result, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
 /// Bytes read from a directory at once.
 const LIST_BYTES: usize = 32 * 1024;
 /// Largest extended attribute of Linux.
-const XATTR_BYTES_MAX: usize = 64 * 1024;
+pub const XATTR_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes that one call copies before it looks for something else to do.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -27,7 +28,7 @@ const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub struct LocalNode {
     fd: OwnedFd,
-    key: FileKey,
+    pub key: FileKey,
     kind: FileKind,
     /// Opened with O_PATH: good for looking, not for data or attributes by descriptor.
     path_only: bool,
@@ -67,20 +68,45 @@ impl LocalNode {
         proc_path(self.fd.as_fd())
     }
 
-    fn get_xattr(&self, name: &str) -> rustix::io::Result<Vec<u8>> {
+    /// The value of an extended attribute.
+    pub fn get_xattr(&self, name: impl Arg + Copy) -> rustix::io::Result<Vec<u8>> {
         get_xattr(self.fd.as_fd(), self.path_only, name)
     }
 
-    fn put_xattr(&self, name: &str, value: Option<&[u8]>) -> rustix::io::Result<()> {
+    /// Sets an extended attribute, or removes it.
+    pub fn put_xattr(
+        &self,
+        name: impl Arg,
+        value: Option<&[u8]>,
+        flags: XattrFlags,
+    ) -> rustix::io::Result<()> {
         match (value, self.path_only) {
-            (Some(value), false) => {
-                rustix::fs::fsetxattr(&self.fd, name, value, XattrFlags::empty())
-            }
-            (Some(value), true) => {
-                rustix::fs::setxattr(self.proc_path(), name, value, XattrFlags::empty())
-            }
+            (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
+            (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
             (None, false) => rustix::fs::fremovexattr(&self.fd, name),
             (None, true) => rustix::fs::removexattr(self.proc_path(), name),
+        }
+    }
+
+    /// The names of all extended attributes, a NUL behind each.
+    pub fn list_xattrs(&self) -> rustix::io::Result<Vec<u8>> {
+        let list = |buffer: &mut [u8]| {
+            if self.path_only {
+                rustix::fs::listxattr(self.proc_path(), buffer)
+            } else {
+                rustix::fs::flistxattr(&self.fd, buffer)
+            }
+        };
+        let mut small = [0u8; 512];
+        match list(&mut small) {
+            Ok(length) => Ok(small[..length].to_vec()),
+            Err(Errno::RANGE) => {
+                let mut large = vec![0; XATTR_BYTES_MAX];
+                let length = list(&mut large)?;
+                large.truncate(length);
+                Ok(large)
+            }
+            Err(errno) => Err(errno),
         }
     }
 
@@ -97,7 +123,11 @@ fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-fn get_xattr(fd: BorrowedFd<'_>, path_only: bool, name: &str) -> rustix::io::Result<Vec<u8>> {
+fn get_xattr(
+    fd: BorrowedFd<'_>,
+    path_only: bool,
+    name: impl Arg + Copy,
+) -> rustix::io::Result<Vec<u8>> {
     let mut small = [0u8; 256];
     let read = |buffer: &mut [u8]| {
         if path_only {
@@ -413,35 +443,80 @@ impl Node for LocalNode {
     }
 
     fn xattr_names(&self) -> Result<Vec<Name>> {
-        let mut buffer = vec![0u8; XATTR_BYTES_MAX];
-        let listed = if self.path_only {
-            rustix::fs::listxattr(self.proc_path(), &mut buffer)
-        } else {
-            rustix::fs::flistxattr(&self.fd, &mut buffer)
-        };
-        let length = listed.map_err(|e| refusal("list attributes", e))?;
-        let names = buffer[..length].split(|&b| b == 0).filter_map(|full| {
+        let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
+        let names = listed.split(|&b| b == 0).filter_map(|full| {
             let name = full.strip_prefix(b"user.")?;
-            let hidden = name == b"DOSATTRIB"
-                || name.starts_with(b"DosStream.")
-                || name.starts_with(b"anabranch.");
-            (!hidden).then(|| Name::new(name).ok()).flatten()
+            (!is_private(name)).then(|| Name::new(name).ok()).flatten()
         });
         Ok(names.collect())
     }
 
     fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
-        self.get_xattr(&user_name(name)?).map_err(|e| refusal("get attribute", e))
+        self.get_xattr(&*user_name(name)?).map_err(|e| refusal("get attribute", e))
     }
 
     fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+        if is_private(name.as_bytes()) {
+            return Err(FsError::AccessDenied);
+        }
         act_as(who)?;
-        match self.put_xattr(&user_name(name)?, value) {
+        match self.put_xattr(&*user_name(name)?, value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),
             Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::TooLarge),
             Err(errno) => Err(refusal("set attribute", errno)),
         }
+    }
+
+    fn streams(&self) -> Result<Vec<StreamEntry>> {
+        streams::list(self)
+    }
+
+    fn find_stream(&self, name: &StreamName, case: Case) -> Result<StreamEntry> {
+        streams::find(self, name, case)
+    }
+
+    fn create_stream(&self, who: &Identity, name: &StreamName, case: Case) -> Result<()> {
+        streams::create(self, who, name, case)
+    }
+
+    fn read_stream(
+        &self,
+        who: &Identity,
+        name: &StreamName,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<usize> {
+        streams::read(self, who, name, offset, length, into)
+    }
+
+    fn write_stream(
+        &self,
+        who: &Identity,
+        name: &StreamName,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        streams::write(self, who, name, offset, data)
+    }
+
+    fn set_stream_size(&self, who: &Identity, name: &StreamName, size_bytes: u64) -> Result<()> {
+        streams::set_size(self, who, name, size_bytes)
+    }
+
+    fn remove_stream(&self, who: &Identity, name: &StreamName) -> Result<()> {
+        streams::remove(self, who, name)
+    }
+
+    fn rename_stream(
+        &self,
+        who: &Identity,
+        from: &StreamName,
+        to: &StreamName,
+        replace: Replace,
+    ) -> Result<()> {
+        streams::rename(self, who, from, to, replace)
     }
 
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
@@ -455,14 +530,13 @@ impl Node for LocalNode {
     fn set_security_descriptor(&self, _who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
         // `security.*` belongs to the superuser; the right to change it was
         // checked against the descriptor that is stored.
-        act_as(&Identity::root())?;
         let value = descriptor.map(security::encode);
-        match self.put_xattr(security::NAME, value.as_deref()) {
+        as_root(|| match self.put_xattr(security::NAME, value.as_deref(), XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if descriptor.is_none() => Ok(()),
             Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
             Err(errno) => Err(refusal("set descriptor", errno)),
-        }
+        })
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
@@ -476,6 +550,11 @@ impl Node for LocalNode {
     fn as_any(&self) -> &dyn std::any::Any {
         self
     }
+}
+
+/// Whether an attribute (without `user.`) stores what other calls speak of.
+fn is_private(name: &[u8]) -> bool {
+    name == b"DOSATTRIB" || streams::is_stream(name) || name.starts_with(b"anabranch.")
 }
 
 fn user_name(name: &Name) -> Result<String> {

@@ -5,6 +5,7 @@ use crate::identity::act_as;
 use crate::node::LocalNode;
 use crate::outside::Source;
 use crate::resolve::{self, open_beneath, open_directory};
+use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -116,7 +117,8 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         rustix::fs::fgetxattr(root, "user.anabranch.probe", &mut value),
         Err(Errno::OPNOTSUPP)
     );
-    Ok(Features { sparse: true, reflink: false, xattrs, serial: stat.st_dev })
+    let stream_bytes_max = if xattrs { STREAM_BYTES_MAX } else { 0 };
+    Ok(Features { sparse: true, reflink: false, xattrs, stream_bytes_max, serial: stat.st_dev })
 }
 
 impl Vfs for LocalVfs {

@@ -14,6 +14,7 @@ mod error;
 mod identity;
 mod outside;
 mod path;
+mod stream;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub use error::{FsError, Result};
 pub use identity::Identity;
 pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside};
 pub use path::{Name, RelPath};
+pub use stream::{StreamEntry, StreamName};
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +190,9 @@ pub struct Features {
     pub reflink: bool,
     /// Extended attributes, and with them DOS attributes and descriptors, are stored.
     pub xattrs: bool,
+    /// Longest named stream that can be stored, in bytes: a file may take less.
+    /// Zero where there are no streams.
+    pub stream_bytes_max: u64,
     /// A number that tells this file system from others on the machine.
     pub serial: u64,
 }
@@ -339,6 +344,101 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NoSpace`] past the file system's limit, [`FsError::AccessDenied`].
     fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()>;
+
+    /// All named streams, in no order. What is asked for is not data: rights to
+    /// the node's data are not needed.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    fn streams(&self) -> Result<Vec<StreamEntry>> {
+        Ok(Vec::new())
+    }
+
+    /// The stream called `name`.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`].
+    fn find_stream(&self, name: &StreamName, case: Case) -> Result<StreamEntry> {
+        let _ = (name, case);
+        Err(FsError::NotFound)
+    }
+
+    /// Makes an empty stream, exclusively; with [`Case::Insensitive`] a name
+    /// differing only in case counts as taken.
+    ///
+    /// # Errors
+    /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::NoSpace`],
+    /// [`FsError::NameTooLong`], [`FsError::NotSupported`].
+    fn create_stream(&self, who: &Identity, name: &StreamName, case: Case) -> Result<()> {
+        let _ = (who, name, case);
+        Err(FsError::NotSupported)
+    }
+
+    /// Appends up to `length` bytes of the stream `name` (exact spelling, here
+    /// and below) at `offset` to `into`; returns how many. May wait for a disk.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if there is no such stream any more, [`FsError::AccessDenied`].
+    fn read_stream(
+        &self,
+        who: &Identity,
+        name: &StreamName,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<usize> {
+        let _ = (who, name, offset, length, into);
+        Err(FsError::NotSupported)
+    }
+
+    /// Writes all of `data` at `offset` of the stream `name`, or nothing.
+    ///
+    /// # Errors
+    /// As [`Node::read_stream`]; [`FsError::NoSpace`] if it would grow past
+    /// what can be stored.
+    fn write_stream(
+        &self,
+        who: &Identity,
+        name: &StreamName,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let _ = (who, name, offset, data);
+        Err(FsError::NotSupported)
+    }
+
+    /// Sets the length of the stream `name` in bytes; new bytes read as zero.
+    ///
+    /// # Errors
+    /// As [`Node::write_stream`].
+    fn set_stream_size(&self, who: &Identity, name: &StreamName, size_bytes: u64) -> Result<()> {
+        let _ = (who, name, size_bytes);
+        Err(FsError::NotSupported)
+    }
+
+    /// Removes the stream `name`.
+    ///
+    /// # Errors
+    /// As [`Node::read_stream`].
+    fn remove_stream(&self, who: &Identity, name: &StreamName) -> Result<()> {
+        let _ = (who, name);
+        Err(FsError::NotSupported)
+    }
+
+    /// Gives the stream `from` the name `to`.
+    ///
+    /// # Errors
+    /// As [`Node::read_stream`] and [`Node::create_stream`].
+    fn rename_stream(
+        &self,
+        who: &Identity,
+        from: &StreamName,
+        to: &StreamName,
+        replace: Replace,
+    ) -> Result<()> {
+        let _ = (who, from, to, replace);
+        Err(FsError::NotSupported)
+    }
 
     /// The stored Windows security descriptor, self-relative, if there is one
     /// and it is not outdated by a later change of the POSIX mode.

@@ -4,18 +4,21 @@ use super::Opening;
 use crate::Caller;
 use crate::caching::CacheWish;
 use crate::remove::carry_out;
-use crate::table::{Doomed, Entered, Entry, NotEntered, Table};
+use crate::stream::OpenStream;
+use crate::table::{Doomed, Entered, Entry, NotEntered, StreamEntry, Table};
 use acl::Access;
-use grants::{Caching, LinkId, OpenId, OpenWish};
+use grants::{Caching, LinkId, OpenId, OpenWish, Share};
 use std::sync::Arc;
 
 /// An open that is held and releases itself unless it is kept.
-pub(super) struct Ticket {
+pub(crate) struct Ticket {
     table: Arc<Table>,
     held: Option<Entered>,
     id: OpenId,
     /// The file was made for this open, and goes with it.
     new_file: Option<Arc<Caller>>,
+    /// For a named stream, what keeps its file; given back after the stream.
+    hold: Option<Box<Ticket>>,
 }
 
 impl Ticket {
@@ -29,6 +32,9 @@ impl Ticket {
         once: Access,
         cache: Option<&CacheWish>,
     ) -> Result<Self, NotEntered> {
+        if (access | once).contains(Access::DELETE) {
+            opening.table.ask_streams(entry.key, opening.id)?;
+        }
         let wish = OpenWish {
             id: opening.id,
             // These and what is cached are known to the table only.
@@ -41,7 +47,88 @@ impl Ticket {
             caching: Caching::NONE,
         };
         let held = opening.table.open(entry, wish, cache)?;
-        Ok(Self { table: opening.table.clone(), held: Some(held), id: opening.id, new_file: None })
+        Ok(Self::of(opening, held, None))
+    }
+
+    /// Holds a file of which a stream is about to be opened: nothing is shared
+    /// or denied by that, but the file does not vanish before the stream is closed.
+    ///
+    /// # Errors
+    /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`].
+    pub(super) fn hold(opening: &Opening, entry: &Entry<'_>) -> Result<Self, NotEntered> {
+        let wish = OpenWish {
+            id: opening.id,
+            link: LinkId::default(),
+            only_link: entry.only_link,
+            access: Access::NONE,
+            once: Access::NONE,
+            share: Share::ALL,
+            delete_on_close: false,
+            caching: Caching::NONE,
+        };
+        let held = opening.table.open(entry, wish, None)?;
+        Ok(Self::of(opening, held, None))
+    }
+
+    /// A place among the opens of a stream of the file that this holds. The
+    /// rights are those kept and those used once.
+    ///
+    /// # Errors
+    /// As [`Ticket::acquire`].
+    pub(super) fn acquire_stream(
+        mut self,
+        opening: &Opening,
+        entry: &StreamEntry<'_>,
+        (access, once): (Access, Access),
+    ) -> Result<Self, NotEntered> {
+        let wish = OpenWish {
+            id: opening.id,
+            link: LinkId::default(),
+            only_link: true,
+            access,
+            once,
+            share: opening.plan.share,
+            delete_on_close: opening.plan.delete_on_close,
+            caching: Caching::NONE,
+        };
+        match opening.table.open_stream(entry, wish, opening.plan.caching.as_ref()) {
+            Ok(held) => Ok(Self::of(opening, held, Some(Box::new(self)))),
+            Err(refusal) => {
+                // Somebody else uses it, and a new file with it.
+                self.new_file = None;
+                Err(refusal)
+            }
+        }
+    }
+
+    fn of(opening: &Opening, held: Entered, hold: Option<Box<Self>>) -> Self {
+        let table = opening.table.clone();
+        Self { table, held: Some(held), id: opening.id, new_file: None, hold }
+    }
+
+    /// The stream that is held, if it is one.
+    pub(super) fn stream(&self) -> Option<Arc<OpenStream>> {
+        self.held.as_ref()?.name.stream.clone()
+    }
+
+    /// The file's streams are about to be removed.
+    ///
+    /// # Errors
+    /// [`vfs::FsError::ShareViolation`] if an open of one does not share deletion.
+    pub(super) fn lose_streams(&self) -> vfs::Result<()> {
+        let Some(entered) = &self.held else { return Ok(()) };
+        let mut held = entered.state.lock();
+        if held.streams_forbid_delete() {
+            return Err(vfs::FsError::ShareViolation);
+        }
+        held.lose_streams();
+        Ok(())
+    }
+
+    /// Whether the name that is held will vanish.
+    pub(crate) fn is_delete_pending(&self) -> bool {
+        let pending = |held: &Entered| held.state.lock().grants.is_delete_pending(held.name.link);
+        self.held.as_ref().is_some_and(pending)
     }
 
     /// The file was made for this open by `caller`.
@@ -50,15 +137,27 @@ impl Ticket {
         self
     }
 
-    /// The open came to be.
-    pub(super) fn keep(mut self) -> Entered {
-        self.held.take().expect("only this takes it, and takes the ticket too")
+    /// The open came to be. With it goes a stream's hold on its file.
+    pub(super) fn keep(mut self) -> (Entered, Option<Box<Self>>) {
+        let held = self.held.take().expect("only this takes it, and takes the ticket too");
+        let mut hold = self.hold.take();
+        if let Some(hold) = &mut hold {
+            // The file came to be too.
+            hold.new_file = None;
+        }
+        (held, hold)
     }
-}
 
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        let Some(Entered { state, name, .. }) = self.held.take() else { return };
+    /// Gives the place back.
+    ///
+    /// # Errors
+    /// Those of removing a file that was marked for deletion.
+    pub(crate) fn release(mut self) -> vfs::Result<()> {
+        self.let_go()
+    }
+
+    fn let_go(&mut self) -> vfs::Result<()> {
+        let Some(Entered { state, name, .. }) = self.held.take() else { return Ok(()) };
         let undo = self.new_file.take();
         let made_it = undo.is_some();
         if let Some(caller) = undo {
@@ -66,9 +165,16 @@ impl Drop for Ticket {
             held.grants.set_delete_on_close(self.id);
             held.doom(Doomed { name, caller });
         }
-        if let Some(removal) = self.table.close(&state, self.id, made_it)
-            && let Err(error) = carry_out(&self.table, &state, removal)
-        {
+        match self.table.close(&state, self.id, made_it) {
+            Some(removal) => carry_out(&self.table, &state, removal),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Err(error) = self.let_go() {
             tracing::warn!(%error, "a file marked for deletion could not be removed");
         }
     }

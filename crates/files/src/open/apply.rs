@@ -41,18 +41,22 @@ impl Opening {
             }
         }
         self.set_xattrs(opened)?;
-        let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && !is_directory);
+        let of_file = self.plan.stream.is_none() && !is_directory;
+        let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && of_file);
         if let Some(bytes) = bytes {
             reserve(opened, bytes)?;
         }
         Ok(descriptor.is_some() || bytes.is_some() || !self.plan.xattrs.is_empty())
     }
 
-    /// Cuts an existing file to nothing and gives it the attributes of a new
-    /// one. MS-FSA 2.1.5.1.2.2.
+    /// Cuts an existing file to nothing, takes its streams away and gives it
+    /// the attributes of a new one. MS-FSA 2.1.5.1.2.
     pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
         let present = &opened.attributes;
         let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
+        for stream in opened.node.streams()? {
+            opened.node.remove_stream(&self.caller.identity, &stream.name)?;
+        }
         opened.node.set_size(0)?;
         let changes = AttributeChanges {
             // Cutting an empty file does not move its times by itself.
@@ -117,7 +121,8 @@ fn has_list(descriptor: &Descriptor) -> bool {
     descriptor.dacl.is_some() || descriptor.control & control::DACL_PRESENT != 0
 }
 
-fn reserve(opened: &Opened, bytes: u64) -> Result<()> {
+/// Reserves space, where it can be.
+pub(super) fn reserve(opened: &Opened, bytes: u64) -> Result<()> {
     match opened.node.allocate(0, bytes) {
         // A wish, where the file system cannot.
         Err(FsError::NotSupported) => Ok(()),

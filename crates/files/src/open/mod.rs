@@ -8,6 +8,7 @@ mod acquire;
 mod apply;
 mod authorize;
 mod resolve;
+mod stream;
 
 use crate::caching::{BreakWait, CacheWish};
 use crate::offload::offload;
@@ -17,10 +18,11 @@ use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Caller, Files, Volume, Workers};
 use acl::{Access, Descriptor};
-use acquire::Ticket;
+pub(crate) use acquire::Ticket;
+use apply::reserve;
 use grants::{Caching, OpenId, Share};
 use std::sync::Arc;
-use vfs::{Attributes, FileKind, FsError, Name, Opened, RelPath, Result, Wait, Wanted};
+use vfs::{Attributes, FileKind, FsError, Name, Opened, RelPath, Result, StreamName, Wait, Wanted};
 
 /// Times that a race with another creator, remover or renamer is retried.
 const RESOLVE_TRIES_MAX: u32 = 8;
@@ -65,6 +67,8 @@ pub enum WishedKind {
 pub struct OpenPlan {
     /// Where.
     pub path: RelPath,
+    /// The named stream of it that is meant, if not the file itself.
+    pub stream: Option<StreamName>,
     /// Rights wanted; generic ones and MAXIMUM_ALLOWED too.
     pub desired: Access,
     /// What is tolerated of others.
@@ -168,7 +172,8 @@ impl Files {
     /// [`FsError::NotFound`], [`FsError::PathNotFound`], [`FsError::AlreadyExists`],
     /// [`FsError::IsDirectory`], [`FsError::NotDirectory`], [`FsError::AccessDenied`],
     /// [`FsError::ShareViolation`], [`FsError::DeletePending`], [`FsError::CannotDelete`],
-    /// [`FsError::InvalidParameter`] for a malformed descriptor, [`FsError::NoSpace`].
+    /// [`FsError::InvalidParameter`] for a malformed descriptor, [`FsError::NoSpace`],
+    /// [`FsError::InvalidName`] for a stream where none can be stored.
     pub async fn open(
         &self,
         volume: &Arc<Volume>,
@@ -277,19 +282,33 @@ impl Opening {
 
     /// Goes through the stages once.
     fn once(&self, wait: Wait) -> Result<Attempt> {
+        if self.plan.stream.is_some() {
+            self.check_streams(wait)?;
+        }
         let epoch = self.table.epoch();
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             other => Some(other?),
         };
-        let result = match found {
-            Some(found) => self.open_existing(found, wait),
-            None => match self.create() {
+        let result = match (found, &self.plan.stream) {
+            (Some(found), None) => self.open_existing(found, wait),
+            (Some(found), Some(name)) => match self.open_stream(found, name) {
+                Ok(Attempt::Opened(made)) if made.action == OpenAction::Created => {
+                    return Ok(Attempt::Opened(made));
+                }
+                other => other,
+            },
+            (None, None) => match self.create() {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
                     return Ok(Attempt::Lost);
                 }
                 // Made by us: looking for it again would find it taken.
+                other => return other,
+            },
+            (None, Some(name)) => match self.create_with_stream(name) {
+                // The file is there now, which says nothing of the stream.
+                Err(FsError::AlreadyExists) => return Ok(Attempt::Lost),
                 other => return other,
             },
         };
@@ -320,6 +339,8 @@ impl Opening {
         };
         let mut attributes = opened.attributes;
         if self.replaces() {
+            // Its streams go with what was in it.
+            ticket.lose_streams()?;
             self.overwrite(opened)?;
             attributes = opened.node.attributes(WANTED)?;
             let what = Filter::ATTRIBUTES | Filter::SIZE | Filter::LAST_WRITE;
@@ -351,21 +372,24 @@ impl Opening {
         Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
     }
 
-    fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
+    fn entry<'a>(&'a self, opened: &'a Opened) -> Entry<'a> {
         let attributes = &opened.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
-        let entry = Entry {
+        Entry {
             key: attributes.key,
             is_directory,
             volume: &self.volume,
             path: &opened.path,
             only_link: is_directory || attributes.links <= 1,
-        };
+        }
+    }
+
+    fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
         // Cutting a file to nothing is a write, whatever the open is for.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
-        let is_file = attributes.kind == FileKind::File;
+        let is_file = opened.attributes.kind == FileKind::File;
         let cache = self.plan.caching.as_ref().filter(|_| is_file);
-        Ticket::acquire(self, &entry, granted, once, cache)
+        Ticket::acquire(self, &self.entry(opened), granted, once, cache)
     }
 
     fn finish(
@@ -376,7 +400,7 @@ impl Opening {
         granted: Access,
         action: OpenAction,
     ) -> OpenResult {
-        let Entered { state, name, caching } = ticket.keep();
+        let (Entered { state, name, caching }, hold) = ticket.keep();
         let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
@@ -386,6 +410,7 @@ impl Opening {
             node: opened.node,
             state,
             name,
+            hold,
             caller: self.caller.clone(),
             granted,
             share: self.plan.share,

@@ -18,9 +18,12 @@ impl Opening {
     pub(super) fn resolve(&self, wait: Wait) -> Result<Found> {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
         let data = maximum || self.replaces();
-        // A collision is found without looking inside.
-        let looks = self.plan.if_exists != IfExists::Fail;
-        let needs_write = self.desired.intersects(WRITES) || self.replaces();
+        let of_stream = self.plan.stream.is_some();
+        // A collision is found without looking inside, unless it is in a file.
+        let looks = self.plan.if_exists != IfExists::Fail || of_stream;
+        // Removing a stream is writing to its file.
+        let writes = if of_stream { WRITES | Access::DELETE } else { WRITES };
+        let needs_write = self.desired.intersects(writes) || self.replaces();
         let mut how = OpenHow {
             read: looks && (data || self.desired.intersects(READS | Access::APPEND_DATA)),
             write: looks && !self.volume.options.read_only && (maximum || needs_write),

@@ -203,6 +203,7 @@ pub fn name(text: &str) -> Name {
 pub fn plan(at: &str, desired: Access) -> OpenPlan {
     OpenPlan {
         path: path(at),
+        stream: None,
         desired,
         share: Share::ALL,
         if_exists: IfExists::Open,

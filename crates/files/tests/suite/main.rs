@@ -15,4 +15,6 @@ mod removal;
 mod rename;
 mod security;
 mod sharing;
+mod streams;
+mod streams_model;
 mod watch;

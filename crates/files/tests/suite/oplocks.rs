@@ -1,13 +1,13 @@
 //! Oplocks: who is told, who waits, and how the waiting ends.
 
 use crate::harness::*;
-use files::{CacheHolder, CacheWish, Caching, OpenPlan, RangeLock, Workers};
+use files::{CacheHolder, CacheWish, Caching, OpenPlan, RangeLock, Share, Workers};
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vfs::FsError;
+use vfs::{FsError, StreamName};
 
 /// A client that writes down what it is told.
 #[derive(Debug, Default)]
@@ -130,4 +130,52 @@ fn who_does_not_answer_loses_its_oplock() {
     alarm.0.lock().unwrap().pop().unwrap().send(()).unwrap();
     assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
     assert_eq!(first.open.caching(), Caching::NONE);
+}
+
+fn of_stream(plan: OpenPlan) -> OpenPlan {
+    OpenPlan { stream: Some(StreamName::new(*b"s").unwrap()), ..plan }
+}
+
+#[test]
+fn oplocks_are_of_each_stream() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return eprintln!("skipped: no extended attributes here");
+    }
+    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let stream = served.try_open(cached(of_stream(new_file("a")), Caching::BATCH, &one)).unwrap();
+    let file = served.try_open(cached(plan("a", READ), Caching::BATCH, &two)).unwrap();
+    assert_eq!((stream.caching, file.caching), (Caching::BATCH, Caching::BATCH));
+    let again = of_stream(plan("a", READ));
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, again));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert_eq!((one.told(), two.told()), (vec![(Caching::LEVEL_II, true)], vec![]));
+    served.files.acknowledge(&stream.open, Caching::LEVEL_II).unwrap();
+    assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
+}
+
+#[test]
+fn a_stream_that_a_client_keeps_is_asked_for_before_its_file_is_deleted() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return eprintln!("skipped: no extended attributes here");
+    }
+    let client = Arc::new(Client::default());
+    let alone = OpenPlan { share: Share(0), ..of_stream(new_file("a")) };
+    let kept = served.try_open(cached(alone, Caching::BATCH, &client)).unwrap();
+    let delete = || Box::pin(served.files.open(&served.volume, &served.alice, plan("a", DELETE)));
+    let mut waiting = delete();
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert_eq!(client.told(), [(Caching::LEVEL_II, true)]);
+    served.close(kept.open);
+    assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
+    served.assert_nothing_held();
+
+    let alone = OpenPlan { share: Share(0), ..of_stream(plan("a", READ)) };
+    let used = served.try_open(cached(alone, Caching::BATCH, &client)).unwrap();
+    let mut waiting = delete();
+    assert!(waiting.as_mut().now_or_never().is_none());
+    served.files.acknowledge(&used.open, Caching::LEVEL_II).unwrap();
+    let refused = waiting.now_or_never().expect("nothing to wait for");
+    assert_eq!(refused.unwrap_err(), FsError::ShareViolation);
 }

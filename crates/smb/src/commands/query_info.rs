@@ -2,23 +2,26 @@
 
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::names::{path_units, short_name, units_of};
+use crate::names::{path_units, short_name, stream_units, units_of};
 use crate::open::{Open, Target};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts};
 use std::sync::Arc;
+use vfs::FileKind;
 use wire::codec::Writer;
 use wire::fscc::{
     self, FileFacts, FileInfoClass, FsFacts, FsInfoClass, StreamFact, decode_ea_names,
-    encode_file_info, encode_fs_info, put_ea_list,
+    encode_file_info, encode_fs_info, put_ea_list, streams_fitting,
 };
 use wire::ntstatus::NtStatus;
-use wire::smb::{InfoType, QueryInfoRequest, output_buffer_response};
+use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 
 /// FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK, FILE_PERSISTENT_ACLS,
 /// FILE_SUPPORTS_SPARSE_FILES and
 /// FILE_CASE_SENSITIVE_SEARCH. MS-FSCC 2.5.1.
 const FS_ATTRIBUTES: u32 = 0x2 | 0x4 | 0x8 | 0x40 | 0x1;
+/// FILE_NAMED_STREAMS, where they can be stored.
+const FS_NAMED_STREAMS: u32 = 0x0004_0000;
 
 /// Answers what is known of a file, its file system or its security.
 ///
@@ -69,17 +72,31 @@ fn file_info(
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
+    let session = request.session()?;
+    if class == FileInfoClass::NormalizedName && session.dialect != Dialect::Smb311 {
+        // MS-SMB2 3.3.5.20.1: for this dialect only.
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
     if class == FileInfoClass::AlternateName {
         return alternate_name(file, room, data);
     }
     if needs_read_attributes(class) && !file.granted().intersects(Access::READ_ATTRIBUTES) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let facts = file_facts(files, open, file)?;
+    let mut facts = file_facts(files, open, file)?;
+    let mut status = NtStatus::SUCCESS;
+    if class == FileInfoClass::Stream {
+        facts.streams = streams(files, file)?;
+        let count = streams_fitting(&facts.streams, room);
+        if count < facts.streams.len() {
+            facts.streams.truncate(count);
+            status = NtStatus::BUFFER_OVERFLOW;
+        }
+    }
     if !encode_file_info(class, &facts, &mut Writer::new(data)) {
         return Err(NtStatus::INVALID_INFO_CLASS);
     }
-    Ok(fit(data, room))
+    Ok(if status == NtStatus::SUCCESS { fit(data, room) } else { status })
 }
 
 fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
@@ -107,11 +124,6 @@ fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, 
     let delete_pending = file.is_delete_pending();
     let size = size_bytes(&attributes);
     let allocation = allocation_bytes(&attributes);
-    let unnamed = StreamFact {
-        name: "::$DATA".encode_utf16().collect(),
-        size_bytes: size,
-        allocation_bytes: allocation,
-    };
     Ok(FileFacts {
         times: times(&attributes),
         attributes: attribute_bits(&attributes),
@@ -127,10 +139,43 @@ fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, 
         access: file.granted().0,
         position: file.position(),
         mode: open.mode,
-        name: path_units(&file.path()),
-        streams: if file.is_directory() { Vec::new() } else { vec![unnamed] },
+        name: name_units(file),
+        streams: Vec::new(),
         reparse_tag: 0,
     })
+}
+
+/// Path and stream of an open, with a leading `\`.
+fn name_units(file: &OpenFile) -> Vec<u16> {
+    let mut name = path_units(&file.path());
+    if let Some(stream) = file.stream().as_ref().and_then(stream_units) {
+        name.push(u16::from(b':'));
+        name.extend(stream);
+    }
+    name
+}
+
+/// All streams of a file, the unnamed one first. MS-FSA 2.1.5.12.28.
+fn streams(files: &Files, file: &OpenFile) -> Result<Vec<StreamFact>, NtStatus> {
+    let attributes = files.file_attributes(file).map_err(status_of)?;
+    let mut facts = Vec::new();
+    if attributes.kind != FileKind::Directory {
+        facts.push(StreamFact {
+            name: "::$DATA".encode_utf16().collect(),
+            size_bytes: size_bytes(&attributes),
+            allocation_bytes: allocation_bytes(&attributes),
+        });
+    }
+    for stream in files.streams(file).map_err(status_of)? {
+        let Some(units) = stream_units(&stream.name) else { continue };
+        let colon = [u16::from(b':')];
+        facts.push(StreamFact {
+            name: colon.into_iter().chain(units).chain(":$DATA".encode_utf16()).collect(),
+            size_bytes: stream.size_bytes,
+            allocation_bytes: stream.size_bytes.next_multiple_of(4096),
+        });
+    }
+    Ok(facts)
 }
 
 fn full_ea(
@@ -218,7 +263,7 @@ fn fs_info(
         units_free: space.free_bytes / unit,
         units_available: space.available_bytes / unit,
         sectors_per_unit: (unit / 512) as u32,
-        attributes: FS_ATTRIBUTES,
+        attributes: FS_ATTRIBUTES | if file.volume().has_streams() { FS_NAMED_STREAMS } else { 0 },
         name_max: 255,
         object_id,
     };

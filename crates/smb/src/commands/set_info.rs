@@ -2,11 +2,11 @@
 
 use super::query_info::parts;
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::names::parse_path;
+use crate::names::{SmbPath, Stream, parse_path};
 use crate::status::status_of;
-use files::{BasicChange, Descriptor, OpenFile, TimeSetting};
+use files::{BasicChange, Descriptor, Files, OpenFile, TimeSetting};
 use std::sync::Arc;
-use vfs::{Name, RelPath, Timestamp};
+use vfs::{Name, Timestamp};
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{BasicInfo, FileInfoClass, FileTime, RenameInfo, decode_ea_list};
 use wire::ntstatus::NtStatus;
@@ -54,13 +54,15 @@ async fn set_file_info(
         }
         FileInfoClass::Rename | FileInfoClass::RenameEx => {
             let info = RenameInfo::decode(input).map_err(short)?;
-            let to = target(&info)?;
-            files.rename(file, &to, info.flags & 1 != 0).await.map_err(status_of)
+            rename(files, file, &info).await
         }
         FileInfoClass::Link => {
             let info = RenameInfo::decode(input).map_err(short)?;
             let to = target(&info)?;
-            files.link(file, &to, info.flags & 1 != 0).await.map_err(status_of)
+            if to.stream.is_some() {
+                return Err(NtStatus::NOT_SUPPORTED);
+            }
+            files.link(file, &to.path, info.flags & 1 != 0).await.map_err(status_of)
         }
         FileInfoClass::Disposition => {
             let delete = r.u8("disposition").map_err(short)? != 0;
@@ -118,7 +120,27 @@ fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
     })
 }
 
-fn target(info: &RenameInfo<'_>) -> Result<RelPath, NtStatus> {
+/// A name that begins with `:` is a stream's of the same file. MS-FSA 2.1.5.15.11.
+async fn rename(
+    files: &Files,
+    file: &Arc<OpenFile>,
+    info: &RenameInfo<'_>,
+) -> Result<(), NtStatus> {
+    let (to, replace) = (target(info)?, info.flags & 1 != 0);
+    let result = match &to.stream {
+        Some(Stream::Named(name)) if to.path.is_root() => {
+            files.rename_stream(file, name, replace).await
+        }
+        // Making a stream the file's data, or a file's data a stream.
+        Some(_) if to.path.is_root() || file.stream().is_none() => {
+            return Err(NtStatus::NOT_SUPPORTED);
+        }
+        _ => files.rename(file, &to.path, replace).await,
+    };
+    result.map_err(status_of)
+}
+
+fn target(info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
     if info.root != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -127,11 +149,7 @@ fn target(info: &RenameInfo<'_>) -> Result<RelPath, NtStatus> {
     if units.is_empty() {
         return Err(NtStatus::OBJECT_NAME_INVALID);
     }
-    let parsed = parse_path(units).map_err(status_of)?;
-    if parsed.stream.is_some() {
-        return Err(NtStatus::NOT_SUPPORTED);
-    }
-    Ok(parsed.path)
+    parse_path(units).map_err(status_of)
 }
 
 fn set_xattrs(request: &Request<'_>, file: &OpenFile, input: &[u8]) -> Result<(), NtStatus> {

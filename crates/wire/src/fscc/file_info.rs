@@ -215,6 +215,21 @@ fn put_name(name: &[u16], w: &mut Writer<'_>) {
     name.iter().for_each(|u| w.u16(*u));
 }
 
+/// Bytes of one stream's entry without its name.
+const STREAM_ENTRY_BYTES: usize = 24;
+
+/// How many of the streams fit into a buffer of `room` bytes: a client cannot
+/// do anything with a part of an entry. MS-FSA 2.1.5.12.28.
+#[must_use]
+pub fn streams_fitting(streams: &[StreamFact], room: usize) -> usize {
+    let mut end = 0usize;
+    let fits = |stream: &&StreamFact| {
+        end = end.next_multiple_of(8) + STREAM_ENTRY_BYTES + 2 * stream.name.len();
+        end <= room
+    };
+    streams.iter().take_while(fits).count()
+}
+
 fn put_streams(streams: &[StreamFact], w: &mut Writer<'_>) {
     for (at, stream) in streams.iter().enumerate() {
         let start = w.position();
@@ -280,5 +295,31 @@ impl<'a> RenameInfo<'a> {
         let root = r.u64("rename")?;
         let length = r.u32("rename")? as usize;
         Ok(Self { flags, root, name: r.take(length, "rename name")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_listed_whole_or_not_at_all() {
+        let stream = |length| StreamFact { name: vec![65; length], ..StreamFact::default() };
+        let all = vec![stream(7), stream(1), stream(3)];
+        for room in 0..200 {
+            let count = streams_fitting(&all, room);
+            let bytes = |count| {
+                let facts = FileFacts { streams: all[..count].to_vec(), ..FileFacts::default() };
+                let mut out = Vec::new();
+                assert!(encode_file_info(
+                    FileInfoClass::Stream,
+                    &facts,
+                    &mut Writer::new(&mut out)
+                ));
+                out.len()
+            };
+            assert!(bytes(count) <= room);
+            assert!(count == all.len() || bytes(count + 1) > room, "{room}");
+        }
     }
 }

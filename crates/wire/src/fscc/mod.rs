@@ -14,7 +14,7 @@ pub use attributes::*;
 pub use directory::{DirectoryClass, DirectoryRecord, put_directory_record};
 pub use ea::{EaEntry, decode_ea_list, decode_ea_names, put_ea_list};
 pub use file_info::{
-    BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info,
+    BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info, streams_fitting,
 };
 pub use fs_info::{FsFacts, FsInfoClass, encode_fs_info};
 pub use notify::{NotifyAction, NotifyList, notify_list_bytes};

@@ -2,7 +2,7 @@
 //! a file is refused here.
 
 use crate::dispatch::malformed;
-use crate::names::parse_path;
+use crate::names::{Stream, parse_path};
 use crate::oplock::caching_of;
 use crate::status::status_of;
 use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Share, WishedKind};
@@ -98,19 +98,27 @@ impl Plan {
         }
         let units = without_parents(units)?;
         let parsed = parse_path(&units).map_err(status_of)?;
-        if parsed.stream.is_some() || contexts.snapshot {
-            // Named streams and snapshots are not stored here: there is none.
+        if contexts.snapshot {
+            // Snapshots are not served: there is none.
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
-        let kind = match body.options & (fscc::FILE_DIRECTORY_FILE | fscc::FILE_NON_DIRECTORY_FILE)
-        {
-            fscc::FILE_DIRECTORY_FILE => WishedKind::Directory,
-            fscc::FILE_NON_DIRECTORY_FILE => WishedKind::File,
+        let wants = |option| body.options & option != 0;
+        let kind = match &parsed.stream {
+            // Data is of a file, whatever it belongs to. MS-FSA 2.1.5.1.
+            Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
+            Some(Stream::Default) => WishedKind::File,
+            _ if wants(fscc::FILE_DIRECTORY_FILE) => WishedKind::Directory,
+            _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => WishedKind::File,
             _ => WishedKind::Any,
+        };
+        let stream = match parsed.stream {
+            Some(Stream::Named(name)) => Some(name),
+            Some(Stream::Default) | None => None,
         };
         let asked = contexts.asked();
         let open = OpenPlan {
             path: parsed.path,
+            stream,
             desired: Access(body.desired_access),
             share: Share(body.share_access & 7),
             if_exists,

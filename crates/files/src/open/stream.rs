@@ -1,0 +1,186 @@
+//! Opening a named stream: the file is looked for and judged as for an open of
+//! its own, then held for as long as the stream is open. MS-FSA 2.1.5.1.
+
+use super::resolve::Found;
+use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Ticket, WANTED, WRITES};
+use super::{WishedKind, reserve};
+use crate::authorize::{allowed, certainly_unwritable, descriptor_of};
+use crate::stream::StreamNode;
+use crate::table::{NotEntered, StreamEntry};
+use crate::volume::dos;
+use acl::Access;
+use std::sync::Arc;
+use vfs::{Attributes, FileKind, FsError, Node, Opened, Result, StreamName, Wait};
+
+/// A stream that is there, or was made just now.
+struct Stored {
+    name: StreamName,
+    is_new: bool,
+}
+
+impl Opening {
+    /// Whether there can be streams at all.
+    pub(super) fn check_streams(&self, wait: Wait) -> Result<()> {
+        if !self.volume.has_streams() {
+            return Err(FsError::InvalidName);
+        }
+        // Where they are kept may not be in memory.
+        if wait == Wait::Never { Err(FsError::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Opens or makes a stream of a file that is there.
+    pub(super) fn open_stream(&self, found: Found, name: &StreamName) -> Result<Attempt> {
+        let file = &found.opened;
+        self.check_host(file.attributes.kind)?;
+        let granted = self.authorize(&found)?;
+        let present = match file.node.find_stream(name, self.volume.options.case) {
+            Ok(_) if self.plan.if_exists == IfExists::Fail => return Err(FsError::AlreadyExists),
+            Ok(entry) => Some(entry.name),
+            Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
+            Err(error) => return Err(error),
+        };
+        self.check_stream_bits(&file.attributes, granted, present.is_none())?;
+        if present.is_none() {
+            self.check_may_add(file)?;
+        }
+        let hold = self.hold(file)?;
+        let stored = match present {
+            Some(name) => Stored { name, is_new: false },
+            None => match self.make_stream(file, name) {
+                Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
+                    return Ok(Attempt::Lost);
+                }
+                other => other?,
+            },
+        };
+        self.enter(found.opened, hold, stored, granted)
+    }
+
+    /// Makes a file with a stream.
+    pub(super) fn create_with_stream(&self, name: &StreamName) -> Result<Attempt> {
+        self.check_host(FileKind::File)?;
+        let parent = self.authorize_create(false)?;
+        let descriptor = self.new_descriptor(parent.as_ref(), false);
+        let file = self.make(false)?;
+        let granted = self.granted_to_creator(&file, descriptor.as_ref());
+        let hold = self.hold(&file)?.of_new_file(&self.caller);
+        self.furnish(&file, descriptor.as_ref(), false)?;
+        let stored = self.make_stream(&file, name)?;
+        self.enter(file, hold, stored, granted)
+    }
+
+    /// Whether the file can have streams and this open be of one.
+    fn check_host(&self, kind: FileKind) -> Result<()> {
+        match kind {
+            _ if self.plan.kind == WishedKind::Directory => Err(FsError::NotDirectory),
+            FileKind::File | FileKind::Directory => Ok(()),
+            _ => Err(FsError::AccessDenied),
+        }
+    }
+
+    /// Rules of DOS attributes, which are the file's.
+    fn check_stream_bits(&self, file: &Attributes, granted: Access, is_new: bool) -> Result<()> {
+        let bits = file.dos.bits.unwrap_or(0);
+        let is_readonly = bits & dos::READONLY != 0 && file.kind == FileKind::File;
+        if is_readonly && (is_new || self.replaces() || self.desired.intersects(WRITES)) {
+            return Err(FsError::AccessDenied);
+        }
+        if !self.plan.delete_on_close {
+            return Ok(());
+        }
+        if is_readonly || self.volume.options.read_only {
+            return Err(FsError::CannotDelete);
+        }
+        if !granted.contains(Access::DELETE) || certainly_unwritable(&self.caller, file, file.uid) {
+            return Err(FsError::AccessDenied);
+        }
+        Ok(())
+    }
+
+    /// Whether a stream may be added to an existing file: that is writing to it.
+    fn check_may_add(&self, file: &Opened) -> Result<()> {
+        if self.volume.options.read_only {
+            return Err(FsError::ReadOnly);
+        }
+        let descriptor = descriptor_of(&*file.node, &file.attributes);
+        let rights = allowed(&self.volume, &self.caller, &descriptor);
+        if rights.contains(Access::WRITE_DATA) { Ok(()) } else { Err(FsError::AccessDenied) }
+    }
+
+    /// A place among the opens of the file that stands in nobody's way, but
+    /// keeps the file while the stream is open.
+    fn hold(&self, file: &Opened) -> Result<Ticket> {
+        match Ticket::hold(self, &self.entry(file)) {
+            Ok(hold) => Ok(hold),
+            Err(NotEntered::Refused(error)) => Err(error),
+            // Looking breaks nothing.
+            Err(NotEntered::Breaking(_)) => Err(FsError::ShareViolation),
+        }
+    }
+
+    fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {
+        let case = self.volume.options.case;
+        file.node.create_stream(&self.caller.identity, name, case)?;
+        Ok(Stored { name: name.clone(), is_new: true })
+    }
+
+    /// The last stages, for a stream that is there; lost if it has gone again.
+    fn enter(
+        &self,
+        file: Opened,
+        hold: Ticket,
+        stored: Stored,
+        granted: Access,
+    ) -> Result<Attempt> {
+        let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
+        let entry = StreamEntry { file: self.entry(&file), node: &file.node, name: &stored.name };
+        let mut ticket = match hold.acquire_stream(self, &entry, (granted, once)) {
+            Ok(ticket) => ticket,
+            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
+            Err(NotEntered::Refused(error)) => return Err(error),
+        };
+        if stored.is_new {
+            ticket = ticket.of_new_file(&self.caller);
+        }
+        let stream = ticket.stream().expect("acquired as one");
+        let is_directory = file.attributes.kind == FileKind::Directory;
+        let node: Arc<dyn Node> = Arc::new(StreamNode {
+            file: file.node,
+            stream,
+            caller: self.caller.clone(),
+            bytes_max: self.volume.vfs.features().stream_bytes_max,
+        });
+        let opened = Opened { node, attributes: file.attributes, path: file.path };
+        let action = match self.settle_stream(&opened, stored.is_new) {
+            Err(FsError::Stale) => return Ok(Attempt::Lost),
+            other => other?,
+        };
+        let attributes = match opened.node.attributes(WANTED) {
+            Err(FsError::Stale) => return Ok(Attempt::Lost),
+            other => other?,
+        };
+        let result = self.finish(ticket, opened, attributes, granted, action);
+        if is_directory {
+            // Directories have no archive bit.
+            result.open.state.note_archive(false);
+        }
+        Ok(Attempt::Opened(result))
+    }
+
+    /// Cuts and reserves as it was asked for.
+    fn settle_stream(&self, opened: &Opened, is_new: bool) -> Result<OpenAction> {
+        let replaces = self.replaces() && !is_new;
+        if replaces {
+            opened.node.set_size(0)?;
+        }
+        if let Some(bytes) = self.plan.allocation_bytes.filter(|_| replaces || is_new) {
+            reserve(opened, bytes)?;
+        }
+        Ok(match self.plan.if_exists {
+            _ if is_new => OpenAction::Created,
+            IfExists::Overwrite => OpenAction::Overwritten,
+            IfExists::Supersede => OpenAction::Superseded,
+            IfExists::Open | IfExists::Fail => OpenAction::Opened,
+        })
+    }
+}

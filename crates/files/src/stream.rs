@@ -1,0 +1,289 @@
+//! Named streams: bytes of their own beside a file's data, with share modes
+//! and byte ranges of their own; everything else they have is the file's.
+//! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
+
+use crate::table::lock;
+use crate::{Access, Caller, Files, OpenFile};
+use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::{
+    AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
+    Name, Node, Replace, Result, StreamEntry, StreamName, TimeChange, Wait, Wanted,
+};
+
+/// A stream that somebody has open: one for all opens of it, so that a
+/// rename reaches them all.
+#[derive(Debug)]
+pub(crate) struct OpenStream {
+    /// The file it belongs to.
+    file: Arc<dyn Node>,
+    name: Mutex<StreamName>,
+    /// It was removed: another stream may have its name.
+    is_gone: AtomicBool,
+}
+
+impl OpenStream {
+    pub fn new(file: Arc<dyn Node>, name: StreamName) -> Arc<Self> {
+        Arc::new(Self { file, name: Mutex::new(name), is_gone: AtomicBool::new(false) })
+    }
+
+    /// Its name, by which to reach it.
+    fn reachable(&self) -> Result<StreamName> {
+        if self.is_gone.load(Ordering::Acquire) { Err(FsError::Stale) } else { Ok(self.name()) }
+    }
+
+    pub fn set_gone(&self) {
+        self.is_gone.store(true, Ordering::Release);
+    }
+
+    /// Its name now, as it is stored.
+    pub fn name(&self) -> StreamName {
+        lock(&self.name).clone()
+    }
+
+    pub fn is(&self, name: &StreamName) -> bool {
+        *lock(&self.name) == *name
+    }
+
+    pub fn remove(&self, who: &Identity) -> Result<()> {
+        match self.reachable() {
+            Ok(name) => self.file.remove_stream(who, &name),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Files {
+    /// All named streams of the file, whichever part of it is open.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn streams(&self, open: &OpenFile) -> Result<Vec<StreamEntry>> {
+        match &open.name.stream {
+            Some(stream) => stream.file.streams(),
+            None => open.node.streams(),
+        }
+    }
+
+    /// Attributes of the file itself, whichever part of it is open.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn file_attributes(&self, open: &OpenFile) -> Result<Attributes> {
+        let wanted = Wanted { dos: true };
+        match &open.name.stream {
+            Some(stream) => stream.file.attributes(wanted),
+            None => open.node.attributes(wanted),
+        }
+    }
+
+    /// Gives an open stream the name `to`; every open of it has it then. An
+    /// empty stream of that name is replaced if `replace`.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] without DELETE or if the stream to be replaced
+    /// is open, [`FsError::NotSupported`] if no stream is open,
+    /// [`FsError::AlreadyExists`], [`FsError::InvalidParameter`] if data would
+    /// be lost, [`FsError::ShareViolation`].
+    pub async fn rename_stream(
+        &self,
+        open: &Arc<OpenFile>,
+        to: &StreamName,
+        replace: bool,
+    ) -> Result<()> {
+        open.need_any(Access::DELETE)?;
+        open.need_writable()?;
+        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+        let call = move || {
+            // Opens that run meanwhile look again.
+            let _renaming = table.begin_rename();
+            rename_now(&open, &to, replace)
+        };
+        self.offload(call).await
+    }
+}
+
+fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
+    let Some(stream) = &open.name.stream else { return Err(FsError::NotSupported) };
+    let from = stream.reachable()?;
+    if open.state.lock().grants.others_forbid_delete(open.id) {
+        return Err(FsError::ShareViolation);
+    }
+    let taken = match stream.file.find_stream(to, open.volume().options.case) {
+        Err(FsError::NotFound) => None,
+        other => Some(other?),
+    };
+    let how = match taken {
+        Some(taken) if taken.name == from => {
+            if *to == from {
+                return Ok(());
+            }
+            Replace::Never
+        }
+        Some(_) if !replace => return Err(FsError::AlreadyExists),
+        Some(taken) => {
+            check_replaceable(open, &taken)?;
+            if taken.name != *to {
+                stream.file.remove_stream(&open.caller.identity, &taken.name)?;
+            }
+            Replace::File
+        }
+        None => Replace::Never,
+    };
+    stream.file.rename_stream(&open.caller.identity, &from, to, how)?;
+    *lock(&stream.name) = to.clone();
+    Ok(())
+}
+
+fn check_replaceable(open: &OpenFile, taken: &StreamEntry) -> Result<()> {
+    if open.file_has_open_stream(&taken.name) {
+        return Err(FsError::AccessDenied);
+    }
+    if taken.size_bytes > 0 { Err(FsError::InvalidParameter) } else { Ok(()) }
+}
+
+/// A stream as a node: its data is the stream's, the rest is the file's.
+#[derive(Debug)]
+pub(crate) struct StreamNode {
+    /// The file, opened by this open's rights.
+    pub file: Arc<dyn Node>,
+    pub stream: Arc<OpenStream>,
+    /// As whom the stream is read and written.
+    pub caller: Arc<Caller>,
+    /// See [`vfs::Features::stream_bytes_max`].
+    pub bytes_max: u64,
+}
+
+/// A stream that was removed beneath us.
+fn gone(error: FsError) -> FsError {
+    if error == FsError::NotFound { FsError::Stale } else { error }
+}
+
+impl StreamNode {
+    fn size_bytes(&self) -> Result<u64> {
+        let found = self.file.find_stream(&self.stream.reachable()?, Case::Sensitive);
+        Ok(found.map_err(gone)?.size_bytes)
+    }
+
+    /// The file has changed: its backend sees no write in that of a stream.
+    fn touch(&self) {
+        let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
+        if let Err(error) = self.file.set_attributes(&self.caller.identity, &changes) {
+            tracing::debug!(%error, "the time of a change to a stream could not be set");
+        }
+    }
+}
+
+impl Node for StreamNode {
+    fn key(&self) -> FileKey {
+        self.file.key()
+    }
+
+    fn kind(&self) -> FileKind {
+        FileKind::File
+    }
+
+    fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
+        let file = self.file.attributes(wanted)?;
+        let size_bytes = self.size_bytes()?;
+        let mut dos = file.dos;
+        if file.kind == FileKind::Directory {
+            // None would be shown as those of a new file.
+            dos = DosInfo { bits: Some(dos.bits.unwrap_or(0)), ..dos };
+        }
+        let (kind, allocated_bytes) = (FileKind::File, size_bytes);
+        Ok(Attributes { kind, size_bytes, allocated_bytes, dos, ..file })
+    }
+
+    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
+        self.file.set_attributes(who, changes)
+    }
+
+    fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {
+        if wait == Wait::Never {
+            return Err(FsError::WouldBlock);
+        }
+        let who = &self.caller.identity;
+        self.file.read_stream(who, &self.stream.reachable()?, offset, length, into).map_err(gone)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let who = &self.caller.identity;
+        self.file.write_stream(who, &self.stream.reachable()?, offset, data).map_err(gone)?;
+        self.touch();
+        Ok(())
+    }
+
+    fn sync(&self, _data_only: bool) -> Result<()> {
+        // What is data here may be an attribute there.
+        self.file.sync(false)
+    }
+
+    fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let who = &self.caller.identity;
+        self.file.set_stream_size(who, &self.stream.reachable()?, size_bytes).map_err(gone)?;
+        self.touch();
+        Ok(())
+    }
+
+    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+        // Nothing is reserved, but what can never be stored is refused now.
+        if offset.saturating_add(length) > self.bytes_max { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
+    fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+        let size = self.size_bytes()?;
+        let count = size.saturating_sub(offset).min(length).min(self.bytes_max);
+        self.write(offset, &vec![0; count as usize])
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let size = self.size_bytes()?;
+        Ok((offset < size).then_some((offset, size)))
+    }
+
+    fn copy_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
+        Err(FsError::NotSupported)
+    }
+
+    fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
+        Err(FsError::NotSupported)
+    }
+
+    fn list(&self, _: u64, _: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+        Err(FsError::NotDirectory)
+    }
+
+    fn child_attributes(&self, _: &Name, _: Wanted) -> Result<Attributes> {
+        Err(FsError::NotDirectory)
+    }
+
+    fn read_link(&self) -> Result<Vec<u8>> {
+        Err(FsError::NotSupported)
+    }
+
+    fn xattr_names(&self) -> Result<Vec<Name>> {
+        self.file.xattr_names()
+    }
+
+    fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
+        self.file.xattr(name)
+    }
+
+    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+        self.file.set_xattr(who, name, value)
+    }
+
+    fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
+        self.file.security_descriptor()
+    }
+
+    fn set_security_descriptor(&self, who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
+        self.file.set_security_descriptor(who, descriptor)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

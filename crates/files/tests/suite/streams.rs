@@ -1,0 +1,406 @@
+//! Named streams: what is theirs and what is their file's. MS-FSA 2.1.5.1,
+//! 2.1.5.15.11.1.
+
+use crate::harness::*;
+use files::{
+    Access, BasicChange, IfExists, LockKind, OpenAction, OpenFile, OpenPlan, Range, RangeLock,
+    Share, WishedKind, dos,
+};
+use std::sync::Arc;
+use vfs::{FileKind, FsError, StreamName};
+
+fn stream(text: &str) -> StreamName {
+    StreamName::new(text.as_bytes()).unwrap()
+}
+
+fn of(plan: OpenPlan, name: &str) -> OpenPlan {
+    OpenPlan { stream: Some(stream(name)), ..plan }
+}
+
+fn doomed(plan: OpenPlan) -> OpenPlan {
+    OpenPlan { delete_on_close: true, ..plan }
+}
+
+fn sharing(share: Share, plan: OpenPlan) -> OpenPlan {
+    OpenPlan { share, ..plan }
+}
+
+/// None where the temporary directory can have no streams.
+fn serve_streams() -> Option<Served> {
+    let served = serve();
+    if served.volume.has_streams() {
+        return Some(served);
+    }
+    eprintln!("skipped: no extended attributes here");
+    None
+}
+
+impl Served {
+    /// A closed stream with these bytes.
+    fn put_stream(&self, at: &str, name: &str, data: &[u8]) {
+        let made = self.try_open(of(new_file(at), name)).unwrap();
+        self.files.write(&made.open, 0, data).unwrap();
+        self.close(made.open);
+    }
+
+    fn open_stream(&self, at: &str, name: &str, desired: Access) -> Arc<OpenFile> {
+        self.try_open(of(plan(at, desired), name)).unwrap().open
+    }
+
+    /// What a stream holds now.
+    fn get_stream(&self, at: &str, name: &str) -> Option<Vec<u8>> {
+        let opened = self.try_open(of(plan(at, READ), name)).ok()?;
+        self.read(&opened.open).ok()
+    }
+
+    fn names(&self, at: &str) -> Vec<String> {
+        let open = self.open(at, LOOK);
+        let mut names: Vec<_> = self
+            .files
+            .streams(&open)
+            .unwrap()
+            .into_iter()
+            .map(|s| String::from_utf8(s.name.as_bytes().to_vec()).unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn a_stream_has_data_and_length_of_its_own_and_all_else_of_its_file() {
+    let Some(served) = serve_streams() else { return };
+    served.put("file", b"the file");
+    let made = served.try_open(of(new_file("file"), "Stream")).unwrap();
+    assert_eq!(made.action, OpenAction::Created);
+    assert_eq!(made.attributes.size_bytes, 0);
+    served.files.write(&made.open, 2, b"abc").unwrap();
+    assert_eq!(served.read(&made.open).unwrap(), b"\0\0abc");
+    assert_eq!(served.get("file").unwrap(), b"the file");
+
+    let file = served.open("FILE", LOOK);
+    let (of_file, of_stream) =
+        (served.files.attributes(&file).unwrap(), served.files.attributes(&made.open).unwrap());
+    assert_eq!(of_stream.size_bytes, 5);
+    assert_eq!(of_stream.key, of_file.key);
+    assert_eq!(made.open.key(), file.key());
+    assert_eq!(served.files.file_attributes(&made.open).unwrap().size_bytes, 8);
+    let change = BasicChange { dos_bits: Some(dos::HIDDEN), ..BasicChange::default() };
+    served.files.set_basic(&made.open, &change).unwrap();
+    assert_eq!(served.files.attributes(&file).unwrap().dos.bits, Some(dos::HIDDEN));
+
+    assert_eq!(served.get_stream("file", "sTREAM").unwrap(), b"\0\0abc");
+    let found = served.open_stream("file", "STREAM", READ);
+    assert_eq!(found.stream(), Some(stream("Stream")), "as it was made");
+    assert_eq!(served.names("file"), ["Stream"]);
+}
+
+#[test]
+fn writing_to_a_stream_is_a_change_of_its_file() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"");
+    let file = served.open("file", ALL);
+    let past = vfs::Timestamp(1_000_000_000_000_000_000);
+    let change = BasicChange {
+        modified: files::TimeSetting::Set(past),
+        dos_bits: Some(dos::NORMAL),
+        ..BasicChange::default()
+    };
+    served.files.set_basic(&file, &change).unwrap();
+    let open = served.open_stream("file", "s", WRITE);
+    served.files.write(&open, 0, b"x").unwrap();
+    let now = served.files.attributes(&file).unwrap();
+    assert!(now.modified > past);
+    assert_eq!(now.dos.bits, Some(dos::ARCHIVE));
+}
+
+#[test]
+fn dispositions_are_about_the_stream() {
+    let Some(served) = serve_streams() else { return };
+    assert_eq!(served.refusal(of(plan("file", READ), "s")), FsError::NotFound);
+    served.put_stream("file", "s", b"data");
+    assert!(served.exists("file"), "a stream makes its file");
+    assert_eq!(served.refusal(of(new_file("file"), "S")), FsError::AlreadyExists);
+    assert_eq!(served.refusal(of(plan("file", READ), "t")), FsError::NotFound);
+    let cut = |disposition| OpenPlan { if_exists: disposition, ..of(plan("file", ALL), "s") };
+    for (disposition, action) in [
+        (IfExists::Open, OpenAction::Opened),
+        (IfExists::Overwrite, OpenAction::Overwritten),
+        (IfExists::Supersede, OpenAction::Superseded),
+    ] {
+        let opened = served.try_open(cut(disposition)).unwrap();
+        assert_eq!(opened.action, action);
+        let left = if action == OpenAction::Opened { 4 } else { 0 };
+        assert_eq!(opened.attributes.size_bytes, left);
+        served.files.write(&opened.open, 0, b"data").unwrap();
+        served.close(opened.open);
+    }
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_stream_that_cannot_be_made_leaves_no_file() {
+    let Some(served) = serve_streams() else { return };
+    let long = "n".repeat(250);
+    assert_eq!(served.refusal(of(new_file("file"), &long)), FsError::NameTooLong);
+    assert!(!served.exists("file"));
+    let directory = OpenPlan { kind: WishedKind::Directory, ..of(new_file("file"), "s") };
+    assert_eq!(served.refusal(directory), FsError::NotDirectory);
+    assert!(!served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn share_modes_and_ranges_are_of_each_stream() {
+    let Some(served) = serve_streams() else { return };
+    let alone = Share(0);
+    let file = served.try_open(sharing(alone, new_file("file"))).unwrap().open;
+    let one = served.try_open(sharing(alone, of(new_file("file"), "one"))).unwrap().open;
+    let two = served.try_open(sharing(alone, of(new_file("file"), "two"))).unwrap().open;
+    for taken in [plan("file", READ), of(plan("file", READ), "one"), of(plan("file", READ), "TWO")]
+    {
+        assert_eq!(served.refusal(taken), FsError::ShareViolation);
+    }
+    let all = Range::new(0, 10).unwrap();
+    let lock = RangeLock { range: all, kind: LockKind::Exclusive };
+    served.files.try_locks(&file, &[lock]).unwrap();
+    served.files.try_locks(&one, &[lock]).unwrap();
+    served.files.write(&two, 0, b"free").unwrap();
+    served.close(one);
+    let one = served.open_stream("file", "one", ALL);
+    let other = served.open_stream("file", "one", ALL);
+    served.files.try_locks(&one, &[lock]).unwrap();
+    assert_eq!(served.files.write(&other, 0, b"x"), Err(FsError::LockConflict));
+}
+
+#[test]
+fn a_file_is_not_opened_for_deletion_while_a_stream_forbids_it() {
+    let Some(served) = serve_streams() else { return };
+    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let open = served.try_open(sharing(kept, of(new_file("file"), "s"))).unwrap().open;
+    assert_eq!(served.refusal(plan("file", DELETE)), FsError::ShareViolation);
+    served.open("file", READ);
+    served.close(open);
+    served.open("file", DELETE);
+    let file = served.try_open(sharing(kept, plan("file", READ))).unwrap().open;
+    served.open_stream("file", "s", DELETE);
+    served.close(file);
+}
+
+#[test]
+fn a_deleted_file_stays_until_its_streams_are_closed_and_takes_no_opens() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"data");
+    let open = served.open_stream("file", "s", READ);
+    served.close(served.try_open(doomed(plan("file", DELETE))).unwrap().open);
+    assert!(served.exists("file"));
+    assert!(open.is_delete_pending());
+    assert_eq!(served.read(&open).unwrap(), b"data");
+    assert_eq!(served.refusal(plan("file", READ)), FsError::DeletePending);
+    assert_eq!(served.refusal(of(plan("file", READ), "s")), FsError::DeletePending);
+    served.close(open);
+    assert!(!served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_deleted_stream_goes_with_its_last_open_and_its_file_stays() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "one", b"1");
+    served.put_stream("file", "two", b"2");
+    let reader = served.open_stream("file", "one", READ);
+    let deleter = served.open_stream("file", "one", DELETE);
+    served.files.set_delete(&deleter, true, false).unwrap();
+    served.close(deleter);
+    assert_eq!(served.refusal(of(plan("file", READ), "ONE")), FsError::DeletePending);
+    served.open_stream("file", "two", READ);
+    served.open("file", DELETE);
+    assert_eq!(served.read(&reader).unwrap(), b"1");
+    served.close(reader);
+    assert_eq!(served.names("file"), ["two"]);
+    drop(served.try_open(doomed(of(plan("file", DELETE), "two"))).unwrap());
+    assert_eq!(served.names("file"), [""; 0]);
+    assert!(served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn overwriting_a_file_takes_its_streams_unless_one_forbids_it() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"data");
+    let overwrite = || OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", WRITE) };
+    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let open = served.try_open(sharing(kept, of(plan("file", READ), "s"))).unwrap().open;
+    assert_eq!(served.refusal(overwrite()), FsError::ShareViolation);
+    assert_eq!(served.read(&open).unwrap(), b"data");
+    served.close(open);
+    let open = served.open_stream("file", "s", ALL);
+    served.close(served.try_open(overwrite()).unwrap().open);
+    assert_eq!(served.names("file"), [""; 0]);
+    assert_eq!(served.read(&open), Err(FsError::Stale));
+    assert_eq!(served.files.write(&open, 0, b"x"), Err(FsError::Stale));
+    served.put_stream("file", "s", b"another");
+    assert_eq!(served.read(&open), Err(FsError::Stale));
+    served.close(open);
+    assert_eq!(served.get_stream("file", "s").unwrap(), b"another");
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_renamed_stream_has_its_new_name_for_all_its_opens() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "old", b"data");
+    let rename = |open: &Arc<OpenFile>, to, replace| {
+        now(served.files.rename_stream(open, &stream(to), replace))
+    };
+    let (open, other) =
+        (served.open_stream("file", "old", ALL), served.open_stream("file", "old", ALL));
+    rename(&open, "New", false).unwrap();
+    assert_eq!(other.stream(), Some(stream("New")));
+    served.files.write(&other, 0, b"DATA").unwrap();
+    assert_eq!(served.get_stream("file", "new").unwrap(), b"DATA");
+    rename(&open, "NEW", false).expect("another spelling is free");
+    rename(&open, "NEW", false).expect("so is the same");
+    assert_eq!(served.names("file"), ["NEW"]);
+    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    let third = served.try_open(sharing(kept, of(plan("file", READ), "new")));
+    assert_eq!(third.unwrap_err(), FsError::ShareViolation, "both have DELETE");
+    served.close(other);
+    served.close(open);
+    let reader = served.open_stream("file", "new", READ);
+    assert_eq!(rename(&reader, "x", false), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn a_rename_replaces_a_stream_only_if_nothing_is_lost() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "from", b"data");
+    served.put_stream("file", "Full", b"x");
+    served.put_stream("file", "Empty", b"");
+    let open = served.open_stream("file", "from", ALL);
+    let rename = |to, replace| now(served.files.rename_stream(&open, &stream(to), replace));
+    assert_eq!(rename("empty", false), Err(FsError::AlreadyExists));
+    assert_eq!(rename("full", true), Err(FsError::InvalidParameter));
+    let user = served.open_stream("file", "empty", READ);
+    assert_eq!(rename("empty", true), Err(FsError::AccessDenied));
+    served.close(user);
+    rename("empty", true).unwrap();
+    assert_eq!(served.names("file"), ["Full", "empty"]);
+    assert_eq!(served.get_stream("file", "empty").unwrap(), b"data");
+    let elsewhere = now(served.files.rename(&open, &path("other"), false));
+    assert_eq!(elsewhere, Err(FsError::InvalidParameter));
+    let file = served.open("file", ALL);
+    let of_file = now(served.files.rename_stream(&file, &stream("s"), false));
+    assert_eq!(of_file, Err(FsError::NotSupported));
+}
+
+#[test]
+fn a_file_with_an_open_stream_is_not_renamed() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"");
+    let (file, open) = (served.open("file", DELETE), served.open_stream("file", "s", READ));
+    let rename = || now(served.files.rename(&file, &path("new"), false));
+    assert_eq!(rename(), Err(FsError::AccessDenied));
+    served.close(open);
+    rename().unwrap();
+    assert_eq!(served.names("new"), ["s"]);
+}
+
+#[test]
+fn directories_have_streams_too() {
+    let Some(served) = serve_streams() else { return };
+    served.put_directory("directory");
+    let made = served.try_open(of(new_file("directory"), "s")).unwrap();
+    assert_eq!(made.attributes.kind, FileKind::File);
+    served.files.write(&made.open, 0, b"data").unwrap();
+    assert_eq!(served.get_stream("directory", "s").unwrap(), b"data");
+    let bits = served.look("directory", false).unwrap().attributes.dos.bits.unwrap_or(0);
+    assert_eq!(bits & dos::ARCHIVE, 0);
+    assert_eq!(served.names("directory"), ["s"]);
+    served.close(made.open);
+    served.close(served.try_open(doomed(plan("directory", DELETE))).unwrap().open);
+    assert!(!served.exists("directory"));
+    let of_root = OpenPlan { desired: WRITE, ..of(new_file(""), "of the root") };
+    served.close(served.try_open(of_root).unwrap().open);
+    assert_eq!(served.names(""), ["of the root"]);
+}
+
+#[test]
+fn a_read_only_file_takes_no_stream() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"data");
+    let file = served.open("file", ALL);
+    let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
+    served.files.set_basic(&file, &change).unwrap();
+    served.close(file);
+    assert_eq!(served.refusal(of(new_file("file"), "t")), FsError::AccessDenied);
+    assert_eq!(served.refusal(of(plan("file", WRITE), "s")), FsError::AccessDenied);
+    assert_eq!(served.refusal(doomed(of(plan("file", DELETE), "s"))), FsError::CannotDelete);
+    assert_eq!(served.get_stream("file", "s").unwrap(), b"data");
+}
+
+#[test]
+fn who_may_not_write_to_the_file_makes_no_stream_of_it() {
+    let Some(served) = serve_streams() else { return };
+    if !served.is_root {
+        return eprintln!("skipped: needs the superuser to act as two users");
+    }
+    served.put_stream("file", "s", b"data");
+    served.set_mode("file", 0o644);
+    let bob = user(4002, 4002);
+    let refused = |plan| served.try_open_as(&bob, plan).unwrap_err();
+    let create = OpenPlan { desired: READ, ..of(new_file("file"), "t") };
+    assert_eq!(refused(create), FsError::AccessDenied);
+    assert_eq!(refused(of(plan("file", WRITE), "s")), FsError::AccessDenied);
+    assert_eq!(refused(of(plan("file", DELETE), "s")), FsError::AccessDenied);
+    let open = served.try_open_as(&bob, of(plan("file", READ), "s")).unwrap().open;
+    assert_eq!(served.read(&open).unwrap(), b"data");
+    assert_eq!(served.names("file"), ["s"]);
+}
+
+#[test]
+fn what_a_stream_cannot_hold_is_refused_and_changes_nothing() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"data");
+    let open = served.open_stream("file", "s", ALL);
+    let most = served.volume.vfs.features().stream_bytes_max;
+    assert_eq!(now(served.files.set_size(&open, most + 1)), Err(FsError::NoSpace));
+    assert_eq!(now(served.files.set_allocation(&open, most + 1)), Err(FsError::NoSpace));
+    assert_eq!(served.files.write(&open, most, b"x"), Err(FsError::NoSpace));
+    assert_eq!(served.read(&open).unwrap(), b"data");
+    now(served.files.set_size(&open, 2)).unwrap();
+    now(served.files.zero_range(&open, 1, most)).unwrap();
+    assert_eq!(served.read(&open).unwrap(), b"d\0");
+}
+
+#[test]
+fn data_is_copied_between_files_and_streams() {
+    let Some(served) = serve_streams() else { return };
+    served.put("file", b"0123456789");
+    served.put_stream("file", "one", b"");
+    served.put_stream("other", "two", b"");
+    let copy = |from: &Arc<OpenFile>, to: &Arc<OpenFile>| {
+        now(served.files.copy_range(from, 2, to, 2, 6)).unwrap();
+    };
+    let file = served.open("file", ALL);
+    let (one, two) =
+        (served.open_stream("file", "one", ALL), served.open_stream("other", "two", ALL));
+    copy(&file, &one);
+    copy(&one, &two);
+    served.files.write(&two, 2, b"AB").unwrap();
+    copy(&two, &file);
+    assert_eq!(served.get("file").unwrap(), b"01AB456789");
+    assert_eq!(served.read(&one).unwrap(), b"\0\x00234567");
+}
+
+#[test]
+fn a_file_that_appears_meanwhile_gets_the_stream() {
+    let Some(served) = serve_streams() else { return };
+    served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "file"));
+    let create = OpenPlan { desired: WRITE, ..of(new_file("file"), "s") };
+    let made = served.try_open(create).unwrap();
+    assert_eq!(made.action, OpenAction::Created);
+    served.close(made.open);
+    assert_eq!(served.names("file"), ["s"]);
+    served.assert_nothing_held();
+}
