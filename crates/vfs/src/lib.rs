@@ -10,9 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod case;
 mod error;
 mod identity;
+#[cfg(any(test, feature = "testing"))]
+pub mod memory;
 mod path;
+#[cfg(any(test, feature = "testing"))]
+pub mod suite;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -21,6 +26,7 @@ pub use attributes::{
     AttributeChanges, Attributes, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange,
     Timestamp, Wanted,
 };
+pub use case::{fold_case, has_case};
 pub use error::{FsError, Result};
 pub use identity::Identity;
 pub use path::{Name, RelPath};
