@@ -6,7 +6,11 @@ use crate::volume::dos;
 use crate::{Access, Files, OpenFile};
 use grants::{Caching, LinkId, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{Case, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted};
+
+/// Times that a name is looked for again because it was made meanwhile.
+const RENAME_TRIES_MAX: u32 = 4;
 
 impl Files {
     /// Gives the file the name `to` instead of its present one. Every open
@@ -20,7 +24,13 @@ impl Files {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-        self.offload(move || rename_now(&table, &open, &to, replace)).await
+        open.renames.store(true, Ordering::Release);
+        let turn = table.rename_turns.clone().lock_owned().await;
+        self.offload(move || {
+            let _turn = turn;
+            rename_now(&table, &open, &to, replace)
+        })
+        .await
     }
 
     /// Gives the file the further name `to`.
@@ -33,7 +43,12 @@ impl Files {
             return Err(FsError::IsDirectory);
         }
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-        self.offload(move || link_now(&table, &open, &to, replace)).await
+        let turn = table.rename_turns.clone().lock_owned().await;
+        self.offload(move || {
+            let _turn = turn;
+            link_now(&table, &open, &to, replace)
+        })
+        .await
     }
 }
 
@@ -44,6 +59,7 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
     if from.is_root() || to.is_root() {
         return Err(FsError::AccessDenied);
     }
+    check_open(open)?;
     if open.state.lock().grants.others_forbid_delete(open.id) {
         return Err(FsError::ShareViolation);
     }
@@ -51,33 +67,41 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
         return Err(FsError::AccessDenied);
     }
     let (parent, to) = target_directory(table, open, to)?;
+    for _ in 0..RENAME_TRIES_MAX {
+        let target = target(table, open, &from, &parent, &to, replace)?;
+        match move_to(open, &from, &to, target) {
+            // Made since we looked, and it is to be replaced.
+            Err(FsError::AlreadyExists) if replace => {}
+            result => return result,
+        }
+    }
+    Err(FsError::AlreadyExists)
+}
+
+fn move_to(open: &OpenFile, from: &RelPath, to: &RelPath, target: Target) -> Result<()> {
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
-    let (now, result) = match target(table, open, &from, &parent, &to, replace)? {
-        Target::Free => (&to, vfs.rename(identity, &from, &to, Replace::Never)),
-        Target::Itself => (&to, vfs.rename(identity, &from, &to, Replace::File)),
+    match target {
+        Target::Free => vfs.rename(identity, from, to, Replace::Never)?,
+        Target::Itself => vfs.rename(identity, from, to, Replace::File)?,
         Target::Replaced(spelt) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
-            vfs.rename(identity, &from, &spelt, Replace::File)?;
-            open.state.lock().rename(vfs, &from, &spelt);
-            if spelt == to {
-                return Ok(());
-            }
-            let respelt = vfs.rename(identity, &spelt, &to, Replace::File);
-            if respelt.is_ok() {
-                open.state.lock().rename(vfs, &spelt, &to);
+            vfs.rename(identity, from, &spelt, Replace::File)?;
+            open.state.lock().rename(vfs, from, &spelt);
+            if spelt != *to && vfs.rename(identity, &spelt, to, Replace::File).is_ok() {
+                open.state.lock().rename(vfs, &spelt, to);
             }
             return Ok(());
         }
-    };
-    result?;
-    open.state.lock().rename(vfs, &from, now);
+    }
+    open.state.lock().rename(vfs, from, to);
     Ok(())
 }
 
 fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
     let _renaming = table.begin_rename();
+    check_open(open)?;
     let (parent, to) = target_directory(table, open, to)?;
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
@@ -93,6 +117,12 @@ fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Resu
         }
     };
     vfs.link(identity, &*open.node, &to, how)
+}
+
+/// Refuses what comes after the open was closed: what others hold on the file
+/// since then is not known to it.
+fn check_open(open: &OpenFile) -> Result<()> {
+    if open.state.lock().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
 }
 
 /// The directory of the new name, in which the caller may make it, and the
