@@ -65,6 +65,9 @@ impl Data {
 
     /// Writes `data`; the caller has checked its end against the limits.
     pub(super) fn write(&mut self, offset: u64, mut data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
         let end = offset + data.len() as u64;
         for (block, start, count) in pieces(offset, data.len() as u64) {
             let (now, later) = data.split_at(count);

@@ -15,6 +15,7 @@ pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"hello");
     node.write(4096, b"far").unwrap();
     node.write(1, b"E").unwrap();
+    node.write(9000, b"").unwrap();
     assert_eq!(read(&*node, 0, 6), b"hEllo\0");
     assert_eq!(read(&*node, 4095, 100), b"\0far");
     assert_eq!(read(&*node, 4099, 10), b"");
