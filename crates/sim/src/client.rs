@@ -6,7 +6,7 @@ use crate::history::History;
 use crate::messages::{self, Message};
 use crate::model::{Answer, CELL_BYTES, Op, OpId, Request};
 use crate::random::Random;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::codec::Reader;
 use wire::crypto::{KeyPurpose, PreauthHash, SigningAlgorithm, SigningKey, derive};
 use wire::ntstatus::NtStatus;
@@ -31,6 +31,8 @@ enum Phase {
 enum Purpose {
     SetUp,
     Echo,
+    /// An oplock is given back.
+    Acknowledge,
     Asked(Request),
 }
 
@@ -61,6 +63,12 @@ pub struct Client {
     outstanding: BTreeMap<u64, Outstanding>,
     opens: BTreeMap<OpId, FileId>,
     failed: BTreeMap<OpId, NtStatus>,
+    /// Opens of which it keeps everything to itself.
+    exclusive: BTreeSet<OpId>,
+    /// Oplocks that it was told to give back, and to which level.
+    breaks: VecDeque<(FileId, u8)>,
+    /// Opens that have come to be since this was asked last.
+    opened: Vec<OpId>,
     input: VecDeque<u8>,
     answered: u64,
 }
@@ -85,6 +93,9 @@ impl Client {
             outstanding: BTreeMap::new(),
             opens: BTreeMap::new(),
             failed: BTreeMap::new(),
+            exclusive: BTreeSet::new(),
+            breaks: VecDeque::new(),
+            opened: Vec::new(),
             input: VecDeque::new(),
             answered: 0,
         }
@@ -105,6 +116,22 @@ impl Client {
     /// Opens that it knows.
     pub fn opens(&self) -> impl ExactSizeIterator<Item = OpId> {
         self.opens.keys().copied()
+    }
+
+    /// Opens of which it keeps everything to itself, by what it knows.
+    pub fn exclusive(&self) -> impl Iterator<Item = OpId> {
+        self.exclusive.iter().copied()
+    }
+
+    /// Opens that use data and have come to be since this was asked last.
+    pub fn take_opened(&mut self) -> Vec<OpId> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Whether it has an oplock to give back.
+    #[must_use]
+    pub fn has_breaks(&self) -> bool {
+        !self.breaks.is_empty()
     }
 
     /// Replies that were right.
@@ -162,6 +189,21 @@ impl Client {
         self.frame(vec![(message, Purpose::Echo)])
     }
 
+    /// Gives an oplock back; nothing if the client would rather be silent.
+    pub fn acknowledge(&mut self) -> Option<Vec<u8>> {
+        let (file, level) = self.breaks.pop_front()?;
+        if self.random.percent(10) {
+            return None;
+        }
+        let open = self.opens.iter().find(|(_, known)| **known == file).map(|(open, _)| *open);
+        if let Some(open) = open {
+            self.exclusive.remove(&open);
+        }
+        let body = messages::oplock_break(file, level);
+        let message = Message { command: Command::OPLOCK_BREAK, body, is_related: false };
+        Some(self.frame(vec![(message, Purpose::Acknowledge)]))
+    }
+
     /// Requests in one frame: related to each other, or not.
     pub fn ask(&mut self, requests: Vec<Request>, related: bool) -> Vec<u8> {
         let mut parts = Vec::new();
@@ -173,8 +215,11 @@ impl Client {
             };
             let mut message = messages::message(&request, file, self.random.next());
             message.is_related = is_related;
-            if matches!(request.op, Op::Close { .. }) && self.random.percent(80) {
-                self.forget(&request.op);
+            if let Op::Close { open } = request.op {
+                self.exclusive.remove(&open);
+                if self.random.percent(80) {
+                    self.forget(&request.op);
+                }
             }
             parts.push((message, Purpose::Asked(request)));
         }

@@ -158,7 +158,9 @@ fn on_open(plan: &Plan, random: &mut Random, open: OpId) -> Op {
     let (exclusive, waits) = (random.percent(60), random.percent(50));
     // Flushes matter where power can be lost.
     let flush = if plan.losses > 0 { 3 } else { 1 };
-    let weights = [6, 6, 3, 2, 1, flush];
+    // Runs in which much is locked, too.
+    let locks = if plan.names <= 2 { 6 } else { 2 };
+    let weights = [6, 6, locks + 1, locks, 1, flush];
     match random.weighted(weights.into_iter()) {
         0 => Op::Read { open, cells },
         1 => Op::Write { open, cells, through: random.percent(20) },

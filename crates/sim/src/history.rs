@@ -188,6 +188,20 @@ impl History {
         self.settle(&said, |world| (world.state.image() == *image).then(|| world.clone()))
     }
 
+    /// The file that an open is of, if that is certain.
+    #[must_use]
+    pub fn file_of(&self, open: OpId) -> Option<OpId> {
+        let mut files = self.worlds.iter().map(|w| w.state.opens.get(&open).map(|o| o.file));
+        let first = files.next()??;
+        files.all(|file| file == Some(first)).then_some(first)
+    }
+
+    /// Whether an open, if it is there for certain, uses the content of its file.
+    #[must_use]
+    pub fn uses_data(&self, open: OpId) -> bool {
+        self.worlds.iter().all(|w| w.state.opens.get(&open).is_some_and(|o| o.access != 0))
+    }
+
     /// Whether a request may have to wait for ever, as things are: a lock that
     /// another holds.
     #[must_use]

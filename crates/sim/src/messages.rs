@@ -221,6 +221,17 @@ pub fn message(request: &Request, file: FileId, quirk: u64) -> Message {
     Message { command, body, is_related: false }
 }
 
+/// OPLOCK_BREAK: what is kept to oneself is given back, down to a level.
+#[must_use]
+pub fn oplock_break(file: FileId, level: u8) -> Vec<u8> {
+    body(|w| {
+        w.u16(24);
+        w.u8(level);
+        w.zeros(5);
+        file.encode(w);
+    })
+}
+
 fn create(op: &Op, quirk: u64) -> Vec<u8> {
     let Op::Create { name, access, share, disposition, doomed } = *op else { return Vec::new() };
     let name = NAMES[usize::from(name)];
@@ -232,7 +243,7 @@ fn create(op: &Op, quirk: u64) -> Vec<u8> {
     let right = |kind, mask| if access & kind != 0 { mask } else { 0 };
     let rights = right(kinds::READ, 1) | right(kinds::WRITE, 2) | right(kinds::DELETE, 0x1_0000);
     let request = CreateRequest {
-        oplock: 0,
+        oplock: [0, 0, 1, 8, 9][(quirk / 4 % 5) as usize],
         impersonation: 2,
         desired_access: rights | 0x10_0080, // SYNCHRONIZE, FILE_READ_ATTRIBUTES
         attributes: 0,

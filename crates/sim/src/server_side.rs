@@ -2,6 +2,7 @@
 //! [`Conn`], with bytes in and bytes out instead of a socket.
 
 use bytes::BytesMut;
+use futures_util::FutureExt;
 use smb::{Close, Conn, Finished, Job, Now, Transmit};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub enum Step {
     Frame,
     /// A job that was woken is polled.
     Job(usize),
+    /// What the client is told unasked is sent.
+    Notice,
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +66,9 @@ impl ServerSide {
         if self.reads() && self.frame_length().is_some_and(|l| self.input.len() >= PREFIX + l) {
             steps.push(Step::Frame);
         }
+        if self.conn.shared().notices.ready().now_or_never().is_some() {
+            steps.push(Step::Notice);
+        }
         steps
     }
 
@@ -82,6 +88,7 @@ impl ServerSide {
     pub fn step(&mut self, step: Step, now: Now) -> Result<(), Close> {
         match step {
             Step::Frame => self.take_frame(now)?,
+            Step::Notice => {}
             Step::Job(at) => {
                 let (job, flag) = self.jobs.swap_remove(at);
                 flag.0.store(false, Ordering::Release);
@@ -118,6 +125,9 @@ impl ServerSide {
         while let Some(Transmit { buffer, start, .. }) = self.conn.poll_transmit() {
             self.output.extend(&buffer[start..]);
             self.conn.recycle(buffer);
+        }
+        while let Some(Transmit { buffer, start, .. }) = self.conn.poll_notice() {
+            self.output.extend(&buffer[start..]);
         }
     }
 }

@@ -73,6 +73,8 @@ pub struct World {
     next_session: u32,
     next_op: OpId,
     asks: bool,
+    /// Somebody was waited for in vain: what clients keep is not certain any more.
+    slept: bool,
 }
 
 impl World {
@@ -101,6 +103,7 @@ impl World {
             next_session: 1,
             next_op: 1,
             asks: true,
+            slept: false,
         })
     }
 
@@ -181,7 +184,10 @@ impl World {
             Action::Receive(session) => self.receive(session)?,
             Action::Resume(id) => self.resume(id)?,
             Action::Work(at) => self.work(at)?,
-            Action::SleepIn => self.process.environment.sleep_in(),
+            Action::SleepIn => {
+                self.slept = true;
+                self.process.environment.sleep_in();
+            }
             Action::WriteBack => {
                 let random = &mut self.random;
                 self.process.vfs.write_back(&mut || random.percent(40));
@@ -223,6 +229,7 @@ impl World {
 
     fn can_ask(&self, link: &Link) -> bool {
         link.client.has_set_up_to_do()
+            || (link.client.has_breaks() && link.client.can_ask(1))
             || (self.asks
                 && link.client.is_ready()
                 && link.client.can_ask(3)
@@ -235,9 +242,12 @@ impl World {
         let client = &mut link.client;
         let frame = if client.has_set_up_to_do() {
             client.set_up()
+        } else if client.has_breaks() {
+            let Some(frame) = client.acknowledge() else { return };
+            frame
         } else if self.random.percent(3) {
             client.echo()
-        } else if let Some((op, frame)) = self.random.percent(10).then(|| client.cancel()).flatten()
+        } else if let Some((op, frame)) = self.random.percent(40).then(|| client.cancel()).flatten()
         {
             self.history.cancel(op);
             link.on_the_way.extend(frame);
@@ -276,10 +286,26 @@ impl World {
         let before = link.client.answered();
         let result = link.client.receive(&bytes, &mut self.history);
         self.answered += link.client.answered() - before;
+        let opened = link.client.take_opened();
         for said in self.history.take_said() {
             self.note(format!("{session} {said}"));
         }
-        result
+        result?;
+        opened.into_iter().try_for_each(|open| self.check_exclusive(open))
+    }
+
+    /// Whoever keeps everything of a file to himself has been asked before
+    /// another one opens it.
+    fn check_exclusive(&self, open: OpId) -> Result<(), String> {
+        let file = self.history.file_of(open).filter(|_| self.history.uses_data(open));
+        if file.is_none() || self.slept || self.history.gave_up {
+            return Ok(());
+        }
+        let mut exclusive = self.links.values().flat_map(|link| link.client.exclusive());
+        match exclusive.find(|other| *other != open && self.history.file_of(*other) == file) {
+            Some(other) => Err(format!("{open} is open although {other} keeps all to itself")),
+            None => Ok(()),
+        }
     }
 
     fn serve(&mut self, session: u32, step: Step) -> Result<(), String> {

@@ -14,6 +14,9 @@ impl Client {
         message: &[u8],
         history: &mut History,
     ) -> Result<(), String> {
+        if header.command == Command::OPLOCK_BREAK && header.message_id.0 == u64::MAX {
+            return self.take_break(header, message);
+        }
         let id = header.message_id.0;
         let Some(expected) = self.outstanding.remove(&id) else {
             return Err(format!("a reply nobody waits for, or a second one: {header:?}"));
@@ -42,8 +45,30 @@ impl Client {
         match expected.purpose {
             Purpose::SetUp => self.take_set_up(header, message),
             Purpose::Echo if header.status == NtStatus::SUCCESS => Ok(()),
+            // Closed meanwhile, or too late.
+            Purpose::Acknowledge => Ok(()),
             Purpose::Echo => Err(format!("ECHO failed: {header:?}")),
             Purpose::Asked(request) => self.take_answer(&request, header, message, history),
+        }
+    }
+
+    /// An oplock is to be given back. MS-SMB2 2.2.23.1.
+    fn take_break(&mut self, header: &Header, message: &[u8]) -> Result<(), String> {
+        if header.status != NtStatus::SUCCESS || header.credits != 0 {
+            return Err(format!("not a notice: {header:?}"));
+        }
+        let level = number::<1>(message, 66)?[0];
+        let persistent = u64::from_le_bytes(number(message, 72)?);
+        let volatile = u64::from_le_bytes(number(message, 80)?);
+        let file = FileId { persistent, volatile };
+        let open = self.opens.iter().find(|(_, known)| **known == file).map(|(open, _)| *open);
+        match open {
+            // Level II goes without being given back.
+            Some(open) if !self.exclusive.contains(&open) => Ok(()),
+            _ => {
+                self.breaks.push_back((file, level));
+                Ok(())
+            }
         }
     }
 
@@ -112,6 +137,11 @@ impl Client {
             let persistent = u64::from_le_bytes(number(message, 128)?);
             let volatile = u64::from_le_bytes(number(message, 136)?);
             self.opens.insert(request.id, FileId { persistent, volatile });
+            // MS-SMB2 2.2.14: exclusive or batch.
+            if number::<1>(message, 66)?[0] >= 8 {
+                self.exclusive.insert(request.id);
+            }
+            self.opened.push(request.id);
         }
         if matches!(request.op, Op::Create { .. }) && header.status.is_error() {
             self.failed.insert(request.id, header.status);

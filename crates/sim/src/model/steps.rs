@@ -262,10 +262,7 @@ impl State {
                 Ok(state) if replaces(disposition) => then(state, 2, found),
                 Ok(state) => done(&state, Answer::Opened(FILE_OPENED)),
             },
-            (1, _) => match self.acquire(request, file) {
-                Err(status) => refused(self, status),
-                Ok(state) => done(&state, Answer::Opened(FILE_CREATED)),
-            },
+            (1, _) => self.enter_made(request, file),
             _ => {
                 let mut state = self.clone();
                 state.with_file(file, |f| f.set_size(0));
@@ -274,6 +271,20 @@ impl State {
                 done(&state, Answer::Opened(action))
             }
         }
+    }
+
+    /// Others may have been faster than who made the file: it is opened, and
+    /// its maker may have to ask them for what they keep of it; or it is gone.
+    /// Then all begins anew.
+    fn enter_made(&self, request: &Request, file: OpId) -> After {
+        let mut after = match self.acquire(request, file) {
+            Err(status) => refused(self, status),
+            Ok(state) => done(&state, Answer::Opened(FILE_CREATED)),
+        };
+        if self.has_opens(file) || !self.files.contains_key(&file) {
+            after.push((self.clone(), Progress::New));
+        }
+        after
     }
 
     fn make(&self, request: &Request, name: u8, rules: Rules) -> After {
