@@ -122,6 +122,11 @@ fn cells(random: &mut Random) -> Cells {
     Cells { at, count: 1 + random.small(3.min(CELLS_MAX - at)) }
 }
 
+/// One of few ranges, so that the same are met again.
+fn range(random: &mut Random) -> Cells {
+    Cells { at: random.pick(&[0, 0, 2, 4]), count: random.pick(&[1, 2]) }
+}
+
 fn single(plan: &Plan, random: &mut Random, opens: &[OpId]) -> Op {
     if opens.is_empty() || random.percent(if opens.len() < 3 { 35 } else { 10 }) {
         let dispositions = [
@@ -164,8 +169,8 @@ fn on_open(plan: &Plan, random: &mut Random, open: OpId) -> Op {
     match random.weighted(weights.into_iter()) {
         0 => Op::Read { open, cells },
         1 => Op::Write { open, cells, through: random.percent(20) },
-        2 => Op::Lock { open, lock: cells, exclusive, waits },
-        3 => Op::Unlock { open, lock: cells },
+        2 => Op::Lock { open, lock: range(random), exclusive, waits },
+        3 => Op::Unlock { open, lock: range(random) },
         4 => Op::SetSize { open, count: random.small(CELLS_MAX) },
         _ => Op::Flush { open },
     }
