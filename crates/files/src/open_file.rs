@@ -27,6 +27,8 @@ pub struct OpenFile {
     delete_on_close: bool,
     position: AtomicU64,
     closed: AtomicBool,
+    /// A rename by this open has been asked for: its close comes after it.
+    pub(crate) renames: AtomicBool,
     pub(crate) table: Arc<Table>,
     /// Of a directory: who is told of changes in it.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
@@ -89,6 +91,7 @@ impl OpenFile {
             delete_on_close: parts.delete_on_close,
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            renames: AtomicBool::new(false),
             table: parts.table,
             watch: OnceLock::new(),
             unreported: AtomicU32::new(0),
@@ -267,10 +270,19 @@ impl Files {
     /// # Errors
     /// Those of removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
+        // Else the file might vanish by its old name, and stay by its new one.
+        let turn = match open.renames.load(Ordering::Acquire) {
+            true => Some(self.table.rename_turns.clone().lock_owned().await),
+            false => None,
+        };
         let removes = open.delete_on_close || open.is_delete_pending();
         if removes && open.kind() == FileKind::File {
             // Freeing a large file takes long.
-            return self.offload(move || open.close_now()).await;
+            let close = move || {
+                let _turn = turn;
+                open.close_now()
+            };
+            return self.offload(close).await;
         }
         open.close_now()
     }

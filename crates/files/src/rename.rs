@@ -7,7 +7,11 @@ use crate::watch::ChangeKind;
 use crate::{Access, Files, OpenFile};
 use grants::{Caching, LinkId, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{Case, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted};
+
+/// Times that a name is looked for again because it was made meanwhile.
+const RENAME_TRIES_MAX: u32 = 4;
 
 impl Files {
     /// Gives the file the name `to` instead of its present one. Every open
@@ -28,7 +32,13 @@ impl Files {
             return Err(if within { FsError::ShareViolation } else { FsError::InvalidParameter });
         }
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-        self.offload(move || rename_now(&table, &open, &to, replace)).await
+        open.renames.store(true, Ordering::Release);
+        let turn = table.rename_turns.clone().lock_owned().await;
+        self.offload(move || {
+            let _turn = turn;
+            rename_now(&table, &open, &to, replace)
+        })
+        .await
     }
 
     /// Gives the file the further name `to`.
@@ -44,7 +54,12 @@ impl Files {
             return Err(FsError::InvalidParameter);
         }
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-        self.offload(move || link_now(&table, &open, &to, replace)).await
+        let turn = table.rename_turns.clone().lock_owned().await;
+        self.offload(move || {
+            let _turn = turn;
+            link_now(&table, &open, &to, replace)
+        })
+        .await
     }
 }
 
@@ -56,6 +71,9 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
         return Err(FsError::AccessDenied);
     }
     let held = open.state.lock();
+    if !held.grants.is_open(open.id) {
+        return Err(FsError::Stale);
+    }
     if held.has_open_streams() {
         return Err(FsError::AccessDenied);
     }
@@ -67,24 +85,36 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
         return Err(FsError::AccessDenied);
     }
     let (parent, to) = target_directory(table, open, to)?;
+    for _ in 0..RENAME_TRIES_MAX {
+        let target = target(table, open, &from, &parent, &to, replace)?;
+        match move_to(open, &from, &to, target) {
+            // Made since we looked, and it is to be replaced.
+            Err(FsError::AlreadyExists) if replace => {}
+            result => return result,
+        }
+    }
+    Err(FsError::AlreadyExists)
+}
+
+fn move_to(open: &OpenFile, from: &RelPath, to: &RelPath, target: Target) -> Result<()> {
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
-    match target(table, open, &from, &parent, &to, replace)? {
-        Target::Free => vfs.rename(identity, &from, &to, Replace::Never)?,
-        Target::Itself => vfs.rename(identity, &from, &to, Replace::File)?,
+    match target {
+        Target::Free => vfs.rename(identity, from, to, Replace::Never)?,
+        Target::Itself => vfs.rename(identity, from, to, Replace::File)?,
         Target::Replaced(spelt) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
-            vfs.rename(identity, &from, &spelt, Replace::File)?;
+            vfs.rename(identity, from, &spelt, Replace::File)?;
             open.report_name(ChangeKind::Removed, &spelt);
-            renamed(open, &from, &spelt);
-            if spelt != to && vfs.rename(identity, &spelt, &to, Replace::File).is_ok() {
-                renamed(open, &spelt, &to);
+            renamed(open, from, &spelt);
+            if spelt != *to && vfs.rename(identity, &spelt, to, Replace::File).is_ok() {
+                renamed(open, &spelt, to);
             }
             return Ok(());
         }
     }
-    renamed(open, &from, &to);
+    renamed(open, from, to);
     Ok(())
 }
 
@@ -96,6 +126,7 @@ fn renamed(open: &OpenFile, from: &RelPath, to: &RelPath) {
 
 fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
     let _renaming = table.begin_rename();
+    check_open(open)?;
     let (parent, to) = target_directory(table, open, to)?;
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
@@ -115,6 +146,12 @@ fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Resu
     }
     open.report_name(ChangeKind::Added, &to);
     Ok(())
+}
+
+/// Refuses what comes after the open was closed: what others hold on the file
+/// since then is not known to it.
+fn check_open(open: &OpenFile) -> Result<()> {
+    if open.state.lock().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
 }
 
 /// The directory of the new name, in which the caller may make it, and the

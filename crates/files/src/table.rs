@@ -354,6 +354,11 @@ pub(crate) struct Table {
     renames_ended: AtomicU64,
     /// Who is told of changes.
     pub watches: Watches,
+    removals: AtomicU64,
+    /// Renames and links take turns: each looks at names before it changes
+    /// them, and another in between would make it change those of other files.
+    /// Waited for without a thread.
+    pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
 }
 
 impl Default for Table {
@@ -363,6 +368,8 @@ impl Default for Table {
             renames_begun: AtomicU64::new(0),
             renames_ended: AtomicU64::new(0),
             watches: Watches::default(),
+            removals: AtomicU64::new(0),
+            rename_turns: Arc::default(),
         }
     }
 }
@@ -500,6 +507,9 @@ impl Table {
 
     /// Ends a removal, whatever came of it.
     pub fn removed(&self, state: &FileState, link: LinkId) {
+        // Before the entry goes: whoever has looked the name up already must
+        // meet either the entry or this.
+        self.removals.fetch_add(1, Ordering::SeqCst);
         let shard = self.shard(state.key);
         let mut held = state.lock();
         held.forgive(link);
@@ -539,6 +549,12 @@ impl Table {
     pub fn begin_rename(&self) -> Renaming<'_> {
         self.renames_begun.fetch_add(1, Ordering::SeqCst);
         Renaming(self)
+    }
+
+    /// A number to remember before a path is resolved: if it is another one
+    /// after the open was entered, the name may have been removed meanwhile.
+    pub fn removals(&self) -> u64 {
+        self.removals.load(Ordering::SeqCst)
     }
 
     /// A number to remember before a path is resolved; none while a rename is

@@ -105,6 +105,9 @@ impl Chain {
             if let Ok(Outcome::Wait(future)) = result {
                 let (waited, new_start, id) = self.wait(at, start, future, &mut written).await;
                 (start, ticket_id) = (new_start, id);
+                if let Err(status) = waited {
+                    self.note_failure(at, status, &mut related);
+                }
                 result = waited.map(|w| self.append(w, &mut related));
             }
             let reply = match result {
@@ -254,8 +257,18 @@ impl Chain {
         self.out.extend_from_slice(&waited.body);
         if waited.open.is_some() {
             related.open = waited.open;
+            related.failed = None;
         }
         Outcome::Done(waited.reply)
+    }
+
+    /// What follows in the chain fails like the CREATE it counts on, also if
+    /// that had to wait first.
+    fn note_failure(&self, at: usize, status: NtStatus, related: &mut Related) {
+        if self.elements[at].header.command == Command::CREATE {
+            related.failed = Some(status);
+            related.open = None;
+        }
     }
 
     /// Replaces whatever body was begun by an error's.

@@ -10,8 +10,8 @@
 
 use crate::errors::refusal;
 use crate::identity::{act_as, as_root};
+use crate::node;
 use crate::node::LocalNode;
-use crate::{case, node};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -134,8 +134,8 @@ fn find_spelt(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEn
     if how == Case::Sensitive {
         return Err(FsError::NotFound);
     }
-    let folded = case::fold(name.as_bytes());
-    let same = names(node)?.into_iter().filter(|n| case::fold(n.as_bytes()) == folded);
+    let folded = vfs::fold_case(name.as_bytes());
+    let same = names(node)?.into_iter().filter(|n| vfs::fold_case(n.as_bytes()) == folded);
     entry(node, same.min().ok_or(FsError::NotFound)?)
 }
 

@@ -110,6 +110,12 @@ impl LocalVfs {
     }
 }
 
+fn is_directory(parent: &OwnedFd, name: &Name) -> bool {
+    rustix::fs::statat(parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
+        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
+    })
+}
+
 fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     let stat = rustix::fs::fstat(root)?;
     let mut value = [0u8; 1];
@@ -193,6 +199,10 @@ impl Vfs for LocalVfs {
         let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
         let flags =
             if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+        // POSIX lets a directory take the place of an empty one.
+        if replace == Replace::File && from != to && is_directory(&to_parent, &to_name) {
+            return Err(FsError::IsDirectory);
+        }
         rustix::fs::renameat_with(
             &from_parent,
             from_name.as_bytes(),
@@ -203,7 +213,7 @@ impl Vfs for LocalVfs {
         .map_err(|e| match e {
             Errno::XDEV => FsError::CrossDevice,
             // Into itself, or over something it cannot replace.
-            Errno::INVAL | Errno::NOTDIR | Errno::ISDIR | Errno::NOTEMPTY => FsError::AccessDenied,
+            Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
             other => refusal("rename", other),
         })
     }
@@ -211,6 +221,9 @@ impl Vfs for LocalVfs {
     fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         act_as(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
+        if node.kind() == FileKind::Directory {
+            return Err(FsError::NotSupported);
+        }
         let (parent, _, name) = self.parent_of(to, Case::Sensitive)?;
         if replace == Replace::File {
             match rustix::fs::unlinkat(&parent, name.as_bytes(), AtFlags::empty()) {

@@ -10,11 +10,16 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod case;
 mod error;
 mod identity;
+#[cfg(any(test, feature = "testing"))]
+pub mod memory;
 mod outside;
 mod path;
 mod stream;
+#[cfg(any(test, feature = "testing"))]
+pub mod suite;
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -23,6 +28,7 @@ pub use attributes::{
     AttributeChanges, Attributes, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange,
     Timestamp, Wanted,
 };
+pub use case::{fold_case, has_case};
 pub use error::{FsError, Result};
 pub use identity::Identity;
 pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside};

@@ -1,10 +1,11 @@
-//! Project automation: `cargo xtask tidy|licences|conformance`.
+//! Project automation: `cargo xtask tidy|licences|conformance|bench|sim`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
 mod licences;
 mod server;
+mod sim;
 mod tidy;
 
 use anyhow::Result;
@@ -29,6 +30,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Measure side by side with another server
     Bench(bench::Args),
+    /// Simulate clients, network, failures and crashes, one run a seed
+    Sim(sim::Args),
 }
 
 fn main() -> Result<ExitCode> {
@@ -37,6 +40,7 @@ fn main() -> Result<ExitCode> {
         Task::Licences => licences::run(&root()),
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
+        Task::Sim(args) => sim::run(&root(), &args),
     }
 }
 

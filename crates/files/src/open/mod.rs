@@ -151,11 +151,9 @@ impl WaitingOpen {
     pub async fn opened(mut self) -> Result<OpenResult> {
         loop {
             self.wait.settled(&*self.workers).await;
-            match offload(&*self.workers, move || self.opening.run()).await? {
-                Ran::Opened(result) => return Ok(result),
-                Ran::Breaking(opening, wait) => {
-                    self = Self { opening, wait, workers: self.workers };
-                }
+            match self.opening.run_on(self.workers).await? {
+                Begun::Opened(result) => return Ok(result),
+                Begun::Waits(waiting) => self = waiting,
             }
         }
     }
@@ -197,21 +195,14 @@ impl Files {
         plan: OpenPlan,
     ) -> Result<Begun> {
         let opening = Opening::new(self, volume, caller, plan)?;
-        let ran = match opening.once(Wait::Never) {
-            Ok(Attempt::Opened(result)) => return Ok(Begun::Opened(result)),
-            Ok(Attempt::Breaking(wait)) => Ran::Breaking(opening, wait),
+        let workers = self.workers.clone();
+        match opening.once(Wait::Never) {
+            Ok(Attempt::Opened(result)) => Ok(Begun::Opened(result)),
+            Ok(Attempt::Breaking(wait)) => Ok(Begun::Waits(WaitingOpen { opening, wait, workers })),
             // Not in memory, or a race: from the start, where time may be taken.
-            Ok(Attempt::Lost) | Err(FsError::WouldBlock) => {
-                self.offload(move || opening.run()).await?
-            }
-            Err(error) => return Err(error),
-        };
-        Ok(match ran {
-            Ran::Opened(result) => Begun::Opened(result),
-            Ran::Breaking(opening, wait) => {
-                Begun::Waits(WaitingOpen { opening, wait, workers: self.workers.clone() })
-            }
-        })
+            Ok(Attempt::Lost) | Err(FsError::WouldBlock) => opening.run_on(workers).await,
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -223,10 +214,18 @@ enum Attempt {
     Breaking(BreakWait),
 }
 
+/// What the table said before a path was resolved.
+struct Seen {
+    epoch: Option<u64>,
+    removals: u64,
+}
+
 /// How a worker's tries ended.
 enum Ran {
     Opened(OpenResult),
     Breaking(Opening, BreakWait),
+    /// Races were lost all the time.
+    Lost(Opening),
 }
 
 /// Everything an open needs to know, on its way through the stages.
@@ -267,6 +266,28 @@ impl Opening {
         })
     }
 
+    /// Goes through the stages on a worker.
+    async fn run_on(self, workers: Arc<dyn Workers>) -> Result<Begun> {
+        let mut ran = offload(&*workers, move || self.run()).await?;
+        if let Ran::Lost(opening) = ran {
+            // Names change faster than we look: not while it is our turn.
+            let turn = opening.table.rename_turns.clone().lock_owned().await;
+            let run = move || {
+                let _turn = turn;
+                opening.run()
+            };
+            ran = offload(&*workers, run).await?;
+        }
+        match ran {
+            Ran::Opened(result) => Ok(Begun::Opened(result)),
+            Ran::Breaking(opening, wait) => {
+                Ok(Begun::Waits(WaitingOpen { opening, wait, workers }))
+            }
+            // Someone makes and removes faster than we look.
+            Ran::Lost(_) => Err(FsError::ShareViolation),
+        }
+    }
+
     /// Goes through the stages until no race is lost.
     fn run(self) -> Result<Ran> {
         for _ in 0..RESOLVE_TRIES_MAX {
@@ -276,8 +297,7 @@ impl Opening {
                 Attempt::Lost => {}
             }
         }
-        // Someone makes and removes, or renames, faster than we look.
-        Err(FsError::ShareViolation)
+        Ok(Ran::Lost(self))
     }
 
     /// Goes through the stages once.
@@ -285,40 +305,59 @@ impl Opening {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
         }
-        let epoch = self.table.epoch();
+        let seen = Seen { epoch: self.table.epoch(), removals: self.table.removals() };
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             other => Some(other?),
         };
-        let result = match (found, &self.plan.stream) {
-            (Some(found), None) => self.open_existing(found, wait),
-            (Some(found), Some(name)) => match self.open_stream(found, name) {
-                Ok(Attempt::Opened(made)) if made.action == OpenAction::Created => {
-                    return Ok(Attempt::Opened(made));
+        match (found, &self.plan.stream) {
+            (Some(found), None) => self.open_existing(found, wait, &seen),
+            (Some(found), Some(name)) => match self.open_stream(found, name)? {
+                Attempt::Opened(made) if made.action == OpenAction::Created => {
+                    Ok(Attempt::Opened(made))
                 }
-                other => other,
+                other if self.table.epoch() == seen.epoch => Ok(other),
+                _ => Ok(Attempt::Lost),
             },
-            (None, None) => match self.create() {
+            (None, None) => match self.create(&seen) {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
-                    return Ok(Attempt::Lost);
+                    Ok(Attempt::Lost)
                 }
                 // Made by us: looking for it again would find it taken.
-                other => return other,
+                other => other,
             },
             (None, Some(name)) => match self.create_with_stream(name) {
                 // The file is there now, which says nothing of the stream.
-                Err(FsError::AlreadyExists) => return Ok(Attempt::Lost),
-                other => return other,
+                Err(FsError::AlreadyExists) => Ok(Attempt::Lost),
+                other => other,
             },
-        };
-        // A rename meanwhile may have given the path to another file. Where
-        // renames never end, the name is taken as it was found.
-        let stable = wait == Wait::Allowed && epoch.is_none() || self.table.epoch() == epoch;
-        if stable { result } else { Ok(Attempt::Lost) }
+        }
     }
 
-    fn open_existing(&self, found: resolve::Found, wait: Wait) -> Result<Attempt> {
+    /// Whether the path may lead elsewhere by now. Asked once the open is
+    /// entered, and before anything is done to the file: from then on renames
+    /// and removals see the open.
+    fn lost_its_path(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
+        if seen.epoch.is_none() || self.table.epoch() != seen.epoch {
+            return Ok(true);
+        }
+        self.lost_its_name(seen, opened)
+    }
+
+    /// Whether the name that led to the node was removed before the open was
+    /// entered: nobody knew of it then.
+    fn lost_its_name(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
+        if self.table.removals() == seen.removals {
+            return Ok(false);
+        }
+        let links = opened.node.attributes(Wanted::default())?.links;
+        // Names within a directory count as links of it on some file systems.
+        let is_directory = opened.attributes.kind == FileKind::Directory;
+        Ok(if is_directory { links == 0 } else { links < opened.attributes.links })
+    }
+
+    fn open_existing(&self, found: resolve::Found, wait: Wait, seen: &Seen) -> Result<Attempt> {
         let resolve::Found { opened, .. } = &found;
         if self.plan.if_exists == IfExists::Fail {
             return Err(FsError::AlreadyExists);
@@ -332,7 +371,11 @@ impl Opening {
         {
             return Err(FsError::WouldBlock);
         }
-        let ticket = match self.acquire(opened, granted) {
+        let entered = self.acquire(opened, granted);
+        if self.lost_its_path(seen, opened)? {
+            return Ok(Attempt::Lost);
+        }
+        let ticket = match entered {
             Ok(ticket) => ticket,
             Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
             Err(NotEntered::Refused(error)) => return Err(error),
@@ -354,15 +397,20 @@ impl Opening {
         Ok(Attempt::Opened(self.finish(ticket, found.opened, attributes, granted, action)))
     }
 
-    fn create(&self) -> Result<Attempt> {
+    fn create(&self, seen: &Seen) -> Result<Attempt> {
         let is_directory = self.plan.kind == WishedKind::Directory;
         let parent = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
         let opened = self.make(is_directory)?;
         self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
         let granted = self.granted_to_creator(&opened, descriptor.as_ref());
-        // Until now anyone may have opened it: then it stays, and we lost.
-        let ticket = match self.acquire(&opened, granted) {
+        // Until now anyone may have opened it: then it stays, and we lost. Or
+        // removed it again.
+        let entered = self.acquire(&opened, granted);
+        if self.lost_its_name(seen, &opened)? {
+            return Ok(Attempt::Lost);
+        }
+        let ticket = match entered {
             Ok(ticket) => ticket.of_new_file(&self.caller),
             Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
             Err(NotEntered::Refused(error)) => return Err(error),

@@ -9,6 +9,7 @@ mod create;
 mod harness;
 mod locks;
 mod model;
+mod moving_names;
 mod oplocks;
 mod races;
 mod removal;

@@ -1,0 +1,128 @@
+//! Names that move or go while another call is in the middle of theirs.
+
+use crate::harness::*;
+use files::{IfExists, IfMissing, OpenAction, OpenPlan};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use vfs::{FsError, Result};
+
+type Begun = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// Does something at a moment of the backend, which then has to wait; gives it
+/// to be ended.
+fn begin_at(
+    served: &Served,
+    when: At,
+    call: impl Future<Output = Result<()>> + Send + 'static,
+) -> Arc<Mutex<Option<Begun>>> {
+    let begun: Arc<Mutex<Option<Begun>>> = Arc::default();
+    let (slot, mut call): (_, Begun) = (begun.clone(), Box::pin(call));
+    served.hook_once(when, move |_| {
+        let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(first.is_pending(), "it waits for its turn");
+        *slot.lock().unwrap() = Some(call);
+    });
+    begun
+}
+
+fn end(begun: &Mutex<Option<Begun>>) -> Result<()> {
+    now(begun.lock().unwrap().take().expect("it was begun"))
+}
+
+#[test]
+fn two_renames_of_one_file_come_after_each_other() {
+    let served = serve();
+    served.put("file", b"x");
+    let (one, other) = (served.open("file", DELETE), served.open("file", DELETE));
+    let (files, open) = (served.files.clone(), other.clone());
+    let to = path("second");
+    let second =
+        begin_at(&served, At::BeforeRename, async move { files.rename(&open, &to, false).await });
+    now(served.files.rename(&one, &path("first"), false)).unwrap();
+    // Now the name is free again, and belongs to another file.
+    served.put("file", b"other");
+    end(&second).unwrap();
+    assert_eq!(served.get("second").unwrap(), b"x");
+    assert_eq!(served.get("file").unwrap(), b"other");
+    assert_eq!(one.path(), path("second"));
+}
+
+#[test]
+fn a_close_comes_after_the_rename_that_was_asked_for_before_it() {
+    let served = serve();
+    served.put("file", b"x");
+    let open = served.open("file", DELETE);
+    served.files.set_delete(&open, true, false).unwrap();
+    let (files, closing) = (served.files.clone(), open.clone());
+    let close = begin_at(&served, At::BeforeRename, async move { files.close(closing).await });
+    now(served.files.rename(&open, &path("moved"), false)).unwrap();
+    end(&close).unwrap();
+    assert!(!served.exists("moved") && !served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_rename_by_an_open_that_was_closed_is_refused() {
+    let served = serve();
+    served.put("file", b"x");
+    let open = served.open("file", DELETE);
+    served.close(open.clone());
+    let renamed = now(served.files.rename(&open, &path("moved"), false));
+    assert_eq!(renamed, Err(FsError::Stale));
+    assert_eq!(now(served.files.link(&open, &path("linked"), false)), Err(FsError::Stale));
+    assert!(served.exists("file"));
+}
+
+#[test]
+fn a_rename_that_replaces_does_so_to_what_was_made_since_it_looked() {
+    let served = serve();
+    served.put("file", b"x");
+    let open = served.open("file", DELETE);
+    served.hook_once(At::BeforeRename, |vfs| make_beneath(vfs, "target"));
+    assert_eq!(now(served.files.rename(&open, &path("target"), true)), Ok(()));
+    assert_eq!(served.get("target").unwrap(), b"x");
+}
+
+/// What an open does to a file must wait until it is sure that it is this one.
+#[test]
+fn an_open_that_loses_to_a_rename_has_done_nothing_to_the_file() {
+    let cut = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", ALL) };
+    let doom = OpenPlan { delete_on_close: true, ..plan("file", ALL) };
+    for wish in [cut, doom] {
+        let served = serve();
+        served.put("file", b"old");
+        let mover = served.open("file", DELETE);
+        let (files, open) = (served.files.clone(), mover.clone());
+        served.hook_once(At::AfterOpen, move |_| {
+            now(files.rename(&open, &path("moved"), false)).unwrap();
+        });
+        assert_eq!(served.refusal(wish), FsError::NotFound);
+        served.unhook();
+        assert!(!mover.is_delete_pending());
+        served.close(mover);
+        assert_eq!(served.get("moved").unwrap(), b"old");
+        served.assert_nothing_held();
+    }
+}
+
+#[test]
+fn an_open_that_loses_to_a_removal_does_not_open_what_is_gone() {
+    for if_missing in [IfMissing::Fail, IfMissing::Create] {
+        let served = serve();
+        served.put("file", b"old");
+        let last = served.open("file", DELETE);
+        served.files.set_delete(&last, true, false).unwrap();
+        let files = served.files.clone();
+        served.hook_once(At::AfterOpen, move |_| now(files.close(last)).unwrap());
+        let opened = served.try_open(OpenPlan { if_missing, ..plan("file", ALL) });
+        served.unhook();
+        match if_missing {
+            IfMissing::Fail => assert_eq!(opened.unwrap_err(), FsError::NotFound),
+            IfMissing::Create => assert_eq!(opened.unwrap().action, OpenAction::Created),
+        }
+        assert_eq!(served.exists("file"), if_missing == IfMissing::Create);
+        served.assert_nothing_held();
+    }
+}

@@ -1,0 +1,183 @@
+//! Work that can be held up in the middle: threads of which one runs at a time.
+//!
+//! Whoever starts or resumes a fiber waits until it parks or is done, so which
+//! thread runs is decided in one place, and a run can be repeated.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// A fiber that takes longer, without parking, waits for another: somebody
+/// holds a lock while parked in a backend call.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// Number of a fiber that has parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FiberId(pub u64);
+
+/// How a turn of a fiber ended.
+#[derive(Debug)]
+pub enum Turn<T> {
+    /// It goes on when it is resumed.
+    Parked(FiberId),
+    /// It has ended.
+    Done(T),
+    /// It has panicked, saying this, or did not come back.
+    Failed(String),
+}
+
+enum Order<T> {
+    Run(Box<dyn FnOnce() -> T + Send>),
+    Resume,
+}
+
+enum Event<T> {
+    Parked,
+    Done(T),
+    Panicked(String),
+}
+
+struct Thread<T> {
+    orders: Sender<Order<T>>,
+    events: Receiver<Event<T>>,
+}
+
+type Park = Box<dyn Fn()>;
+
+thread_local! {
+    static PARK: RefCell<Option<Park>> = const { RefCell::new(None) };
+}
+
+/// Holds the present fiber up until it is resumed; nothing on other threads.
+pub fn park() {
+    let park = PARK.with_borrow_mut(Option::take);
+    if let Some(park) = park {
+        park();
+        PARK.with_borrow_mut(|slot| *slot = Some(park));
+    }
+}
+
+/// All fibers: those that are parked, and threads without work.
+pub struct Fibers<T> {
+    idle: Vec<Thread<T>>,
+    parked: BTreeMap<FiberId, Thread<T>>,
+    next: u64,
+}
+
+impl<T> Default for Fibers<T> {
+    fn default() -> Self {
+        Self { idle: Vec::new(), parked: BTreeMap::new(), next: 0 }
+    }
+}
+
+impl<T: Send + 'static> Fibers<T> {
+    /// Runs `work` until it parks or ends.
+    pub fn start(&mut self, work: Box<dyn FnOnce() -> T + Send>) -> Turn<T> {
+        let thread = self.idle.pop().unwrap_or_else(Thread::spawn);
+        self.go_on(thread, Order::Run(work))
+    }
+
+    /// Runs a parked fiber until it parks again or ends.
+    pub fn resume(&mut self, id: FiberId) -> Turn<T> {
+        match self.parked.remove(&id) {
+            Some(thread) => self.go_on(thread, Order::Resume),
+            None => Turn::Failed("a fiber was resumed that is not parked".into()),
+        }
+    }
+
+    fn go_on(&mut self, thread: Thread<T>, order: Order<T>) -> Turn<T> {
+        if thread.orders.send(order).is_err() {
+            return Turn::Failed("a thread has ended".into());
+        }
+        match thread.events.recv_timeout(STUCK_AFTER) {
+            Ok(Event::Parked) => {
+                self.next += 1;
+                let id = FiberId(self.next);
+                self.parked.insert(id, thread);
+                Turn::Parked(id)
+            }
+            Ok(Event::Done(value)) => {
+                self.idle.push(thread);
+                Turn::Done(value)
+            }
+            Ok(Event::Panicked(what)) => Turn::Failed(format!("panic: {what}")),
+            Err(RecvTimeoutError::Timeout) => {
+                Turn::Failed("stuck: a lock is held across a backend call".into())
+            }
+            Err(RecvTimeoutError::Disconnected) => Turn::Failed("a thread has ended".into()),
+        }
+    }
+}
+
+impl<T: Send + 'static> Thread<T> {
+    fn spawn() -> Self {
+        let (orders, taken) = channel::<Order<T>>();
+        let (told, events) = channel();
+        std::thread::spawn(move || {
+            // Shared by the loop and by `park`, on this thread alone.
+            let taken = std::rc::Rc::new(taken);
+            let (waits, tells) = (taken.clone(), told.clone());
+            let park = move || {
+                // Where nobody resumes any more, the run is over.
+                let _ = tells.send(Event::Parked);
+                if waits.recv().is_err() {
+                    std::thread::park();
+                }
+            };
+            PARK.with_borrow_mut(|slot| *slot = Some(Box::new(park)));
+            while let Ok(Order::Run(work)) = taken.recv() {
+                let event = match catch_unwind(AssertUnwindSafe(work)) {
+                    Ok(value) => Event::Done(value),
+                    Err(panic) => Event::Panicked(message(&*panic)),
+                };
+                if told.send(event).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { orders, events }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without words").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fiber_goes_on_where_it_parked() {
+        let mut fibers = Fibers::default();
+        let work = |n: u32| {
+            Box::new(move || {
+                park();
+                park();
+                n
+            })
+        };
+        let Turn::Parked(a) = fibers.start(work(1)) else { panic!("it parks") };
+        let Turn::Parked(b) = fibers.start(work(2)) else { panic!("it parks") };
+        let Turn::Parked(a) = fibers.resume(a) else { panic!("it parks again") };
+        assert!(matches!(fibers.resume(a), Turn::Done(1)));
+        let Turn::Parked(b) = fibers.resume(b) else { panic!("it parks again") };
+        assert!(matches!(fibers.resume(b), Turn::Done(2)));
+        assert_eq!(fibers.idle.len(), 2);
+        park();
+    }
+
+    #[test]
+    fn a_panic_is_reported_and_costs_one_thread() {
+        let mut fibers: Fibers<()> = Fibers::default();
+        let Turn::Failed(what) = fibers.start(Box::new(|| panic!("as {}", "asked"))) else {
+            panic!("it fails")
+        };
+        assert_eq!(what, "panic: as asked");
+        assert!(matches!(fibers.start(Box::new(|| ())), Turn::Done(())));
+    }
+}

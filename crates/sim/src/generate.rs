@@ -1,0 +1,177 @@
+//! What a run is like, and what its clients ask for.
+
+use crate::client::Client;
+use crate::environment::Troubles;
+use crate::model::{CELLS_MAX, Cells, NAMES, Op, OpId, Request, Rules, kinds};
+use crate::random::Random;
+use wire::fscc;
+
+/// What a run is like: drawn from its seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Clients that are connected at once.
+    pub clients: usize,
+    /// Operations in all.
+    pub operations: u32,
+    /// Operations under way at once.
+    pub pending_max: usize,
+    /// How many of the names are used.
+    pub names: u8,
+    /// What goes wrong around the server.
+    pub troubles: Troubles,
+    /// How often a connection is cut, in ten thousand steps.
+    pub cuts: u32,
+    /// How often the process dies, in ten thousand steps.
+    pub deaths: u32,
+    /// How often power is lost, in ten thousand steps.
+    pub losses: u32,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn of(random: &mut Random) -> Self {
+        let fails = random.percent(20);
+        let losses = if random.percent(25) { 10 } else { 0 };
+        let troubles = Troubles {
+            park: random.pick(&[0, 5, 20, 50]),
+            would_block: random.pick(&[0, 10, 50]),
+            fail: if fails { random.pick(&[2, 10]) } else { 0 },
+        };
+        Self {
+            clients: 1 + random.below(4),
+            operations: 60 + random.next() as u32 % 120,
+            // What can fail can happen in more ways.
+            pending_max: if fails { 3 } else { 2 + random.below(4) },
+            names: 1 + random.small(NAMES.len() as u8),
+            troubles,
+            cuts: random.pick(&[0, 5, 30]),
+            deaths: random.pick(&[0, 0, 5, 20]),
+            losses,
+        }
+    }
+
+    /// What the model must reckon with.
+    #[must_use]
+    pub fn rules(&self) -> Rules {
+        Rules { failures: self.troubles.fail > 0, power: self.losses > 0 }
+    }
+}
+
+/// What a client asks for next, in one frame, and whether it is related.
+pub fn requests(
+    plan: &Plan,
+    random: &mut Random,
+    client: &Client,
+    next: &mut OpId,
+) -> (Vec<Request>, bool) {
+    let mut ops = Vec::new();
+    let first = *next;
+    let opens: Vec<OpId> = client.opens().collect();
+    let related = match random.below(12) {
+        0 => {
+            // All about a file that is opened for it.
+            let share = share(random);
+            let access = kinds::READ | kinds::WRITE;
+            ops.push(Op::Create {
+                name: name(plan, random),
+                access,
+                share,
+                disposition: fscc::FILE_OPEN_IF,
+                doomed: false,
+            });
+            ops.push(on_open(plan, random, first));
+            ops.push(Op::Close { open: first });
+            true
+        }
+        1 if !opens.is_empty() => {
+            let open = random.pick(&opens);
+            ops.extend((0..2).map(|_| on_open(plan, random, open)));
+            random.percent(50)
+        }
+        _ => {
+            ops.push(single(plan, random, &opens));
+            false
+        }
+    };
+    // A request in the middle of a chain does not wait for others.
+    let count = ops.len();
+    let mut requests = Vec::new();
+    for (at, mut op) in ops.into_iter().enumerate() {
+        if let Op::Lock { waits, .. } = &mut op {
+            *waits &= count == 1;
+        }
+        let after = (at > 0).then(|| *next - 1);
+        let session = client.session;
+        requests.push(Request { id: *next, session, op, after, is_cancelled: false });
+        *next += 1;
+    }
+    (requests, related)
+}
+
+fn name(plan: &Plan, random: &mut Random) -> u8 {
+    random.small(plan.names)
+}
+
+fn share(random: &mut Random) -> u8 {
+    if random.percent(65) { kinds::ALL } else { random.small(8) }
+}
+
+fn cells(random: &mut Random) -> Cells {
+    let at = random.small(CELLS_MAX - 2);
+    Cells { at, count: 1 + random.small(3.min(CELLS_MAX - at)) }
+}
+
+/// One of few ranges, so that the same are met again.
+fn range(random: &mut Random) -> Cells {
+    Cells { at: random.pick(&[0, 0, 2, 4]), count: random.pick(&[1, 2]) }
+}
+
+fn single(plan: &Plan, random: &mut Random, opens: &[OpId]) -> Op {
+    if opens.is_empty() || random.percent(if opens.len() < 3 { 35 } else { 10 }) {
+        let dispositions = [
+            fscc::FILE_SUPERSEDE,
+            fscc::FILE_OPEN,
+            fscc::FILE_OPEN,
+            fscc::FILE_CREATE,
+            fscc::FILE_OPEN_IF,
+            fscc::FILE_OPEN_IF,
+            fscc::FILE_OPEN_IF,
+            fscc::FILE_OVERWRITE,
+            fscc::FILE_OVERWRITE_IF,
+        ];
+        return Op::Create {
+            name: name(plan, random),
+            access: random.pick(&[0, 1, 2, 3, 3, 3, 4, 7, 7, 7]),
+            share: share(random),
+            disposition: random.pick(&dispositions),
+            doomed: random.percent(15),
+        };
+    }
+    let open = random.pick(opens);
+    match random.below(20) {
+        0..4 => Op::Close { open },
+        4 | 5 => Op::Rename { open, to: name(plan, random), replace: random.percent(60) },
+        6 | 7 => Op::Dispose { open, delete: random.percent(75) },
+        _ => on_open(plan, random, open),
+    }
+}
+
+/// Something about the content of a file.
+fn on_open(plan: &Plan, random: &mut Random, open: OpId) -> Op {
+    let cells = cells(random);
+    let (exclusive, waits) = (random.percent(60), random.percent(50));
+    // Flushes matter where power can be lost.
+    let flush = if plan.losses > 0 { 3 } else { 1 };
+    // Runs in which much is locked, too.
+    let locks = if plan.names <= 2 { 6 } else { 2 };
+    let weights = [6, 6, locks + 1, locks, 1, flush];
+    match random.weighted(weights.into_iter()) {
+        0 => Op::Read { open, cells },
+        1 => Op::Write { open, cells, through: random.percent(20) },
+        2 => Op::Lock { open, lock: range(random), exclusive, waits },
+        3 => Op::Unlock { open, lock: range(random) },
+        4 => Op::SetSize { open, count: random.small(CELLS_MAX) },
+        _ => Op::Flush { open },
+    }
+}

@@ -1,0 +1,63 @@
+//! Byte ranges. MS-FSA 2.1.4.10, 2.1.5.8.
+
+use super::{Cells, File, OpId};
+
+/// A range that is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lock {
+    /// By which open.
+    pub open: OpId,
+    /// Which cells.
+    pub cells: Cells,
+    /// Against reading too.
+    pub exclusive: bool,
+}
+
+impl File {
+    /// Whether a lock cannot be had now.
+    #[must_use]
+    pub fn is_locked_against(&self, wanted: &Lock) -> bool {
+        self.locks.iter().any(|held| {
+            held.cells.overlaps(wanted.cells)
+                && match (held.exclusive, wanted.exclusive) {
+                    (false, false) => false,
+                    // One may put a shared lock over one's own exclusive one.
+                    (true, false) => held.open != wanted.open,
+                    (_, true) => true,
+                }
+        })
+    }
+
+    pub(super) fn lock(&mut self, lock: Lock) {
+        self.locks.push(lock);
+        self.locks.sort_unstable();
+    }
+
+    /// Gives back one lock of just this range: an exclusive one first.
+    pub(super) fn unlock(&mut self, open: OpId, cells: Cells) -> bool {
+        let of =
+            |exclusive| self.locks.iter().position(|held| *held == Lock { open, cells, exclusive });
+        let Some(at) = of(true).or_else(|| of(false)) else { return false };
+        self.locks.remove(at);
+        true
+    }
+
+    pub(super) fn release(&mut self, lock: &Lock) {
+        if let Some(at) = self.locks.iter().position(|held| held == lock) {
+            self.locks.remove(at);
+        }
+    }
+
+    pub(super) fn may_read(&self, open: OpId, cells: Cells) -> bool {
+        !self.locks.iter().any(|l| l.open != open && l.exclusive && l.cells.overlaps(cells))
+    }
+
+    /// One's own shared locks forbid it too.
+    pub(super) fn may_write(&self, open: OpId, cells: Cells) -> bool {
+        cells.count == 0
+            || !self
+                .locks
+                .iter()
+                .any(|l| (l.open != open || !l.exclusive) && l.cells.overlaps(cells))
+    }
+}

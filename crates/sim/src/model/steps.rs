@@ -1,0 +1,331 @@
+//! The operations, step by step.
+
+use super::{
+    Answer, Cells, File, Lock, Op, OpId, Open, Progress, Request, Rules, State, creates, kinds,
+    replaces,
+};
+use wire::fscc;
+use wire::ntstatus::NtStatus;
+
+/// What may follow.
+type After = Vec<(State, Progress)>;
+
+fn done(state: &State, answer: Answer) -> After {
+    vec![(state.clone(), Progress::Done(answer))]
+}
+
+fn refused(state: &State, status: NtStatus) -> After {
+    done(state, Answer::refused(status))
+}
+
+fn then(state: State, stage: u8, file: OpId) -> After {
+    vec![(state, Progress::At(stage, file))]
+}
+
+/// What changes with a file, and success.
+fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> After {
+    let mut state = state.clone();
+    state.with_file(file, run);
+    done(&state, Answer::success())
+}
+
+impl State {
+    /// All that the next step of a request may lead to; nothing if it must wait.
+    #[must_use]
+    pub fn step(&self, request: &Request, progress: &Progress, rules: Rules) -> After {
+        let (stage, file) = match progress {
+            Progress::New => (0, 0),
+            Progress::At(stage, file) => (*stage, *file),
+            Progress::Done(_) => return Vec::new(),
+        };
+        if let Op::Create { .. } = request.op {
+            return self.create(request, stage, file, rules);
+        }
+        if stage > 0 {
+            return self.go_on(request, stage, file, rules);
+        }
+        let Some(open) = request.op.open() else { return Vec::new() };
+        match self.opens.get(&open).filter(|o| !o.is_closing && o.session == request.session) {
+            Some(found) => self.begin(request, found, rules),
+            None => refused(self, NtStatus::FILE_CLOSED),
+        }
+    }
+
+    /// The first step on an open that is there: rights, and what is checked at once.
+    fn begin(&self, request: &Request, open: &Open, rules: Rules) -> After {
+        let file = open.file;
+        let Some(content) = self.files.get(&file) else { return done(self, Answer::Any) };
+        let may = |access| open.access & access != 0;
+        match request.op {
+            Op::Close { open: id } => {
+                let mut state = self.clone();
+                if let Some(open) = state.opens.get_mut(&id) {
+                    open.is_closing = true;
+                }
+                then(state, 1, file)
+            }
+            Op::Dispose { .. } | Op::Rename { .. } if !may(kinds::DELETE) => {
+                refused(self, NtStatus::ACCESS_DENIED)
+            }
+            Op::Flush { .. } | Op::SetSize { .. } | Op::Write { .. } if !may(kinds::WRITE) => {
+                refused(self, NtStatus::ACCESS_DENIED)
+            }
+            Op::Read { .. } if !may(kinds::READ) => refused(self, NtStatus::ACCESS_DENIED),
+            Op::Read { open, cells } if !content.may_read(open, cells) => {
+                refused(self, NtStatus::FILE_LOCK_CONFLICT)
+            }
+            Op::SetSize { open, count } => {
+                let present = content.cells.len() as u8;
+                let at = present.min(count);
+                let changed = Cells { at, count: present.max(count) - at };
+                if content.may_write(open, changed) {
+                    then(self.clone(), 1, file)
+                } else {
+                    refused(self, NtStatus::FILE_LOCK_CONFLICT)
+                }
+            }
+            Op::Write { open, cells, .. } if !content.may_write(open, cells) => {
+                refused(self, NtStatus::FILE_LOCK_CONFLICT)
+            }
+            Op::Write { .. } => self.write(request, file, rules),
+            Op::Lock { .. } => self.lock(request, file),
+            Op::Unlock { open, lock } => {
+                let mut state = self.clone();
+                let had = state.file(file).is_some_and(|f| f.unlock(open, lock));
+                let status = if had { NtStatus::SUCCESS } else { NtStatus::RANGE_NOT_LOCKED };
+                refused(&state, status)
+            }
+            _ => then(self.clone(), 1, file),
+        }
+    }
+
+    /// The steps after the first.
+    fn go_on(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> After {
+        let mut after = Vec::new();
+        let can_break = matches!(request.op, Op::Read { .. } | Op::Flush { .. })
+            || matches!(request.op, Op::Write { .. });
+        if rules.failures && can_break {
+            after.extend(done(self, Answer::Broken));
+        }
+        let sync = |f: &mut File| {
+            if rules.power {
+                f.sync();
+            }
+        };
+        after.extend(match request.op {
+            Op::Close { open } => self.close(open, stage, file),
+            Op::Dispose { open, delete } => match self.opens.get(&open) {
+                Some(_) => change(self, file, |f| f.is_doomed = delete),
+                None => refused(self, NtStatus::FILE_DELETED),
+            },
+            Op::Flush { .. } | Op::Write { .. } => change(self, file, sync),
+            Op::Lock { .. } => self.wait_for_lock(request, stage, file),
+            Op::Read { cells, .. } => done(self, self.read(file, cells)),
+            Op::Rename { open, to, replace } => self.rename(open, file, to, replace),
+            Op::SetSize { count, .. } => change(self, file, |f| f.set_size(count)),
+            Op::Create { .. } | Op::Unlock { .. } => Vec::new(),
+        });
+        after
+    }
+
+    fn read(&self, file: OpId, cells: Cells) -> Answer {
+        // Closed and removed meanwhile: its content is nobody's any more.
+        let Some(file) = self.files.get(&file) else { return Answer::Any };
+        let range = usize::from(cells.at)..usize::from(cells.end()).min(file.cells.len());
+        match file.cells.get(range) {
+            Some(found) if !found.is_empty() => Answer::Cells(found.to_vec()),
+            _ => Answer::refused(NtStatus::END_OF_FILE),
+        }
+    }
+
+    fn write(&self, request: &Request, file: OpId, rules: Rules) -> After {
+        let Op::Write { cells, through, .. } = request.op else { return Vec::new() };
+        let written = |count| {
+            let mut state = self.clone();
+            if let Some(file) = state.file(file) {
+                file.write(Cells { count, ..cells }, request.stamp());
+            }
+            state
+        };
+        let mut after = if through {
+            then(written(cells.count), 1, file)
+        } else {
+            done(&written(cells.count), Answer::success())
+        };
+        if rules.failures {
+            after.extend((0..=cells.count).flat_map(|n| done(&written(n), Answer::Broken)));
+        }
+        after
+    }
+
+    fn lock(&self, request: &Request, file: OpId) -> After {
+        let Op::Lock { open, lock, exclusive, waits } = request.op else { return Vec::new() };
+        let wanted = Lock { open, cells: lock, exclusive };
+        let taken = self.files.get(&file).is_some_and(|f| f.is_locked_against(&wanted));
+        match (taken, waits) {
+            (false, _) => change(self, file, |f| f.lock(wanted)),
+            (true, false) => refused(self, NtStatus::LOCK_NOT_GRANTED),
+            (true, true) => then(self.clone(), 1, file),
+        }
+    }
+
+    /// Stage 1 waits; stage 2 has the lock, and may have to give it back.
+    fn wait_for_lock(&self, request: &Request, stage: u8, file: OpId) -> After {
+        let Op::Lock { open, lock, exclusive, .. } = request.op else { return Vec::new() };
+        let wanted = Lock { open, cells: lock, exclusive };
+        let mut after = Vec::new();
+        let is_closing = self.opens.get(&open).is_none_or(|o| o.is_closing);
+        if stage == 2 {
+            after.extend(done(self, Answer::success()));
+        } else if let Some(content) = self.files.get(&file)
+            && self.opens.contains_key(&open)
+            && !content.is_locked_against(&wanted)
+        {
+            let mut state = self.clone();
+            state.with_file(file, |f| f.lock(wanted));
+            after.extend(then(state, 2, file));
+        }
+        let mut gives_up = |status| {
+            let mut state = self.clone();
+            if stage == 2 {
+                state.with_file(file, |f| f.release(&wanted));
+            }
+            after.extend(refused(&state, status));
+        };
+        if is_closing {
+            gives_up(NtStatus::RANGE_NOT_LOCKED);
+        }
+        if request.is_cancelled {
+            gives_up(NtStatus::CANCELLED);
+        }
+        after
+    }
+
+    fn rename(&self, open: OpId, file: OpId, to: u8, replace: bool) -> After {
+        let forbids =
+            |(id, o): (OpId, &Open)| id != open && o.access != 0 && o.share & kinds::DELETE == 0;
+        if !self.opens.contains_key(&open) {
+            // Closed by its own client meanwhile, and perhaps removed.
+            let mut after = refused(self, NtStatus::FILE_DELETED);
+            after.extend(refused(self, NtStatus::OBJECT_NAME_NOT_FOUND));
+            return after;
+        }
+        if self.opens_of(file).any(forbids) {
+            return refused(self, NtStatus::SHARING_VIOLATION);
+        }
+        if self.files.get(&file).is_none_or(|f| f.name.is_none()) {
+            return refused(self, NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        let mut state = self.clone();
+        if let Some(target) = self.named(to).filter(|target| *target != file) {
+            if !replace {
+                return refused(self, NtStatus::OBJECT_NAME_COLLISION);
+            }
+            if self.has_opens(target) || self.files[&target].is_doomed {
+                return refused(self, NtStatus::ACCESS_DENIED);
+            }
+            state.files.remove(&target);
+        }
+        state.with_file(file, |f| f.set_name(Some(to)));
+        done(&state, Answer::success())
+    }
+
+    /// Stage 1 ends what the open holds; stage 2 removes the file.
+    fn close(&self, open: OpId, stage: u8, file: OpId) -> After {
+        let mut state = self.clone();
+        if stage == 1 {
+            if state.release(open) {
+                return then(state, 2, file);
+            }
+        } else {
+            state.unlink(file);
+        }
+        done(&state, Answer::success())
+    }
+
+    /// Stage 1 enters the open of a file that was made for it; stage 2 cuts
+    /// a file that is replaced.
+    fn create(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> After {
+        let Op::Create { name, access, disposition, doomed, .. } = request.op else {
+            return Vec::new();
+        };
+        match (stage, self.named(name)) {
+            (0, None) => self.make(request, name, rules),
+            (0, Some(_)) if disposition == fscc::FILE_CREATE => {
+                refused(self, NtStatus::OBJECT_NAME_COLLISION)
+            }
+            (0, Some(_)) if doomed && access & kinds::DELETE == 0 => {
+                refused(self, NtStatus::ACCESS_DENIED)
+            }
+            (0, Some(found)) => match self.acquire(request, found) {
+                Err(status) => refused(self, status),
+                Ok(state) if replaces(disposition) => then(state, 2, found),
+                Ok(state) => done(&state, Answer::Opened(FILE_OPENED)),
+            },
+            (1, _) => self.enter_made(request, file),
+            _ => {
+                let mut state = self.clone();
+                state.with_file(file, |f| f.set_size(0));
+                let superseded = disposition == fscc::FILE_SUPERSEDE;
+                let action = if superseded { FILE_SUPERSEDED } else { FILE_OVERWRITTEN };
+                done(&state, Answer::Opened(action))
+            }
+        }
+    }
+
+    /// Others may have been faster than who made the file: it is opened, and
+    /// its maker may have to ask them for what they keep of it; or it is gone.
+    /// Then all begins anew.
+    fn enter_made(&self, request: &Request, file: OpId) -> After {
+        let mut after = match self.acquire(request, file) {
+            Err(status) => refused(self, status),
+            Ok(state) => done(&state, Answer::Opened(FILE_CREATED)),
+        };
+        if self.has_opens(file) || !self.files.contains_key(&file) {
+            after.push((self.clone(), Progress::New));
+        }
+        after
+    }
+
+    fn make(&self, request: &Request, name: u8, rules: Rules) -> After {
+        let Op::Create { access, disposition, doomed, .. } = request.op else { return Vec::new() };
+        if !creates(disposition) {
+            return refused(self, NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        if doomed && access & kinds::DELETE == 0 {
+            return refused(self, NtStatus::ACCESS_DENIED);
+        }
+        let mut state = self.clone();
+        state.files.insert(request.id, File { name: Some(name), ..File::default() });
+        let mut after = then(state, 1, request.id);
+        if rules.failures {
+            after.extend(done(self, Answer::Broken));
+        }
+        after
+    }
+
+    fn acquire(&self, request: &Request, file: OpId) -> Result<Self, NtStatus> {
+        let Op::Create { access, share, disposition, doomed, .. } = request.op else {
+            return Err(NtStatus::INVALID_PARAMETER);
+        };
+        if self.files.get(&file).is_none_or(|f| f.is_doomed) {
+            return Err(NtStatus::DELETE_PENDING);
+        }
+        // Cutting a file to nothing is a write that others may forbid.
+        let used = access | if replaces(disposition) { kinds::WRITE } else { 0 };
+        if self.conflicts(file, used, share) {
+            return Err(NtStatus::SHARING_VIOLATION);
+        }
+        let session = request.session;
+        let open = Open { file, session, access, share, dooms: doomed, is_closing: false };
+        let mut state = self.clone();
+        state.opens.insert(request.id, open);
+        Ok(state)
+    }
+}
+
+/// What was done. MS-SMB2 2.2.14.
+const FILE_SUPERSEDED: u32 = 0;
+const FILE_OPENED: u32 = 1;
+const FILE_CREATED: u32 = 2;
+const FILE_OVERWRITTEN: u32 = 3;

@@ -1,0 +1,96 @@
+//! The server's process: what dies and is started again.
+
+use crate::environment::Environment;
+use files::{Files, Volume, VolumeOptions};
+use smb::{Config, Conn, ConnFacts, Dialect, Encryption, Server, Share};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use vfs::memory::{MemoryOptions, MemoryVfs};
+use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+
+/// One life of the process.
+pub struct Process {
+    /// What is around it.
+    pub environment: Arc<Environment>,
+    /// Where its files are.
+    pub vfs: Arc<MemoryVfs>,
+    server: Arc<Server>,
+}
+
+impl Process {
+    /// The first process, over a new tree.
+    ///
+    /// # Errors
+    /// If the tree cannot be made.
+    pub fn first(environment: Arc<Environment>, has_disk: bool) -> Result<Self, String> {
+        let options = MemoryOptions { has_disk, ..MemoryOptions::default() };
+        let still = Arc::new(vfs::memory::StillClock::default());
+        let tree = MemoryVfs::new(options, still);
+        let how = CreateHow {
+            kind: FileKind::Directory,
+            mode: 0o777,
+            dos: None,
+            wanted: Wanted::default(),
+        };
+        let name = Name::new(&b"d"[..]).map_err(|e| e.to_string())?;
+        let path = RelPath::from_iter([name]);
+        let made = tree.create(&Identity::root(), &path, Case::Sensitive, how);
+        made.and_then(|made| made.node.sync(false)).map_err(|e| e.to_string())?;
+        Ok(Self::over(tree.kill(environment.clone()), environment))
+    }
+
+    /// A process over what another left.
+    #[must_use]
+    pub fn over(vfs: MemoryVfs, environment: Arc<Environment>) -> Self {
+        let vfs = Arc::new(vfs);
+        let options = VolumeOptions { case: Case::Insensitive, ..VolumeOptions::default() };
+        let volume = Arc::new(Volume { vfs: vfs.clone(), options });
+        let share = Share {
+            name: "data".into(),
+            comment: String::new(),
+            volume: Some(volume),
+            encryption_required: false,
+            users: None,
+            access_based_enumeration: false,
+        };
+        let config = Config {
+            server_guid: [7; 16],
+            name: "SIM".into(),
+            domain: "WORKGROUP".into(),
+            signing_required: false,
+            encryption: Encryption::Off,
+            dialect_min: Dialect::Smb210,
+            dialect_max: Dialect::Smb311,
+            io_bytes_max: 1 << 20,
+            shares: vec![Arc::new(share)],
+        };
+        let files = Arc::new(Files::new(environment.clone()));
+        let server = Server::new(config, files, environment.clone());
+        Self { environment, vfs, server }
+    }
+
+    /// A new connection.
+    #[must_use]
+    pub fn accept(&self, number: u32) -> Conn {
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let (peer, local) = (address(40_000), address(445));
+        Conn::new(self.server.clone(), ConnFacts { id: u64::from(number), peer, local })
+    }
+
+    /// Whether all that clients held is gone with them.
+    ///
+    /// # Errors
+    /// What is still held.
+    pub fn check_nothing_held(&self) -> Result<(), String> {
+        let held = [
+            ("files in the table", self.server.files.open_file_count() as u64),
+            ("sessions", self.server.snapshot().sessions.len() as u64),
+            ("open handles", self.vfs.open_count()),
+            ("calls for workers", self.environment.task_weights().len() as u64),
+        ];
+        match held.iter().find(|(_, count)| *count > 0) {
+            Some((what, count)) => Err(format!("{count} {what} although all clients are gone")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The serving end of one connection: what the server's task does around a
+//! [`Conn`], with bytes in and bytes out instead of a socket.
+
+use bytes::BytesMut;
+use futures_util::FutureExt;
+use smb::{Close, Conn, Finished, Job, Now, Transmit};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Bytes of answers beyond which no more is read. Small, so that slow readers
+/// matter.
+const OUTPUT_BYTES_MAX: usize = 4096;
+/// Jobs beyond which no more is read.
+const JOBS_MAX: usize = 16;
+/// Bytes of the direct-TCP prefix.
+const PREFIX: usize = 4;
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The frame in front is taken, and its job polled for the first time.
+    Frame,
+    /// A job that was woken is polled.
+    Job(usize),
+    /// What the client is told unasked is sent.
+    Notice,
+}
+
+#[derive(Debug, Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The serving end of a connection.
+pub struct ServerSide {
+    // Dropped in this order, as by the server: jobs hold files, which the end
+    // of a session in `conn` closes.
+    jobs: Vec<(Job, Arc<Flag>)>,
+    conn: Conn,
+    /// Bytes that have arrived.
+    pub input: VecDeque<u8>,
+    /// Bytes to send.
+    pub output: VecDeque<u8>,
+}
+
+impl ServerSide {
+    /// The end of a connection that was just accepted.
+    #[must_use]
+    pub fn new(conn: Conn) -> Self {
+        Self { jobs: Vec::new(), conn, input: VecDeque::new(), output: VecDeque::new() }
+    }
+
+    /// All that could be done next.
+    #[must_use]
+    pub fn steps(&self) -> Vec<Step> {
+        let woken = |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| {
+            flag.0.load(Ordering::Acquire).then_some(Step::Job(at))
+        };
+        let mut steps: Vec<Step> = self.jobs.iter().enumerate().filter_map(woken).collect();
+        if self.reads() && self.frame_length().is_some_and(|l| self.input.len() >= PREFIX + l) {
+            steps.push(Step::Frame);
+        }
+        if self.conn.shared().notices.ready().now_or_never().is_some() {
+            steps.push(Step::Notice);
+        }
+        steps
+    }
+
+    fn reads(&self) -> bool {
+        self.output.len() < OUTPUT_BYTES_MAX && self.jobs.len() < JOBS_MAX
+    }
+
+    fn frame_length(&self) -> Option<usize> {
+        let prefix: Vec<u8> = self.input.iter().take(PREFIX).copied().collect();
+        Some(u32::from_be_bytes(prefix.try_into().ok()?) as usize)
+    }
+
+    /// Does one step.
+    ///
+    /// # Errors
+    /// [`Close`]: the connection must go.
+    pub fn step(&mut self, step: Step, now: Now) -> Result<(), Close> {
+        match step {
+            Step::Frame => self.take_frame(now)?,
+            Step::Notice => {}
+            Step::Job(at) => {
+                let (job, flag) = self.jobs.swap_remove(at);
+                flag.0.store(false, Ordering::Release);
+                self.poll(job, flag, now);
+            }
+        }
+        self.collect();
+        Ok(())
+    }
+
+    fn take_frame(&mut self, now: Now) -> Result<(), Close> {
+        let length = self.frame_length().unwrap_or(0);
+        let frame: Vec<u8> = self.input.drain(..PREFIX + length).skip(PREFIX).collect();
+        self.conn.handle_frame(BytesMut::from(&frame[..]), now)?;
+        while let Some(job) = self.conn.poll_job() {
+            self.poll(job, Arc::default(), now);
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, mut job: Job, flag: Arc<Flag>, now: Now) {
+        let waker = Waker::from(flag.clone());
+        match job.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(finished) => self.finish(finished, now),
+            Poll::Pending => self.jobs.push((job, flag)),
+        }
+    }
+
+    fn finish(&mut self, finished: Finished, now: Now) {
+        self.conn.handle_finished(finished, now);
+    }
+
+    fn collect(&mut self) {
+        while let Some(Transmit { buffer, start, .. }) = self.conn.poll_transmit() {
+            self.output.extend(&buffer[start..]);
+            self.conn.recycle(buffer);
+        }
+        while let Some(Transmit { buffer, start, .. }) = self.conn.poll_notice() {
+            self.output.extend(&buffer[start..]);
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! One run: clients, connections, the server's process, and who is next.
+
+use crate::client::Client;
+use crate::environment::Environment;
+use crate::fibers::{FiberId, Fibers, Turn};
+use crate::generate::{self, Plan};
+use crate::history::History;
+use crate::model::{CELL_BYTES, NAMES, OpId};
+use crate::process::Process;
+use crate::random::Random;
+use crate::server_side::{ServerSide, Step};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+use vfs::memory::MemoryVfs;
+
+/// Steps after which a run should have come to rest.
+const STEPS_MAX: u64 = 200_000;
+
+/// What a turn of a fiber was for.
+pub enum Outcome {
+    /// A connection's step; whether the connection must go.
+    Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
+    /// A worker's call, or the end of a connection.
+    Over,
+}
+
+/// A connection, from both ends.
+struct Link {
+    client: Client,
+    /// The server's end, unless a fiber has it.
+    side: Option<Box<ServerSide>>,
+    /// Bytes on their way to the server.
+    on_the_way: VecDeque<u8>,
+    /// How fast requests travel, answers travel, and the server serves.
+    weights: [u32; 3],
+    /// The network has lost it.
+    is_cut: bool,
+}
+
+/// What can be next.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Ask(u32),
+    Deliver(u32),
+    Serve(u32, Step),
+    Receive(u32),
+    Resume(FiberId),
+    Work(usize),
+    WriteBack,
+    SleepIn,
+}
+
+/// A run.
+pub struct World {
+    /// What it is like.
+    pub plan: Plan,
+    /// What has been answered, and whether it can be.
+    pub history: History,
+    /// The last things that happened.
+    pub log: VecDeque<String>,
+    /// Steps made.
+    pub steps: u64,
+    /// Replies that were right.
+    pub answered: u64,
+    random: Random,
+    base: Instant,
+    process: Process,
+    fibers: Fibers<Outcome>,
+    parked: BTreeMap<FiberId, (u32, u32)>,
+    links: BTreeMap<u32, Link>,
+    /// Sessions whose connection is gone and that are not cleared away yet.
+    ending: Vec<u32>,
+    next_session: u32,
+    next_op: OpId,
+    asks: bool,
+    /// Somebody was waited for in vain: what clients keep is not certain any more.
+    slept: bool,
+}
+
+impl World {
+    /// The run of a seed, at its beginning.
+    ///
+    /// # Errors
+    /// If the tree cannot be set up.
+    pub fn new(seed: u64, base: Instant) -> Result<Self, String> {
+        let mut random = Random::new(seed);
+        let plan = Plan::of(&mut random);
+        let environment = Environment::new(random.fork(), plan.troubles, base, 0);
+        let process = Process::first(environment, plan.losses > 0)?;
+        Ok(Self {
+            plan,
+            history: History::new(plan.rules()),
+            log: VecDeque::new(),
+            steps: 0,
+            answered: 0,
+            random,
+            base,
+            process,
+            fibers: Fibers::default(),
+            parked: BTreeMap::new(),
+            links: BTreeMap::new(),
+            ending: Vec::new(),
+            next_session: 1,
+            next_op: 1,
+            asks: true,
+            slept: false,
+        })
+    }
+
+    /// Runs to the end and checks what is left.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run(&mut self) -> Result<(), String> {
+        while self.next_op < self.plan.operations {
+            self.connect();
+            self.trouble()?;
+            if !self.advance()? {
+                // All wait for each other's locks.
+                self.cut_one()?;
+            }
+        }
+        self.asks = false;
+        while self.advance()? {}
+        self.check_unanswered()?;
+        while !self.links.is_empty() {
+            self.cut_one()?;
+        }
+        while self.advance()? {}
+        self.check_rest()
+    }
+
+    fn note(&mut self, what: String) {
+        if self.log.len() == 80 {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{:>6} {what}", self.steps));
+    }
+
+    /// Sees to it that all clients are there.
+    fn connect(&mut self) {
+        while self.links.len() < self.plan.clients {
+            let session = self.next_session;
+            self.next_session += 1;
+            let client = Client::new(session, self.random.fork());
+            let side = Some(Box::new(ServerSide::new(self.process.accept(session))));
+            let weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
+            let link = Link { client, side, on_the_way: VecDeque::new(), weights, is_cut: false };
+            self.links.insert(session, link);
+        }
+    }
+
+    /// Lets something happen to the whole of it, seldom.
+    fn trouble(&mut self) -> Result<(), String> {
+        let dice = self.random.next() as u32 % 10_000;
+        let Plan { cuts, deaths, losses, .. } = self.plan;
+        if dice < cuts {
+            self.cut_one()
+        } else if dice < cuts + deaths {
+            self.die(false)
+        } else if dice < cuts + deaths + losses {
+            self.die(true)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Does one of the things that can be next; false if there is none.
+    fn advance(&mut self) -> Result<bool, String> {
+        self.steps += 1;
+        if self.steps > STEPS_MAX {
+            return Err("it does not come to rest".into());
+        }
+        self.process.environment.advance(self.random.next() % 1_000_000);
+        let actions = self.actions();
+        if actions.is_empty() {
+            return Ok(false);
+        }
+        let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
+        match actions[at].1 {
+            Action::Ask(session) => self.ask(session),
+            Action::Deliver(session) => self.deliver(session),
+            Action::Serve(session, step) => self.serve(session, step)?,
+            Action::Receive(session) => self.receive(session)?,
+            Action::Resume(id) => self.resume(id)?,
+            Action::Work(at) => self.work(at)?,
+            Action::SleepIn => {
+                self.slept = true;
+                self.process.environment.sleep_in();
+            }
+            Action::WriteBack => {
+                let random = &mut self.random;
+                self.process.vfs.write_back(&mut || random.percent(40));
+            }
+        }
+        self.clear_away()?;
+        Ok(true)
+    }
+
+    fn actions(&self) -> Vec<(u32, Action)> {
+        let mut actions = Vec::new();
+        for (session, link) in &self.links {
+            let [requests, answers, serves] = link.weights;
+            if self.can_ask(link) {
+                actions.push((10, Action::Ask(*session)));
+            }
+            if !link.on_the_way.is_empty() && link.side.is_some() {
+                actions.push((requests, Action::Deliver(*session)));
+            }
+            let Some(side) = &link.side else { continue };
+            let steps = side.steps().into_iter();
+            actions.extend(steps.map(|step| (serves, Action::Serve(*session, step))));
+            if !side.output.is_empty() {
+                actions.push((answers, Action::Receive(*session)));
+            }
+        }
+        let parked = self.parked.iter();
+        actions.extend(parked.map(|(id, (_, weight))| (*weight, Action::Resume(*id))));
+        let tasks = self.process.environment.task_weights();
+        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Action::Work(at))));
+        if actions.is_empty() && self.process.environment.has_sleepers() {
+            actions.push((1, Action::SleepIn));
+        }
+        if self.plan.losses > 0 && !actions.is_empty() {
+            actions.push((1, Action::WriteBack));
+        }
+        actions
+    }
+
+    fn can_ask(&self, link: &Link) -> bool {
+        link.client.has_set_up_to_do()
+            || (link.client.has_breaks() && link.client.can_ask(1))
+            || (self.asks
+                && link.client.is_ready()
+                && link.client.can_ask(3)
+                && self.history.pending_count() < self.plan.pending_max
+                && self.next_op < self.plan.operations)
+    }
+
+    fn ask(&mut self, session: u32) {
+        let Some(link) = self.links.get_mut(&session) else { return };
+        let client = &mut link.client;
+        let frame = if client.has_set_up_to_do() {
+            client.set_up()
+        } else if client.has_breaks() {
+            let Some(frame) = client.acknowledge() else { return };
+            frame
+        } else if self.random.percent(3) {
+            client.echo()
+        } else if let Some((op, frame)) = self.random.percent(40).then(|| client.cancel()).flatten()
+        {
+            self.history.cancel(op);
+            link.on_the_way.extend(frame);
+            self.note(format!("{session} cancels {op}"));
+            return;
+        } else {
+            let (requests, related) =
+                generate::requests(&self.plan, &mut self.random, client, &mut self.next_op);
+            let said: Vec<String> =
+                requests.iter().map(|r| format!("{}: {:?}", r.id, r.op)).collect();
+            requests.iter().for_each(|request| self.history.ask(request.clone()));
+            link.on_the_way.extend(client.ask(requests, related));
+            self.note(format!("{session} asks {}", said.join(", ")));
+            return;
+        };
+        link.on_the_way.extend(frame);
+    }
+
+    fn some_of(random: &mut Random, length: usize) -> usize {
+        if random.percent(60) { length } else { 1 + random.below(length) }
+    }
+
+    fn deliver(&mut self, session: u32) {
+        let Some(link) = self.links.get_mut(&session) else { return };
+        let count = Self::some_of(&mut self.random, link.on_the_way.len());
+        if let Some(side) = &mut link.side {
+            side.input.extend(link.on_the_way.drain(..count));
+        }
+    }
+
+    fn receive(&mut self, session: u32) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&session) else { return Ok(()) };
+        let Some(side) = &mut link.side else { return Ok(()) };
+        let count = Self::some_of(&mut self.random, side.output.len());
+        let bytes: Vec<u8> = side.output.drain(..count).collect();
+        let before = link.client.answered();
+        let result = link.client.receive(&bytes, &mut self.history);
+        self.answered += link.client.answered() - before;
+        let opened = link.client.take_opened();
+        for said in self.history.take_said() {
+            self.note(format!("{session} {said}"));
+        }
+        result?;
+        opened.into_iter().try_for_each(|open| self.check_exclusive(open))
+    }
+
+    /// Whoever keeps everything of a file to himself has been asked before
+    /// another one opens it.
+    fn check_exclusive(&self, open: OpId) -> Result<(), String> {
+        let file = self.history.file_of(open).filter(|_| self.history.uses_data(open));
+        if file.is_none() || self.slept || self.history.gave_up {
+            return Ok(());
+        }
+        let mut exclusive = self.links.values().flat_map(|link| link.client.exclusive());
+        match exclusive.find(|other| *other != open && self.history.file_of(*other) == file) {
+            Some(other) => Err(format!("{open} is open although {other} keeps all to itself")),
+            None => Ok(()),
+        }
+    }
+
+    fn serve(&mut self, session: u32, step: Step) -> Result<(), String> {
+        let Some(mut side) = self.links.get_mut(&session).and_then(|link| link.side.take()) else {
+            return Ok(());
+        };
+        let now = smb::Host::now(&*self.process.environment);
+        self.start(
+            session,
+            Box::new(move || {
+                let result = side.step(step, now);
+                Outcome::Stepped(session, side, result)
+            }),
+        )
+    }
+
+    fn work(&mut self, at: usize) -> Result<(), String> {
+        let task = self.process.environment.take_task(at);
+        let run = task.run;
+        self.start(
+            task.owner as u32,
+            Box::new(move || {
+                run();
+                Outcome::Over
+            }),
+        )
+    }
+
+    fn start(
+        &mut self,
+        owner: u32,
+        work: Box<dyn FnOnce() -> Outcome + Send>,
+    ) -> Result<(), String> {
+        self.process.environment.set_owner(owner as usize);
+        let turn = self.fibers.start(work);
+        self.end_turn(owner, turn)
+    }
+
+    fn resume(&mut self, id: FiberId) -> Result<(), String> {
+        let Some((owner, _)) = self.parked.remove(&id) else { return Ok(()) };
+        self.process.environment.set_owner(owner as usize);
+        let turn = self.fibers.resume(id);
+        self.end_turn(owner, turn)
+    }
+
+    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome>) -> Result<(), String> {
+        match turn {
+            Turn::Failed(what) => Err(what),
+            Turn::Parked(id) => {
+                let weight = self.random.pick(&[1, 10, 10, 30]);
+                self.parked.insert(id, (owner, weight));
+                Ok(())
+            }
+            Turn::Done(Outcome::Over) => Ok(()),
+            Turn::Done(Outcome::Stepped(session, side, result)) => {
+                if let Err(close) = result {
+                    return Err(format!(
+                        "the server closes the connection of {session}: {close:?}"
+                    ));
+                }
+                match self.links.get_mut(&session) {
+                    Some(link) if !link.is_cut => {
+                        link.side = Some(side);
+                        Ok(())
+                    }
+                    _ => self.end_side(session, side),
+                }
+            }
+        }
+    }
+
+    /// The server notices that a connection is gone.
+    fn end_side(&mut self, session: u32, side: Box<ServerSide>) -> Result<(), String> {
+        self.links.remove(&session);
+        self.start(
+            session,
+            Box::new(move || {
+                drop(side);
+                Outcome::Over
+            }),
+        )
+    }
+
+    /// Cuts a connection, wherever it is in the middle of.
+    fn cut_one(&mut self) -> Result<(), String> {
+        let whole: Vec<u32> =
+            self.links.iter().filter(|(_, link)| !link.is_cut).map(|(s, _)| *s).collect();
+        if whole.is_empty() {
+            // Their ends are held up.
+            return self.advance().map(|_| ());
+        }
+        let session = self.random.pick(&whole);
+        self.note(format!("{session} is cut"));
+        self.history.begin_end(session);
+        self.ending.push(session);
+        let Some(link) = self.links.get_mut(&session) else { return Ok(()) };
+        link.is_cut = true;
+        match link.side.take() {
+            Some(side) => self.end_side(session, side)?,
+            // A fiber has it, and finds out.
+            None => {
+                link.on_the_way.clear();
+            }
+        }
+        self.clear_away()
+    }
+
+    /// Notes which sessions nothing runs for any more.
+    fn clear_away(&mut self) -> Result<(), String> {
+        let ending = std::mem::take(&mut self.ending);
+        for session in ending {
+            let runs = self.links.contains_key(&session)
+                || self.parked.values().any(|(owner, _)| *owner == session)
+                || self.process.environment.has_task_of(session as usize);
+            if runs {
+                self.ending.push(session);
+            } else {
+                self.history.end(session).map_err(|i| i.0)?;
+                self.note(format!("{session} is cleared away"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The process dies, or the machine, and is started again.
+    fn die(&mut self, with_power: bool) -> Result<(), String> {
+        self.note(if with_power { "power is lost".into() } else { "the process dies".into() });
+        let old = &self.process;
+        let nanos = old.environment.nanos();
+        let environment =
+            Environment::new(self.random.fork(), self.plan.troubles, self.base, nanos);
+        let random = &mut self.random;
+        let vfs = if with_power {
+            let mut takes = || random.percent(40);
+            old.vfs.lose_power(environment.clone(), &mut takes)
+        } else {
+            old.vfs.kill(environment.clone())
+        };
+        self.bury()?;
+        let found = image(&vfs)?;
+        let judged =
+            if with_power { self.history.lose_power(&found) } else { self.history.kill(&found) };
+        self.process = Process::over(vfs, environment);
+        judged.map_err(|i| i.0)
+    }
+
+    /// Lets what still runs of a dead process run out: it reaches nothing.
+    fn bury(&mut self) -> Result<(), String> {
+        self.process.environment.calm();
+        let parked = std::mem::take(&mut self.parked);
+        for id in parked.into_keys() {
+            match self.fibers.resume(id) {
+                Turn::Failed(what) => return Err(what),
+                Turn::Parked(_) => return Err("a dead process goes on".into()),
+                Turn::Done(outcome) => drop(outcome),
+            }
+        }
+        self.ending.clear();
+        self.links.clear();
+        Ok(())
+    }
+
+    /// What was not answered must wait for another.
+    fn check_unanswered(&self) -> Result<(), String> {
+        for (session, link) in &self.links {
+            for request in link.client.unanswered() {
+                if !request.is_some_and(|request| self.history.may_wait(request.id)) {
+                    let said = self.history.describe();
+                    return Err(format!("{session} is not answered: {request:?}\n{said}"));
+                }
+            }
+            if link.client.credits() == 0 && link.client.unanswered().next().is_none() {
+                return Err(format!("{session} has no credits left"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is held once all clients are gone.
+    fn check_rest(&mut self) -> Result<(), String> {
+        let found = image(&self.process.vfs)?;
+        self.history.finish(&found).map_err(|i| i.0)?;
+        self.process.check_nothing_held()
+    }
+}
+
+/// The tree as the model sees it.
+fn image(vfs: &MemoryVfs) -> Result<BTreeMap<u8, Vec<u8>>, String> {
+    let mut image = BTreeMap::new();
+    for (path, bytes) in vfs.files() {
+        let shown = path.replace('/', "\\");
+        let is = |name: &&str| name.eq_ignore_ascii_case(&shown);
+        let Some(name) = NAMES.iter().position(is) else {
+            return Err(format!("a file nobody named: {path}"));
+        };
+        let torn = |cell: &&[u8]| cell.iter().any(|byte| *byte != cell[0]);
+        if !bytes.len().is_multiple_of(CELL_BYTES) || bytes.chunks(CELL_BYTES).any(|c| torn(&c)) {
+            return Err(format!("a torn cell in {path}"));
+        }
+        image.insert(name as u8, bytes.chunks(CELL_BYTES).map(|cell| cell[0]).collect());
+    }
+    Ok(image)
+}

@@ -1,0 +1,205 @@
+//! One node in memory, and the names in a directory.
+
+use super::data::{BLOCK_BYTES, Data};
+use crate::{Attributes, DosInfo, FileKey, FileKind, Identity, Name, Timestamp, fold_case};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A permission that POSIX knows.
+#[derive(Clone, Copy)]
+pub(super) enum Right {
+    Read = 4,
+    Write = 2,
+    Search = 1,
+}
+
+/// What is in a node.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    Directory(Directory),
+    File(Data),
+    Symlink(Vec<u8>),
+}
+
+/// What is known of a node beside its content and its names.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) accessed: Timestamp,
+    pub(super) modified: Timestamp,
+    pub(super) changed: Timestamp,
+    pub(super) born: Timestamp,
+    pub(super) dos: DosInfo,
+    pub(super) xattrs: BTreeMap<Name, Vec<u8>>,
+    pub(super) descriptor: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Inode {
+    pub(super) links: u32,
+    /// Handles that are open: the node lives on without a name.
+    pub(super) opens: u32,
+    pub(super) facts: Facts,
+    pub(super) body: Body,
+}
+
+impl Facts {
+    pub(super) fn new(who: &Identity, mode: u32, dos: Option<DosInfo>, now: Timestamp) -> Self {
+        Self {
+            mode: mode & 0o7777,
+            uid: who.uid,
+            gid: who.gid,
+            accessed: now,
+            modified: now,
+            changed: now,
+            born: now,
+            dos: dos.unwrap_or_default(),
+            xattrs: BTreeMap::new(),
+            descriptor: None,
+        }
+    }
+}
+
+impl Inode {
+    pub(super) fn new(facts: Facts, body: Body) -> Self {
+        Self { links: 0, opens: 0, facts, body }
+    }
+
+    pub(super) fn kind(&self) -> FileKind {
+        match &self.body {
+            Body::Directory(_) => FileKind::Directory,
+            Body::File(_) => FileKind::File,
+            Body::Symlink(_) => FileKind::Symlink,
+        }
+    }
+
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        if let Body::File(data) = &self.body { data.allocated_bytes() } else { 0 }
+    }
+
+    pub(super) fn attributes(&self, key: FileKey, dos: bool) -> Attributes {
+        let size_bytes = match &self.body {
+            Body::Directory(_) => BLOCK_BYTES,
+            Body::File(data) => data.size_bytes(),
+            Body::Symlink(target) => target.len() as u64,
+        };
+        let facts = &self.facts;
+        Attributes {
+            key,
+            kind: self.kind(),
+            mode: facts.mode,
+            uid: facts.uid,
+            gid: facts.gid,
+            links: self.links,
+            size_bytes,
+            allocated_bytes: self.allocated_bytes(),
+            accessed: facts.accessed,
+            modified: facts.modified,
+            changed: facts.changed,
+            born: Some(facts.born),
+            dos: if dos { facts.dos } else { DosInfo::default() },
+        }
+    }
+
+    pub(super) fn grants(&self, who: &Identity, right: Right) -> bool {
+        let shift = if who.uid == self.facts.uid {
+            6
+        } else if who.in_group(self.facts.gid) {
+            3
+        } else {
+            0
+        };
+        who.uid == 0 || (self.facts.mode >> shift) & right as u32 != 0
+    }
+
+    pub(super) fn owned_by(&self, who: &Identity) -> bool {
+        who.uid == 0 || who.uid == self.facts.uid
+    }
+
+    /// The data changed.
+    pub(super) fn touch(&mut self, now: Timestamp) {
+        self.facts.modified = now;
+        self.facts.changed = now;
+    }
+}
+
+/// Names, found by spelling, by case-folded spelling, and in the order in
+/// which they were made (which is the order they are listed in).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directory {
+    /// The directory that this one is in; itself for the root.
+    pub(super) parent: u64,
+    names: BTreeMap<Name, Place>,
+    order: BTreeMap<u64, Name>,
+    folded: BTreeMap<Vec<u8>, BTreeSet<Name>>,
+    last_cookie: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    inode: u64,
+    cookie: u64,
+}
+
+impl Directory {
+    pub(super) fn within(parent: u64) -> Self {
+        Self { parent, ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    pub(super) fn get(&self, name: &Name) -> Option<u64> {
+        self.names.get(name).map(|place| place.inode)
+    }
+
+    /// The name as stored, and its node: exactly, else by case; of several,
+    /// the first in byte order.
+    pub(super) fn find(&self, name: &Name, insensitive: bool) -> Option<(Name, u64)> {
+        if let Some(place) = self.names.get(name) {
+            return Some((name.clone(), place.inode));
+        }
+        let spelt = if insensitive {
+            self.folded.get(&*fold_case(name.as_bytes()))?.first()?
+        } else {
+            return None;
+        };
+        Some((spelt.clone(), self.names[spelt].inode))
+    }
+
+    /// Adds or redirects a name.
+    pub(super) fn insert(&mut self, name: &Name, inode: u64) {
+        self.remove(name);
+        self.last_cookie += 1;
+        let cookie = self.last_cookie;
+        self.names.insert(name.clone(), Place { inode, cookie });
+        self.order.insert(cookie, name.clone());
+        let folded = fold_case(name.as_bytes()).into_owned();
+        self.folded.entry(folded).or_default().insert(name.clone());
+    }
+
+    pub(super) fn remove(&mut self, name: &Name) {
+        let Some(place) = self.names.remove(name) else { return };
+        self.order.remove(&place.cookie);
+        let folded = fold_case(name.as_bytes()).into_owned();
+        if let Some(same) = self.folded.get_mut(&folded) {
+            same.remove(name);
+            if same.is_empty() {
+                self.folded.remove(&folded);
+            }
+        }
+    }
+
+    /// Entries after `cookie`: their own cookie, name and node.
+    pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, u64)> {
+        let from = cookie.saturating_add(1);
+        self.order.range(from..).map(|(next, name)| (*next, name, self.names[name].inode))
+    }
+
+    /// All names and their nodes.
+    pub(super) fn names(&self) -> impl Iterator<Item = (&Name, u64)> {
+        self.names.iter().map(|(name, place)| (name, place.inode))
+    }
+}

@@ -1,0 +1,341 @@
+//! Open files and directories.
+
+use super::data::{Data, SIZE_BYTES_MAX};
+use super::inode::{Body, Inode};
+use super::state::State;
+use super::{Call, Fate, Shared, disk};
+use crate::{
+    AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name,
+    Node, OpenHow, Result, TimeChange, Timestamp, Wait, Wanted,
+};
+use std::sync::Arc;
+
+/// Largest extended attribute, as Linux has it.
+const XATTR_BYTES_MAX: usize = 64 * 1024;
+
+/// An open node.
+pub(super) struct MemoryNode {
+    shared: Arc<Shared>,
+    pub(super) number: u64,
+    kind: FileKind,
+    readable: bool,
+    writable: bool,
+}
+
+impl std::fmt::Debug for MemoryNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryNode").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Drop for MemoryNode {
+    fn drop(&mut self) {
+        let mut state = self.shared.state();
+        if !state.is_dead {
+            state.close(self.number);
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn key(&self, number: u64) -> FileKey {
+        FileKey { device: self.options.serial, inode: number }
+    }
+
+    /// Whether so many more bytes fit.
+    fn need_space(&self, state: &State, more_bytes: u64) -> Result<()> {
+        // What is there already can be changed however full the disk is.
+        let fits = more_bytes == 0
+            || state.used_bytes().saturating_add(more_bytes) <= self.options.capacity_bytes;
+        if fits { Ok(()) } else { Err(FsError::NoSpace) }
+    }
+}
+
+impl MemoryNode {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        state: &mut State,
+        number: u64,
+        how: &OpenHow,
+    ) -> (Self, Attributes) {
+        let inode = state.inode_mut(number).expect("it was found under the same lock");
+        inode.opens += 1;
+        let attributes = inode.attributes(shared.key(number), how.wanted.dos);
+        let kind = inode.kind();
+        let readable = how.read || how.write;
+        let node = Self { shared: shared.clone(), number, kind, readable, writable: how.write };
+        (node, attributes)
+    }
+
+    /// The node behind the trait, if it is of this tree.
+    pub(super) fn of<'a>(node: &'a dyn Node, shared: &Arc<Shared>) -> Option<&'a Self> {
+        let node: &Self = node.as_any().downcast_ref()?;
+        Arc::ptr_eq(&node.shared, shared).then_some(node)
+    }
+
+    /// Runs a call on the node's data.
+    fn on_data<T>(
+        &self,
+        call: Call,
+        writes: bool,
+        run: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
+        self.need_open(writes)?;
+        self.shared.call(call, run)
+    }
+
+    fn need_open(&self, writes: bool) -> Result<()> {
+        let is_open = if writes { self.writable } else { self.readable };
+        match self.kind {
+            FileKind::File if is_open => Ok(()),
+            FileKind::Directory => Err(FsError::IsDirectory),
+            _ => Err(FsError::OpenMode),
+        }
+    }
+
+    fn data<'a>(&self, state: &'a State) -> Result<&'a Data> {
+        match &state.inode(self.number)?.body {
+            Body::File(data) => Ok(data),
+            _ => Err(FsError::OpenMode),
+        }
+    }
+
+    /// Changes data, and with it the times.
+    fn change(&self, state: &mut State, run: impl FnOnce(&mut Data)) -> Result<()> {
+        let now = state.now;
+        let inode = state.inode_mut(self.number)?;
+        inode.touch(now);
+        if let Body::File(data) = &mut inode.body {
+            run(data);
+        }
+        Ok(())
+    }
+
+    fn put(&self, state: &mut State, offset: u64, data: &[u8]) -> Result<()> {
+        let missing = self.data(state)?.missing_bytes(offset, data.len() as u64);
+        self.shared.need_space(state, missing)?;
+        self.change(state, |file| file.write(offset, data))
+    }
+
+    fn change_facts(
+        &self,
+        who: &Identity,
+        call: Call,
+        run: impl FnOnce(&mut Inode, Timestamp) -> Result<()>,
+    ) -> Result<()> {
+        self.shared.call(call, |state| {
+            let now = state.now;
+            let inode = state.inode_mut(self.number)?;
+            if !inode.owned_by(who) {
+                return Err(FsError::AccessDenied);
+            }
+            run(inode, now)?;
+            inode.facts.changed = now;
+            Ok(())
+        })
+    }
+}
+
+fn need_size(end: Option<u64>) -> Result<()> {
+    if end.is_some_and(|end| end <= SIZE_BYTES_MAX) { Ok(()) } else { Err(FsError::TooLarge) }
+}
+
+fn set_time(time: &mut Timestamp, change: TimeChange, now: Timestamp) {
+    match change {
+        TimeChange::Keep => {}
+        TimeChange::Now => *time = now,
+        TimeChange::Set(to) => *time = to,
+    }
+}
+
+impl Node for MemoryNode {
+    fn key(&self) -> FileKey {
+        self.shared.key(self.number)
+    }
+
+    fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
+        self.shared.call(Call::Attributes, |state| {
+            Ok(state.inode(self.number)?.attributes(self.key(), wanted.dos))
+        })
+    }
+
+    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
+        let gives_away = changes.owner.uid.is_some_and(|uid| uid != who.uid) && who.uid != 0;
+        if gives_away {
+            return Err(FsError::AccessDenied);
+        }
+        self.change_facts(who, Call::SetAttributes, |inode, now| {
+            let facts = &mut inode.facts;
+            facts.uid = changes.owner.uid.unwrap_or(facts.uid);
+            facts.gid = changes.owner.gid.unwrap_or(facts.gid);
+            facts.mode = changes.mode.unwrap_or(facts.mode) & 0o7777;
+            if let Some(dos) = changes.dos {
+                facts.dos = DosInfo {
+                    bits: dos.bits.or(facts.dos.bits),
+                    created: dos.created.or(facts.dos.created),
+                };
+            }
+            set_time(&mut facts.accessed, changes.accessed, now);
+            set_time(&mut facts.modified, changes.modified, now);
+            Ok(())
+        })
+    }
+
+    fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {
+        self.on_data(Call::Read(wait), false, |state| {
+            Ok(self.data(state)?.read(offset, length, into))
+        })
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        need_size(offset.checked_add(data.len() as u64))?;
+        let call = Call::Write { length_bytes: data.len() };
+        self.need_open(true)?;
+        let put = |data| self.shared.carry_out(call, |state| self.put(state, offset, data));
+        match self.shared.around.before(call) {
+            Fate::Runs => put(data),
+            Fate::Fails(error) => Err(error),
+            Fate::Tears(error, count) => put(&data[..count.min(data.len())]).and(Err(error)),
+        }
+    }
+
+    fn sync(&self, _data_only: bool) -> Result<()> {
+        self.shared.call(Call::Sync, |state| disk::sync(state, self.number))
+    }
+
+    fn set_size(&self, size_bytes: u64) -> Result<()> {
+        need_size(Some(size_bytes))?;
+        let grows = self.attributes(Wanted::default())?.size_bytes < size_bytes;
+        self.on_data(Call::SetSize { grows }, true, |state| {
+            self.change(state, |data| data.set_size(size_bytes))
+        })
+    }
+
+    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+        need_size(offset.checked_add(length))?;
+        self.on_data(Call::Allocate, true, |state| {
+            let missing = self.data(state)?.missing_bytes(offset, length);
+            self.shared.need_space(state, missing)?;
+            self.change(state, |data| data.allocate(offset, length))
+        })
+    }
+
+    fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+        self.on_data(Call::Punch, true, |state| {
+            // Beyond the end nothing is there to be freed.
+            let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
+            let length = end.saturating_sub(offset);
+            self.change(state, |data| data.punch_hole(offset, length))
+        })
+    }
+
+    fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        self.on_data(Call::Attributes, false, |state| Ok(self.data(state)?.next_data(offset)))
+    }
+
+    fn copy_range(
+        &self,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<u64> {
+        let source = Self::of(source, &self.shared).ok_or(FsError::NotSupported)?;
+        if source.kind != FileKind::File || !source.readable {
+            return Err(FsError::OpenMode);
+        }
+        self.on_data(Call::Copy, true, |state| {
+            let mut bytes = Vec::new();
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            let count = source.data(state)?.read(source_offset, length, &mut bytes) as u64;
+            need_size(offset.checked_add(count))?;
+            self.put(state, offset, &bytes)?;
+            Ok(count)
+        })
+    }
+
+    fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
+        Err(FsError::NotSupported)
+    }
+
+    fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+        if self.kind != FileKind::Directory {
+            return Err(FsError::NotDirectory);
+        }
+        if !self.readable {
+            return Err(FsError::OpenMode);
+        }
+        // Taken out first: whoever is told may call back.
+        let entries = self.shared.call(Call::List, |state| {
+            let directory = state.directory(self.number).ok_or(FsError::NotDirectory)?;
+            let entry = |(next, name, inode): (u64, &Name, u64)| {
+                let kind = state.inodes.get(&inode).map(Inode::kind);
+                DirEntry { name: Name::clone(name), inode, kind, next }
+            };
+            Ok(directory.after(cookie).map(entry).collect::<Vec<_>>())
+        })?;
+        Ok(entries.into_iter().all(each))
+    }
+
+    fn child_attributes(&self, name: &Name, wanted: Wanted) -> Result<Attributes> {
+        self.shared.call(Call::Attributes, |state| {
+            let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
+            let number = directory.get(name).ok_or(FsError::NotFound)?;
+            Ok(state.inode(number)?.attributes(self.shared.key(number), wanted.dos))
+        })
+    }
+
+    fn read_link(&self) -> Result<Vec<u8>> {
+        self.shared.call(Call::Attributes, |state| match &state.inode(self.number)?.body {
+            Body::Symlink(target) => Ok(target.clone()),
+            _ => Err(FsError::NotSupported),
+        })
+    }
+
+    fn xattr_names(&self) -> Result<Vec<Name>> {
+        self.shared.call(Call::Xattr, |state| {
+            Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
+        })
+    }
+
+    fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
+        self.shared.call(Call::Xattr, |state| {
+            state.inode(self.number)?.facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
+        })
+    }
+
+    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+        if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
+            return Err(FsError::TooLarge);
+        }
+        self.change_facts(who, Call::Xattr, |inode, _| {
+            let xattrs = &mut inode.facts.xattrs;
+            match value {
+                Some(value) => xattrs.insert(name.clone(), value.to_vec()),
+                None => xattrs.remove(name),
+            };
+            Ok(())
+        })
+    }
+
+    fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
+        self.shared
+            .call(Call::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor.clone()))
+    }
+
+    fn set_security_descriptor(&self, _who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
+        // The right to was checked against the descriptor that is stored.
+        self.change_facts(&Identity::root(), Call::Xattr, |inode, _| {
+            inode.facts.descriptor = descriptor.map(<[u8]>::to_vec);
+            Ok(())
+        })
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}

@@ -1,0 +1,167 @@
+//! The tree: nodes by number, and the names that lead to them.
+
+use super::disk::{Change, Disk};
+use super::inode::{Body, Directory, Facts, Inode};
+use crate::{FsError, Identity, Name, Result, Timestamp};
+use std::collections::BTreeMap;
+
+/// Number of the root.
+pub(super) const ROOT: u64 = 1;
+
+pub(super) struct State {
+    pub(super) inodes: BTreeMap<u64, Inode>,
+    pub(super) now: Timestamp,
+    /// What would survive a loss of power, where that is simulated.
+    pub(super) disk: Option<Disk>,
+    /// The process this belonged to has gone.
+    pub(super) is_dead: bool,
+    next: u64,
+    /// Changes of names by the present call: all of them survive, or none.
+    transaction: Vec<Change>,
+}
+
+impl State {
+    pub(super) fn new(now: Timestamp) -> Self {
+        let facts = Facts::new(&Identity::root(), 0o777, None, now);
+        let mut root = Inode::new(facts, Body::Directory(Directory::within(ROOT)));
+        root.links = 2;
+        let inodes = BTreeMap::from([(ROOT, root)]);
+        let transaction = Vec::new();
+        Self { inodes, now, disk: None, is_dead: false, next: ROOT + 1, transaction }
+    }
+
+    pub(super) fn dead() -> Self {
+        Self { is_dead: true, inodes: BTreeMap::new(), ..Self::new(Timestamp::default()) }
+    }
+
+    /// What was found on a disk.
+    pub(super) fn restored(lost: &Self, inodes: BTreeMap<u64, Inode>) -> Self {
+        Self { inodes, next: lost.next, ..Self::new(lost.now) }
+    }
+
+    pub(super) fn inode(&self, number: u64) -> Result<&Inode> {
+        self.inodes.get(&number).ok_or(FsError::Stale)
+    }
+
+    pub(super) fn inode_mut(&mut self, number: u64) -> Result<&mut Inode> {
+        self.inodes.get_mut(&number).ok_or(FsError::Stale)
+    }
+
+    pub(super) fn directory(&self, number: u64) -> Option<&Directory> {
+        match &self.inodes.get(&number)?.body {
+            Body::Directory(directory) => Some(directory),
+            _ => None,
+        }
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.inodes.values().map(Inode::allocated_bytes).sum()
+    }
+
+    /// Enters a new node that has no name yet.
+    pub(super) fn add(&mut self, facts: Facts, body: Body) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.inodes.insert(number, Inode::new(facts, body));
+        number
+    }
+
+    /// Lets a name lead to another node, or nowhere.
+    pub(super) fn set_name(&mut self, directory: u64, name: &Name, to: Option<u64>) {
+        let now = self.now;
+        let Some(Inode { body: Body::Directory(names), facts, .. }) =
+            self.inodes.get_mut(&directory)
+        else {
+            return;
+        };
+        let before = names.get(name);
+        match to {
+            Some(number) => names.insert(name, number),
+            None => names.remove(name),
+        }
+        facts.modified = now;
+        facts.changed = now;
+        self.transaction.push(Change { directory, name: name.clone(), to });
+        if let Some(number) = to {
+            self.link(directory, number);
+        }
+        if let Some(number) = before {
+            self.unlink(directory, number);
+        }
+    }
+
+    fn link(&mut self, directory: u64, number: u64) {
+        let now = self.now;
+        let Some(inode) = self.inodes.get_mut(&number) else { return };
+        inode.facts.changed = now;
+        let is_directory = match &mut inode.body {
+            Body::Directory(moved) => {
+                moved.parent = directory;
+                true
+            }
+            _ => false,
+        };
+        // A directory also counts its own `.`, and its parent counts its `..`.
+        inode.links += if is_directory && inode.links == 0 { 2 } else { 1 };
+        if is_directory && let Some(parent) = self.inodes.get_mut(&directory) {
+            parent.links += 1;
+        }
+    }
+
+    fn unlink(&mut self, directory: u64, number: u64) {
+        let now = self.now;
+        let Some(inode) = self.inodes.get_mut(&number) else { return };
+        inode.facts.changed = now;
+        inode.links -= 1;
+        if matches!(inode.body, Body::Directory(_)) {
+            // Only its own `.` is left, unless another name has just been given.
+            if inode.links == 1 {
+                inode.links = 0;
+            }
+            if let Some(parent) = self.inodes.get_mut(&directory) {
+                parent.links -= 1;
+            }
+        }
+        self.forget(number);
+    }
+
+    pub(super) fn close(&mut self, number: u64) {
+        if let Some(inode) = self.inodes.get_mut(&number) {
+            inode.opens -= 1;
+        }
+        self.forget(number);
+    }
+
+    /// Every handle has gone.
+    pub(super) fn close_all(&mut self) {
+        let numbers: Vec<u64> = self.inodes.keys().copied().collect();
+        for number in numbers {
+            if let Some(inode) = self.inodes.get_mut(&number) {
+                inode.opens = 0;
+            }
+            self.forget(number);
+        }
+    }
+
+    /// Frees a node that nothing leads to, also not on disk.
+    pub(super) fn forget(&mut self, number: u64) {
+        let unused = self.inodes.get(&number).is_some_and(|i| i.links == 0 && i.opens == 0);
+        let mentioned = self.transaction.iter().any(|change| change.to == Some(number))
+            || self.disk.as_ref().is_some_and(|disk| disk.mentions(number));
+        if unused && !mentioned {
+            self.inodes.remove(&number);
+        }
+    }
+
+    /// The present call has ended: what it did to names is one change.
+    pub(super) fn end_transaction(&mut self) {
+        if self.transaction.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut self.transaction);
+        match &mut self.disk {
+            Some(disk) => disk.journal.push_back(changes),
+            None => changes.iter().filter_map(|change| change.to).for_each(|n| self.forget(n)),
+        }
+    }
+}

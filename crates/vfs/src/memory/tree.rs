@@ -1,0 +1,230 @@
+//! Names: opening, making, removing, renaming, linking.
+
+use super::inode::{Body, Directory, Facts, Right};
+use super::node::MemoryNode;
+use super::resolve::Way;
+use super::state::State;
+use super::{Call, MemoryVfs, data};
+use crate::{
+    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
+    RelPath, Replace, Result, Space, Vfs, Wait, Wanted,
+};
+use std::sync::Arc;
+
+fn exact(who: &Identity) -> Way<'_> {
+    Way { who, case: Case::Sensitive, no_follow: true }
+}
+
+impl MemoryVfs {
+    fn opened(&self, state: &mut State, number: u64, how: &OpenHow, path: RelPath) -> Opened {
+        let (node, attributes) = MemoryNode::new(&self.shared, state, number, how);
+        Opened { node: Arc::new(node), attributes, path }
+    }
+
+    /// Enters what is new under a name that is free.
+    fn enter(
+        &self,
+        state: &mut State,
+        parent: u64,
+        name: &Name,
+        facts: Facts,
+        body: Body,
+    ) -> Result<u64> {
+        if state.directory(parent).is_some_and(|directory| directory.get(name).is_some()) {
+            return Err(FsError::AlreadyExists);
+        }
+        if state.used_bytes() >= self.shared.options.capacity_bytes {
+            return Err(FsError::NoSpace);
+        }
+        let number = state.add(facts, body);
+        state.set_name(parent, name, Some(number));
+        Ok(number)
+    }
+}
+
+/// Whether `who` may change the names in a directory, and this one of them.
+fn may_change(state: &State, who: &Identity, directory: u64, child: Option<u64>) -> Result<()> {
+    const STICKY: u32 = 0o1000;
+    let inode = state.inode(directory)?;
+    if !inode.grants(who, Right::Write) || !inode.grants(who, Right::Search) {
+        return Err(FsError::AccessDenied);
+    }
+    let stuck = inode.facts.mode & STICKY != 0 && !inode.owned_by(who);
+    match child {
+        Some(child) if stuck && !state.inode(child)?.owned_by(who) => Err(FsError::AccessDenied),
+        _ => Ok(()),
+    }
+}
+
+/// Whether `directory` is `number` or lies below it.
+fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
+    loop {
+        if directory == number {
+            return true;
+        }
+        match state.directory(directory).map(|d| d.parent) {
+            Some(parent) if parent != directory => directory = parent,
+            _ => return false,
+        }
+    }
+}
+
+fn rename(
+    state: &mut State,
+    who: &Identity,
+    from: &RelPath,
+    to: &RelPath,
+    replace: Replace,
+) -> Result<()> {
+    let (from_parent, _, from_name) = state.resolve_parent(from, exact(who))?;
+    let (to_parent, _, to_name) = state.resolve_parent(to, exact(who))?;
+    let find = |parent, name: &Name| state.directory(parent).and_then(|d| d.get(name));
+    let number = find(from_parent, &from_name).ok_or(FsError::NotFound)?;
+    let replaced = find(to_parent, &to_name);
+    may_change(state, who, from_parent, Some(number))?;
+    may_change(state, who, to_parent, replaced)?;
+    let is_directory = state.directory(number).is_some();
+    if is_directory && lies_below(state, to_parent, number) {
+        return Err(FsError::AccessDenied);
+    }
+    match replaced {
+        Some(_) if replace == Replace::Never => return Err(FsError::AlreadyExists),
+        // Two names of one node: POSIX leaves both.
+        Some(other) if other == number => return Ok(()),
+        Some(other) if state.directory(other).is_some() => return Err(FsError::IsDirectory),
+        Some(_) if is_directory => return Err(FsError::AccessDenied),
+        _ => {}
+    }
+    state.set_name(to_parent, &to_name, Some(number));
+    state.set_name(from_parent, &from_name, None);
+    Ok(())
+}
+
+impl Vfs for MemoryVfs {
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        self.shared.call(Call::Open(how.wait), |state| {
+            let way = Way { who, case: how.case, no_follow: how.no_follow };
+            let (number, spelt) = state.resolve(path, way)?;
+            let inode = state.inode(number)?;
+            let is_file = inode.kind() == FileKind::File;
+            let reads = how.read || (how.write && !is_file);
+            if (reads && !inode.grants(who, Right::Read))
+                || (how.write && is_file && !inode.grants(who, Right::Write))
+            {
+                return Err(FsError::AccessDenied);
+            }
+            Ok(self.opened(state, number, &how, spelt))
+        })
+    }
+
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        self.shared.call(Call::Create, |state| {
+            let (parent, spelt, name) =
+                state.resolve_parent(path, Way { who, case, no_follow: true })?;
+            let insensitive = case == Case::Insensitive;
+            let taken = state.directory(parent).and_then(|d| d.find(&name, insensitive));
+            if taken.is_some() {
+                return Err(FsError::AlreadyExists);
+            }
+            may_change(state, who, parent, None)?;
+            let body = match how.kind {
+                FileKind::File => Body::File(data::Data::default()),
+                FileKind::Directory => Body::Directory(Directory::within(parent)),
+                _ => return Err(FsError::NotSupported),
+            };
+            let facts = Facts::new(who, how.mode, how.dos, state.now);
+            let number = self.enter(state, parent, &name, facts, body)?;
+            let how = OpenHow {
+                read: true,
+                write: true,
+                case,
+                wanted: how.wanted,
+                no_follow: true,
+                wait: Wait::Allowed,
+            };
+            Ok(self.opened(state, number, &how, spelt.join(&name)))
+        })
+    }
+
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        self.shared.call(Call::Remove, |state| {
+            let (parent, _, name) = state.resolve_parent(path, exact(who))?;
+            let number = state.directory(parent).and_then(|d| d.get(&name));
+            let number = number.filter(|n| self.shared.key(*n) == expected);
+            let number = number.ok_or(FsError::NotFound)?;
+            may_change(state, who, parent, Some(number))?;
+            if state.directory(number).is_some_and(|d| !d.is_empty()) {
+                return Err(FsError::NotEmpty);
+            }
+            state.set_name(parent, &name, None);
+            Ok(())
+        })
+    }
+
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        self.shared.call(Call::Rename, |state| rename(state, who, from, to, replace))
+    }
+
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
+        if node.kind() == FileKind::Directory {
+            return Err(FsError::NotSupported);
+        }
+        self.shared.call(Call::Link, |state| {
+            let (parent, _, name) = state.resolve_parent(to, exact(who))?;
+            let taken = state.directory(parent).and_then(|d| d.get(&name));
+            if taken.is_some() && replace == Replace::Never {
+                return Err(FsError::AlreadyExists);
+            }
+            if taken.is_some_and(|number| state.directory(number).is_some()) {
+                return Err(FsError::IsDirectory);
+            }
+            // What has no name any more does not get a new one.
+            if state.inode(node.number)?.links == 0 {
+                return Err(FsError::NotFound);
+            }
+            may_change(state, who, parent, taken)?;
+            state.set_name(parent, &name, Some(node.number));
+            Ok(())
+        })
+    }
+
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        self.shared.call(Call::Create, |state| {
+            let (parent, spelt, name) = state.resolve_parent(path, exact(who))?;
+            may_change(state, who, parent, None)?;
+            let facts = Facts::new(who, 0o777, None, state.now);
+            let body = Body::Symlink(target.to_vec());
+            let number = self.enter(state, parent, &name, facts, body)?;
+            let how = OpenHow {
+                read: false,
+                write: false,
+                case: Case::Sensitive,
+                wanted: Wanted::default(),
+                no_follow: true,
+                wait: Wait::Allowed,
+            };
+            Ok(self.opened(state, number, &how, spelt.join(&name)))
+        })
+    }
+
+    fn space(&self, _who: &Identity) -> Result<Space> {
+        self.shared.call(Call::Attributes, |state| {
+            let total_bytes = self.shared.options.capacity_bytes;
+            let free_bytes = total_bytes.saturating_sub(state.used_bytes());
+            Ok(Space {
+                total_bytes,
+                free_bytes,
+                available_bytes: free_bytes,
+                block_bytes: data::BLOCK_BYTES as u32,
+                nodes_total: 0,
+                nodes_free: 0,
+            })
+        })
+    }
+
+    fn features(&self) -> Features {
+        let serial = self.shared.options.serial;
+        Features { sparse: true, reflink: false, xattrs: true, stream_bytes_max: 0, serial }
+    }
+}

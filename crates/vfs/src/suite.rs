@@ -1,0 +1,113 @@
+//! What every backend must do: the promises of [`Vfs`] and [`crate::Node`], as
+//! tests. [`backend_suite!`](crate::backend_suite) makes one test of each.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod data;
+mod names;
+mod nodes;
+
+use crate::{
+    Case, CreateHow, FileKind, Identity, Name, Node, OpenHow, Opened, RelPath, Result, Vfs, Wait,
+    Wanted,
+};
+use std::sync::Arc;
+
+pub use data::*;
+pub use names::*;
+pub use nodes::*;
+
+/// Every test of the suite, for a backend that `$fresh` makes: a function that
+/// takes the test and runs it on a new, empty tree.
+#[macro_export]
+macro_rules! backend_suite {
+    ($fresh:path) => {
+        $crate::backend_suite!($fresh:
+            a_directory_lists_each_name_once_whatever_pieces_it_is_read_in
+            a_directory_with_entries_is_not_removed
+            a_file_that_is_open_lives_on_without_a_name
+            a_hard_link_is_the_same_file
+            a_link_is_followed_unless_it_is_what_is_wanted
+            a_link_that_leads_out_or_in_circles_is_refused
+            a_missing_name_and_a_missing_directory_are_told_apart
+            a_name_is_made_once
+            a_name_is_removed_only_while_it_names_what_is_expected
+            a_node_has_one_key_by_all_its_names
+            a_rename_moves_a_directory_with_what_is_in_it
+            a_rename_never_puts_a_directory_into_itself
+            a_rename_replaces_a_file_only_if_asked_and_never_a_directory
+            a_spelling_can_be_changed
+            a_user_may_do_what_the_mode_says
+            attributes_that_are_set_are_read_back
+            bytes_are_read_where_they_were_written
+            bytes_can_be_copied_between_files
+            cutting_and_growing_leave_zeros
+            descriptors_are_kept_as_they_are
+            dos_attributes_are_merged
+            extended_attributes_are_kept_listed_and_removed
+            holes_read_as_zeros_and_are_not_data
+            names_are_found_by_case_only_where_that_is_wanted
+            reserved_space_changes_neither_length_nor_content
+            the_root_is_not_removed_nor_renamed
+            what_is_not_open_for_it_is_neither_read_nor_written
+        );
+    };
+    ($fresh:path: $($case:ident)*) => {
+        $(#[test]
+        fn $case() {
+            $fresh(&$crate::suite::$case);
+        })*
+    };
+}
+
+fn path(text: &str) -> RelPath {
+    let parts = text.split('/').filter(|part| !part.is_empty());
+    parts.map(name).collect()
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("the suite's names are good")
+}
+
+fn root() -> Identity {
+    Identity::root()
+}
+
+const HOW: OpenHow = OpenHow {
+    read: true,
+    write: true,
+    case: Case::Sensitive,
+    wanted: Wanted { dos: true },
+    no_follow: false,
+    wait: Wait::Allowed,
+};
+
+fn open(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
+    vfs.open(&root(), &path(at), HOW)
+}
+
+fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<Opened> {
+    let mode = if kind == FileKind::Directory { 0o755 } else { 0o644 };
+    let how = CreateHow { kind, mode, dos: None, wanted: Wanted { dos: true } };
+    vfs.create(&root(), &path(at), Case::Sensitive, how)
+}
+
+fn file(vfs: &dyn Vfs, at: &str, content: &[u8]) -> Arc<dyn Node> {
+    let node = make(vfs, at, FileKind::File).expect("it can be made").node;
+    node.write(0, content).expect("it can be written");
+    node
+}
+
+fn directory(vfs: &dyn Vfs, at: &str) -> Arc<dyn Node> {
+    make(vfs, at, FileKind::Directory).expect("it can be made").node
+}
+
+fn content(node: &dyn Node) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    node.read(0, 1 << 20, &mut bytes, Wait::Allowed).expect("it can be read");
+    bytes
+}
+
+fn content_at(vfs: &dyn Vfs, at: &str) -> Result<Vec<u8>> {
+    open(vfs, at).map(|opened| content(&*opened.node))
+}

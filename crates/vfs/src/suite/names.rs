@@ -1,0 +1,242 @@
+//! Names: making, finding, listing, renaming, removing, links.
+
+use super::*;
+use crate::{FsError, Replace};
+use std::collections::BTreeSet;
+
+fn insensitive(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
+    vfs.open(&root(), &path(at), OpenHow { case: Case::Insensitive, ..HOW })
+}
+
+fn rename(vfs: &dyn Vfs, from: &str, to: &str, replace: Replace) -> Result<()> {
+    vfs.rename(&root(), &path(from), &path(to), replace)
+}
+
+pub fn a_name_is_made_once(vfs: &dyn Vfs) {
+    let made = make(vfs, "a", FileKind::File).unwrap();
+    assert_eq!(made.path, path("a"));
+    assert_eq!(made.attributes.kind, FileKind::File);
+    assert_eq!((made.attributes.links, made.attributes.size_bytes), (1, 0));
+    assert_eq!(make(vfs, "a", FileKind::File).unwrap_err(), FsError::AlreadyExists);
+    assert_eq!(make(vfs, "a", FileKind::Directory).unwrap_err(), FsError::AlreadyExists);
+    let how = CreateHow { kind: FileKind::File, mode: 0o644, dos: None, wanted: Wanted::default() };
+    let by_case = vfs.create(&root(), &path("A"), Case::Insensitive, how);
+    assert_eq!(by_case.unwrap_err(), FsError::AlreadyExists);
+    assert!(vfs.create(&root(), &path("A"), Case::Sensitive, how).is_ok());
+}
+
+pub fn names_are_found_by_case_only_where_that_is_wanted(vfs: &dyn Vfs) {
+    directory(vfs, "Dir");
+    let node = file(vfs, "Dir/Name", b"x");
+    assert_eq!(open(vfs, "Dir/NAME").unwrap_err(), FsError::NotFound);
+    let found = insensitive(vfs, "dIR/nAME").unwrap();
+    assert_eq!((found.node.key(), found.path), (node.key(), path("Dir/Name")));
+    // An exact name goes first.
+    let other = file(vfs, "Dir/NAME", b"y");
+    assert_eq!(insensitive(vfs, "dir/NAME").unwrap().node.key(), other.key());
+    assert_eq!(insensitive(vfs, "dir/Name").unwrap().node.key(), node.key());
+    // Of several the first in byte order.
+    assert_eq!(insensitive(vfs, "dir/name").unwrap().node.key(), other.key());
+    let made =
+        CreateHow { kind: FileKind::File, mode: 0o644, dos: None, wanted: Wanted::default() };
+    let made = vfs.create(&root(), &path("DIR/new"), Case::Insensitive, made).unwrap();
+    assert_eq!(made.path, path("Dir/new"), "the directory as it is spelt");
+}
+
+pub fn a_missing_name_and_a_missing_directory_are_told_apart(vfs: &dyn Vfs) {
+    file(vfs, "file", b"");
+    directory(vfs, "d");
+    for case in [Case::Sensitive, Case::Insensitive] {
+        let open = |at| vfs.open(&root(), &path(at), OpenHow { case, ..HOW }).unwrap_err();
+        assert_eq!(open("gone"), FsError::NotFound);
+        assert_eq!(open("d/gone"), FsError::NotFound);
+        assert_eq!(open("gone/x"), FsError::PathNotFound);
+        assert_eq!(open("d/gone/x"), FsError::PathNotFound);
+        assert_eq!(open("file/x"), FsError::PathNotFound);
+    }
+    assert_eq!(make(vfs, "gone/x", FileKind::File).unwrap_err(), FsError::PathNotFound);
+    assert_eq!(make(vfs, "file/x", FileKind::Directory).unwrap_err(), FsError::PathNotFound);
+}
+
+pub fn a_name_is_removed_only_while_it_names_what_is_expected(vfs: &dyn Vfs) {
+    let old = file(vfs, "a", b"old").key();
+    rename(vfs, "a", "b", Replace::Never).unwrap();
+    let new = file(vfs, "a", b"new");
+    assert_eq!(vfs.remove(&root(), &path("a"), old), Err(FsError::NotFound));
+    assert_eq!(vfs.remove(&root(), &path("A"), new.key()), Err(FsError::NotFound));
+    assert_eq!(vfs.remove(&root(), &path("a"), new.key()), Ok(()));
+    assert_eq!(vfs.remove(&root(), &path("a"), new.key()), Err(FsError::NotFound));
+    assert_eq!(open(vfs, "a").unwrap_err(), FsError::NotFound);
+    assert_eq!(content_at(vfs, "b").unwrap(), b"old");
+}
+
+pub fn a_directory_with_entries_is_not_removed(vfs: &dyn Vfs) {
+    let key = directory(vfs, "d").key();
+    let inner = file(vfs, "d/x", b"").key();
+    assert_eq!(vfs.remove(&root(), &path("d"), key), Err(FsError::NotEmpty));
+    assert!(!open(vfs, "d").unwrap().node.is_empty().unwrap());
+    vfs.remove(&root(), &path("d/x"), inner).unwrap();
+    assert!(open(vfs, "d").unwrap().node.is_empty().unwrap());
+    assert_eq!(vfs.remove(&root(), &path("d"), key), Ok(()));
+}
+
+pub fn the_root_is_not_removed_nor_renamed(vfs: &dyn Vfs) {
+    let key = open(vfs, "").unwrap().node.key();
+    assert_eq!(vfs.remove(&root(), &path(""), key), Err(FsError::AccessDenied));
+    assert_eq!(rename(vfs, "", "x", Replace::Never), Err(FsError::AccessDenied));
+    file(vfs, "y", b"");
+    assert_eq!(rename(vfs, "y", "", Replace::File), Err(FsError::AccessDenied));
+}
+
+pub fn a_rename_replaces_a_file_only_if_asked_and_never_a_directory(vfs: &dyn Vfs) {
+    file(vfs, "a", b"a");
+    file(vfs, "b", b"b");
+    directory(vfs, "d");
+    assert_eq!(rename(vfs, "gone", "x", Replace::File), Err(FsError::NotFound));
+    assert_eq!(rename(vfs, "a", "gone/x", Replace::File), Err(FsError::PathNotFound));
+    assert_eq!(rename(vfs, "a", "b", Replace::Never), Err(FsError::AlreadyExists));
+    assert_eq!(content_at(vfs, "b").unwrap(), b"b");
+    let onto_directory = rename(vfs, "a", "d", Replace::File).unwrap_err();
+    assert_eq!(onto_directory, FsError::IsDirectory);
+    assert!(rename(vfs, "d", "a", Replace::File).is_err());
+    directory(vfs, "e");
+    assert_eq!(
+        rename(vfs, "d", "e", Replace::File),
+        Err(FsError::IsDirectory),
+        "also an empty one"
+    );
+    assert_eq!(rename(vfs, "d", "d", Replace::File), Ok(()));
+    assert_eq!(rename(vfs, "a", "b", Replace::File), Ok(()));
+    assert_eq!(content_at(vfs, "b").unwrap(), b"a");
+    assert_eq!(open(vfs, "a").unwrap_err(), FsError::NotFound);
+}
+
+pub fn a_spelling_can_be_changed(vfs: &dyn Vfs) {
+    let key = file(vfs, "name", b"x").key();
+    assert_eq!(rename(vfs, "name", "NAME", Replace::Never), Ok(()));
+    assert_eq!(open(vfs, "name").unwrap_err(), FsError::NotFound);
+    assert_eq!(insensitive(vfs, "name").unwrap().path, path("NAME"));
+    assert_eq!(rename(vfs, "NAME", "NAME", Replace::File), Ok(()));
+    assert_eq!(open(vfs, "NAME").unwrap().node.key(), key);
+}
+
+pub fn a_rename_moves_a_directory_with_what_is_in_it(vfs: &dyn Vfs) {
+    directory(vfs, "from");
+    directory(vfs, "to");
+    let inner = file(vfs, "from/x", b"x");
+    let links = || open(vfs, "to").unwrap().attributes.links;
+    let before = links();
+    assert_eq!(rename(vfs, "from", "to/inside", Replace::Never), Ok(()));
+    assert_eq!(open(vfs, "to/inside/x").unwrap().node.key(), inner.key());
+    assert_eq!(open(vfs, "from/x").unwrap_err(), FsError::PathNotFound);
+    // File systems that count subdirectories count this one.
+    assert!(links() == before + 1 || before == 1);
+}
+
+pub fn a_rename_never_puts_a_directory_into_itself(vfs: &dyn Vfs) {
+    directory(vfs, "d");
+    directory(vfs, "d/e");
+    assert!(rename(vfs, "d", "d/x", Replace::Never).is_err());
+    assert!(rename(vfs, "d", "d/e/x", Replace::Never).is_err());
+    assert!(open(vfs, "d/e").is_ok());
+}
+
+pub fn a_hard_link_is_the_same_file(vfs: &dyn Vfs) {
+    let node = file(vfs, "a", b"1");
+    vfs.link(&root(), &*node, &path("b"), Replace::Never).unwrap();
+    let other = open(vfs, "b").unwrap();
+    assert_eq!((other.node.key(), other.attributes.links), (node.key(), 2));
+    other.node.write(1, b"2").unwrap();
+    assert_eq!(content(&*node), b"12");
+    let again = vfs.link(&root(), &*node, &path("b"), Replace::Never);
+    assert_eq!(again, Err(FsError::AlreadyExists));
+    file(vfs, "c", b"c");
+    vfs.link(&root(), &*node, &path("c"), Replace::File).unwrap();
+    assert_eq!(content_at(vfs, "c").unwrap(), b"12");
+    vfs.remove(&root(), &path("a"), node.key()).unwrap();
+    assert_eq!(open(vfs, "b").unwrap().attributes.links, 2);
+    let directory = directory(vfs, "d");
+    let linked = vfs.link(&root(), &*directory, &path("e"), Replace::Never);
+    assert_eq!(linked, Err(FsError::NotSupported));
+}
+
+pub fn a_link_is_followed_unless_it_is_what_is_wanted(vfs: &dyn Vfs) {
+    directory(vfs, "d");
+    let node = file(vfs, "d/x", b"x");
+    let link = vfs.symlink(&root(), &path("link"), b"d/x").unwrap();
+    assert_eq!(link.attributes.kind, FileKind::Symlink);
+    assert_eq!(link.node.read_link().unwrap(), b"d/x");
+    vfs.symlink(&root(), &path("d/up"), b"../d").unwrap();
+    assert_eq!(open(vfs, "link").unwrap().node.key(), node.key());
+    assert_eq!(open(vfs, "d/up/x").unwrap().node.key(), node.key());
+    let itself = vfs.open(&root(), &path("link"), OpenHow { no_follow: true, ..HOW }).unwrap();
+    assert_eq!(itself.node.key(), link.node.key());
+    assert_eq!(itself.attributes.size_bytes, 3);
+    assert_eq!(node.read_link().unwrap_err(), FsError::NotSupported);
+    let taken = vfs.symlink(&root(), &path("link"), b"d");
+    assert_eq!(taken.unwrap_err(), FsError::AlreadyExists);
+    vfs.symlink(&root(), &path("dangling"), b"nowhere").unwrap();
+    assert_eq!(open(vfs, "dangling").unwrap_err(), FsError::NotFound);
+    // Removing the link leaves what it points at.
+    vfs.remove(&root(), &path("link"), link.node.key()).unwrap();
+    assert_eq!(content_at(vfs, "d/x").unwrap(), b"x");
+}
+
+pub fn a_link_that_leads_out_or_in_circles_is_refused(vfs: &dyn Vfs) {
+    vfs.symlink(&root(), &path("out"), b"../etc").unwrap();
+    vfs.symlink(&root(), &path("absolute"), b"/etc").unwrap();
+    vfs.symlink(&root(), &path("circle"), b"circle").unwrap();
+    for at in ["out", "out/passwd", "absolute", "absolute/passwd"] {
+        assert_eq!(open(vfs, at).unwrap_err(), FsError::SymlinkEscapes, "{at}");
+    }
+    assert_eq!(open(vfs, "circle").unwrap_err(), FsError::SymlinkLoop);
+    assert!(make(vfs, "out/x", FileKind::File).is_err());
+}
+
+pub fn a_directory_lists_each_name_once_whatever_pieces_it_is_read_in(vfs: &dyn Vfs) {
+    let node = directory(vfs, "d");
+    let names: BTreeSet<String> = (0..100).map(|n| format!("name{n}")).collect();
+    names.iter().for_each(|n| drop(make(vfs, &format!("d/{n}"), FileKind::File)));
+    directory(vfs, "d/sub");
+    for piece in [1, 7, 1000] {
+        let (mut cookie, mut seen, mut rounds) = (0, Vec::new(), 0);
+        loop {
+            let mut left = piece;
+            let ended = node.list(cookie, &mut |entry| {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                cookie = entry.next;
+                seen.push((entry.name, entry.kind));
+                true
+            });
+            rounds += 1;
+            assert!(rounds < 200, "it ends");
+            if ended.unwrap() {
+                break;
+            }
+        }
+        let listed: BTreeSet<String> =
+            seen.iter().map(|(n, _)| String::from_utf8_lossy(n.as_bytes()).into()).collect();
+        assert_eq!(seen.len(), 101, "by {piece}");
+        assert!(listed.is_superset(&names) && listed.contains("sub"));
+        let kind = seen.iter().find(|(n, _)| *n == name("sub")).and_then(|(_, kind)| *kind);
+        assert!(kind.is_none_or(|kind| kind == FileKind::Directory));
+    }
+    let file = file(vfs, "f", b"");
+    assert_eq!(file.list(0, &mut |_| true).unwrap_err(), FsError::NotDirectory);
+    let child = node.child_attributes(&name("sub"), Wanted::default()).unwrap();
+    assert_eq!(child.kind, FileKind::Directory);
+    let missing = node.child_attributes(&name("SUB"), Wanted::default());
+    assert_eq!(missing.unwrap_err(), FsError::NotFound);
+}
+
+pub fn a_node_has_one_key_by_all_its_names(vfs: &dyn Vfs) {
+    let a = file(vfs, "a", b"");
+    let b = file(vfs, "b", b"");
+    assert_ne!(a.key(), b.key());
+    rename(vfs, "a", "c", Replace::Never).unwrap();
+    let renamed = open(vfs, "c").unwrap();
+    assert_eq!((renamed.node.key(), renamed.attributes.key), (a.key(), a.key()));
+}

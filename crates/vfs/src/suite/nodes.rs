@@ -1,0 +1,136 @@
+//! What is known of a node beside its names and its data.
+
+use super::*;
+use crate::{AttributeChanges, DosInfo, FsError, OwnerChange, TimeChange, Timestamp};
+
+fn change(node: &dyn Node, changes: AttributeChanges) -> Result<()> {
+    node.set_attributes(&root(), &changes)
+}
+
+pub fn attributes_that_are_set_are_read_back(vfs: &dyn Vfs) {
+    directory(vfs, "d");
+    file(vfs, "d/f", b"x");
+    let (accessed, modified) = (Timestamp(1_000_000_000_000_000_000), Timestamp(-1_000_000_000));
+    for at in ["d", "d/f"] {
+        // A handle that is only for looking is enough.
+        let how = OpenHow { read: false, write: false, ..HOW };
+        let node = vfs.open(&root(), &path(at), how).unwrap().node;
+        let (set_accessed, set_modified) = (TimeChange::Set(accessed), TimeChange::Set(modified));
+        let changes = AttributeChanges {
+            mode: Some(0o750),
+            accessed: set_accessed,
+            modified: set_modified,
+            ..Default::default()
+        };
+        change(&*node, changes).unwrap();
+        let now = open(vfs, at).unwrap().attributes;
+        assert_eq!((now.mode, now.accessed, now.modified), (0o750, accessed, modified));
+        let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
+        change(&*node, changes).unwrap();
+        let now = open(vfs, at).unwrap().attributes;
+        assert!(now.modified > accessed);
+        assert_eq!((now.mode, now.accessed), (0o750, accessed));
+    }
+}
+
+pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
+    if !vfs.features().xattrs {
+        return;
+    }
+    let created = Some(Timestamp(1_500_000_000_000_000_000));
+    let dos = Some(DosInfo { bits: Some(0x22), created: None });
+    let how = CreateHow { kind: FileKind::File, mode: 0o644, dos, wanted: Wanted { dos: true } };
+    let made = vfs.create(&root(), &path("a"), Case::Sensitive, how).unwrap();
+    assert_eq!(Some(made.attributes.dos), dos);
+    let set = |dos| change(&*made.node, AttributeChanges { dos: Some(dos), ..Default::default() });
+    set(DosInfo { bits: None, created }).unwrap();
+    let now = || made.node.attributes(Wanted { dos: true }).unwrap().dos;
+    assert_eq!(now(), DosInfo { bits: Some(0x22), created });
+    set(DosInfo { bits: Some(1), created: None }).unwrap();
+    assert_eq!(now(), DosInfo { bits: Some(1), created });
+    let unwanted = made.node.attributes(Wanted::default()).unwrap().dos;
+    assert_eq!(unwanted, DosInfo::default());
+    let parent = open(vfs, "").unwrap().node;
+    let child = parent.child_attributes(&name("a"), Wanted { dos: true }).unwrap();
+    assert_eq!(child.dos, now());
+    assert_eq!(made.node.xattr_names().unwrap(), [], "they are not the user's");
+}
+
+pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
+    if !vfs.features().xattrs {
+        return;
+    }
+    file(vfs, "a", b"");
+    directory(vfs, "d");
+    for at in ["a", "d"] {
+        let node = open(vfs, at).unwrap().node;
+        assert_eq!(node.xattr(&name("one")), Err(FsError::NotFound));
+        node.set_xattr(&root(), &name("one"), Some(b"1")).unwrap();
+        node.set_xattr(&root(), &name("two"), Some(&[0xFF; 600])).unwrap();
+        node.set_xattr(&root(), &name("one"), Some(b"11")).unwrap();
+        let mut names = node.xattr_names().unwrap();
+        names.sort();
+        assert_eq!(names, [name("one"), name("two")]);
+        assert_eq!(node.xattr(&name("one")).unwrap(), b"11");
+        assert_eq!(node.xattr(&name("two")).unwrap(), [0xFF; 600]);
+        node.set_xattr(&root(), &name("one"), None).unwrap();
+        assert_eq!(node.set_xattr(&root(), &name("one"), None), Ok(()), "it is gone already");
+        assert_eq!(node.xattr_names().unwrap(), [name("two")]);
+    }
+}
+
+pub fn descriptors_are_kept_as_they_are(vfs: &dyn Vfs) {
+    // The header of a self-relative descriptor, and what only its owner reads.
+    let descriptor = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 9, 9, 9];
+    let node = file(vfs, "a", b"");
+    assert_eq!(node.security_descriptor().unwrap(), None);
+    match node.set_security_descriptor(&root(), Some(&descriptor)) {
+        Err(FsError::NotSupported) => return,
+        other => other.unwrap(),
+    }
+    assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&descriptor[..]));
+    node.set_security_descriptor(&root(), None).unwrap();
+    assert_eq!(node.security_descriptor().unwrap(), None);
+}
+
+pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
+    const USER: u32 = 54_321;
+    let user = Identity { uid: USER, gid: USER, groups: vec![54_322] };
+    let top = open(vfs, "").unwrap().node;
+    change(&*top, AttributeChanges { mode: Some(0o1777), ..Default::default() }).unwrap();
+    let how = CreateHow { kind: FileKind::File, mode: 0o640, dos: None, wanted: Wanted::default() };
+    let own = vfs.create(&user, &path("own"), Case::Sensitive, how).unwrap();
+    if own.attributes.uid != USER {
+        return; // The process may not act as others.
+    }
+    let theirs = file(vfs, "theirs", b"x");
+    let as_user = |at, read, write| {
+        vfs.open(&user, &path(at), OpenHow { read, write, ..HOW }).map(|opened| opened.node)
+    };
+    let mode = |mode| change(&*theirs, AttributeChanges { mode: Some(mode), ..Default::default() });
+    mode(0o600).unwrap();
+    assert_eq!(as_user("theirs", true, false).unwrap_err(), FsError::AccessDenied);
+    assert!(as_user("theirs", false, false).is_ok(), "looking needs no right");
+    mode(0o604).unwrap();
+    assert_eq!(as_user("theirs", true, true).unwrap_err(), FsError::AccessDenied);
+    let reads = as_user("theirs", true, false).unwrap();
+    let changes = AttributeChanges { mode: Some(0o777), ..Default::default() };
+    assert_eq!(reads.set_attributes(&user, &changes), Err(FsError::AccessDenied));
+    let owner = OwnerChange { uid: None, gid: Some(54_322) };
+    change(&*theirs, AttributeChanges { owner, ..Default::default() }).unwrap();
+    mode(0o660).unwrap();
+    assert!(as_user("theirs", true, true).is_ok(), "by a group");
+    let key = theirs.key();
+    assert_eq!(vfs.remove(&user, &path("theirs"), key), Err(FsError::AccessDenied), "sticky");
+    assert_eq!(vfs.remove(&user, &path("own"), own.node.key()), Ok(()));
+    directory(vfs, "closed");
+    file(vfs, "closed/x", b"");
+    assert!(as_user("closed/x", true, false).is_ok());
+    assert_eq!(
+        vfs.create(&user, &path("closed/y"), Case::Sensitive, how).unwrap_err(),
+        FsError::AccessDenied
+    );
+    let closed = open(vfs, "closed").unwrap().node;
+    change(&*closed, AttributeChanges { mode: Some(0o700), ..Default::default() }).unwrap();
+    assert_eq!(as_user("closed/x", true, false).unwrap_err(), FsError::AccessDenied);
+}

@@ -1,0 +1,26 @@
+//! Longer simulations than a test makes.
+
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How many seeds
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first one
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+/// Runs the simulator; it stops at the first seed that goes wrong.
+pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let status = Command::new("cargo")
+        .args(["run", "--quiet", "--package", "sim", "--"])
+        .args([args.seeds.to_string(), args.from.to_string()])
+        .current_dir(root)
+        .status()
+        .context("cargo cannot be run")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
