@@ -59,34 +59,35 @@ skip() {
 }
 
 # wire_was signed|sealed|plain DIALECT SIGNING CIPHER: all connections since the
-# last call were so, in both directions, and carried something. `*` is anything.
+# last call were so, in both directions, and carried something.
 wire_was() {
-    local protection=$1 expected="dialect=$2 signing=$3 cipher=$4 "
     for _ in $(seq 50); do
         if [ -s "$work/wire" ]; then break; fi
         sleep 0.05
     done
     sleep 0.05
     [ -s "$work/wire" ] || fail "nothing went over the wire"
-    while read -r line; do
-        # shellcheck disable=SC2053  # a pattern on purpose
-        [[ $line = $expected* ]] || fail "asked for $expected; on the wire: $line"
-        for kind in plain signed sealed; do
-            for side in requests responses; do
-                local none=" $side-$kind=0 "
-                if [ "$kind" = "$protection" ]; then
-                    [[ " $line " != *"$none"* ]] || fail "nothing is $kind: $line"
-                else
-                    [[ " $line " = *"$none"* ]] || fail "something is $kind: $line"
-                fi
-            done
-        done
-        case $protection in
-            sealed) [[ $line = *needles=0 ]] || fail "readable in spite of the seal: $line" ;;
-            *) [[ $line != *needles=0 ]] || fail "the relay does not see what is not sealed: $line" ;;
-        esac
-    done < "$work/wire"
+    while read -r line; do connection_was "$@" "$line"; done < "$work/wire"
     rm "$work/wire"
+}
+# connection_was signed|sealed|plain DIALECT SIGNING CIPHER LINE: so for one line of the relay's.
+connection_was() {
+    local protection=$1 expected="dialect=$2 signing=$3 cipher=$4 " line=$5 kind side none
+    [[ $line = "$expected"* ]] || fail "asked for $expected; on the wire: $line"
+    for kind in plain signed sealed; do
+        for side in requests responses; do
+            none=" $side-$kind=0 "
+            if [ "$kind" = "$protection" ]; then
+                [[ " $line " != *"$none"* ]] || fail "nothing is $kind: $line"
+            else
+                [[ " $line " = *"$none"* ]] || fail "something is $kind: $line"
+            fi
+        done
+    done
+    case $protection in
+        sealed) [[ $line = *needles=0 ]] || fail "readable in spite of the seal: $line" ;;
+        *) [[ $line != *needles=0 ]] || fail "the relay does not see what is not sealed: $line" ;;
+    esac
 }
 
 # status_was DIALECT SIGNING CIPHER FILE: what the server said of the session.
