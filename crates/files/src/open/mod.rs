@@ -291,13 +291,8 @@ impl Opening {
             other => Some(other?),
         };
         let result = match (found, &self.plan.stream) {
-            (Some(found), None) => self.open_existing(found, wait),
-            (Some(found), Some(name)) => match self.open_stream(found, name) {
-                Ok(Attempt::Opened(made)) if made.action == OpenAction::Created => {
-                    return Ok(Attempt::Opened(made));
-                }
-                other => other,
-            },
+            (Some(found), None) => self.open_existing(found, wait, epoch),
+            (Some(found), Some(name)) => self.open_stream(found, name, wait, epoch),
             (None, None) => match self.create() {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
@@ -312,13 +307,25 @@ impl Opening {
                 other => return other,
             },
         };
-        // A rename meanwhile may have given the path to another file. Where
-        // renames never end, the name is taken as it was found.
-        let stable = wait == Wait::Allowed && epoch.is_none() || self.table.epoch() == epoch;
-        if stable { result } else { Ok(Attempt::Lost) }
+        match result {
+            Err(_) if self.lost_its_path(wait, epoch) => Ok(Attempt::Lost),
+            other => other,
+        }
     }
 
-    fn open_existing(&self, found: resolve::Found, wait: Wait) -> Result<Attempt> {
+    /// Whether a rename may have given the path to another file meanwhile.
+    /// Where renames never end, the name is taken as it was found.
+    fn lost_its_path(&self, wait: Wait, epoch: Option<u64>) -> bool {
+        let stable = wait == Wait::Allowed && epoch.is_none() || self.table.epoch() == epoch;
+        !stable
+    }
+
+    fn open_existing(
+        &self,
+        found: resolve::Found,
+        wait: Wait,
+        epoch: Option<u64>,
+    ) -> Result<Attempt> {
         let resolve::Found { opened, .. } = &found;
         if self.plan.if_exists == IfExists::Fail {
             return Err(FsError::AlreadyExists);
@@ -332,7 +339,13 @@ impl Opening {
         {
             return Err(FsError::WouldBlock);
         }
-        let ticket = match self.acquire(opened, granted) {
+        let entered = self.acquire(opened, granted);
+        // Before anything is done to the file, and while the open can still be
+        // withdrawn: a closed one would delete what it was to delete.
+        if self.lost_its_path(wait, epoch) {
+            return Ok(Attempt::Lost);
+        }
+        let ticket = match entered {
             Ok(ticket) => ticket,
             Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
             Err(NotEntered::Refused(error)) => return Err(error),

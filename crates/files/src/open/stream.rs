@@ -29,7 +29,13 @@ impl Opening {
     }
 
     /// Opens or makes a stream of a file that is there.
-    pub(super) fn open_stream(&self, found: Found, name: &StreamName) -> Result<Attempt> {
+    pub(super) fn open_stream(
+        &self,
+        found: Found,
+        name: &StreamName,
+        wait: Wait,
+        epoch: Option<u64>,
+    ) -> Result<Attempt> {
         let file = &found.opened;
         self.check_host(file.attributes.kind)?;
         let granted = self.authorize(&found)?;
@@ -44,6 +50,9 @@ impl Opening {
             self.check_may_add(file)?;
         }
         let hold = self.hold(file)?;
+        if self.lost_its_path(wait, epoch) {
+            return Ok(Attempt::Lost);
+        }
         let stored = match present {
             Some(name) => Stored { name, is_new: false },
             None => match self.make_stream(file, name) {
