@@ -1,6 +1,6 @@
 """Random reads, writes, truncations, mappings and copies of a file, beside a model in memory.
 
-    fsx.py [--seed N] [--operations N] [--no-map] [--no-holes] [--model FILE] PATH [PATH]
+    fsx.py [--seed N] [--operations N] [--no-map] [--turns] [--model FILE] PATH [PATH]
 
 With two paths, which must be one file seen through two mounts, every operation
 goes through either of them. With --model the expected content is taken from FILE
@@ -14,35 +14,45 @@ import mmap
 import os
 import random
 import sys
+import time
 
 LENGTH_MAX = 1 << 18
 TRANSFER_MAX = 1 << 16
+TURN_SECONDS = 0.05
 
 
 class Subject:
-    """The file under test, open once for each path."""
+    """The file under test, open through each path or through one at a time."""
 
-    def __init__(self, paths, chance):
-        self.paths = paths
-        self.chance = chance
-        self.descriptors = [os.open(path, os.O_RDWR | os.O_CREAT, 0o644) for path in paths]
+    def __init__(self, paths, turns, chance):
+        self.paths, self.turns, self.chance = paths, turns, chance
+        self.last = 0
+        self.descriptors = {}
+        for which in range(1 if turns else len(paths)):
+            self.descriptors[which] = os.open(paths[which], os.O_RDWR | os.O_CREAT, 0o644)
 
     def any(self):
-        return self.chance.choice(self.descriptors)
+        self.last = self.chance.choice(sorted(self.descriptors))
+        return self.descriptors[self.last]
 
     def reopen(self):
-        which = self.chance.randrange(len(self.paths))
-        os.close(self.descriptors[which])
-        self.descriptors[which] = os.open(self.paths[which], os.O_RDWR)
+        """The same path again, or the other one if they take turns."""
+        self.any()
+        os.close(self.descriptors.pop(self.last))
+        if self.turns:
+            self.last = (self.last + 1) % len(self.paths)
+            # A client is told that its cache for reading is void, not asked (MS-SMB2 3.3.4.7).
+            time.sleep(TURN_SECONDS)
+        self.descriptors[self.last] = os.open(self.paths[self.last], os.O_RDWR)
 
     def close(self):
-        for descriptor in self.descriptors:
+        for descriptor in self.descriptors.values():
             os.close(descriptor)
 
 
 class Run:
-    def __init__(self, subject, model, chance, no_holes):
-        self.subject, self.model, self.chance, self.no_holes = subject, model, chance, no_holes
+    def __init__(self, subject, model, chance):
+        self.subject, self.model, self.chance = subject, model, chance
         self.history = collections.deque(maxlen=12)
 
     def region(self, limit):
@@ -71,7 +81,7 @@ class Run:
 
     def write(self):
         at, length = self.region(LENGTH_MAX - TRANSFER_MAX)
-        self.write_at(min(at, len(self.model)) if self.no_holes else at, self.bytes(length))
+        self.write_at(at, self.bytes(length))
 
     def append(self):
         if len(self.model) < LENGTH_MAX - TRANSFER_MAX:
@@ -142,7 +152,7 @@ class Run:
         self.model[target : target + length] = self.model[at : at + length]
 
     def everything(self):
-        for descriptor in self.subject.descriptors:
+        for descriptor in self.subject.descriptors.values():
             length = os.fstat(descriptor).st_size
             assert length == len(self.model), f"the length is {length}, not {len(self.model)}"
             whole = bytearray()
@@ -153,7 +163,10 @@ class Run:
     def step(self, operations):
         operation = self.chance.choice(operations)
         self.history.append([operation, f"length {len(self.model)}"])
-        getattr(self, operation)()
+        try:
+            getattr(self, operation)()
+        finally:
+            self.note(through=self.subject.last)
 
     def note(self, **facts):
         """What the history tells of the operation under way."""
@@ -165,18 +178,18 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--operations", type=int, default=1000)
     parser.add_argument("--no-map", action="store_true")
-    parser.add_argument("--no-holes", action="store_true", help="do not write behind the end")
+    parser.add_argument("--turns", action="store_true", help="one path at a time is open")
     parser.add_argument("--model")
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
 
     chance = random.Random(arguments.seed)
-    subject = Subject(arguments.paths, chance)
+    subject = Subject(arguments.paths, arguments.turns, chance)
     model = bytearray()
     if arguments.model and os.path.exists(arguments.model):
         with open(arguments.model, "rb") as file:
             model = bytearray(file.read())
-    run = Run(subject, model, chance, arguments.no_holes)
+    run = Run(subject, model, chance)
     operations = ["read", "read", "write", "write", "append", "truncate", "length", "synchronize", "reopen", "copy"]
     if not arguments.no_map:
         operations += ["map_read", "map_write"]
