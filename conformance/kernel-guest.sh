@@ -87,7 +87,7 @@ export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
 export GIT_CONFIG_KEY_1=protocol.file.allow GIT_CONFIG_VALUE_1=always
 git init -q -b main repository
 mkdir repository/sources
-find /mnt/tree -name '*.rs' -size -20k | head -n 100 | while read -r file; do
+find /mnt/tree -name '*.rs' -size -20k | head -n "$((operations / 5))" | while read -r file; do
     cp "$file" "repository/sources/$(echo "${file#/mnt/tree/}" | tr / _)"
 done
 git -C repository add .
