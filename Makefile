@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients kernel bench
+.PHONY: run test check units conformance clients kernel kernel-steady bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -25,6 +25,10 @@ clients: ## Foreign clients against the built server
 kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli
 	conformance/kernel uml
+
+kernel-steady: ## The same with Debian stable's kernel under emulation: slow
+	cargo build --locked --quiet --package cli
+	conformance/kernel bookworm
 
 conformance: ## Samba's own test suite against the built server
 	cargo build --locked --quiet --package cli

@@ -1,51 +1,125 @@
 #!/bin/bash
 # Runs inside the guest: the Linux kernel's own SMB client on our share.
+#   kernel-guest.sh TREE PYTHON-PROGRAMS PYTHON OPERATIONS
 set -eu
-mount_it() { mount -t cifs "//$KC_SERVER/data" /mnt/s -o "username=alice,password=secret.0,$1"; }
-mkdir -p /mnt/s
-tree=/usr/include/c++
+programs=$2 python=$3 operations=$4
+mount_at() { # DIRECTORY OPTIONS
+    mkdir -p "$1"
+    mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,$2"
+}
+ok() { echo "ok: $1 (${SECONDS} s)"; }
+trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2' ERR
+uname -r
+# Read once: what is compared to must not cost time again and again.
+cp -r "$1" /mnt/tree
+files=$(find /mnt/tree -type f | wc -l)
+ways='vers=2.1,sign vers=3.0,sign vers=3.0,seal vers=3.1.1,sign vers=3.1.1,seal'
 
-for options in vers=2.1,sign vers=3.0,sign vers=3.1.1,sign vers=3.1.1,seal; do
-    mount_it "$options"
-    mkdir /mnt/s/tree
-    cp -r "$tree" /mnt/s/tree/
+for options in $ways; do
+    mount_at /mnt/s "$options,port=446"
+    echo 'anabranch-needle' > /mnt/s/anabranch-needle
+    grep -q needle /mnt/s/anabranch-needle
+    rm /mnt/s/anabranch-needle
     umount /mnt/s
-    mount_it "$options"
-    diff -r "$tree" /mnt/s/tree/c++
-    rm -r /mnt/s/tree
+done
+ok "short looks at $ways"
+
+# The tree there, and back after a new mount.
+for options in $ways; do
+    mount_at /mnt/s "$options"
+    cp -r /mnt/tree /mnt/s/there
     umount /mnt/s
-    echo "ok: $options: $(find "$tree" -type f | wc -l) files there and back"
+    mount_at /mnt/s "$options"
+    diff -r /mnt/tree /mnt/s/there
+    rm -r /mnt/s/there
+    [ -z "$(ls -A /mnt/s)" ]
+    umount /mnt/s
+    ok "$options: $files files there and back"
 done
 
-mount_it vers=3.1.1
-cd /mnt/s
-# A repository made, committed to, cloned and checked on the mount.
-export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
-git -c safe.directory='*' init -q repo
-cp -r "$tree/12/bits" repo/
-git -c safe.directory='*' -C repo add .
-git -c safe.directory='*' -C repo commit -qm first
-git -c safe.directory='*' -c protocol.file.allow=always clone -q repo copy 2> /dev/null ||
-    git -c safe.directory='*' clone -q "file:///mnt/s/repo" copy
-git -c safe.directory='*' -C copy fsck --full
-diff -r repo/bits copy/bits
-echo "ok: git on the mount"
+# Random operations beside a model, with a new mount in between.
+random() { # NAME SEED [OPTIONS OF fsx.py] -- PATH...
+    local name=$1 seed=$2
+    shift 2
+    "$python" "$programs/fsx.py" --operations "$operations" --seed "$seed" --model "/mnt/model-${name//\//-}" "$@"
+}
+for options in vers=2.1,sign vers=3.1.1,sign vers=3.1.1,seal vers=3.1.1,sign,cache=none; do
+    # Without a cache a mapping is not seen by reads.
+    case $options in *cache=none) maps=--no-map ;; *) maps= ;; esac
+    for seed in 1 2; do
+        mount_at /mnt/s "$options"
+        random "$options" "$seed" $maps /mnt/s/random
+        umount /mnt/s
+    done
+    mount_at /mnt/s "$options"
+    cmp "/mnt/model-$options" /mnt/s/random
+    rm /mnt/s/random
+    umount /mnt/s
+    ok "$options: random reads, writes, truncations, copies, mappings"
+done
 
-# Storms of names.
-mkdir storm
-for i in $(seq 300); do echo "$i" > "storm/$i"; done
-for i in $(seq 300); do mv "storm/$i" "storm/n$i"; done
-[ "$(ls storm | wc -l)" = 300 ]
-for i in $(seq 300); do [ "$(cat "storm/n$i")" = "$i" ]; rm "storm/n$i"; done
-rmdir storm
-echo "ok: storms of renames and removals"
+# One file and one directory through two mounts that know nothing of each other:
+# at once where nothing is cached, in turns where the server must take the caches back.
+for way in cache=none,nolease/--no-map cache=strict/--turns; do
+    options=vers=3.1.1,sign,actimeo=0,nosharesock,${way%/*}
+    mount_at /mnt/s "$options"
+    mount_at /mnt/b "$options"
+    random "two-$way" 3 "${way#*/}" /mnt/s/random /mnt/b/random
+    rm /mnt/s/random
+    ok "${way%/*}: random operations through two mounts"
+    mkdir /mnt/s/storm
+    "$python" "$programs/storm.py" "$((operations / 10))" /mnt/s/storm /mnt/b/storm
+    rmdir /mnt/b/storm
+    umount /mnt/s /mnt/b
+    ok "${way%/*}: a storm of names through two mounts"
+done
+
+mount_at /mnt/s vers=3.1.1,sign
+mkdir /mnt/s/storm
+"$python" "$programs/storm.py" "$((operations / 10))" /mnt/s/storm
+rmdir /mnt/s/storm
+ok "a storm of names in one mount"
+
+# A repository made, cloned, committed to in the clone, and pushed back.
+cd /mnt/s
+export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b
+export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*'
+export GIT_CONFIG_KEY_1=protocol.file.allow GIT_CONFIG_VALUE_1=always
+git init -q -b main repository
+mkdir repository/sources
+find /mnt/tree -name '*.rs' -size -20k | head -n "$((operations / 5))" | while read -r file; do
+    cp "$file" "repository/sources/$(echo "${file#/mnt/tree/}" | tr / _)"
+done
+git -C repository add .
+git -C repository commit -qm first
+git clone -q repository clone
+echo more >> clone/more
+rm "clone/sources/$(ls clone/sources | head -n 1)"
+git -C clone add -A
+git -C clone commit -qm second
+git -C clone push -q origin main:second
+git -C repository merge -q second
+git -C clone gc -q
+for copy in repository clone; do
+    git -C "$copy" fsck --full --strict --no-progress > /mnt/fsck 2>&1 || { cat /mnt/fsck >&2; false; }
+    [ -z "$(git -C "$copy" status --porcelain)" ]
+done
+[ "$(git -C repository rev-parse main)" = "$(git -C clone rev-parse main)" ]
+diff -r -x .git repository clone
+rm -r repository clone
+ok "git: clone, commit, push, gc, fsck on the mount"
 
 # Lengths, holes, appends.
-printf abc > f; truncate -s 1M f; printf xyz >> f
+printf abc > f
+truncate -s 1M f
+printf xyz >> f
 [ "$(stat -c %s f)" = 1048579 ]
 [ "$(tail -c 3 f)" = xyz ]
 truncate -s 2 f
 [ "$(cat f)" = ab ]
+rm f
+ok "truncate and append"
+
+cp -r /mnt/tree left
 cd /
 umount /mnt/s
-echo "ok: truncate and append"

@@ -220,6 +220,13 @@ struct Seen {
     removals: u64,
 }
 
+impl Seen {
+    /// Whether no rename was going on then, nor has begun since.
+    fn is_still_so(&self, table: &Table) -> bool {
+        self.epoch.is_some() && table.epoch() == self.epoch
+    }
+}
+
 /// How a worker's tries ended.
 enum Ran {
     Opened(OpenResult),
@@ -310,15 +317,9 @@ impl Opening {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             other => Some(other?),
         };
-        match (found, &self.plan.stream) {
+        let result = match (found, &self.plan.stream) {
             (Some(found), None) => self.open_existing(found, wait, &seen),
-            (Some(found), Some(name)) => match self.open_stream(found, name)? {
-                Attempt::Opened(made) if made.action == OpenAction::Created => {
-                    Ok(Attempt::Opened(made))
-                }
-                other if self.table.epoch() == seen.epoch => Ok(other),
-                _ => Ok(Attempt::Lost),
-            },
+            (Some(found), Some(name)) => self.open_stream(found, name, &seen),
             (None, None) => match self.create(&seen) {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
@@ -332,14 +333,19 @@ impl Opening {
                 Err(FsError::AlreadyExists) => Ok(Attempt::Lost),
                 other => other,
             },
+        };
+        match result {
+            // What was refused may have been another file.
+            Err(_) if !seen.is_still_so(&self.table) => Ok(Attempt::Lost),
+            other => other,
         }
     }
 
     /// Whether the path may lead elsewhere by now. Asked once the open is
-    /// entered, and before anything is done to the file: from then on renames
-    /// and removals see the open.
+    /// entered, and before anything is done to the file, while the open can
+    /// still be withdrawn: from then on renames and removals see the open.
     fn lost_its_path(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
-        if seen.epoch.is_none() || self.table.epoch() != seen.epoch {
+        if !seen.is_still_so(&self.table) {
             return Ok(true);
         }
         self.lost_its_name(seen, opened)

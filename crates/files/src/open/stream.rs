@@ -2,7 +2,7 @@
 //! its own, then held for as long as the stream is open. MS-FSA 2.1.5.1.
 
 use super::resolve::Found;
-use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Ticket, WANTED, WRITES};
+use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WANTED, WRITES};
 use super::{WishedKind, reserve};
 use crate::authorize::{allowed, certainly_unwritable, descriptor_of};
 use crate::stream::StreamNode;
@@ -29,7 +29,12 @@ impl Opening {
     }
 
     /// Opens or makes a stream of a file that is there.
-    pub(super) fn open_stream(&self, found: Found, name: &StreamName) -> Result<Attempt> {
+    pub(super) fn open_stream(
+        &self,
+        found: Found,
+        name: &StreamName,
+        seen: &Seen,
+    ) -> Result<Attempt> {
         let file = &found.opened;
         self.check_host(file.attributes.kind)?;
         let granted = self.authorize(&found)?;
@@ -44,6 +49,9 @@ impl Opening {
             self.check_may_add(file)?;
         }
         let hold = self.hold(file)?;
+        if self.lost_its_path(seen, file)? {
+            return Ok(Attempt::Lost);
+        }
         let stored = match present {
             Some(name) => Stored { name, is_new: false },
             None => match self.make_stream(file, name) {

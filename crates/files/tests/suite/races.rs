@@ -71,6 +71,39 @@ fn an_open_that_meets_a_rename_has_the_file_that_its_path_names() {
 }
 
 #[test]
+fn an_open_that_looks_again_deletes_nothing_before_its_close() {
+    let served = serve();
+    served.put("file", b"data");
+    served.put("other", b"");
+    let (files, open) = (served.files.clone(), served.open("other", DELETE));
+    served.hook_once(At::AfterOpen, move |_| {
+        now(files.rename(&open, &path("moved"), false)).unwrap();
+    });
+    let doomed = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
+    let opened = served.try_open(doomed).unwrap().open;
+    assert!(served.exists("file") && served.exists("moved"));
+    served.close(opened);
+    assert!(!served.exists("file"));
+}
+
+#[test]
+fn an_overwrite_that_meets_a_rename_cuts_only_what_its_path_names() {
+    let served = serve();
+    served.put("file", b"keep");
+    let mover = served.open("file", DELETE);
+    let (files, open) = (served.files.clone(), mover.clone());
+    served.hook_once(At::AfterOpen, move |vfs| {
+        now(files.rename(&open, &path("moved"), false)).unwrap();
+        make_beneath(vfs, "file");
+    });
+    let overwrite = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", LOOK) };
+    let opened = served.try_open(overwrite);
+    // As another user it may not be overwritten: neither is the one that moved.
+    assert!(opened.is_ok() || !served.is_root);
+    assert_eq!(served.get("moved").unwrap(), b"keep");
+}
+
+#[test]
 fn a_file_renamed_beneath_us_is_not_deleted_in_another_s_place() {
     let served = serve();
     served.put("victim", b"keep");

@@ -1,0 +1,99 @@
+# What the scripts with foreign clients share: the server, a relay before it that
+# tells what went over the wire, and the count of what was shown. Sourced by bash.
+binary=${ANABRANCH:-${CARGO_TARGET_DIR:-target}/debug/anabranch}
+work=$(mktemp -d)
+share=$work/share
+address=127.0.${ANABRANCH_TEST_NET:-0}.71
+server_port=24451
+port=24452
+admin=$address:24453
+passed=0
+skipped=0
+server=
+relay=
+
+# start [required|offered]: the server, with this setting of signing.
+start() {
+    "$binary" serve --share "data=$share" --user alice:secret.0 --smb "$address:$server_port" \
+        --admin "$admin" --signing "${1:-required}" > "$work/log" 2>&1 &
+    server=$!
+    listens "$server_port"
+}
+# The relay: clients are sent to $port, it goes on to the server.
+start_relay() {
+    python3 conformance/python/wiretap.py "$address:$port" "$address:$server_port" "$work/wire" &
+    relay=$!
+    listens "$port"
+    rm -f "$work/wire"
+}
+listens() {
+    for _ in $(seq 100); do
+        if (exec 3<> "/dev/tcp/$address/$1") 2> /dev/null; then
+            sleep 0.1
+            return
+        fi
+        sleep 0.05
+    done
+    cat "$work/log" >&2
+    fail "nothing listens on port $1"
+}
+finish() {
+    for process in $server $relay; do kill "$process" 2> /dev/null || true; done
+    rm -rf "$work"
+}
+trap finish EXIT
+
+ok() {
+    passed=$((passed + 1))
+    echo "ok: $1"
+}
+fail() {
+    echo "FAILED: $1" >&2
+    exit 1
+}
+# skip WHAT: it cannot run here. Where everything must run this is a failure.
+skip() {
+    if [ -n "${ANABRANCH_NO_SKIP:-}" ]; then fail "$1: not to be skipped"; fi
+    skipped=$((skipped + 1))
+    echo "SKIPPED: $1" >&2
+}
+
+# wire_was signed|sealed|plain DIALECT SIGNING CIPHER: all connections since the
+# last call were so, in both directions, and carried something.
+wire_was() {
+    for _ in $(seq 50); do
+        if [ -s "$work/wire" ]; then break; fi
+        sleep 0.05
+    done
+    sleep 0.05
+    [ -s "$work/wire" ] || fail "nothing went over the wire"
+    while read -r line; do connection_was "$@" "$line"; done < "$work/wire"
+    rm "$work/wire"
+}
+# connection_was signed|sealed|plain DIALECT SIGNING CIPHER LINE: so for one line of the relay's.
+connection_was() {
+    local protection=$1 expected="dialect=$2 signing=$3 cipher=$4 " line=$5 kind side none
+    [[ $line = "$expected"* ]] || fail "asked for $expected; on the wire: $line"
+    for kind in plain signed sealed; do
+        for side in requests responses; do
+            none=" $side-$kind=0 "
+            if [ "$kind" = "$protection" ]; then
+                [[ " $line " != *"$none"* ]] || fail "nothing is $kind: $line"
+            else
+                [[ " $line " = *"$none"* ]] || fail "something is $kind: $line"
+            fi
+        done
+    done
+    case $protection in
+        sealed) [[ $line = *needles=0 ]] || fail "readable in spite of the seal: $line" ;;
+        *) [[ $line != *needles=0 ]] || fail "the relay does not see what is not sealed: $line" ;;
+    esac
+}
+
+# status_was DIALECT SIGNING CIPHER FILE: what the server said of the session.
+status_was() {
+    grep -qF "user alice  SMB $1  signing $2  cipher $3" "$4" || {
+        cat "$4" >&2
+        fail "the server did not say: SMB $1, signing $2, cipher $3"
+    }
+}
