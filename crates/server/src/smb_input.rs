@@ -15,9 +15,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::ReadHalf;
-
-/// Bytes of the direct-TCP prefix.
-const PREFIX: usize = 4;
+use wire::frame::{self, PREFIX_BYTES as PREFIX};
 
 thread_local! {
     static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
@@ -105,10 +103,7 @@ impl Input {
     /// Length of the frame at the front, if its prefix is there.
     fn frame_length(&self, length_max: usize) -> Result<Option<usize>, Close> {
         let Some(&prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
-        let length = u32::from_be_bytes(prefix) as usize;
-        if prefix[0] != 0 {
-            return Err(Close::Garbage("prefix"));
-        }
+        let length = frame::payload_length(prefix).map_err(|_| Close::Garbage("prefix"))?;
         if length > length_max {
             return Err(Close::Garbage("frame length"));
         }

@@ -1,8 +1,9 @@
-//! Project automation: `cargo xtask tidy|licences|conformance`.
+//! Project automation: `cargo xtask tidy|licences|conformance|bench|fuzz`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
+mod fuzz;
 mod licences;
 mod server;
 mod tidy;
@@ -29,6 +30,8 @@ enum Task {
     Conformance(conformance::Args),
     /// Measure side by side with another server
     Bench(bench::Args),
+    /// Look for inputs that break a decoder, guided by coverage
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> Result<ExitCode> {
@@ -37,6 +40,7 @@ fn main() -> Result<ExitCode> {
         Task::Licences => licences::run(&root()),
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
+        Task::Fuzz(args) => fuzz::run(&root(), &args),
     }
 }
 

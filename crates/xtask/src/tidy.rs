@@ -13,7 +13,7 @@ const FILE_LINES_MAX: usize = 1000;
 const PLACES: [(&str, &[&str], &str); 7] = [
     ("unsafe {", &["vfs-local"], "keep it in a backend"),
     ("tokio", &["server", "cli"], "the runtime is the server's business; return a future"),
-    ("Instant::now", &["server", "cli", "xtask"], "take the time as an argument"),
+    ("Instant::now", &["server", "cli", "xtask", "fuzz"], "take the time as an argument"),
     ("SystemTime::now", &["server", "cli", "xtask"], "take the time as an argument"),
     ("getrandom", &["server", "cli"], "take random bytes as an argument"),
     ("env::var", &["server", "cli", "xtask"], "take it as an argument"),
@@ -21,7 +21,7 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 10] = [
+const DIRECTION: [(&str, &[&str]); 11] = [
     ("acl", &[]),
     ("wire", &[]),
     ("grants", &["acl"]),
@@ -31,6 +31,7 @@ const DIRECTION: [(&str, &[&str]); 10] = [
     ("smb", &["wire", "files", "vfs"]),
     ("server", &["wire", "files", "smb", "vfs", "vfs-local"]),
     ("cli", &["server"]),
+    ("fuzz", &["acl", "files", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
 ];
 
