@@ -87,6 +87,12 @@ pub const REFUSED_LINES_MAX: u32 = 10;
 /// [`LOG_PERIOD`]; all are counted.
 pub const ENDED_LINES_MAX: u32 = 100;
 
+/// Lines about requests that failed for one kind of reason, in [`LOG_PERIOD`].
+pub const TROUBLE_LINES_MAX: u32 = 20;
+
+/// Characters of a path that the log shows.
+pub const LOGGED_PATH_CHARS_MAX: usize = 256;
+
 /// Characters of a name that a client made up, as the log shows it.
 pub const LOGGED_NAME_CHARS_MAX: usize = 64;
 

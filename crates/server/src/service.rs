@@ -215,12 +215,16 @@ fn open_share(
     };
     let open = || LocalVfs::open(&share.path).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
-    // The same directory as before: its open files must be seen.
-    let vfs = present.map_or(vfs, |p| p.vfs.clone());
+    let mut volume = Volume { vfs, options };
+    // Of the same directory as before open files must be seen. Another one may
+    // stand at its path by now.
+    if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
+        volume.vfs = same.vfs.clone();
+    }
     Ok(Arc::new(Share {
         name: share.name.clone(),
         comment: share.comment.clone(),
-        volume: Some(Arc::new(Volume { vfs, options })),
+        volume: Some(Arc::new(volume)),
         encryption_required: share.encryption_required,
         users: share.users.clone(),
         access_based_enumeration: share.hide_unreadable,

@@ -12,6 +12,9 @@ use wire::ntlm::NtHash;
 pub const SUCCESS: u32 = 0;
 pub const PENDING: u32 = 0x103;
 pub const LOGON_FAILURE: u32 = 0xC000_006D;
+pub const ACCESS_DENIED: u32 = 0xC000_0022;
+pub const DISK_FULL: u32 = 0xC000_007F;
+pub const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
 pub const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
 const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
 
@@ -19,10 +22,12 @@ pub const NEGOTIATE: u16 = 0;
 pub const SESSION_SETUP: u16 = 1;
 pub const TREE_CONNECT: u16 = 3;
 pub const CREATE: u16 = 5;
+pub const CLOSE: u16 = 6;
 pub const READ: u16 = 8;
 pub const WRITE: u16 = 9;
 pub const LOCK: u16 = 10;
 pub const ECHO: u16 = 13;
+pub const SET_INFO: u16 = 17;
 
 /// A reply: its header's fields that matter here, and all of its bytes.
 #[derive(Debug)]
@@ -31,6 +36,21 @@ pub struct Reply {
     pub message_id: u64,
     pub credits: u16,
     pub bytes: Vec<u8>,
+}
+
+/// What the server names an open by.
+pub type FileId = [u8; 16];
+
+impl Reply {
+    /// Of a CREATE that succeeded.
+    pub fn file_id(&self) -> FileId {
+        self.bytes[128..144].try_into().expect("16 bytes")
+    }
+
+    /// Of a READ that succeeded.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[80..]
+    }
 }
 
 pub struct Client {
@@ -202,7 +222,21 @@ impl Client {
     }
 
     /// Opens a file to read and write, making it if it is not there.
-    pub fn create(&mut self, name: &str) -> [u8; 16] {
+    pub fn create(&mut self, name: &str) -> FileId {
+        self.try_create(name).unwrap_or_else(|status| panic!("{name}: {status:#x}"))
+    }
+
+    /// As [`Client::create`], or the status.
+    pub fn try_create(&mut self, name: &str) -> Result<FileId, u32> {
+        self.send(CREATE, &Self::create_body(name));
+        let reply = self.receive().expect("it answers");
+        if reply.status != SUCCESS {
+            return Err(reply.status);
+        }
+        Ok(reply.file_id())
+    }
+
+    pub fn create_body(name: &str) -> Vec<u8> {
         let name = utf16(name);
         let mut body = vec![57, 0, 0, 0];
         body.extend_from_slice(&2u32.to_le_bytes()); // ImpersonationLevel
@@ -216,12 +250,25 @@ impl Client {
         body.extend_from_slice(&u16::try_from(name.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&[0; 8]);
         body.extend_from_slice(&name);
-        let reply = self.call(CREATE, &body);
-        assert_eq!(reply.status, SUCCESS, "{:#x}", reply.status);
-        reply.bytes[128..144].try_into().expect("16 bytes")
+        body
     }
 
-    pub fn write_body(file: [u8; 16], offset: u64, data: &[u8]) -> Vec<u8> {
+    pub fn close_body(file: FileId) -> Vec<u8> {
+        [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
+    }
+
+    /// Sets information of a file; see MS-FSCC 2.4 for the classes.
+    pub fn set_info_body(file: FileId, class: u8, data: &[u8]) -> Vec<u8> {
+        let mut body = vec![33, 0, 1, class];
+        body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&96u16.to_le_bytes());
+        body.extend_from_slice(&[0; 6]);
+        body.extend_from_slice(&file);
+        body.extend_from_slice(data);
+        body
+    }
+
+    pub fn write_body(file: FileId, offset: u64, data: &[u8]) -> Vec<u8> {
         let mut body = vec![49, 0, 112, 0];
         body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&offset.to_le_bytes());
@@ -231,7 +278,7 @@ impl Client {
         body
     }
 
-    pub fn read_body(file: [u8; 16], offset: u64, length: u32) -> Vec<u8> {
+    pub fn read_body(file: FileId, offset: u64, length: u32) -> Vec<u8> {
         let mut body = vec![49, 0, 80, 0];
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(&offset.to_le_bytes());
@@ -241,7 +288,7 @@ impl Client {
     }
 
     /// A lock of all bytes, of this client alone; waits if `waits`.
-    pub fn lock_body(file: [u8; 16], waits: bool) -> Vec<u8> {
+    pub fn lock_body(file: FileId, waits: bool) -> Vec<u8> {
         let mut body = vec![48, 0, 1, 0, 0, 0, 0, 0];
         body.extend_from_slice(&file);
         body.extend_from_slice(&0u64.to_le_bytes());

@@ -52,33 +52,38 @@ pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
 
 /// A running server with its own folder: `config.toml`, `users.toml`, `data`.
 pub struct Running {
-    pub folder: TempDir,
+    pub folder: Arc<TempDir>,
     pub smb: SocketAddr,
     pub admin: SocketAddr,
     pub printed: String,
+    setup: Setup,
     child: Child,
     log: Arc<Mutex<String>>,
 }
 
 /// What a server is started with.
+#[derive(Clone)]
 pub struct Setup {
-    pub folder: TempDir,
+    pub folder: Arc<TempDir>,
     /// Lines of `[server]`.
     pub server: String,
     /// Lines after it.
     pub shares: String,
     pub arguments: Vec<String>,
+    /// A program and arguments that the server is started by.
+    pub launcher: Vec<String>,
 }
 
 impl Setup {
     /// One user and one share, `data`.
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
         let data = folder.path().join("data");
         std::fs::create_dir(&data).expect("a folder");
         let shares = format!("[[share]]\nname = \"data\"\npath = \"{}\"\n", data.display());
         let arguments = vec!["--user".into(), format!("{}:{PASSWORD}", user())];
-        Self { folder, server: "signing = \"offered\"\n".into(), shares, arguments }
+        let server = "signing = \"offered\"\n".into();
+        Self { folder, server, shares, arguments, launcher: Vec::new() }
     }
 
     pub fn server(mut self, line: &str) -> Self {
@@ -106,6 +111,11 @@ impl Setup {
         let config = self.folder.path().join("config.toml");
         std::fs::write(&config, self.config()).expect("a file");
         let mut command = anabranch();
+        if let [program, arguments @ ..] = &self.launcher[..] {
+            let binary = std::mem::replace(&mut command, Command::new(program));
+            command.args(arguments).arg(binary.get_program());
+            command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
+        }
         command.arg("serve").arg("--config").arg(&config).args(&self.arguments);
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
@@ -127,7 +137,8 @@ impl Setup {
                 break address.parse().expect("an address");
             }
         };
-        Running { folder: self.folder, smb: smb.expect("a share"), admin, printed, child, log }
+        let smb = smb.expect("a share");
+        Running { folder: self.folder.clone(), smb, admin, printed, setup: self, child, log }
     }
 }
 
@@ -179,6 +190,13 @@ impl Running {
         assert!(
             Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success()
         );
+    }
+
+    /// Ends it as a power cut would; what it was started with, to start it again.
+    pub fn kill(&mut self) -> Setup {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+        self.setup.clone()
     }
 
     /// Waits for the end of the process.
