@@ -8,8 +8,8 @@ use std::io::Write;
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 use support::client::{
-    Client, ECHO, LOCK, LOGON_FAILURE, NEGOTIATE, PENDING, READ, SUCCESS, WRITE, connect_from,
-    frame,
+    Client, ECHO, INSUFFICIENT_RESOURCES, LOCK, LOGON_FAILURE, NEGOTIATE, PENDING, READ,
+    SESSION_SETUP, SET_INFO, SUCCESS, WRITE, connect_from, frame,
 };
 use support::{PASSWORD, Setup, user, wait_for};
 
@@ -268,6 +268,83 @@ fn a_client_that_takes_no_answers_holds_no_more_than_its_share_of_memory() {
         );
     }
     sender.join().unwrap();
+}
+
+#[test]
+fn exchanges_that_are_begun_and_left_take_little_memory() {
+    let server = Setup::new().start();
+    let mut good = Client::ready(&server);
+    let before = server.memory_bytes();
+    let long = [&b"NTLMSSP\0\x01\0\0\0"[..], &[0; 60_000]].concat();
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let mut client = Client::connect(server.smb);
+        client.negotiate();
+        for length in (0..64).map(|n| if n % 2 == 0 { 40 } else { long.len() }) {
+            client.send(SESSION_SETUP, &Client::set_up_body(&long[..length]));
+        }
+        clients.push(client);
+    }
+    let taken = || server.metric("anabranch_received_bytes_total") >= 20 * 32 * 60_000;
+    wait_for("the requests", || taken().then_some(()));
+    let grown = server.memory_bytes().saturating_sub(before);
+    assert!(grown < 16 * MIB, "{} KiB", grown / 1024);
+    assert_eq!(good.echo(), SUCCESS);
+}
+
+/// The largest reads there are, as many of them in one frame as may be: their
+/// answers would fill many frames.
+#[test]
+fn answers_to_one_frame_are_bounded_together() {
+    const READS: usize = 16;
+    const LENGTH: u32 = 8 * MIB as u32;
+    const END_OF_FILE: u8 = 20;
+    let server = Setup::new().start();
+    let (mut greedy, mut good) = (Client::ready(&server), Client::ready(&server));
+    let file = greedy.create("sparse");
+    let size = Client::set_info_body(file, END_OF_FILE, &(16 * MIB as u64).to_le_bytes());
+    assert_eq!(greedy.call(SET_INFO, &size).status, SUCCESS);
+    let credits = LENGTH as usize / 65_536;
+    let mut held = 0usize;
+    for _ in 0..READS * credits {
+        greedy.send(ECHO, &[4, 0, 0, 0]);
+        held = held.saturating_sub(1) + usize::from(greedy.receive().unwrap().credits);
+        if held >= READS * credits {
+            break;
+        }
+    }
+    let before = server.memory_bytes();
+    let mut requests = Vec::new();
+    for at in 0..READS {
+        let mut request = greedy.message(READ, &Client::read_body(file, 0, LENGTH));
+        greedy.next_id += credits as u64 - 1;
+        request[6..8].copy_from_slice(&(credits as u16).to_le_bytes());
+        request.resize(request.len().next_multiple_of(8), 0);
+        let next = if at + 1 < READS { request.len() as u32 } else { 0 };
+        request[20..24].copy_from_slice(&next.to_le_bytes());
+        requests.extend_from_slice(&request);
+    }
+    greedy.stream.write_all(&frame(&requests)).unwrap();
+    let reply = greedy.receive().unwrap();
+    assert_eq!(reply.status, SUCCESS);
+    assert!(reply.bytes.len() < 9 * MIB, "{}", reply.bytes.len());
+    let grown = server.memory_bytes().saturating_sub(before);
+    assert!(grown < 40 * MIB, "{} KiB", grown / 1024);
+    let mut statuses = Vec::new();
+    let mut at = 0;
+    loop {
+        let field = |from: usize| {
+            u32::from_le_bytes(reply.bytes[at + from..at + from + 4].try_into().unwrap())
+        };
+        statuses.push(field(8));
+        match field(20) {
+            0 => break,
+            next => at += next as usize,
+        }
+    }
+    assert_eq!(statuses.len(), READS, "each has its answer");
+    assert!(statuses[1..].iter().all(|status| *status == INSUFFICIENT_RESOURCES));
+    assert_eq!(good.echo(), SUCCESS);
 }
 
 /// A client may send its last requests and say that it sends no more.

@@ -1,5 +1,6 @@
 //! The table of targets.
 
+mod connection;
 mod files;
 mod messages;
 mod security;
@@ -36,5 +37,17 @@ pub const TARGETS: &[Target] = &[
         run: files::remote_calls,
         memory_bytes_max: files::remote_calls_bytes_max,
         rounds: 400_000,
+    },
+    Target {
+        name: "before_logon",
+        run: connection::before_logon,
+        memory_bytes_max: connection::bytes_max_before_logon,
+        rounds: 100_000,
+    },
+    Target {
+        name: "after_logon",
+        run: connection::after_logon,
+        memory_bytes_max: connection::bytes_max_after_logon,
+        rounds: 10_000,
     },
 ];

@@ -15,6 +15,8 @@ const INPUT_SECONDS_MAX: u32 = 10;
 const INPUT_BYTES_MAX: u32 = 16 * 1024;
 /// Bytes of one input that is kept.
 const KEPT_BYTES_MAX: u32 = 1024;
+/// Optimised, and still with every assertion.
+const PROFILE: &str = "fuzz";
 /// The target triple is named so that build scripts are not instrumented.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -81,16 +83,16 @@ fn names(root: &Path) -> Result<Vec<String>> {
 fn build(root: &Path) -> Result<PathBuf> {
     let folder = work_folder(root);
     let status = Command::new("cargo")
-        .args(["build", "--release", "--locked", "--target", TRIPLE, "--manifest-path"])
-        .arg(root.join("fuzz/Cargo.toml"))
-        .arg("--target-dir")
+        .args(["build", "--locked", "--package", "fuzz", "--features", "guided"])
+        .args(["--profile", PROFILE, "--target", TRIPLE, "--target-dir"])
         .arg(folder.join("build"))
+        .current_dir(root)
         .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\x1f"))
         .status()?;
     if !status.success() {
         bail!("the targets could not be built; libFuzzer needs a compiler of C++");
     }
-    Ok(folder.join("build").join(TRIPLE).join("release/guided"))
+    Ok(folder.join("build").join(TRIPLE).join(PROFILE).join("guided"))
 }
 
 fn work_folder(root: &Path) -> PathBuf {

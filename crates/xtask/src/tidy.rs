@@ -16,8 +16,8 @@ const PLACES: [(&str, &[&str], &str); 7] = [
     ("Instant::now", &["server", "cli", "xtask", "fuzz"], "take the time as an argument"),
     ("SystemTime::now", &["server", "cli", "xtask"], "take the time as an argument"),
     ("getrandom", &["server", "cli"], "take random bytes as an argument"),
-    ("env::var", &["server", "cli", "xtask"], "take it as an argument"),
-    ("NtStatus", &["wire", "smb"], "answer with FsError; smb/src/status.rs translates"),
+    ("env::var", &["server", "cli", "xtask", "fuzz"], "take it as an argument"),
+    ("NtStatus", &["wire", "smb", "fuzz"], "answer with FsError; smb/src/status.rs translates"),
 ];
 
 /// Which crates of ours a crate may depend on.

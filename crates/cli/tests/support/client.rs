@@ -12,6 +12,7 @@ use wire::ntlm::NtHash;
 pub const SUCCESS: u32 = 0;
 pub const PENDING: u32 = 0x103;
 pub const LOGON_FAILURE: u32 = 0xC000_006D;
+pub const INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 pub const ACCESS_DENIED: u32 = 0xC000_0022;
 pub const DISK_FULL: u32 = 0xC000_007F;
 pub const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
@@ -157,13 +158,18 @@ impl Client {
         assert_eq!((reply.status, &reply.bytes[68..70]), (SUCCESS, &0x0210u16.to_le_bytes()[..]));
     }
 
-    fn set_up(&mut self, token: &[u8]) -> Reply {
+    pub fn set_up_body(token: &[u8]) -> Vec<u8> {
         let mut body = vec![25, 0, 0, 1];
         body.extend_from_slice(&[0; 8]);
         body.extend_from_slice(&88u16.to_le_bytes());
         body.extend_from_slice(&u16::try_from(token.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&[0; 8]);
         body.extend_from_slice(token);
+        body
+    }
+
+    fn set_up(&mut self, token: &[u8]) -> Reply {
+        let body = Self::set_up_body(token);
         let reply = self.call(SESSION_SETUP, &body);
         self.session = u64::from_le_bytes(reply.bytes[40..48].try_into().expect("8 bytes"));
         reply

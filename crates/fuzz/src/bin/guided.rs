@@ -1,5 +1,5 @@
-//! One target of `crates/fuzz`, the one that ANABRANCH_FUZZ_TARGET names, under
-//! libFuzzer.
+//! One target, the one that ANABRANCH_FUZZ_TARGET names, under libFuzzer. Built
+//! and started by `cargo xtask fuzz`, which passes the compiler what it takes.
 #![no_main]
 
 use std::sync::LazyLock;
