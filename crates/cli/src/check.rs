@@ -6,12 +6,14 @@ use server::users::Users;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Example:
+  anabranch check /etc/anabranch/anabranch.toml";
+
 /// Arguments of `check`.
-///
-/// Example:
-///   anabranch check /etc/anabranch/anabranch.toml
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The configuration file
     #[arg(value_name = "FILE")]

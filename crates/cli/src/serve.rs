@@ -22,14 +22,16 @@ const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Letters of a password that is made up.
 const PASSWORD_LETTERS: usize = 20;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  anabranch serve /srv/data
+  anabranch serve --share media=/srv/media,read_only=yes --smb 0.0.0.0:445
+  anabranch serve --config /etc/anabranch.toml";
+
 /// Arguments of `serve`.
-///
-/// Examples:
-///   anabranch serve /srv/data
-///   anabranch serve --share media=/srv/media,read_only=yes --smb 0.0.0.0:445
-///   anabranch serve --config /etc/anabranch.toml
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Directory to serve as a share of its own name
     dir: Option<PathBuf>,

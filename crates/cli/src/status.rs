@@ -10,8 +10,15 @@ use std::time::Duration;
 /// Bytes of one answer.
 const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  anabranch status
+  anabranch status --json | jq '.sessions[].user'";
+
 /// Arguments of `status`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Address of the server's admin API
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480")]
@@ -29,42 +36,53 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let status: Value = serde_json::from_str(&text).context("the server's answer is not JSON")?;
-    let sessions = status["sessions"].as_array().cloned().unwrap_or_default();
-    println!(
-        "{} connections, {} sessions, {} requests, {} logons, {} refused",
-        status["connections"],
-        sessions.len(),
-        status["requests"],
-        status["logons"],
-        status["logons_failed"]
-    );
-    for session in &sessions {
-        let text = |key: &str| session[key].as_str().unwrap_or("-").to_owned();
-        println!(
-            "\nsession {}  user {}  SMB {}  signing {}  cipher {}",
-            text("id"),
-            text("user"),
-            text("dialect"),
-            text("signing"),
-            text("cipher")
-        );
-        for channel in session["channels"].as_array().into_iter().flatten() {
-            println!("  channel {} -> {}", plain(&channel["client"]), plain(&channel["server"]));
-        }
-        for open in session["opens"].as_array().into_iter().flatten() {
-            println!(
-                "  open    {}:/{}  access {}",
-                plain(&open["share"]),
-                plain(&open["path"]),
-                plain(&open["access"])
-            );
-        }
-    }
+    print!("{}", page(&status));
     Ok(ExitCode::SUCCESS)
 }
 
-fn plain(value: &Value) -> &str {
-    value.as_str().unwrap_or("-")
+fn page(status: &Value) -> String {
+    let sessions = list(&status["sessions"]);
+    let counts = [
+        counted(status["connections"].as_u64(), "connection"),
+        counted(Some(sessions.len() as u64), "session"),
+        counted(status["requests"].as_u64(), "request"),
+        counted(status["logons"].as_u64(), "logon"),
+        format!("{} refused", status["logons_failed"].as_u64().unwrap_or_default()),
+    ];
+    let mut out = counts.join(", ") + "\n";
+    for session in sessions {
+        let text = |key: &str| plain(&session[key]);
+        out += &format!("\nsession {}  user {}  SMB {}", text("id"), text("user"), text("dialect"));
+        out += &format!("  signing {}  cipher {}\n", text("signing"), text("cipher"));
+        for channel in list(&session["channels"]) {
+            out += &format!(
+                "  channel {} -> {}\n",
+                plain(&channel["client"]),
+                plain(&channel["server"])
+            );
+        }
+        for open in list(&session["opens"]) {
+            let (share, path, access) =
+                (plain(&open["share"]), plain(&open["path"]), plain(&open["access"]));
+            out += &format!("  open    {share}:/{path}  access {access}\n");
+        }
+    }
+    out
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn counted(count: Option<u64>, what: &str) -> String {
+    let count = count.unwrap_or_default();
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Clients choose the names of files: none may speak to the terminal.
+fn plain(value: &Value) -> String {
+    let text = value.as_str().unwrap_or("-");
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// One HTTP/1.0 request: the answer ends with the connection.
@@ -83,4 +101,23 @@ fn get(address: SocketAddr, path: &str) -> Result<String> {
         bail!("{address} answered: {}", head.lines().next().unwrap_or_default());
     }
     Ok(body.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_client_made_up_cannot_speak_to_the_terminal() {
+        let open =
+            serde_json::json!({"share": "data", "path": "\u{1b}[2Jx\n\u{9b}y", "access": "0x1"});
+        let status =
+            serde_json::json!({"connections": 2, "sessions": [{"id": "1", "opens": [open]}]});
+        let shown = page(&status);
+        assert!(
+            shown.starts_with("2 connections, 1 session, 0 requests, 0 logons, 0 refused\n"),
+            "{shown}"
+        );
+        assert!(shown.contains("data:/\u{fffd}[2Jx\u{fffd}\u{fffd}y  access 0x1"), "{shown}");
+    }
 }

@@ -11,16 +11,18 @@ use std::process::ExitCode;
 /// Longest password, in bytes.
 const PASSWORD_BYTES_MAX: usize = 1024;
 
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  anabranch user add alice
+  anabranch user passwd alice --password-stdin < FILE
+  anabranch user list --users /var/lib/anabranch/users.toml
+
+A running server takes changes on SIGHUP: systemctl reload anabranch";
+
 /// Arguments of `user`.
-///
-/// Examples:
-///   anabranch user add alice
-///   anabranch user passwd alice --password-stdin < FILE
-///   anabranch user list --users /var/lib/anabranch/users.toml
-///
-/// A running server takes changes on SIGHUP: systemctl reload anabranch
 #[derive(Debug, clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,

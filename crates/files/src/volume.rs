@@ -2,7 +2,7 @@
 
 use acl::{Access, Sid, Token};
 use std::sync::Arc;
-use vfs::{Case, Identity, Vfs};
+use vfs::{Attributes, Case, FsError, Identity, OpenHow, RelPath, Result, Vfs, Wait, Wanted};
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
 #[allow(missing_docs)]
@@ -90,6 +90,34 @@ impl Volume {
 }
 
 impl Volume {
+    /// Whether its root was removed: there is nothing to serve any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        match self.root(Wait::Never) {
+            Ok(root) => root.links == 0,
+            Err(error) => matches!(error, FsError::NotFound | FsError::Stale),
+        }
+    }
+
+    /// Whether both have one root.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        let roots = (self.root(Wait::Allowed), other.root(Wait::Allowed));
+        matches!(roots, (Ok(a), Ok(b)) if a.key == b.key)
+    }
+
+    fn root(&self, wait: Wait) -> Result<Attributes> {
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: true,
+            wait,
+        };
+        Ok(self.vfs.open(&Identity::root(), &RelPath::root(), how)?.attributes)
+    }
+
     /// A number that tells its file system from others on the machine.
     #[must_use]
     pub fn vfs_serial(&self) -> u64 {

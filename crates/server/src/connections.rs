@@ -3,7 +3,9 @@
 //! Each connection has a [`Link`] that its task alone writes to: its counters
 //! share no cache line with those of others, and are summed when read.
 
-use crate::limits::{CONNECTIONS_PER_ADDRESS_MAX, LOGON_WITHIN, UNKNOWN_PER_ADDRESS_MAX};
+use crate::limits::{
+    CONNECTIONS_PER_ADDRESS_MAX, LOGON_WITHIN, STALL_WITHIN, UNKNOWN_PER_ADDRESS_MAX,
+};
 use futures_util::task::AtomicWaker;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
@@ -44,12 +46,27 @@ pub struct Counts {
     pub ends: BTreeMap<&'static str, u64>,
 }
 
+/// How long a connection is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// From its start until someone has logged on.
+    pub logon: Duration,
+    /// While it is the client's turn in the middle of something.
+    pub stall: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { logon: LOGON_WITHIN, stall: STALL_WITHIN }
+    }
+}
+
 /// Counts and limits of connections.
 #[derive(Debug)]
 pub struct Connections {
     next_id: AtomicU64,
     max: AtomicUsize,
-    logon_within_ms: AtomicU64,
+    patience: Mutex<Patience>,
     table: Mutex<Table>,
     emptied: Notify,
 }
@@ -88,22 +105,22 @@ impl Connections {
         Self {
             next_id: AtomicU64::new(1),
             max: AtomicUsize::new(max),
-            logon_within_ms: AtomicU64::new(LOGON_WITHIN.as_millis() as u64),
+            patience: Mutex::default(),
             table: Mutex::default(),
             emptied: Notify::new(),
         }
     }
 
     /// Changes the limits for connections to come.
-    pub fn configure(&self, max: usize, logon_within: Duration) {
+    pub fn configure(&self, max: usize, patience: Patience) {
         self.max.store(max, Ordering::Relaxed);
-        self.logon_within_ms.store(logon_within.as_millis() as u64, Ordering::Relaxed);
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
     }
 
-    /// Time that a new connection has to log on.
+    /// How long a new connection is waited for.
     #[must_use]
-    pub fn logon_within(&self) -> Duration {
-        Duration::from_millis(self.logon_within_ms.load(Ordering::Relaxed))
+    pub fn patience(&self) -> Patience {
+        *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a connection from `address`, if there is room.

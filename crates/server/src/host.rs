@@ -1,13 +1,15 @@
 //! What the SMB layer asks of this process.
 
 use crate::interfaces;
-use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGON_LINES_MAX};
+use crate::limits::{
+    LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
+};
 use crate::quiet::Quiet;
 use crate::system_users;
 use crate::throttle::Throttle;
 use crate::users::Users;
 use files::Caller;
-use smb::{Account, Host, InterfaceFact, Now};
+use smb::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -22,6 +24,8 @@ pub struct ProcessHost {
     callers: Mutex<HashMap<String, Arc<Caller>>>,
     throttle: Throttle,
     failures: Quiet,
+    /// By kind: one kind of trouble does not hide another.
+    troubles: [Quiet; 4],
     listening: RwLock<Vec<SocketAddr>>,
 }
 
@@ -35,6 +39,7 @@ impl ProcessHost {
             callers: Mutex::default(),
             throttle: Throttle::default(),
             failures: Quiet::new(LOGON_LINES_MAX),
+            troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
             listening: RwLock::default(),
         }
     }
@@ -122,6 +127,26 @@ impl Host for ProcessHost {
     fn logon_succeeded(&self, peer: SocketAddr, user: &str) {
         self.throttle.succeeded(peer.ip());
         tracing::debug!(%peer, user, "logged on");
+    }
+
+    fn trouble(&self, trouble: &Trouble) {
+        let Trouble { kind, peer, user, share, path } = trouble;
+        let Some(unsaid) = self.troubles[*kind as usize].says(Instant::now()) else { return };
+        let path: String = path.chars().take(LOGGED_PATH_CHARS_MAX).collect();
+        match kind {
+            TroubleKind::NoSpace => {
+                tracing::error!(share, path, user, %peer, unsaid, "no space left, or the user's quota is used up");
+            }
+            TroubleKind::Failed => {
+                tracing::error!(share, path, user, %peer, unsaid, "the file system failed");
+            }
+            TroubleKind::ShareGone => {
+                tracing::error!(share, user, %peer, unsaid, "the share's directory was removed; put one there and reload");
+            }
+            TroubleKind::Denied => {
+                tracing::info!(share, path, user, %peer, unsaid, "access denied");
+            }
+        }
     }
 
     fn logon_delay(&self, peer: SocketAddr) -> Duration {

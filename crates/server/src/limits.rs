@@ -26,8 +26,11 @@ pub const LOGON_WITHIN_MAX: Duration = Duration::from_mins(10);
 /// Room for one receive.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Room that a frame gets before any of it has arrived. Frames that are larger
-/// get more as they arrive: a length alone is a wish.
+/// What must have arrived of a frame before it gets room of its own: a length
+/// alone is a wish.
+pub const FRAME_PROOF_BYTES: usize = RECEIVE_BYTES / 4;
+
+/// Room that a frame gets then. Frames that are larger get more as they arrive.
 pub const FRAME_STEP_BYTES: usize = 1024 * 1024 + RECEIVE_BYTES;
 
 /// Receive buffers that one thread keeps for whoever wakes next.
@@ -36,15 +39,24 @@ pub const SPARE_BUFFERS_MAX: usize = 8;
 /// The largest receive buffer that is kept.
 pub const SPARE_BUFFER_BYTES_MAX: usize = 2 * RECEIVE_BYTES;
 
-/// A frame that has begun must be there within this time, plus what its length
-/// takes at [`FRAME_BYTES_PER_SECOND_MIN`].
-pub const FRAME_WITHIN: Duration = Duration::from_secs(30);
+/// A client that stalls for this long is gone, if nothing is said: it has begun
+/// a frame and does not finish it (within this time and what the length takes at
+/// [`FRAME_BYTES_PER_SECOND_MIN`]), takes nothing of its answers, or its network
+/// confirms nothing. Longer than a switch needs to start anew.
+pub const STALL_WITHIN: Duration = Duration::from_mins(2);
+
+/// The longest time that the configuration may give.
+pub const STALL_WITHIN_MAX: Duration = Duration::from_hours(1);
+
+/// Probes that a silent network is sent after half of the time to stall.
+pub const KEEPALIVE_PROBES: u32 = 4;
 
 /// The slowest sender that is waited for.
 pub const FRAME_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
 
-/// A client that takes nothing of its answers for this long is gone.
-pub const TAKE_WITHIN: Duration = Duration::from_mins(1);
+/// Buffers that a connection keeps between two requests: enough for a burst of
+/// small ones.
+pub const PAUSE_BYTES_MAX: usize = 64 * 1024;
 
 /// After this long without a request a connection gives its buffers back.
 pub const IDLE_AFTER: Duration = Duration::from_secs(2);
@@ -67,6 +79,19 @@ pub const LOGON_LINES_MAX: u32 = 100;
 
 /// See [`LOGON_LINES_MAX`].
 pub const LOG_PERIOD: Duration = Duration::from_mins(1);
+
+/// Lines about connections that were not taken, in [`LOG_PERIOD`].
+pub const REFUSED_LINES_MAX: u32 = 10;
+
+/// Lines about connections that were ended for what the client did, in
+/// [`LOG_PERIOD`]; all are counted.
+pub const ENDED_LINES_MAX: u32 = 100;
+
+/// Lines about requests that failed for one kind of reason, in [`LOG_PERIOD`].
+pub const TROUBLE_LINES_MAX: u32 = 20;
+
+/// Characters of a path that the log shows.
+pub const LOGGED_PATH_CHARS_MAX: usize = 256;
 
 /// Characters of a name that a client made up, as the log shows it.
 pub const LOGGED_NAME_CHARS_MAX: usize = 64;

@@ -1,6 +1,7 @@
 //! Accepting connections.
 
 use crate::connections::{Connections, Full, Place};
+use crate::limits::{ENDED_LINES_MAX, KEEPALIVE_PROBES, REFUSED_LINES_MAX};
 use crate::quiet::Quiet;
 use crate::smb_task::{End, SmbTask};
 use futures_util::FutureExt;
@@ -14,9 +15,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// After an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Lines about connections that were not taken, in a minute.
-const REFUSED_LINES_MAX: u32 = 10;
-
 /// What connections are served with.
 #[derive(Clone)]
 pub struct Listener {
@@ -26,15 +24,28 @@ pub struct Listener {
     pub host: Arc<dyn Host>,
     /// All connections.
     pub connections: Arc<Connections>,
+    quiet: Arc<QuietLines>,
+}
+
+/// What clients can make the log say is bounded.
+struct QuietLines {
+    refused: Quiet,
+    ended: Quiet,
 }
 
 impl Listener {
+    /// One for all sockets.
+    #[must_use]
+    pub fn new(server: Arc<Server>, host: Arc<dyn Host>, connections: Arc<Connections>) -> Self {
+        let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
+        Self { server, host, connections, quiet: Arc::new(QuietLines { refused, ended }) }
+    }
+
     /// Accepts until the task is dropped.
     pub async fn accept(self, socket: TcpListener) {
-        let refused = Quiet::new(REFUSED_LINES_MAX);
         loop {
             match socket.accept().await {
-                Ok((stream, peer)) => self.start(stream, peer, &refused),
+                Ok((stream, peer)) => self.start(stream, peer),
                 Err(error) => {
                     tracing::error!(%error, "cannot accept a connection; raise LimitNOFILE if descriptors ran out");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -43,11 +54,11 @@ impl Listener {
         }
     }
 
-    fn start(&self, stream: TcpStream, peer: SocketAddr, refused: &Quiet) {
+    fn start(&self, stream: TcpStream, peer: SocketAddr) {
         let place = match self.connections.enter(peer.ip()) {
             Ok(place) => place,
             Err(full) => {
-                if let Some(unsaid) = refused.says(self.host.now().instant) {
+                if let Some(unsaid) = self.quiet.refused.says(self.host.now().instant) {
                     tracing::warn!(%peer, unsaid, "connection refused: {}", why(full));
                 }
                 return;
@@ -57,8 +68,8 @@ impl Listener {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "TCP_NODELAY");
         }
-        if let Err(error) = rustix::net::sockopt::set_socket_keepalive(&stream, true) {
-            tracing::debug!(%peer, %error, "SO_KEEPALIVE");
+        if let Err(error) = watch_network(&stream, self.connections.patience().stall) {
+            tracing::debug!(%peer, %error, "keep-alive");
         }
         tokio::spawn(self.clone().serve(stream, ConnFacts { id: place.id(), peer, local }, place));
     }
@@ -66,11 +77,19 @@ impl Listener {
     /// A connection whose invariants are broken ends; no other one notices.
     async fn serve(self, stream: TcpStream, facts: ConnFacts, place: Place) {
         let conn = Conn::new(self.server.clone(), facts);
-        let within = self.connections.logon_within();
-        let task = SmbTask::new(stream, conn, self.host.clone(), place, within);
+        let patience = self.connections.patience();
+        let task = SmbTask::new(stream, conn, self.host.clone(), place, patience);
         let peer = facts.peer;
         let kind = match AssertUnwindSafe(task.run()).catch_unwind().await {
-            Ok(end) => told(&end, peer),
+            Ok(end) => {
+                let (kind, why) = kind_of(&end);
+                if let Some(what) = why
+                    && let Some(unsaid) = self.quiet.ended.says(self.host.now().instant)
+                {
+                    tracing::info!(%peer, what, unsaid, "connection closed: {}", reason(kind));
+                }
+                kind
+            }
             Err(panic) => {
                 tracing::error!(%peer, what = message_of(&*panic), "connection closed: a defect of this server");
                 "defect"
@@ -80,30 +99,42 @@ impl Listener {
     }
 }
 
-/// Tells the log, and gives the kind to count.
-fn told(end: &End, peer: SocketAddr) -> &'static str {
+/// Lets the system find out that a client is gone which cannot say so: one that
+/// lost its network or its power confirms neither data nor probes.
+fn watch_network(stream: &TcpStream, within: Duration) -> rustix::io::Result<()> {
+    use rustix::net::sockopt;
+    let (second, half) = (Duration::from_secs(1), within / 2);
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, half.max(second))?;
+    sockopt::set_tcp_keepintvl(stream, (half / KEEPALIVE_PROBES).max(second))?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    // Later than the task, which knows better what the client owes.
+    let unconfirmed = (within + half).as_millis();
+    sockopt::set_tcp_user_timeout(stream, u32::try_from(unconfirmed).unwrap_or(u32::MAX))
+}
+
+/// The kind to count, and for what is not usual, what happened.
+fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
     match end {
-        End::Closed => {
-            tracing::debug!(%peer, "closed by the client");
-            "closed"
+        End::Closed => ("closed", None),
+        // Nothing to be heard of the client: its network ended, or its power.
+        End::Network(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+            ("vanished", Some("its network confirms nothing"))
         }
-        End::Network(error) => {
-            tracing::debug!(%peer, %error, "connection lost");
-            "network"
-        }
-        End::Protocol(Close::Garbage(what)) => {
-            tracing::info!(%peer, what, "connection closed: not what SMB allows");
-            "garbage"
-        }
-        End::Protocol(Close::Refused(what)) => {
-            tracing::info!(%peer, what, "connection closed: a security rule was broken");
-            "refused"
-        }
-        End::Slow(what) => {
-            tracing::info!(%peer, what, "connection closed: too slow");
-            "slow"
-        }
-        End::Stopped => "stopped",
+        End::Network(_) => ("network", None),
+        End::Protocol(Close::Garbage(what)) => ("garbage", Some(what)),
+        End::Protocol(Close::Refused(what)) => ("refused", Some(what)),
+        End::Slow(what) => ("slow", Some(what)),
+        End::Stopped => ("stopped", None),
+    }
+}
+
+fn reason(kind: &str) -> &'static str {
+    match kind {
+        "garbage" => "not what SMB allows",
+        "refused" => "a security rule was broken",
+        "vanished" => "the client is gone",
+        _ => "too slow",
     }
 }
 

@@ -58,7 +58,7 @@ impl Service {
         let smb_config = smb_config(config, guid, None)?;
         let server = Server::new(smb_config, files.clone(), host.clone());
         let connections = Arc::new(Connections::new(config.connections_max));
-        connections.configure(config.connections_max, config.logon_within);
+        connections.configure(config.connections_max, config.patience);
         let sockets = config
             .smb
             .iter()
@@ -67,7 +67,7 @@ impl Service {
         let listening: Vec<SocketAddr> =
             sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
         host.set_listening(listening.clone());
-        let listener = Listener { server, host: host.clone(), connections };
+        let listener = Listener::new(server, host.clone(), connections);
         let mut service = Self { listener, host, listening, admin: None, tasks: Vec::new() };
         if let Some(address) = config.admin {
             service.start_admin(address, files)?;
@@ -101,7 +101,7 @@ impl Service {
         let present = self.listener.server.config();
         let next = smb_config(config, present.server_guid, Some(&present))?;
         self.host.configure(users, config.guest.clone());
-        self.listener.connections.configure(config.connections_max, config.logon_within);
+        self.listener.connections.configure(config.connections_max, config.patience);
         self.listener.server.configure(next);
         Ok(())
     }
@@ -215,12 +215,16 @@ fn open_share(
     };
     let open = || LocalVfs::open(&share.path).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
-    // The same directory as before: its open files must be seen.
-    let vfs = present.map_or(vfs, |p| p.vfs.clone());
+    let mut volume = Volume { vfs, options };
+    // Of the same directory as before open files must be seen. Another one may
+    // stand at its path by now.
+    if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
+        volume.vfs = same.vfs.clone();
+    }
     Ok(Arc::new(Share {
         name: share.name.clone(),
         comment: share.comment.clone(),
-        volume: Some(Arc::new(Volume { vfs, options })),
+        volume: Some(Arc::new(volume)),
         encryption_required: share.encryption_required,
         users: share.users.clone(),
         access_based_enumeration: share.hide_unreadable,

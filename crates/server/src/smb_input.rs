@@ -3,19 +3,19 @@
 //! Knows nothing of SMB but the 4-byte prefix of direct TCP. MS-SMB2 2.1.
 
 use crate::limits::{
-    FRAME_BYTES_PER_SECOND_MIN, FRAME_STEP_BYTES, FRAME_WITHIN, RECEIVE_BYTES,
+    FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, RECEIVE_BYTES,
     SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
 use bytes::{Buf, BytesMut};
 use smb::Close;
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::ReadHalf;
-
-/// Bytes of the direct-TCP prefix.
-const PREFIX: usize = 4;
+use wire::frame::{self, PREFIX_BYTES as PREFIX};
 
 thread_local! {
     static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
@@ -44,20 +44,34 @@ impl Input {
     pub async fn receive(&mut self, reader: &mut ReadHalf<'_>, room: usize) -> io::Result<usize> {
         if self.buffer.capacity() == 0 {
             reader.readable().await?;
-            self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
         }
-        self.buffer.reserve(room);
-        reader.read_buf(&mut self.buffer).await
+        poll_fn(|cx| {
+            if self.buffer.capacity() == 0 {
+                self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+            }
+            self.buffer.reserve(room);
+            let received = pin!(reader.read_buf(&mut self.buffer)).poll(cx);
+            if received.is_pending() {
+                // Called readable in vain, as every new connection is once.
+                self.release();
+            }
+            received
+        })
+        .await
     }
 
-    /// Room that the next receive should have. The frame at the front gets what
-    /// it lacks, but before it has arrived in part no more than a step.
+    /// Room that the next receive should have. A frame gets what it lacks once a
+    /// part of it is there that costs the sender something too, and beyond a step
+    /// only as much again as has arrived.
     ///
     /// # Errors
     /// See [`Input::take_frame`].
     pub fn room(&self, length_max: usize) -> Result<usize, Close> {
         let small = RECEIVE_BYTES - RECEIVE_BYTES / 4;
         let Some(length) = self.frame_length(length_max)? else { return Ok(small) };
+        if self.buffer.len() < FRAME_PROOF_BYTES {
+            return Ok(small);
+        }
         let missing = (length + PREFIX).saturating_sub(self.buffer.len());
         Ok(missing.min(FRAME_STEP_BYTES.max(self.buffer.len())).max(small))
     }
@@ -89,10 +103,7 @@ impl Input {
     /// Length of the frame at the front, if its prefix is there.
     fn frame_length(&self, length_max: usize) -> Result<Option<usize>, Close> {
         let Some(&prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
-        let length = u32::from_be_bytes(prefix) as usize;
-        if prefix[0] != 0 {
-            return Err(Close::Garbage("prefix"));
-        }
+        let length = frame::payload_length(prefix).map_err(|_| Close::Garbage("prefix"))?;
         if length > length_max {
             return Err(Close::Garbage("frame length"));
         }
@@ -113,15 +124,11 @@ impl Input {
         self.began = None;
     }
 
-    /// When the frame at the front must be complete.
-    pub fn deadline(&self) -> Option<Instant> {
+    /// When the frame at the front must be complete, if it may stall for `within`.
+    pub fn deadline(&self, within: Duration) -> Option<Instant> {
         let began = self.began?;
         let length = self.frame_length(usize::MAX).ok().flatten().unwrap_or_default();
-        Some(
-            began
-                + FRAME_WITHIN
-                + Duration::from_secs((length / FRAME_BYTES_PER_SECOND_MIN) as u64),
-        )
+        Some(began + within + Duration::from_secs((length / FRAME_BYTES_PER_SECOND_MIN) as u64))
     }
 
     /// Lets go of the buffer if nothing is in it.
@@ -141,6 +148,8 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(30);
 
     fn input(bytes: &[u8]) -> Input {
         Input { buffer: BytesMut::from(bytes), began: None }
@@ -167,8 +176,10 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_length_alone_gets_one_step_of_room() {
+    fn room_follows_what_has_arrived_and_not_what_is_announced() {
         let mut input = input(&[0, 0x80, 0, 0]);
+        assert_eq!(input.room(usize::MAX).unwrap(), RECEIVE_BYTES / 4 * 3);
+        input.buffer.resize(FRAME_PROOF_BYTES, 0);
         assert_eq!(input.room(usize::MAX).unwrap(), FRAME_STEP_BYTES);
         input.buffer.resize(4 * 1024 * 1024, 0);
         assert_eq!(
@@ -182,16 +193,16 @@ mod tests {
     fn a_part_of_a_frame_is_waited_for_as_long_as_its_length_takes() {
         let start = Instant::now();
         let mut input = input(&[0, 0, 0x80, 0, 1]);
-        assert_eq!(input.deadline(), None);
+        assert_eq!(input.deadline(WITHIN), None);
         input.watch(start);
-        let due = start + FRAME_WITHIN + Duration::from_secs(2);
-        assert_eq!(input.deadline(), Some(due));
+        let due = start + WITHIN + Duration::from_secs(2);
+        assert_eq!(input.deadline(WITHIN), Some(due));
         // More bytes of the same frame do not give more time.
         input.buffer.extend_from_slice(&[0; 100]);
         input.watch(start + Duration::from_secs(9));
-        assert_eq!(input.deadline(), Some(due));
+        assert_eq!(input.deadline(WITHIN), Some(due));
         input.unwatch();
-        assert_eq!(input.deadline(), None);
+        assert_eq!(input.deadline(WITHIN), None);
     }
 
     #[test]
@@ -201,6 +212,6 @@ mod tests {
         input.watch(start);
         assert!(input.take_frame(9).unwrap().is_some());
         input.watch(start + Duration::from_secs(5));
-        assert_eq!(input.deadline(), Some(start + Duration::from_secs(5) + FRAME_WITHIN));
+        assert_eq!(input.deadline(WITHIN), Some(start + Duration::from_secs(5) + WITHIN));
     }
 }

@@ -6,8 +6,8 @@
 //! bounded in bytes and in time.
 
 use crate::alarm::Alarm;
-use crate::connections::Place;
-use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, TAKE_WITHIN};
+use crate::connections::{Patience, Place};
+use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX};
 use crate::smb_input::Input;
 use crate::smb_output::Output;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -16,7 +16,7 @@ use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::net::TcpStream;
 
 /// Why a connection ended.
@@ -47,7 +47,7 @@ pub struct SmbTask {
     input: Input,
     place: Place,
     alarm: Alarm,
-    logon_within: Duration,
+    patience: Patience,
     /// Since when nobody is logged on; none while someone is.
     unknown_since: Option<Instant>,
     /// When the clock was last read.
@@ -91,7 +91,7 @@ impl SmbTask {
         conn: Conn,
         host: Arc<dyn Host>,
         place: Place,
-        logon_within: Duration,
+        patience: Patience,
     ) -> Self {
         let now = host.now().instant;
         Self {
@@ -104,7 +104,7 @@ impl SmbTask {
             output: Output::default(),
             jobs: FuturesUnordered::new(),
             alarm: Alarm::default(),
-            logon_within,
+            patience,
             unknown_since: Some(now),
             clock: now,
             stuck_since: None,
@@ -249,6 +249,9 @@ impl SmbTask {
             self.place.set_known(known);
         }
         self.input.release();
+        if self.used.is_some() && self.is_idle() {
+            self.conn.trim_buffers(PAUSE_BYTES_MAX);
+        }
     }
 
     /// Whether nothing is under way.
@@ -276,9 +279,9 @@ impl SmbTask {
     /// When something must have happened. None for an idle connection.
     fn deadline(&self) -> Option<Instant> {
         let due = [
-            self.unknown_since.map(|since| since + self.logon_within),
-            self.input.deadline(),
-            self.stuck_since.map(|since| since + TAKE_WITHIN),
+            self.unknown_since.map(|since| since + self.patience.logon),
+            self.input.deadline(self.patience.stall),
+            self.stuck_since.map(|since| since + self.patience.stall),
             self.used.filter(|_| self.is_idle()).map(|used| used + IDLE_AFTER),
             self.ending.as_ref().map(|(_, due)| *due),
             self.conn.poll_timeout(),
@@ -292,13 +295,13 @@ impl SmbTask {
         self.clock = now.instant;
         self.conn.handle_timeout(now);
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now.instant);
-        if is_due(self.unknown_since.map(|since| since + self.logon_within)) {
+        if is_due(self.unknown_since.map(|since| since + self.patience.logon)) {
             return Err(End::Slow("no logon"));
         }
-        if is_due(self.input.deadline()) {
+        if is_due(self.input.deadline(self.patience.stall)) {
             return Err(End::Slow("frame not completed"));
         }
-        if is_due(self.stuck_since.map(|since| since + TAKE_WITHIN)) {
+        if is_due(self.stuck_since.map(|since| since + self.patience.stall)) {
             return Err(End::Slow("answers not taken"));
         }
         if let Some((end, _)) = self.ending.take_if(|(_, due)| *due <= now.instant) {

@@ -13,6 +13,7 @@ use crate::oplock::Oplock;
 use crate::pending::WaitTicket;
 use crate::server::Server;
 use crate::transmit::{FileRange, MESSAGE_START, PREFIX, Transmit, new_buffer};
+use crate::trouble;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
@@ -113,7 +114,10 @@ impl Chain {
             let reply = match result {
                 Ok(Outcome::Done(reply)) => reply,
                 Ok(Outcome::Wait(_)) => self.refuse(start, NtStatus::INTERNAL_ERROR),
-                Err(status) => self.refuse(start, status),
+                Err(status) => {
+                    self.tell_trouble(at, &related, status);
+                    self.refuse(start, status)
+                }
             };
             finished.logged_off = finished.logged_off.or(reply.logged_off);
             finished.granted.extend(reply.granted.clone());
@@ -127,6 +131,13 @@ impl Chain {
             finished.transmit = Some(protect(self.out, written));
         }
         finished
+    }
+
+    fn tell_trouble(&self, at: usize, related: &Related, status: NtStatus) {
+        let element = &self.elements[at];
+        let message = &self.frame[element.range.clone()];
+        let (host, peer) = (&*self.server.host, self.shared.facts.peer);
+        trouble::tell(host, peer, element, message, related, status);
     }
 
     /// Makes room for a header at the next 8-byte boundary and chains the

@@ -364,6 +364,15 @@ impl Conn {
         }
     }
 
+    /// Lets go of buffers kept for reuse beyond `bytes_max`: nothing is under way.
+    pub fn trim_buffers(&mut self, bytes_max: usize) {
+        let mut kept = 0;
+        self.spare.retain(|buffer| {
+            kept += buffer.capacity();
+            kept <= bytes_max
+        });
+    }
+
     /// Lets go of buffers kept for reuse: the connection is idle.
     pub fn release_buffers(&mut self) {
         self.spare = Vec::new();

@@ -4,6 +4,7 @@ use crate::chain::Related;
 use crate::channel::Channel;
 use crate::commands;
 use crate::conn::Shared;
+use crate::limits::FRAME_BYTES_MAX;
 use crate::negotiate::Negotiated;
 use crate::open::Open;
 use crate::oplock::Oplock;
@@ -172,11 +173,16 @@ impl<'a> Request<'a> {
     /// were paid for it. MS-SMB2 3.3.5.2.5.
     ///
     /// # Errors
-    /// `INVALID_PARAMETER` if it is too large or was not paid for.
+    /// `INVALID_PARAMETER` if it is too large or was not paid for;
+    /// `INSUFFICIENT_RESOURCES` if the replies of the chain so far leave no room
+    /// for it: together they are one frame.
     pub fn check_payload(&self, sent: usize, expected: usize) -> Result<(), NtStatus> {
         let payload = sent.max(expected);
         if payload > self.negotiated.io_bytes_max as usize {
             return Err(NtStatus::INVALID_PARAMETER);
+        }
+        if self.w.origin() + expected > FRAME_BYTES_MAX {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         let needed = 1 + payload.saturating_sub(1) / 65_536;
         let paid = usize::from(self.header.credit_charge.max(1));

@@ -36,11 +36,45 @@ pub trait Host: Send + Sync {
     /// A logon succeeded: the peer's delay ends.
     fn logon_succeeded(&self, peer: SocketAddr, user: &str);
 
+    /// A request failed for a reason that an administrator may want to know: to
+    /// be logged, not without a bound.
+    fn trouble(&self, trouble: &Trouble) {
+        let _ = trouble;
+    }
+
     /// How long an answer to a failed logon of this peer is held back now.
     fn logon_delay(&self, peer: SocketAddr) -> Duration;
 
     /// The addresses that clients can reach this server at.
     fn interfaces(&self) -> Vec<InterfaceFact>;
+}
+
+/// What a request failed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TroubleKind {
+    /// No room where the share's files are kept, or in the user's quota.
+    NoSpace,
+    /// The place where they are kept fails.
+    Failed,
+    /// A right is missing.
+    Denied,
+    /// The share's directory was removed.
+    ShareGone,
+}
+
+/// A request that failed, and for whom.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// What for.
+    pub kind: TroubleKind,
+    /// Client's address.
+    pub peer: SocketAddr,
+    /// Whose session it was.
+    pub user: String,
+    /// The share.
+    pub share: String,
+    /// What it was about, as the client names it: not to be trusted.
+    pub path: String,
 }
 
 /// A user who may log on.

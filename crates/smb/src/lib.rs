@@ -32,11 +32,12 @@ pub mod snapshot;
 mod status;
 mod transmit;
 mod tree;
+mod trouble;
 
 pub use chain::{Finished, Job};
 pub use config::{Config, Encryption, Share};
 pub use conn::{Close, Conn, ConnFacts, Shared};
-pub use host::{Account, Host, InterfaceFact, Now};
+pub use host::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
 pub use notices::Notices;
 pub use server::{Server, Stats};
 pub use transmit::{FileRange, Transmit};

@@ -190,11 +190,13 @@ pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
     }
 }
 
-/// Takes one lone surrogate or one raw byte off the front of invalid UTF-8.
+/// Takes one lone surrogate or one raw byte off the front of invalid UTF-8. A
+/// low surrogate behind a high one would be read as a pair: it is shown as bytes.
 fn push_invalid<'a>(out: &mut Vec<u16>, bytes: &'a [u8]) -> &'a [u8] {
+    let after_high = out.last().is_some_and(|unit| (0xD800..0xDC00).contains(unit));
     match bytes {
         [] => bytes,
-        [0xED, b1 @ 0xA0..=0xBF, b2 @ 0x80..=0xBF, rest @ ..] => {
+        [0xED, b1 @ 0xA0..=0xBF, b2 @ 0x80..=0xBF, rest @ ..] if !(after_high && *b1 >= 0xB0) => {
             out.push(0xD000 | u16::from(b1 & 0x3F) << 6 | u16::from(b2 & 0x3F));
             rest
         }
@@ -400,6 +402,9 @@ mod tests {
             let name = name_from_units(&text).unwrap();
             assert_eq!(units_of(name.as_bytes()), text);
         }
+        // Two halves that another program stored each for itself are not a pair.
+        let halves = Name::new(b"\xED\xA0\x80\xED\xB0\x80".to_vec()).unwrap();
+        assert_eq!(name_from_units(&units_of(halves.as_bytes())), Ok(halves));
     }
 
     proptest! {

@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod crypto;
+pub mod frame;
 pub mod fscc;
 pub mod ntlm;
 pub mod ntstatus;

@@ -10,8 +10,9 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 const NTLMSSP: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A];
 /// 1.3.6.1.5.5.2
 const SPNEGO: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x02];
-/// Mechanisms in one list.
+/// Mechanisms in one list, and its bytes: it is kept until its exchange ends.
 const MECHANISMS_MAX: usize = 32;
+const LIST_BYTES_MAX: usize = 1024;
 
 const OID: u8 = 0x06;
 const OCTETS: u8 = 0x04;
@@ -186,6 +187,9 @@ impl<'a> NegTokenInit<'a> {
             let (tag, value, rest) = take(fields)?;
             match tag {
                 0xA0 => {
+                    if value.len() > LIST_BYTES_MAX {
+                        return Err(bad("mechanism list"));
+                    }
                     init.list = value;
                     init.mechanisms = decode_oids(value)?;
                 }
@@ -318,6 +322,14 @@ mod tests {
         assert!(NegTokenResp::decode(&answer).unwrap().token.is_none());
         assert!(acceptor.wrapped.unwrap().mic_required);
         assert!(self::acceptor().handle_token(&init(&[other], b"x"), |_| None).is_err());
+    }
+
+    #[test]
+    fn nothing_long_is_kept_of_an_exchange_that_may_never_go_on() {
+        let long = [NEGOTIATE, &[0; 1024][..]].concat();
+        assert!(acceptor().handle_token(&long, |_| None).is_err());
+        assert!(acceptor().handle_token(&init(&[NTLMSSP], &long), |_| None).is_err());
+        assert!(acceptor().handle_token(&init(&[NTLMSSP, &[7; 1024]], b"x"), |_| None).is_err());
     }
 
     #[test]

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Licences that ask for nothing but their own text and a name.
-const ALLOWED: [&str; 11] = [
+const ALLOWED: [&str; 12] = [
     "MIT",
     "Apache-2.0",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "ISC",
+    "NCSA",
     "Unicode-3.0",
     "Zlib",
     "CC0-1.0",

@@ -1,8 +1,9 @@
-//! Project automation: `cargo xtask tidy|licences|conformance|bench|sim`.
+//! Project automation: `cargo xtask tidy|licences|conformance|bench|sim|fuzz`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
+mod fuzz;
 mod licences;
 mod server;
 mod sim;
@@ -32,6 +33,8 @@ enum Task {
     Bench(bench::Args),
     /// Simulate clients, network, failures and crashes, one run a seed
     Sim(sim::Args),
+    /// Look for inputs that break a decoder, guided by coverage
+    Fuzz(fuzz::Args),
 }
 
 fn main() -> Result<ExitCode> {
@@ -41,6 +44,7 @@ fn main() -> Result<ExitCode> {
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
         Task::Sim(args) => sim::run(&root(), &args),
+        Task::Fuzz(args) => fuzz::run(&root(), &args),
     }
 }
 

@@ -13,15 +13,19 @@ const FILE_LINES_MAX: usize = 1000;
 const PLACES: [(&str, &[&str], &str); 7] = [
     ("unsafe {", &["vfs-local"], "keep it in a backend"),
     ("tokio", &["server", "cli"], "the runtime is the server's business; return a future"),
-    ("Instant::now", &["server", "cli", "sim", "xtask"], "take the time as an argument"),
+    ("Instant::now", &["server", "cli", "sim", "xtask", "fuzz"], "take the time as an argument"),
     ("SystemTime::now", &["server", "cli", "xtask"], "take the time as an argument"),
     ("getrandom", &["server", "cli"], "take random bytes as an argument"),
-    ("env::var", &["server", "cli", "xtask"], "take it as an argument"),
-    ("NtStatus", &["wire", "smb", "sim"], "answer with FsError; smb/src/status.rs translates"),
+    ("env::var", &["server", "cli", "xtask", "fuzz"], "take it as an argument"),
+    (
+        "NtStatus",
+        &["wire", "smb", "sim", "fuzz"],
+        "answer with FsError; smb/src/status.rs translates",
+    ),
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 11] = [
+const DIRECTION: [(&str, &[&str]); 12] = [
     ("acl", &[]),
     ("wire", &[]),
     ("grants", &["acl"]),
@@ -32,6 +36,7 @@ const DIRECTION: [(&str, &[&str]); 11] = [
     ("server", &["wire", "files", "smb", "vfs", "vfs-local"]),
     ("cli", &["server"]),
     ("sim", &["wire", "files", "smb", "vfs"]),
+    ("fuzz", &["acl", "files", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
 ];
 

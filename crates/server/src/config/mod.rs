@@ -6,12 +6,12 @@
 mod raw;
 mod suggest;
 
+use crate::connections::Patience;
 use crate::limits::CONNECTIONS_MAX;
 use serde::Deserialize;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Longest share name, in characters. MS-SMB2 2.2.9, MS-SRVS 2.2.4.23.
 const SHARE_NAME_CHARS_MAX: usize = 80;
@@ -139,8 +139,8 @@ pub struct Config {
     pub guest: Option<String>,
     /// Connections at once.
     pub connections_max: usize,
-    /// Time that a connection has to log on.
-    pub logon_within: Duration,
+    /// How long connections are waited for.
+    pub patience: Patience,
     /// Threads for calls that wait for a disk.
     pub workers: usize,
     /// The shares.
@@ -183,7 +183,7 @@ impl Config {
             dialect_max: smb::Dialect::Smb311,
             guest: None,
             connections_max: CONNECTIONS_MAX,
-            logon_within: crate::limits::LOGON_WITHIN,
+            patience: Patience::default(),
             workers: crate::limits::WORKERS,
             shares: Vec::new(),
         }

@@ -5,7 +5,7 @@ use super::{
     Config, ConfigError, Encryption, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
     check_share_name, parse_mode, same_name,
 };
-use crate::limits::{LOGON_WITHIN_MAX, WORKERS_MAX};
+use crate::limits::{LOGON_WITHIN_MAX, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -64,6 +64,8 @@ struct RawServer {
     connections_max: Option<Spanned<usize>>,
     /// Seconds that a connection has to log on.
     logon_seconds: Option<Spanned<u64>>,
+    /// Seconds that a client may stall in the middle of something.
+    stall_seconds: Option<Spanned<u64>>,
     /// Threads for calls that wait for a disk; takes a restart to change.
     workers: Option<Spanned<usize>>,
 }
@@ -148,7 +150,11 @@ impl Meaning<'_> {
         }
         if let Some(seconds) = raw.logon_seconds {
             let seconds = self.bounded("logon_seconds", &seconds, 1..=LOGON_WITHIN_MAX.as_secs());
-            config.logon_within = Duration::from_secs(seconds);
+            config.patience.logon = Duration::from_secs(seconds);
+        }
+        if let Some(seconds) = raw.stall_seconds {
+            let seconds = self.bounded("stall_seconds", &seconds, 1..=STALL_WITHIN_MAX.as_secs());
+            config.patience.stall = Duration::from_secs(seconds);
         }
         if let Some(workers) = raw.workers {
             config.workers = self.bounded("workers", &workers, 1..=WORKERS_MAX);

@@ -2,6 +2,7 @@
 
 use crate::config::Share;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::trouble::tell_gone;
 use files::Access;
 use std::sync::Arc;
 use wire::codec::utf16_units;
@@ -27,6 +28,11 @@ pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     if share.encryption_required && session.sealing.is_none() {
         return Err(NtStatus::ACCESS_DENIED);
+    }
+    if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {
+        let host = &*request.server.host;
+        tell_gone(host, request.shared.facts.peer, &user.account.name, &share.name);
+        return Err(NtStatus::BAD_NETWORK_NAME);
     }
     let max_access = share.volume.as_ref().map_or(Access::FILE_ALL, |v| v.max_access());
     let tree = session.add_tree(share.clone(), max_access)?;

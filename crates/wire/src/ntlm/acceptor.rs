@@ -86,6 +86,10 @@ pub struct Acceptor {
     challenge_message: Vec<u8>,
 }
 
+/// Bytes of a NEGOTIATE message, which is kept until its exchange ends: two
+/// names of computers beside 40 fixed bytes.
+const NEGOTIATE_BYTES_MAX: usize = 1024;
+
 /// Bit of the client's AV flags: the message carries a MIC.
 const AV_FLAG_MIC: u32 = 2;
 
@@ -101,6 +105,9 @@ impl Acceptor {
     /// # Errors
     /// [`Refused::Malformed`].
     pub fn handle_negotiate(&mut self, token: &[u8]) -> Result<Vec<u8>, Refused> {
+        if token.len() > NEGOTIATE_BYTES_MAX {
+            return Err(Refused::Malformed("NTLM negotiate length"));
+        }
         let asked = message::negotiate_flags(token)?;
         let always =
             flags::UNICODE | flags::REQUEST_TARGET | flags::NTLM | flags::TARGET_TYPE_SERVER;

@@ -85,6 +85,24 @@ impl<'a> NegotiateRequest<'a> {
         Ok(Self { security_mode, capabilities, client_guid, dialects, contexts })
     }
 
+    /// Appends the body; contexts only if 3.1.1 is among the dialects.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offers_311 = self.dialects.contains(&0x0311);
+        let contexts = if offers_311 { &self.contexts[..] } else { &[] };
+        w.u16(36);
+        w.u16(self.dialects.len() as u16);
+        w.u16(self.security_mode);
+        w.u16(0);
+        w.u32(self.capabilities);
+        w.bytes(&self.client_guid);
+        let contexts_field = w.position();
+        w.u32(0);
+        w.u16(contexts.len() as u16);
+        w.u16(0);
+        self.dialects.iter().for_each(|d| w.u16(*d));
+        encode_contexts(w, contexts_field, contexts.iter().copied());
+    }
+
     /// Data of the first context of type `kind`.
     #[must_use]
     pub fn context(&self, kind: u16) -> Option<&'a [u8]> {
@@ -191,16 +209,25 @@ impl NegotiateResponse<'_> {
         let contexts_field = w.position();
         w.u32(0);
         w.bytes(self.token);
-        for (at, (kind, data)) in self.contexts.iter().enumerate() {
-            w.align(8);
-            if at == 0 {
-                let offset = w.position() as u32;
-                w.patch_u32(contexts_field, offset);
-            }
-            w.u16(*kind);
-            w.u16(data.len() as u16);
-            w.u32(0);
-            w.bytes(data);
+        encode_contexts(w, contexts_field, self.contexts.iter().map(|(k, data)| (*k, &data[..])));
+    }
+}
+
+/// Writes the contexts, and where they start to `offset_field`.
+fn encode_contexts<'a>(
+    w: &mut Writer<'_>,
+    offset_field: usize,
+    contexts: impl Iterator<Item = (u16, &'a [u8])>,
+) {
+    for (at, (kind, data)) in contexts.enumerate() {
+        w.align(8);
+        if at == 0 {
+            let offset = w.position() as u32;
+            w.patch_u32(offset_field, offset);
         }
+        w.u16(kind);
+        w.u16(data.len() as u16);
+        w.u32(0);
+        w.bytes(data);
     }
 }

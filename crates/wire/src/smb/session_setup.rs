@@ -53,6 +53,20 @@ impl<'a> SessionSetupRequest<'a> {
         let token = r.part(offset, length, "security token")?;
         Ok(Self { flags, security_mode, capabilities, previous_session, token })
     }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offset = w.position() + 24;
+        w.u16(25);
+        w.u8(self.flags);
+        w.u8(self.security_mode);
+        w.u32(self.capabilities);
+        w.u32(0);
+        w.u16(offset as u16);
+        w.u16(self.token.len() as u16);
+        w.u64(self.previous_session.0);
+        w.bytes(self.token);
+    }
 }
 
 /// SESSION_SETUP response.

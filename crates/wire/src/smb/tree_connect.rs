@@ -24,6 +24,16 @@ impl<'a> TreeConnectRequest<'a> {
         let length = usize::from(r.u16("tree connect")?);
         Ok(Self { flags, path: r.part(offset, length, "tree path")? })
     }
+
+    /// Appends the body, without the extension of 3.1.1.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offset = w.position() + 8;
+        w.u16(9);
+        w.u16(self.flags);
+        w.u16(offset as u16);
+        w.u16(self.path.len() as u16);
+        w.bytes(self.path);
+    }
 }
 
 /// TREE_CONNECT response.

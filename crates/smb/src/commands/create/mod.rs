@@ -14,9 +14,11 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::status::status_of;
 use crate::tree::Tree;
-use files::{Begun, CacheWish, Caching, OpenPlan, OpenResult};
+use crate::trouble::tell_gone;
+use files::{Begun, CacheWish, Caching, IfMissing, OpenPlan, OpenResult};
 use plan::Plan;
 use std::sync::{Arc, Mutex};
+use vfs::FsError;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::rpc::{Interface, Pipe, RpcFacts, ShareFact};
@@ -46,7 +48,16 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let volume = creating.tree.volume()?.clone();
     let caller = &creating.session.user().account.caller;
     let plan = creating.take_plan();
-    match request.server.files.begin_open(&volume, caller, plan).await.map_err(status_of)? {
+    let (opens_root, makes) = (plan.path.is_root(), plan.if_missing == IfMissing::Create);
+    let begun = request.server.files.begin_open(&volume, caller, plan).await;
+    let missing = makes && begun.as_ref().is_err_and(|e| *e == FsError::NotFound);
+    if (opens_root || missing) && volume.is_gone() {
+        let (host, peer) = (&*request.server.host, request.shared.facts.peer);
+        let user = creating.session.user();
+        tell_gone(host, peer, &user.account.name, &creating.tree.share.name);
+        return Err(NtStatus::NETWORK_NAME_DELETED);
+    }
+    match begun.map_err(status_of)? {
         Begun::Opened(opened) => {
             let (reply, open) = creating.finish(&opened, &mut request.w)?;
             request.related.failed = None;

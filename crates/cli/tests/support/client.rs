@@ -1,0 +1,327 @@
+//! A client of SMB 2.1 that neither signs nor seals, written from
+//! MS-SMB2 2.2 and MS-NLMP 2.2 without the server's encoders.
+
+use super::{PASSWORD, PATIENCE, Running, user};
+use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+use wire::ntlm::NtHash;
+
+pub const SUCCESS: u32 = 0;
+pub const PENDING: u32 = 0x103;
+pub const LOGON_FAILURE: u32 = 0xC000_006D;
+pub const INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
+pub const ACCESS_DENIED: u32 = 0xC000_0022;
+pub const DISK_FULL: u32 = 0xC000_007F;
+pub const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
+pub const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
+const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
+
+pub const NEGOTIATE: u16 = 0;
+pub const SESSION_SETUP: u16 = 1;
+pub const TREE_CONNECT: u16 = 3;
+pub const CREATE: u16 = 5;
+pub const CLOSE: u16 = 6;
+pub const READ: u16 = 8;
+pub const WRITE: u16 = 9;
+pub const LOCK: u16 = 10;
+pub const ECHO: u16 = 13;
+pub const SET_INFO: u16 = 17;
+
+/// A reply: its header's fields that matter here, and all of its bytes.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u32,
+    pub message_id: u64,
+    pub credits: u16,
+    pub bytes: Vec<u8>,
+}
+
+/// What the server names an open by.
+pub type FileId = [u8; 16];
+
+impl Reply {
+    /// Of a CREATE that succeeded.
+    pub fn file_id(&self) -> FileId {
+        self.bytes[128..144].try_into().expect("16 bytes")
+    }
+
+    /// Of a READ that succeeded.
+    pub fn data(&self) -> &[u8] {
+        &self.bytes[80..]
+    }
+}
+
+pub struct Client {
+    pub stream: TcpStream,
+    pub session: u64,
+    pub tree: u32,
+    pub next_id: u64,
+}
+
+fn utf16(text: &str) -> Vec<u8> {
+    text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+fn hmac(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    let mut mac = Hmac::<Md5>::new_from_slice(key).expect("any key will do");
+    parts.iter().for_each(|part| mac.update(part));
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// A direct-TCP frame around `payload`.
+pub fn frame(payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("it is short");
+    [&length.to_be_bytes()[..], payload].concat()
+}
+
+/// A connection from another address of the loopback network, if it is taken:
+/// one address may not hold so many that nobody has logged on to.
+pub fn connect_from(from: Ipv4Addr, to: SocketAddr) -> Option<TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&socket, &SocketAddr::from((from, 0))).expect("an address of loopback");
+    connect(&socket, &to).ok()?;
+    Some(TcpStream::from(socket))
+}
+
+impl Client {
+    /// A connection that has said nothing yet.
+    pub fn connect(to: SocketAddr) -> Self {
+        let stream = TcpStream::connect(to).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.set_nodelay(true).expect("a socket");
+        Self { stream, session: 0, tree: 0, next_id: 0 }
+    }
+
+    /// A connection with a session and the share `data`.
+    pub fn ready(server: &Running) -> Self {
+        let mut client = Self::connect(server.smb);
+        client.negotiate();
+        assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
+        assert_eq!(client.connect_tree("data"), SUCCESS);
+        client
+    }
+
+    /// A message with the next id.
+    pub fn message(&mut self, command: u16, body: &[u8]) -> Vec<u8> {
+        let mut message = b"\xFESMB".to_vec();
+        message.extend_from_slice(&64u16.to_le_bytes());
+        message.extend_from_slice(&1u16.to_le_bytes()); // CreditCharge
+        message.extend_from_slice(&0u32.to_le_bytes()); // Status
+        message.extend_from_slice(&command.to_le_bytes());
+        message.extend_from_slice(&512u16.to_le_bytes()); // CreditRequest
+        message.extend_from_slice(&[0; 8]); // Flags, NextCommand
+        message.extend_from_slice(&self.next_id.to_le_bytes());
+        message.extend_from_slice(&0u32.to_le_bytes());
+        message.extend_from_slice(&self.tree.to_le_bytes());
+        message.extend_from_slice(&self.session.to_le_bytes());
+        message.extend_from_slice(&[0; 16]);
+        message.extend_from_slice(body);
+        self.next_id += 1;
+        message
+    }
+
+    pub fn send(&mut self, command: u16, body: &[u8]) {
+        let message = self.message(command, body);
+        self.stream.write_all(&frame(&message)).expect("it reads");
+    }
+
+    /// The next reply; an error if the server closed the connection instead.
+    pub fn receive(&mut self) -> io::Result<Reply> {
+        let mut prefix = [0; 4];
+        self.stream.read_exact(&mut prefix)?;
+        let mut bytes = vec![0; u32::from_be_bytes(prefix) as usize];
+        self.stream.read_exact(&mut bytes)?;
+        let status = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+        let credits = u16::from_le_bytes(bytes[14..16].try_into().expect("2 bytes"));
+        let message_id = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"));
+        Ok(Reply { status, message_id, credits, bytes })
+    }
+
+    pub fn call(&mut self, command: u16, body: &[u8]) -> Reply {
+        self.send(command, body);
+        self.receive().expect("it answers")
+    }
+
+    pub fn negotiate_body() -> Vec<u8> {
+        let mut body = vec![36, 0, 1, 0, 1, 0, 0, 0]; // one dialect, signing enabled
+        body.extend_from_slice(&[0; 4 + 16 + 8]);
+        body.extend_from_slice(&0x0210u16.to_le_bytes());
+        body
+    }
+
+    pub fn negotiate(&mut self) {
+        let reply = self.call(NEGOTIATE, &Self::negotiate_body());
+        assert_eq!((reply.status, &reply.bytes[68..70]), (SUCCESS, &0x0210u16.to_le_bytes()[..]));
+    }
+
+    pub fn set_up_body(token: &[u8]) -> Vec<u8> {
+        let mut body = vec![25, 0, 0, 1];
+        body.extend_from_slice(&[0; 8]);
+        body.extend_from_slice(&88u16.to_le_bytes());
+        body.extend_from_slice(&u16::try_from(token.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&[0; 8]);
+        body.extend_from_slice(token);
+        body
+    }
+
+    fn set_up(&mut self, token: &[u8]) -> Reply {
+        let body = Self::set_up_body(token);
+        let reply = self.call(SESSION_SETUP, &body);
+        self.session = u64::from_le_bytes(reply.bytes[40..48].try_into().expect("8 bytes"));
+        reply
+    }
+
+    /// Logs on with NTLMv2, without SPNEGO around it; gives the status.
+    pub fn log_on(&mut self, user: &str, password: &str) -> u32 {
+        const FLAGS: u32 = 0x2008_8205; // 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE
+        let negotiate = [&b"NTLMSSP\0\x01\0\0\0"[..], &FLAGS.to_le_bytes(), &[0; 16]].concat();
+        let reply = self.set_up(&negotiate);
+        assert_eq!(reply.status, MORE_PROCESSING_REQUIRED);
+        let offset =
+            usize::from(u16::from_le_bytes(reply.bytes[68..70].try_into().expect("2 bytes")));
+        let challenge = &reply.bytes[offset + 24..offset + 32];
+        let hash = NtHash::of_password(password).ntowf_v2(user, "");
+        let mut blob = vec![1, 1];
+        blob.extend_from_slice(&[0; 26]);
+        blob.extend_from_slice(&[0; 4]); // the end of the AV pairs
+        let proof = hmac(&hash, &[challenge, &blob]);
+        let nt = [&proof[..], &blob].concat();
+        let name = utf16(user);
+        let mut message = b"NTLMSSP\0\x03\0\0\0".to_vec();
+        let mut offset = 64u32;
+        for part in [0, nt.len(), 0, name.len(), 0, 0] {
+            let length = u16::try_from(part).expect("it is short");
+            message.extend_from_slice(&length.to_le_bytes());
+            message.extend_from_slice(&length.to_le_bytes());
+            message.extend_from_slice(&offset.to_le_bytes());
+            offset += u32::from(length);
+        }
+        message.extend_from_slice(&FLAGS.to_le_bytes());
+        message.extend_from_slice(&nt);
+        message.extend_from_slice(&name);
+        let status = self.set_up(&message).status;
+        if status != SUCCESS {
+            self.session = 0;
+        }
+        status
+    }
+
+    /// Connects to a share of the server; gives the status.
+    pub fn connect_tree(&mut self, share: &str) -> u32 {
+        let path = utf16(&format!("\\\\TEST\\{share}"));
+        let mut body = vec![9, 0, 0, 0, 72, 0];
+        body.extend_from_slice(&u16::try_from(path.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&path);
+        let reply = self.call(TREE_CONNECT, &body);
+        if reply.status == SUCCESS {
+            self.tree = u32::from_le_bytes(reply.bytes[36..40].try_into().expect("4 bytes"));
+        }
+        reply.status
+    }
+
+    pub fn echo(&mut self) -> u32 {
+        self.call(ECHO, &[4, 0, 0, 0]).status
+    }
+
+    /// Opens a file to read and write, making it if it is not there.
+    pub fn create(&mut self, name: &str) -> FileId {
+        self.try_create(name).unwrap_or_else(|status| panic!("{name}: {status:#x}"))
+    }
+
+    /// As [`Client::create`], or the status.
+    pub fn try_create(&mut self, name: &str) -> Result<FileId, u32> {
+        self.send(CREATE, &Self::create_body(name));
+        let reply = self.receive().expect("it answers");
+        if reply.status != SUCCESS {
+            return Err(reply.status);
+        }
+        Ok(reply.file_id())
+    }
+
+    pub fn create_body(name: &str) -> Vec<u8> {
+        let name = utf16(name);
+        let mut body = vec![57, 0, 0, 0];
+        body.extend_from_slice(&2u32.to_le_bytes()); // ImpersonationLevel
+        body.extend_from_slice(&[0; 16]);
+        body.extend_from_slice(&0x0012_019Fu32.to_le_bytes()); // generic read and write
+        body.extend_from_slice(&0u32.to_le_bytes());
+        body.extend_from_slice(&7u32.to_le_bytes()); // ShareAccess: all
+        body.extend_from_slice(&3u32.to_le_bytes()); // OPEN_IF
+        body.extend_from_slice(&0x40u32.to_le_bytes()); // NON_DIRECTORY_FILE
+        body.extend_from_slice(&120u16.to_le_bytes());
+        body.extend_from_slice(&u16::try_from(name.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&[0; 8]);
+        body.extend_from_slice(&name);
+        body
+    }
+
+    pub fn close_body(file: FileId) -> Vec<u8> {
+        [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
+    }
+
+    /// Sets information of a file; see MS-FSCC 2.4 for the classes.
+    pub fn set_info_body(file: FileId, class: u8, data: &[u8]) -> Vec<u8> {
+        let mut body = vec![33, 0, 1, class];
+        body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&96u16.to_le_bytes());
+        body.extend_from_slice(&[0; 6]);
+        body.extend_from_slice(&file);
+        body.extend_from_slice(data);
+        body
+    }
+
+    pub fn write_body(file: FileId, offset: u64, data: &[u8]) -> Vec<u8> {
+        let mut body = vec![49, 0, 112, 0];
+        body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&offset.to_le_bytes());
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&[0; 16]);
+        body.extend_from_slice(data);
+        body
+    }
+
+    pub fn read_body(file: FileId, offset: u64, length: u32) -> Vec<u8> {
+        let mut body = vec![49, 0, 80, 0];
+        body.extend_from_slice(&length.to_le_bytes());
+        body.extend_from_slice(&offset.to_le_bytes());
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&[0; 17]);
+        body
+    }
+
+    /// A lock of all bytes, of this client alone; waits if `waits`.
+    pub fn lock_body(file: FileId, waits: bool) -> Vec<u8> {
+        let mut body = vec![48, 0, 1, 0, 0, 0, 0, 0];
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&0u64.to_le_bytes());
+        body.extend_from_slice(&1u64.to_le_bytes());
+        let exclusive: u32 = if waits { 0x2 } else { 0x2 | 0x10 };
+        body.extend_from_slice(&exclusive.to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body
+    }
+
+    /// Waits until the server closes the connection; false if it is still open
+    /// after `within`. Whatever arrives before is dropped.
+    pub fn is_closed(&mut self, within: Duration) -> bool {
+        self.stream.set_read_timeout(Some(within)).expect("a socket");
+        let mut sink = [0; 4096];
+        loop {
+            match self.stream.read(&mut sink) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e)
+                    if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) =>
+                {
+                    return false;
+                }
+                Err(_) => return true,
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The real binary on loopback, and a client that says exactly what a test
+//! wants it to say.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub mod client;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub const PASSWORD: &str = "a right password";
+
+/// The user of all tests: as root it must be one that the system has.
+pub fn user() -> String {
+    let output = Command::new("id").arg("-un").output().expect("id runs");
+    String::from_utf8(output.stdout).expect("a name").trim().to_owned()
+}
+
+pub fn anabranch() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
+    command
+}
+
+/// Runs a subcommand to its end.
+pub fn run(args: &[&str]) -> Output {
+    anabranch().args(args).output().expect("the binary runs")
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Asks `probe` until it gives something.
+pub fn wait_for<T>(what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = probe() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A running server with its own folder: `config.toml`, `users.toml`, `data`.
+pub struct Running {
+    pub folder: Arc<TempDir>,
+    pub smb: SocketAddr,
+    pub admin: SocketAddr,
+    pub printed: String,
+    setup: Setup,
+    child: Child,
+    log: Arc<Mutex<String>>,
+}
+
+/// What a server is started with.
+#[derive(Clone)]
+pub struct Setup {
+    pub folder: Arc<TempDir>,
+    /// Lines of `[server]`.
+    pub server: String,
+    /// Lines after it.
+    pub shares: String,
+    pub arguments: Vec<String>,
+    /// A program and arguments that the server is started by.
+    pub launcher: Vec<String>,
+}
+
+impl Setup {
+    /// One user and one share, `data`.
+    pub fn new() -> Self {
+        let folder = Arc::new(tempfile::tempdir().expect("a folder"));
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).expect("a folder");
+        let shares = format!("[[share]]\nname = \"data\"\npath = \"{}\"\n", data.display());
+        let arguments = vec!["--user".into(), format!("{}:{PASSWORD}", user())];
+        let server = "signing = \"offered\"\n".into();
+        Self { folder, server, shares, arguments, launcher: Vec::new() }
+    }
+
+    pub fn server(mut self, line: &str) -> Self {
+        self.server += line;
+        self.server += "\n";
+        self
+    }
+
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    pub fn config(&self) -> String {
+        let users = self.folder.path().join("users.toml");
+        format!(
+            "[server]\nname = \"TEST\"\nsmb = [\"127.0.0.1:0\"]\nadmin = \"127.0.0.1:0\"\nusers = \"{}\"\n{}{}",
+            users.display(),
+            self.server,
+            self.shares
+        )
+    }
+
+    pub fn start(self) -> Running {
+        let config = self.folder.path().join("config.toml");
+        std::fs::write(&config, self.config()).expect("a file");
+        let mut command = anabranch();
+        if let [program, arguments @ ..] = &self.launcher[..] {
+            let binary = std::mem::replace(&mut command, Command::new(program));
+            command.args(arguments).arg(binary.get_program());
+            command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
+        }
+        command.arg("serve").arg("--config").arg(&config).args(&self.arguments);
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let log = collect(child.stderr.take().expect("it is piped"));
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let (mut printed, mut smb) = (String::new(), None);
+        let admin = loop {
+            let Some(Ok(line)) = lines.next() else {
+                let _ = child.wait();
+                panic!("it did not start:\n{printed}{}", log.lock().unwrap());
+            };
+            printed += &line;
+            printed += "\n";
+            if let Some((_, rest)) = line.split_once(" is shared as ") {
+                let address = rest.rsplit_once('(').and_then(|(_, a)| a.strip_suffix("):"));
+                smb = smb.or(address.and_then(|a| a.parse().ok()));
+            }
+            if let Some((_, address)) = line.split_once("--admin ") {
+                break address.parse().expect("an address");
+            }
+        };
+        let smb = smb.expect("a share");
+        Running { folder: self.folder.clone(), smb, admin, printed, setup: self, child, log }
+    }
+}
+
+/// Reads what the server writes, so that it is never held up.
+fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let log = Arc::new(Mutex::new(String::new()));
+    let kept = log.clone();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            let mut log = kept.lock().unwrap();
+            *log += &without_colours(&line);
+            *log += "\n";
+        }
+    });
+    log
+}
+
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split('\x1b');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    parts.for_each(|part| out += part.split_once('m').map_or("", |(_, text)| text));
+    out
+}
+
+impl Running {
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits for a line that has `part`, and gives it.
+    pub fn logged(&self, part: &str) -> String {
+        wait_for(part, || self.log().lines().find(|l| l.contains(part)).map(str::to_owned))
+    }
+
+    pub fn write_config(&self, text: &str) {
+        std::fs::write(self.path("config.toml"), text).expect("a file");
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success()
+        );
+    }
+
+    /// Ends it as a power cut would; what it was started with, to start it again.
+    pub fn kill(&mut self) -> Setup {
+        self.child.kill().expect("our child");
+        self.child.wait().expect("our child");
+        self.setup.clone()
+    }
+
+    /// Waits for the end of the process.
+    pub fn ended(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        wait_for("the end of the server", || child.try_wait().expect("our child"))
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("our child").is_none()
+    }
+
+    /// Memory that the process holds, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(Path::new(&path)).expect("it runs");
+        let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("Linux tells it");
+        line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
+    }
+
+    /// One page of the admin API, without its head.
+    pub fn page(&self, path: &str) -> String {
+        let answer = self.request(&format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.admin));
+        let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
+        assert!(head.contains(" 200 "), "{head}");
+        body.to_owned()
+    }
+
+    /// What the admin API answers to these bytes.
+    pub fn request(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).expect("the admin API");
+        std::io::Write::write_all(&mut stream, request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    }
+
+    pub fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.page("/status")).expect("JSON")
+    }
+
+    /// One metric, with its labels.
+    pub fn metric(&self, name: &str) -> u64 {
+        let page = self.page("/metrics");
+        let line = page.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+        line.map_or(0, |value| value.parse().expect("a number"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server wrote:\n{}", self.log());
+        }
+    }
+}

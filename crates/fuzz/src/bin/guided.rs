@@ -1,0 +1,12 @@
+//! One target, the one that ANABRANCH_FUZZ_TARGET names, under libFuzzer. Built
+//! and started by `cargo xtask fuzz`, which passes the compiler what it takes.
+#![no_main]
+
+use std::sync::LazyLock;
+
+static TARGET: LazyLock<fuzz::Target> = LazyLock::new(|| {
+    let name = std::env::var("ANABRANCH_FUZZ_TARGET").expect("cargo xtask fuzz sets it");
+    *fuzz::target(&name).expect("cargo xtask fuzz names one that exists")
+});
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::driver::check(&TARGET, input));

@@ -1,0 +1,64 @@
+//! Kept inputs: one text file for each target, an input a line in hexadecimal
+//! digits, a comment after `#`. Readable in a review, and small in the history.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Where the corpus of a target is kept.
+#[must_use]
+pub fn path(target: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(format!("{target}.hex"))
+}
+
+/// The kept inputs of a target.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn load(target: &str) -> Result<Vec<Vec<u8>>, String> {
+    let path = path(target);
+    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    parse(&text).map_err(|line| format!("{}:{line}: not hexadecimal", path.display()))
+}
+
+/// Inputs of a text, or the number of the line that holds none.
+fn parse(text: &str) -> Result<Vec<Vec<u8>>, usize> {
+    let mut inputs = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let digits: String =
+            line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        if !digits.is_empty() {
+            inputs.push(decode(&digits).ok_or(at + 1)?);
+        }
+    }
+    Ok(inputs)
+}
+
+fn decode(digits: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> = digits.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
+    let digits = digits.filter(|d| d.len().is_multiple_of(2))?;
+    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+/// A line for the file.
+#[must_use]
+pub fn line(input: &[u8]) -> String {
+    input.iter().fold(String::new(), |mut line, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(line, "{byte:02x}");
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_spaces_are_skipped_and_other_letters_are_found() {
+        let text = "# a title\n00ff 10 # a remark\n\nab\n";
+        assert_eq!(parse(text), Ok(vec![vec![0, 255, 16], vec![0xAB]]));
+        assert_eq!(parse("00\n0\n"), Err(2));
+        assert_eq!(parse("xy\n"), Err(1));
+        assert_eq!(line(&[0, 0xAB]), "00ab");
+    }
+}

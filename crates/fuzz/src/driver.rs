@@ -1,0 +1,49 @@
+//! Runs a target over its corpus and mutations of it. No coverage is needed:
+//! the corpus holds an input for every way through the code that was found.
+
+use crate::mutate::{Rng, mutate};
+use crate::{HEAP, Target, corpus};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// Bytes of a mutated input.
+pub const INPUT_BYTES_MAX: usize = 16 * 1024;
+
+/// Far more than any input needs, on a machine that does other things too.
+const TAKE_MAX: Duration = Duration::from_secs(5);
+
+/// Tries one input.
+///
+/// # Panics
+/// If the target does, uses too much memory or takes too long.
+pub fn check(target: &Target, input: &[u8]) {
+    HEAP.reset_peak_usage();
+    let (before, start) = (HEAP.current_usage(), Instant::now());
+    (target.run)(input);
+    let used = HEAP.peak_usage().saturating_sub(before);
+    let may = (target.memory_bytes_max)(input.len());
+    assert!(used <= may, "{used} bytes of memory for {} of input; at most {may}", input.len());
+    let took = start.elapsed();
+    assert!(took <= TAKE_MAX, "{took:?}");
+}
+
+/// Tries every input of `corpus`, then mutations of them.
+///
+/// # Errors
+/// The first input that fails, as a line for the corpus.
+pub fn run(target: &Target, corpus: &[Vec<u8>], seed: u64) -> Result<(), String> {
+    for input in corpus {
+        tried(target, input)?;
+    }
+    let mut rng = Rng::new(seed);
+    for _ in 0..target.rounds {
+        tried(target, &mutate(&mut rng, corpus, INPUT_BYTES_MAX))?;
+    }
+    Ok(())
+}
+
+fn tried(target: &Target, input: &[u8]) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(|| check(target, input))).map_err(|_| {
+        format!("{}: this input fails; keep it:\n{}", target.name, corpus::line(input))
+    })
+}

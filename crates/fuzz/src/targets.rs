@@ -1,0 +1,53 @@
+//! The table of targets.
+
+mod connection;
+mod files;
+mod messages;
+mod security;
+
+use crate::Target;
+
+/// A decoder keeps no more than a few times what it was given, and a little.
+fn decoder(input_bytes: usize) -> usize {
+    64 * 1024 + 32 * input_bytes
+}
+
+const fn of_decoder(name: &'static str, run: fn(&[u8])) -> Target {
+    Target { name, run, memory_bytes_max: decoder, rounds: 400_000 }
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    of_decoder("frame", messages::frame),
+    of_decoder("compound", messages::compound),
+    of_decoder("request", messages::request),
+    // Seals and opens every input with two ciphers.
+    Target { rounds: 20_000, ..of_decoder("transform", messages::transform) },
+    of_decoder("smb1_negotiate", messages::smb1_negotiate),
+    of_decoder("create_contexts", messages::create_contexts),
+    of_decoder("control_codes", messages::control_codes),
+    of_decoder("security_tokens", security::security_tokens),
+    of_decoder("security_descriptor", security::security_descriptor),
+    of_decoder("information", files::information),
+    of_decoder("extended_attributes", files::extended_attributes),
+    of_decoder("names", files::names),
+    of_decoder("wildcards", files::wildcards),
+    Target {
+        name: "remote_calls",
+        run: files::remote_calls,
+        memory_bytes_max: files::remote_calls_bytes_max,
+        rounds: 400_000,
+    },
+    Target {
+        name: "before_logon",
+        run: connection::before_logon,
+        memory_bytes_max: connection::bytes_max_before_logon,
+        rounds: 100_000,
+    },
+    Target {
+        name: "after_logon",
+        run: connection::after_logon,
+        memory_bytes_max: connection::bytes_max_after_logon,
+        rounds: 10_000,
+    },
+];

@@ -1,0 +1,107 @@
+//! Puts right what random changes always break: message ids, and the ids that a
+//! server has given out.
+
+use wire::codec::Reader;
+use wire::smb::{Command, Flags, Header, next_element};
+
+/// Bits of a frame's length.
+pub const LENGTH: u16 = 0x1FFF;
+/// Leave message ids as they are.
+const KEEP_MESSAGE_IDS: u16 = 0x8000;
+/// Leave session, tree and signature as they are.
+const KEEP_SESSION: u16 = 0x4000;
+/// Leave the ids of opens as they are.
+const KEEP_FILE_IDS: u16 = 0x2000;
+
+/// Opens that requests are directed at.
+const OPENS: u8 = 4;
+
+/// What a client would know.
+#[derive(Debug, Default)]
+pub struct Repair {
+    /// The next message id.
+    pub next_id: u64,
+    /// The session.
+    pub session: u64,
+    /// The tree.
+    pub tree: u32,
+}
+
+impl Repair {
+    /// Gives every message of a frame the next id.
+    pub fn message_ids(&mut self, flags: u16, frame: &mut [u8]) {
+        if flags & KEEP_MESSAGE_IDS != 0 {
+            return;
+        }
+        for_each_message(frame, |header, message| {
+            message[24..32].copy_from_slice(&self.next_id.to_le_bytes());
+            self.next_id += u64::from(header.credit_charge.max(1));
+        });
+    }
+
+    /// Makes every message one of the session.
+    pub fn requests(&self, flags: u16, frame: &mut [u8]) {
+        for_each_message(frame, |header, message| {
+            if flags & KEEP_SESSION == 0 {
+                let unsigned = header.flags.0 & !Flags::SIGNED.0;
+                message[16..20].copy_from_slice(&unsigned.to_le_bytes());
+                message[36..40].copy_from_slice(&self.tree.to_le_bytes());
+                message[40..48].copy_from_slice(&self.session.to_le_bytes());
+            }
+            if let Some(at) = file_id_at(header.command).filter(|_| flags & KEEP_FILE_IDS == 0)
+                && let Some(id) = message.get_mut(Header::LENGTH + at..Header::LENGTH + at + 16)
+                && id != [0xFF; 16]
+            {
+                let number = u64::from(1 + id[0] % OPENS).to_le_bytes();
+                id.copy_from_slice(&[number, number].concat());
+            }
+        });
+    }
+}
+
+/// FileAllocationInformation. MS-FSCC 2.4.4.
+const ALLOCATION: u8 = 19;
+
+/// Takes out what would fill the disk of whoever runs this: requests for
+/// storage without data to put there.
+pub fn spare_the_disk(frame: &mut [u8]) {
+    for_each_message(frame, |header, message| {
+        if header.command == Command::SET_INFO && message.get(67) == Some(&ALLOCATION) {
+            message[67] = 0;
+        }
+        if header.command == Command::CREATE {
+            while let Some(at) = message.windows(4).position(|name| name == b"AlSi") {
+                message[at] = b'a';
+            }
+        }
+    });
+}
+
+/// Where a request's body names an open.
+fn file_id_at(command: Command) -> Option<usize> {
+    match command {
+        Command::QUERY_INFO => Some(24),
+        Command::READ | Command::WRITE | Command::SET_INFO => Some(16),
+        Command::CLOSE
+        | Command::FLUSH
+        | Command::LOCK
+        | Command::IOCTL
+        | Command::QUERY_DIRECTORY
+        | Command::CHANGE_NOTIFY
+        | Command::OPLOCK_BREAK => Some(8),
+        _ => None,
+    }
+}
+
+/// Calls `change` for the messages of a chain, as far as it is one.
+fn for_each_message(frame: &mut [u8], mut change: impl FnMut(&Header, &mut [u8])) {
+    let mut start = 0;
+    while let Ok(header) = Header::decode(&mut Reader::new(&frame[start..])) {
+        let Ok(range) = next_element(frame.len(), start, header.next_command) else { return };
+        change(&header, &mut frame[range.clone()]);
+        if header.next_command == 0 {
+            return;
+        }
+        start = range.end;
+    }
+}

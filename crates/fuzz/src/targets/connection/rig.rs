@@ -1,0 +1,300 @@
+//! A server with one share and one user, and one connection to it.
+
+use super::repair::Repair;
+use bytes::BytesMut;
+use files::{Caller, Files, Volume, VolumeOptions, Workers};
+use futures_util::FutureExt;
+use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
+use smb::limits::{FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES};
+use smb::{
+    Account, Close, Config, Conn, ConnFacts, Encryption, Host, InterfaceFact, Job, Now, Server,
+    Share, Transmit,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use vfs::{Identity, Timestamp};
+use vfs_local::LocalVfs;
+use wire::codec::{Reader, Writer, put_utf16};
+use wire::frame::{PREFIX_BYTES, first_payload};
+use wire::ntlm::NtHash;
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::{NegotiateRequest, context};
+use wire::smb::{
+    Command, Dialect, Flags, Header, MessageId, SessionId, SessionSetupRequest, TreeConnectRequest,
+    TreeId, next_element,
+};
+
+const USER: &str = "alice";
+const PASSWORD: &str = "a password that no input proves";
+/// Jobs that wait for something that does not come.
+const WAITING_MAX: usize = 64;
+
+/// The process, as one that always does the same.
+struct StillHost {
+    random: AtomicU8,
+    now: Now,
+}
+
+impl Host for StillHost {
+    fn random(&self, out: &mut [u8]) {
+        out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn now(&self) -> Now {
+        self.now
+    }
+
+    fn account(&self, user: &str) -> Option<Account> {
+        let caller = Arc::new(Caller::of(Identity::root()));
+        let nt_hash = NtHash::of_password(PASSWORD);
+        (user == USER).then(|| Account { name: USER.into(), nt_hash, caller })
+    }
+
+    fn guest(&self) -> Option<Account> {
+        None
+    }
+
+    fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
+
+    fn logon_succeeded(&self, _: SocketAddr, _: &str) {}
+
+    fn logon_delay(&self, _: SocketAddr) -> Duration {
+        Duration::ZERO
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceFact> {
+        Vec::new()
+    }
+}
+
+/// Carries everything out where it is asked for.
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    /// No time passes.
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A connection and what it is connected to.
+pub struct Rig {
+    waiting: Vec<Job>,
+    conn: Conn,
+    server: Arc<Server>,
+    _folder: Option<TempDir>,
+    now: Now,
+    /// The last reply, without its prefix.
+    reply: Vec<u8>,
+}
+
+impl Rig {
+    /// With a share in `folder`, or with none.
+    pub fn new(folder: Option<TempDir>) -> Self {
+        let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
+        let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
+        let shares = folder.as_ref().map(|folder| share(folder.path())).into_iter().collect();
+        let server = Server::new(config(shares), Arc::new(Files::new(Arc::new(Inline))), host);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 445));
+        let facts = ConnFacts { id: 1, peer: address, local: address };
+        let conn = Conn::new(server.clone(), facts);
+        Self { waiting: Vec::new(), conn, server, _folder: folder, now, reply: Vec::new() }
+    }
+
+    pub fn is_established(&self) -> bool {
+        self.conn.is_established()
+    }
+
+    /// Hands over a frame as the server's task does, and looks at the replies.
+    pub fn feed(&mut self, frame: &[u8]) -> Result<(), Close> {
+        assert!(frame.len() <= self.conn.frame_length_max());
+        self.conn.handle_frame(BytesMut::from(frame), self.now)?;
+        while let Some(job) = self.conn.poll_job() {
+            self.waiting.push(job);
+        }
+        // What a job waits for may be what a later one did.
+        let mut waiting = Vec::new();
+        for mut job in self.waiting.drain(..) {
+            match job.as_mut().now_or_never() {
+                Some(finished) => self.conn.handle_finished(finished, self.now),
+                None => waiting.push(job),
+            }
+        }
+        waiting.truncate(WAITING_MAX);
+        self.waiting = waiting;
+        while let Some(transmit) = self.conn.poll_transmit().or_else(|| self.conn.poll_notice()) {
+            self.look_at(transmit);
+        }
+        Ok(())
+    }
+
+    /// Replies are what the protocol lets them be.
+    fn look_at(&mut self, transmit: Transmit) {
+        let frame = &transmit.buffer[transmit.start..];
+        let in_file = transmit.file.as_ref().map_or(0, |file| file.length_bytes);
+        let prefix = *frame.first_chunk::<PREFIX_BYTES>().unwrap();
+        let length = wire::frame::payload_length(prefix).unwrap();
+        assert_eq!(length + PREFIX_BYTES, frame.len() + in_file);
+        if in_file == 0 {
+            let bytes_max = FRAME_BYTES_MAX + FRAME_OVERHEAD_BYTES;
+            assert!(first_payload(frame, bytes_max).unwrap().is_some());
+        }
+        let frame = &frame[PREFIX_BYTES..];
+        if !frame.starts_with(b"\xFDSMB") {
+            let mut start = 0;
+            loop {
+                let header = Header::decode(&mut Reader::new(&frame[start..])).unwrap();
+                assert!(header.flags.contains(Flags::RESPONSE));
+                start = next_element(frame.len(), start, header.next_command).unwrap().end;
+                if header.next_command == 0 {
+                    break;
+                }
+            }
+        }
+        self.reply = frame.to_vec();
+        self.conn.recycle(transmit.buffer);
+    }
+
+    /// The client goes away: nothing it had is left.
+    pub fn end(mut self) {
+        self.waiting.clear();
+        drop(self.conn);
+        let server = self.server;
+        assert_eq!(server.snapshot().sessions.len(), 0);
+        assert_eq!(server.files.open_file_count(), 0);
+    }
+
+    /// Logs on and connects the share; what a client knows then.
+    pub fn log_on(&mut self, dialect: Dialect) -> Repair {
+        let mut repair = Repair::default();
+        let preauth = [1, 0, 0, 0, 1, 0];
+        let mut contexts = vec![(context::PREAUTH_INTEGRITY, &preauth[..])];
+        contexts.retain(|_| dialect == Dialect::Smb311);
+        let request = NegotiateRequest {
+            security_mode: 1,
+            capabilities: 0,
+            client_guid: [3; 16],
+            dialects: vec![dialect.number()],
+            contexts,
+        };
+        self.call(&mut repair, Command::NEGOTIATE, |w| request.encode(w));
+
+        const FLAGS: u32 = 0x2008_8205; // 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE
+        let first = [&b"NTLMSSP\0\x01\0\0\0"[..], &FLAGS.to_le_bytes(), &[0; 16]].concat();
+        let reply = self.set_up(&mut repair, &first);
+        assert_eq!(reply.status, NtStatus::MORE_PROCESSING_REQUIRED);
+        repair.session = reply.session_id.0;
+        let at = self.reply.windows(8).position(|w| w == b"NTLMSSP\0").unwrap();
+        let second = authenticate(FLAGS, &self.reply[at + 24..at + 32]);
+        assert_eq!(self.set_up(&mut repair, &second).status, NtStatus::SUCCESS);
+
+        let mut path = Vec::new();
+        put_utf16(&mut path, "\\\\SERVER\\data");
+        let request = TreeConnectRequest { flags: 0, path: &path };
+        let reply = self.call(&mut repair, Command::TREE_CONNECT, |w| request.encode(w));
+        assert_eq!(reply.status, NtStatus::SUCCESS);
+        repair.tree = reply.tree_id.0;
+        repair
+    }
+
+    fn set_up(&mut self, repair: &mut Repair, token: &[u8]) -> Header {
+        let request = SessionSetupRequest {
+            flags: 0,
+            security_mode: 1,
+            capabilities: 0,
+            previous_session: SessionId(0),
+            token,
+        };
+        self.call(repair, Command::SESSION_SETUP, |w| request.encode(w))
+    }
+
+    fn call(
+        &mut self,
+        repair: &mut Repair,
+        command: Command,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) -> Header {
+        let header = Header {
+            credit_charge: 1,
+            status: NtStatus::SUCCESS,
+            command,
+            credits: 512,
+            flags: Flags::default(),
+            next_command: 0,
+            message_id: MessageId(repair.next_id),
+            process_id: 0,
+            tree_id: TreeId(repair.tree),
+            session_id: SessionId(repair.session),
+            signature: [0; 16],
+        };
+        repair.next_id += 1;
+        let mut message = Vec::new();
+        let mut w = Writer::new(&mut message);
+        header.encode(&mut w);
+        body(&mut w);
+        self.feed(&message).unwrap();
+        Header::decode(&mut Reader::new(&self.reply)).unwrap()
+    }
+}
+
+fn share(folder: &Path) -> Arc<Share> {
+    let vfs = Arc::new(LocalVfs::open(folder).unwrap());
+    let volume = Volume { vfs, options: VolumeOptions::default() };
+    Arc::new(Share {
+        name: "data".into(),
+        comment: String::new(),
+        volume: Some(Arc::new(volume)),
+        encryption_required: false,
+        users: None,
+        access_based_enumeration: true,
+    })
+}
+
+fn config(shares: Vec<Arc<Share>>) -> Config {
+    Config {
+        server_guid: [7; 16],
+        name: "SERVER".into(),
+        domain: "WORKGROUP".into(),
+        signing_required: false,
+        encryption: Encryption::Offered,
+        dialect_min: Dialect::Smb202,
+        dialect_max: Dialect::Smb311,
+        io_bytes_max: smb::limits::IO_BYTES_MAX,
+        shares,
+    }
+}
+
+/// NTLM's last message, with the proof of the password. MS-NLMP 2.2.1.3, 3.3.2.
+fn authenticate(flags: u32, challenge: &[u8]) -> Vec<u8> {
+    let mut blob = vec![1, 1];
+    blob.extend_from_slice(&[0; 30]);
+    let hash = NtHash::of_password(PASSWORD).ntowf_v2(USER, "");
+    let mut mac = Hmac::<Md5>::new_from_slice(&hash).unwrap();
+    mac.update(challenge);
+    mac.update(&blob);
+    let nt = [&mac.finalize().into_bytes()[..], &blob].concat();
+    let mut name = Vec::new();
+    put_utf16(&mut name, USER);
+    let mut message = b"NTLMSSP\0\x03\0\0\0".to_vec();
+    let mut offset = 64u32;
+    for length in [0, nt.len(), 0, name.len(), 0, 0] {
+        message.extend_from_slice(&(length as u16).to_le_bytes());
+        message.extend_from_slice(&(length as u16).to_le_bytes());
+        message.extend_from_slice(&offset.to_le_bytes());
+        offset += length as u32;
+    }
+    message.extend_from_slice(&flags.to_le_bytes());
+    message.extend_from_slice(&nt);
+    message.extend_from_slice(&name);
+    message
+}

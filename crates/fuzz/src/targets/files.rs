@@ -1,0 +1,98 @@
+//! What requests say about files, and the calls on named pipes.
+
+use smb::names::{name_from_units, parse_path, path_units, units_of};
+use wire::codec::utf16_units;
+use wire::fscc::{
+    BasicInfo, RenameInfo, decode_ea_list, decode_ea_names, has_wildcards, matches, put_ea_list,
+};
+use wire::rpc::{Interface, Pipe, RpcFacts, ShareFact};
+
+/// Information that is set.
+pub fn information(bytes: &[u8]) {
+    if let Ok(info) = BasicInfo::decode(bytes) {
+        for time in info.times {
+            let _ = time.to_unix_nanos();
+        }
+    }
+    if let Ok(info) = RenameInfo::decode(bytes) {
+        names(info.name);
+    }
+}
+
+/// Lists of extended attributes: what is read is read again from what is written.
+pub fn extended_attributes(bytes: &[u8]) {
+    let _ = decode_ea_names(bytes);
+    let Ok(read) = decode_ea_list(bytes) else { return };
+    let pairs: Vec<_> = read.iter().map(|e| (e.name.to_vec(), e.value.to_vec())).collect();
+    let mut written = Vec::new();
+    assert_eq!(put_ea_list(&pairs, &mut written, usize::MAX), pairs.len());
+    let again = decode_ea_list(&written).unwrap();
+    assert_eq!(again.len(), read.len());
+    assert!(again.iter().zip(&read).all(|(a, b)| (a.name, a.value) == (b.name, b.value)));
+}
+
+/// Names in UTF-16: one that is taken is shown so that it is found again.
+pub fn names(bytes: &[u8]) {
+    let Ok(units) = utf16_units(bytes, "name") else { return };
+    if units.iter().any(|unit| (0xF180..=0xF1FF).contains(unit)) {
+        // Single bytes may add up to a character that stands for another one on
+        // disk already: it cannot be told from what it stands for.
+        if let Ok(name) = name_from_units(&units) {
+            let _ = units_of(name.as_bytes());
+        }
+        return;
+    }
+    if let Ok(name) = name_from_units(&units) {
+        let shown = units_of(name.as_bytes());
+        assert_eq!(name_from_units(&shown).as_ref(), Ok(&name), "{shown:04x?}");
+    }
+    if let Ok(parsed) = parse_path(&units) {
+        let shown = path_units(&parsed.path);
+        let again = parse_path(&shown[1..]).unwrap();
+        assert_eq!(again.path, parsed.path, "{shown:04x?}");
+    }
+}
+
+/// A pattern and a name, both as long as the protocol lets them be.
+pub fn wildcards(bytes: &[u8]) {
+    let Some((&length, rest)) = bytes.split_first() else { return };
+    let Ok(units) = utf16_units(&rest[..rest.len() / 2 * 2], "pattern") else { return };
+    let (pattern, name) = units.split_at(units.len().min(usize::from(length)));
+    let name = &name[..name.len().min(255)];
+    let found = matches(pattern, name);
+    if !has_wildcards(pattern) && pattern == name {
+        assert!(found);
+    }
+}
+
+/// Requests of 64 KiB and answers of 1 MiB wait at the most, each perhaps in a
+/// buffer that has just doubled.
+pub fn remote_calls_bytes_max(input_bytes: usize) -> usize {
+    3 * (1024 + 64) * 1024 + 32 * input_bytes
+}
+
+/// Bytes written to a pipe, in two pieces, and all its answers.
+pub fn remote_calls(bytes: &[u8]) {
+    let share = |name: &str, kind| ShareFact { name: name.into(), kind, remark: "a remark".into() };
+    let facts = RpcFacts {
+        server_name: "SERVER".into(),
+        domain: "WORKGROUP".into(),
+        comment: String::new(),
+        shares: vec![share("data", 0), share("IPC$", 0x8000_0003)],
+    };
+    let Some((&first, rest)) = bytes.split_first() else { return };
+    let interface = if first & 1 == 0 { Interface::Srvsvc } else { Interface::Wkssvc };
+    let mut pipe = Pipe::new(interface, facts);
+    let (front, back) = rest.split_at(rest.len() / 2);
+    for piece in [front, back] {
+        if pipe.write(piece).is_err() {
+            return;
+        }
+    }
+    while pipe.available() > 0 {
+        let before = pipe.available();
+        let (answer, more) = pipe.read(1000);
+        assert_eq!(before, answer.len() + pipe.available());
+        assert_eq!(more, pipe.available() > 0);
+    }
+}

@@ -1,0 +1,42 @@
+//! Every target over its corpus and as many mutations of it as a test run has
+//! time for: always the same ones, so a failure is one for everybody.
+
+use fuzz::{Target, corpus, driver, targets::TARGETS};
+use std::sync::Mutex;
+
+const SEED: u64 = 1;
+
+/// Memory is counted for the process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[test]
+fn every_decoder_takes_any_bytes_within_its_memory_and_time() {
+    let _alone = ALONE.lock();
+    let mut failures = Vec::new();
+    for target in TARGETS {
+        let start = std::time::Instant::now();
+        let inputs = corpus::load(target.name).unwrap();
+        assert!(!inputs.is_empty(), "{} has no corpus", target.name);
+        failures.extend(driver::run(target, &inputs, SEED).err());
+        println!("{}: {} kept, {:?}", target.name, inputs.len(), start.elapsed());
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// The driver itself can fail.
+#[test]
+fn a_panic_and_a_large_buffer_are_found() {
+    let _alone = ALONE.lock();
+    let target = |run: fn(&[u8])| Target {
+        name: "made up",
+        run,
+        memory_bytes_max: |input| 1024 + input,
+        rounds: 2000,
+    };
+    let panics = target(|input| assert!(input.first() != Some(&0xFF)));
+    let grows = target(|input| drop(vec![0; usize::from(input.len() == 3) * 4096]));
+    let corpus = [vec![0x7F, 1, 2, 3]];
+    assert!(driver::run(&panics, &corpus, SEED).unwrap_err().contains("\nff"));
+    assert!(driver::run(&grows, &corpus, SEED).is_err());
+    assert_eq!(driver::run(&target(|_| ()), &corpus, SEED), Ok(()));
+}

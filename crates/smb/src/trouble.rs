@@ -1,0 +1,62 @@
+//! Refusals that an administrator can do something about, told to the process
+//! around us: a full disk, a failing one, a right that is missing, a share
+//! whose directory is gone.
+
+use crate::chain::{Element, Related};
+use crate::host::{Host, Trouble, TroubleKind};
+use std::net::SocketAddr;
+use wire::codec::{Reader, utf16_units};
+use wire::ntstatus::NtStatus;
+use wire::smb::{Command, CreateRequest, Header};
+
+/// What a status says of the place where files are kept.
+fn kind_of(status: NtStatus) -> Option<TroubleKind> {
+    match status {
+        NtStatus::DISK_FULL => Some(TroubleKind::NoSpace),
+        NtStatus::UNEXPECTED_IO_ERROR => Some(TroubleKind::Failed),
+        NtStatus::ACCESS_DENIED => Some(TroubleKind::Denied),
+        _ => None,
+    }
+}
+
+/// Tells of a request that failed with `status`, if that is for others to know.
+pub fn tell(
+    host: &dyn Host,
+    peer: SocketAddr,
+    element: &Element,
+    message: &[u8],
+    related: &Related,
+    status: NtStatus,
+) {
+    let Some(kind) = kind_of(status) else { return };
+    let Some(channel) = element.channel.as_ref().filter(|_| element.refused.is_none()) else {
+        return;
+    };
+    let session = &channel.session;
+    let user = session.user().account.name.clone();
+    if element.header.command == Command::CREATE {
+        let tree = session.tree(related.tree.unwrap_or(element.header.tree_id)).ok();
+        let share = tree.map(|tree| tree.share.name.clone()).unwrap_or_default();
+        host.trouble(&Trouble { kind, peer, user, share, path: name_of(message) });
+    } else if let Some(open) = &related.open {
+        let path = open.file().map(|file| file.path());
+        let path = path.map(|p| String::from_utf8_lossy(p.as_bytes()).into_owned());
+        let path = path.unwrap_or_default();
+        host.trouble(&Trouble { kind, peer, user, share: open.tree.share.name.clone(), path });
+    }
+}
+
+/// The name in a CREATE, for people.
+fn name_of(message: &[u8]) -> String {
+    let mut r = Reader::new(message);
+    let body = r.skip(Header::LENGTH, "header").and_then(|()| CreateRequest::decode(&mut r));
+    let units = body.and_then(|body| utf16_units(body.name, "name")).unwrap_or_default();
+    String::from_utf16_lossy(&units).replace('\\', "/")
+}
+
+/// Tells that the directory of a share was removed.
+pub fn tell_gone(host: &dyn Host, peer: SocketAddr, user: &str, share: &str) {
+    let (user, share) = (user.to_owned(), share.to_owned());
+    let kind = TroubleKind::ShareGone;
+    host.trouble(&Trouble { kind, peer, user, share, path: String::new() });
+}
