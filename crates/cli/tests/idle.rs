@@ -48,7 +48,7 @@ fn settled(server: &Running, before: usize, count: usize) -> usize {
     let each = || server.memory_bytes().saturating_sub(before) / count;
     for _ in 0..15 {
         std::thread::sleep(Duration::from_secs(1));
-        if each() <= IDLE_BYTES_MAX / 2 {
+        if each() <= IDLE_BYTES_MAX {
             break;
         }
     }
