@@ -48,6 +48,6 @@ pub const TARGETS: &[Target] = &[
         name: "after_logon",
         run: connection::after_logon,
         memory_bytes_max: connection::bytes_max_after_logon,
-        rounds: 10_000,
+        rounds: 80_000,
     },
 ];
