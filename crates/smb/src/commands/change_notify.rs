@@ -85,3 +85,27 @@ fn encode(changes: &[Change]) -> Vec<u8> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::{Name, RelPath};
+
+    fn change(components: &[&str]) -> Change {
+        let names = components.iter().map(|name| Name::new(name.as_bytes()).unwrap());
+        Change { kind: ChangeKind::Added, path: names.collect::<RelPath>() }
+    }
+
+    #[test]
+    fn names_are_spelt_as_a_client_opens_them() {
+        let shown = units(&change(&["dir", "a:b", "end."]));
+        let expected: Vec<u16> = "dir\\a\u{F022}b\\end\u{F029}".encode_utf16().collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn changes_are_measured_as_they_are_encoded() {
+        let changes = [change(&["odd"]), change(&["sub", "🦀"]), change(&["even"])];
+        assert_eq!(changes.iter().fold(0, measure), encode(&changes).len());
+    }
+}
