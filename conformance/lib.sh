@@ -24,7 +24,8 @@ start_relay() {
     python3 conformance/python/wiretap.py "$address:$port" "$address:$server_port" "$work/wire" &
     relay=$!
     listens "$port"
-    rm -f "$work/wire"
+    wire_seen
+    rm "$work/wire"
 }
 listens() {
     for _ in $(seq 100); do
@@ -61,14 +62,17 @@ skip() {
 # wire_was signed|sealed|plain DIALECT SIGNING CIPHER: all connections since the
 # last call were so, in both directions, and carried something.
 wire_was() {
-    for _ in $(seq 50); do
+    wire_seen
+    while read -r line; do connection_was "$@" "$line"; done < "$work/wire"
+    rm "$work/wire"
+}
+wire_seen() {
+    for _ in $(seq 200); do
         if [ -s "$work/wire" ]; then break; fi
         sleep 0.05
     done
     sleep 0.05
     [ -s "$work/wire" ] || fail "nothing went over the wire"
-    while read -r line; do connection_was "$@" "$line"; done < "$work/wire"
-    rm "$work/wire"
 }
 # connection_was signed|sealed|plain DIALECT SIGNING CIPHER LINE: so for one line of the relay's.
 connection_was() {
