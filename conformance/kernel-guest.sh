@@ -5,7 +5,7 @@ set -eu
 programs=$2 python=$3 operations=$4
 mount_at() { # DIRECTORY OPTIONS
     mkdir -p "$1"
-    mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,$2"
+    mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,iocharset=utf8,$2"
 }
 ok() { echo "ok: $1 (${SECONDS} s)"; }
 trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2' ERR

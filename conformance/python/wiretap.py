@@ -19,8 +19,7 @@ import threading
 NEEDLE = b"anabranch-needle"
 NEEDLES = (NEEDLE, NEEDLE.decode().encode("utf-16-le"))
 
-NEGOTIATE, SESSION_SETUP, TREE_CONNECT, IOCTL = 0, 1, 3, 11
-VALIDATE_NEGOTIATE_INFO = 0x0014_0204
+NEGOTIATE, SESSION_SETUP, LOGOFF, TREE_CONNECT = 0, 1, 2, 3
 FLAG_ASYNC, FLAG_SIGNED = 2, 8
 STATUS_SUCCESS, STATUS_PENDING = 0, 0x103
 UNASKED = 0xFFFF_FFFF_FFFF_FFFF
@@ -61,10 +60,10 @@ class Tap:
         elif command in (NEGOTIATE, SESSION_SETUP):
             if side == "responses" and status == STATUS_SUCCESS:
                 self.logged_on = True
-        elif command == TREE_CONNECT and flags & FLAG_SIGNED:
-            pass  # Dialect 3.1.1 signs it even where nothing else is signed (MS-SMB2 3.2.4.2.5).
-        elif command == IOCTL and flags & FLAG_SIGNED and ioctl(message) == VALIDATE_NEGOTIATE_INFO:
-            pass  # Signed by dialects before 3.1.1, even where the rest is sealed (MS-SMB2 3.2.5.5).
+        elif command in (LOGOFF, TREE_CONNECT) and flags & FLAG_SIGNED:
+            # Dialect 3.1.1 signs TREE_CONNECT where nothing else is signed
+            # (MS-SMB2 3.2.4.2.5); a client that seals for a share alone seals neither.
+            pass
         elif self.logged_on and not may_be_plain(flags, status, message_id):
             self.counts[side]["signed" if flags & FLAG_SIGNED else "plain"] += 1
 
@@ -103,11 +102,6 @@ def messages(frame):
         if not following:
             return
         frame = frame[following:]
-
-
-def ioctl(message):
-    """The control code; zero in an error's answer."""
-    return struct.unpack_from("<I", message, 64 + 4)[0] if len(message) >= 64 + 8 else 0
 
 
 def may_be_plain(flags, status, message_id):
