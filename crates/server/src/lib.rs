@@ -7,6 +7,7 @@
 
 mod admin;
 mod alarm;
+mod coalesce;
 pub mod config;
 mod connections;
 mod host;
