@@ -12,13 +12,13 @@ use smb::{
     Share, Transmit,
 };
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use vfs::{Identity, Timestamp};
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{Identity, Timestamp, Vfs};
 use vfs_local::LocalVfs;
 use wire::codec::{Reader, Writer, put_utf16};
 use wire::frame::{PREFIX_BYTES, first_payload};
@@ -32,6 +32,8 @@ use wire::smb::{
 
 const USER: &str = "alice";
 const PASSWORD: &str = "a password that no input proves";
+/// Bytes that files may have in memory.
+const CAPACITY: u64 = 1024 * 1024;
 /// Jobs that wait for something that does not come.
 const WAITING_MAX: usize = 64;
 
@@ -87,28 +89,58 @@ impl Workers for Inline {
     }
 }
 
+/// Where files are kept.
+pub enum Place {
+    /// There is no share.
+    Nowhere,
+    /// The backend for tests.
+    Memory,
+    /// A folder that vanishes with the rig.
+    Folder(TempDir),
+}
+
+impl Place {
+    /// A folder in memory, where there is such a place: a FLUSH costs nothing there.
+    pub fn folder() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::Folder(folder.unwrap())
+    }
+
+    fn backend(&self) -> Option<Arc<dyn Vfs>> {
+        match self {
+            Self::Nowhere => None,
+            Self::Memory => {
+                let options =
+                    MemoryOptions { capacity_bytes: CAPACITY, ..MemoryOptions::default() };
+                Some(Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default()))))
+            }
+            Self::Folder(folder) => Some(Arc::new(LocalVfs::open(folder.path()).unwrap())),
+        }
+    }
+}
+
 /// A connection and what it is connected to.
 pub struct Rig {
     waiting: Vec<Job>,
     conn: Conn,
     server: Arc<Server>,
-    _folder: Option<TempDir>,
+    _place: Place,
     now: Now,
     /// The last reply, without its prefix.
     reply: Vec<u8>,
 }
 
 impl Rig {
-    /// With a share in `folder`, or with none.
-    pub fn new(folder: Option<TempDir>) -> Self {
+    /// With a share at `place`.
+    pub fn new(place: Place) -> Self {
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
-        let shares = folder.as_ref().map(|folder| share(folder.path())).into_iter().collect();
+        let shares = place.backend().map(share).into_iter().collect();
         let server = Server::new(config(shares), Arc::new(Files::new(Arc::new(Inline))), host);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 445));
         let facts = ConnFacts { id: 1, peer: address, local: address };
         let conn = Conn::new(server.clone(), facts);
-        Self { waiting: Vec::new(), conn, server, _folder: folder, now, reply: Vec::new() }
+        Self { waiting: Vec::new(), conn, server, _place: place, now, reply: Vec::new() }
     }
 
     pub fn is_established(&self) -> bool {
@@ -247,8 +279,7 @@ impl Rig {
     }
 }
 
-fn share(folder: &Path) -> Arc<Share> {
-    let vfs = Arc::new(LocalVfs::open(folder).unwrap());
+fn share(vfs: Arc<dyn Vfs>) -> Arc<Share> {
     let volume = Volume { vfs, options: VolumeOptions::default() };
     Arc::new(Share {
         name: "data".into(),
