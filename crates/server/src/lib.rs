@@ -7,7 +7,6 @@
 
 mod admin;
 mod alarm;
-mod coalesce;
 pub mod config;
 mod connections;
 mod host;

@@ -6,7 +6,6 @@
 //! bounded in bytes and in time.
 
 use crate::alarm::Alarm;
-use crate::coalesce::{Coalesce, STALL};
 use crate::connections::{Patience, Place};
 use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX};
 use crate::smb_input::Input;
@@ -49,11 +48,6 @@ pub struct SmbTask {
     place: Place,
     alarm: Alarm,
     patience: Patience,
-    coalesce: Coalesce,
-    /// What the socket was last told of it.
-    wake_bytes: u16,
-    /// When requests were waited for in vain.
-    stalled: Option<Instant>,
     /// Since when nobody is logged on; none while someone is.
     unknown_since: Option<Instant>,
     /// When the clock was last read.
@@ -111,9 +105,6 @@ impl SmbTask {
             jobs: FuturesUnordered::new(),
             alarm: Alarm::default(),
             patience,
-            coalesce: Coalesce::default(),
-            wake_bytes: 1,
-            stalled: None,
             unknown_since: Some(now),
             clock: now,
             stuck_since: None,
@@ -171,10 +162,7 @@ impl SmbTask {
                 link.count_received(count);
                 match count {
                     0 => self.end_later(End::Closed),
-                    _ => {
-                        let frames = self.take_frames().await?;
-                        self.coalesce(frames, count);
-                    }
+                    _ => self.take_frames().await?,
                 }
             }
             ready = writable, if writes => {
@@ -200,27 +188,8 @@ impl SmbTask {
         self.input.has_frame(self.conn.frame_length_max()).map_err(End::Protocol)
     }
 
-    /// Decides how much is to arrive before this task is woken again.
-    fn coalesce(&mut self, frames: usize, bytes: usize) {
-        match self.stalled.take() {
-            Some(at) if self.clock < at + STALL => self.coalesce.handle_stalled(frames, self.clock),
-            _ => self.coalesce.handle_wake(frames, bytes, self.clock),
-        }
-        self.set_wake_bytes();
-    }
-
-    fn set_wake_bytes(&mut self) {
-        let bytes = self.coalesce.wake_bytes();
-        // A socket that cannot be told wakes for everything, which is right too.
-        if bytes != self.wake_bytes && sys::set_wake_bytes(&self.stream, bytes).is_ok() {
-            self.wake_bytes = bytes;
-        }
-    }
-
     /// Hands over the frames that are complete, and starts what they ask for.
-    /// Returns how many.
-    async fn take_frames(&mut self) -> Result<usize, End> {
-        let mut count = 0;
+    async fn take_frames(&mut self) -> Result<(), End> {
         let now = self.host.now();
         self.clock = now.instant;
         self.used = Some(now.instant);
@@ -232,10 +201,9 @@ impl SmbTask {
             };
             self.conn.handle_frame(frame, now).map_err(End::Protocol)?;
             self.start_jobs(now).await;
-            count += 1;
         }
         self.input.watch(now.instant);
-        Ok(count)
+        Ok(())
     }
 
     async fn start_jobs(&mut self, now: Now) {
@@ -317,7 +285,6 @@ impl SmbTask {
             self.used.filter(|_| self.is_idle()).map(|used| used + IDLE_AFTER),
             self.ending.as_ref().map(|(_, due)| *due),
             self.conn.poll_timeout(),
-            self.coalesce.deadline(),
         ];
         due.into_iter().flatten().min()
     }
@@ -327,10 +294,6 @@ impl SmbTask {
         let now = self.host.now();
         self.clock = now.instant;
         self.conn.handle_timeout(now);
-        if self.coalesce.handle_deadline(now.instant) {
-            self.stalled = Some(now.instant);
-            self.set_wake_bytes();
-        }
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now.instant);
         if is_due(self.unknown_since.map(|since| since + self.patience.logon)) {
             return Err(End::Slow("no logon"));
