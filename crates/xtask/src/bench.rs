@@ -3,6 +3,7 @@
 
 use crate::server::{self, PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -191,6 +192,8 @@ impl Samba {
         passwd.wait()?;
         let child = Command::new("smbd")
             .args(["-F", "--no-process-group", "-s", &file.display().to_string()])
+            // When it ends it ends its whole group, which must not be ours.
+            .process_group(0)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
