@@ -7,7 +7,7 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
-	$(MAKE) --no-print-directory check units clients kernel conformance
+	$(MAKE) --no-print-directory check units clients kernel kernel-steady conformance
 
 check: ## Form, lints, licences, house rules
 	cargo fmt --all --check
@@ -26,7 +26,7 @@ kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli
 	conformance/kernel uml
 
-kernel-steady: ## The same with Debian stable's kernel under emulation: slow
+kernel-steady: ## The same with Debian 12's kernel under emulation: 3 minutes on a quiet machine
 	cargo build --locked --quiet --package cli
 	conformance/kernel bookworm
 
