@@ -76,8 +76,6 @@ pub struct Session {
     pub id: SessionId,
     /// The dialect that it was set up with.
     pub dialect: Dialect,
-    /// The client's GUID from NEGOTIATE.
-    pub client_guid: [u8; 16],
     /// Key that applications derive theirs from, and that channels are bound with.
     pub session_key: [u8; 16],
     /// Sealing, if the dialect and the client can.
@@ -139,8 +137,6 @@ pub struct SessionParts {
     pub id: SessionId,
     /// Dialect of the connection.
     pub dialect: Dialect,
-    /// Client's GUID.
-    pub client_guid: [u8; 16],
     /// Session key.
     pub session_key: [u8; 16],
     /// Sealing keys, if any.
@@ -168,7 +164,6 @@ impl Session {
         Self {
             id: parts.id,
             dialect: parts.dialect,
-            client_guid: parts.client_guid,
             session_key: parts.session_key,
             sealing: parts.sealing,
             cipher: parts.cipher,

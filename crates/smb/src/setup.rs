@@ -89,7 +89,7 @@ impl Conn {
         };
         let grant = self.charge(header)?;
         let mut header = *header;
-        let mut step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed, now) {
+        let mut step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed) {
             Ok(step) => step,
             Err(status) => Step::refused(status),
         };
@@ -104,7 +104,6 @@ impl Conn {
         header: &mut Header,
         negotiated: &Negotiated,
         is_sealed: bool,
-        now: Now,
     ) -> Result<Step, NtStatus> {
         let mut r = Reader::new(frame);
         let skipped = r.skip(Header::LENGTH, "header");
@@ -135,7 +134,7 @@ impl Conn {
                 Ok(Step { token, ..Step::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
             }
             Ok(spnego::Step::Done(token, logon)) => {
-                self.log_on(id, &request, negotiated, setup, token, *logon, now)
+                self.log_on(id, &request, negotiated, setup, token, *logon)
             }
             Err(refused) => Ok(self.refuse_logon(refused, setup.purpose)),
         }
@@ -212,7 +211,6 @@ impl Conn {
         Step { delay: self.server.host.logon_delay(peer), ..Step::refused(status) }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn log_on(
         &mut self,
         id: SessionId,
@@ -221,27 +219,23 @@ impl Conn {
         setup: PendingSetup,
         token: Vec<u8>,
         logon: Authenticated,
-        _now: Now,
     ) -> Result<Step, NtStatus> {
-        let user = match &setup.purpose {
-            // A session keeps its user, whoever binds to it.
-            Purpose::Binds(session) => (*session.user()).clone(),
-            _ => self.user_of(&logon)?,
+        let channel = match setup.purpose {
+            Purpose::Binds(session) => self.bind(session, negotiated, &setup.preauth, &logon)?,
+            Purpose::Renews(session) => {
+                session.set_user(self.user_of(&logon)?);
+                self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
+            }
+            Purpose::New => {
+                let user = self.user_of(&logon)?;
+                self.new_session(id, request, negotiated, &setup.preauth, &logon, user)?
+            }
         };
+        let user = channel.session.user();
         self.server.stats.logons.fetch_add(1, Ordering::Relaxed);
         self.server.host.logon_succeeded(self.shared.facts.peer, &user.account.name);
         let is_anonymous = user.is_anonymous;
         self.is_proven |= !is_anonymous;
-        let channel = match setup.purpose {
-            Purpose::Binds(session) => self.bind(session, negotiated, &setup.preauth, &logon)?,
-            Purpose::Renews(session) => {
-                session.set_user(user);
-                self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
-            }
-            Purpose::New => {
-                self.new_session(id, request, negotiated, &setup.preauth, &logon, user)?
-            }
-        };
         let mut flags = SessionFlags::default();
         if is_anonymous {
             flags.0 |= SessionFlags::ANONYMOUS.0;
@@ -298,7 +292,6 @@ impl Conn {
         let session = Arc::new(Session::new(SessionParts {
             id,
             dialect: negotiated.dialect,
-            client_guid: negotiated.client_guid,
             session_key: logon.session_key,
             cipher: negotiated.cipher.filter(|_| sealing.is_some()).map_or("-", |c| c.name()),
             signing: negotiated.signing.name(),
