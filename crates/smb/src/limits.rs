@@ -28,6 +28,10 @@ pub const COMPOUND_REQUESTS_MAX: usize = 64;
 /// Windows lets wait, which grants 512 credits for it and keeps one back.
 pub const ASYNC_REQUESTS_MAX: usize = 511;
 
+/// CANCELs of one connection that are remembered for requests which do not
+/// wait yet: more than are under way on other threads at once.
+pub const EARLY_CANCELS_MAX: usize = 32;
+
 /// Sessions on one connection (MS-SMB2 sets none; a terminal server needs some).
 pub const SESSIONS_PER_CONNECTION_MAX: usize = 1024;
 

@@ -1,7 +1,7 @@
 //! Requests that wait: their async ids, their interim answers, their cancellation.
 //! MS-SMB2 3.3.4.2, 3.3.5.16.
 
-use crate::limits::ASYNC_REQUESTS_MAX;
+use crate::limits::{ASYNC_REQUESTS_MAX, EARLY_CANCELS_MAX};
 use crate::signal::Signal;
 use crate::transmit::Transmit;
 use std::collections::VecDeque;
@@ -19,6 +19,9 @@ pub struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<Entry>,
+    /// Cancelled while they were not waiting yet: a request may be at work on
+    /// another thread before it comes to wait. The latest few.
+    early: VecDeque<MessageId>,
     interims: VecDeque<Transmit>,
 }
 
@@ -54,6 +57,10 @@ impl Waiting {
         }
         let async_id = AsyncId(self.next_id.fetch_add(1, Ordering::Relaxed));
         let cancelled = Arc::new(Signal::default());
+        if let Some(at) = state.early.iter().position(|early| *early == message_id) {
+            state.early.remove(at);
+            cancelled.raise();
+        }
         state.requests.push(Entry { message_id, async_id, cancelled: cancelled.clone() });
         Some(WaitTicket { waiting: self, async_id, cancelled })
     }
@@ -74,14 +81,21 @@ impl Waiting {
     }
 
     /// Cancels the request named by its async id, or else by its message id.
-    /// One that is not there has been answered: nothing to do.
+    /// One that is not there has been answered, or is yet to wait: if it does,
+    /// it is cancelled then.
     pub fn cancel(&self, message_id: MessageId, async_id: Option<AsyncId>) {
-        let state = self.lock();
+        let mut state = self.lock();
         let found = state.requests.iter().find(|e| match async_id {
             Some(id) => e.async_id == id,
             None => e.message_id == message_id,
         });
         let signal = found.map(|e| e.cancelled.clone());
+        if signal.is_none() && async_id.is_none() {
+            if state.early.len() == EARLY_CANCELS_MAX {
+                state.early.pop_front();
+            }
+            state.early.push_back(message_id);
+        }
         drop(state);
         if let Some(signal) = signal {
             signal.raise();
@@ -97,5 +111,27 @@ impl Drop for WaitTicket<'_> {
     fn drop(&mut self) {
         let id = self.async_id;
         self.waiting.lock().requests.retain(|e| e.async_id != id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_cancelled_before_it_waits_is_cancelled_when_it_does() {
+        let waiting = Waiting::default();
+        waiting.cancel(MessageId(7), None);
+        assert!(!waiting.enter(MessageId(6)).unwrap().cancelled.is_raised());
+        assert!(waiting.enter(MessageId(7)).unwrap().cancelled.is_raised());
+        assert!(!waiting.enter(MessageId(7)).unwrap().cancelled.is_raised(), "once");
+    }
+
+    #[test]
+    fn only_the_latest_early_cancels_are_remembered() {
+        let waiting = Waiting::default();
+        (0..=EARLY_CANCELS_MAX as u64).for_each(|id| waiting.cancel(MessageId(id), None));
+        assert!(!waiting.enter(MessageId(0)).unwrap().cancelled.is_raised());
+        assert!(waiting.enter(MessageId(1)).unwrap().cancelled.is_raised());
     }
 }
