@@ -21,7 +21,7 @@ use crate::server::Server;
 use crate::session::ChannelFact;
 use crate::setup::PendingSetup;
 use crate::transmit::{Transmit, new_buffer};
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -130,11 +130,11 @@ impl Conn {
 
     fn take_frame(&mut self, mut frame: BytesMut, now: Now) -> Result<(), Close> {
         match frame.get(..4) {
-            Some(b"\xFESMB") => self.take_messages(frame.freeze(), None, now),
+            Some(b"\xFESMB") => self.take_messages(frame, None, now),
             Some(b"\xFDSMB") => {
                 let channel = self.open_sealed(&mut frame)?;
                 frame.advance(TransformHeader::LENGTH);
-                self.take_messages(frame.freeze(), Some(channel), now)
+                self.take_messages(frame, Some(channel), now)
             }
             Some(b"\xFFSMB") if self.negotiated.is_none() && !self.wildcard_answered => {
                 self.handle_smb1_negotiate(&frame)
@@ -165,26 +165,30 @@ impl Conn {
     /// One or more SMB2 messages in a row.
     fn take_messages(
         &mut self,
-        frame: Bytes,
+        mut frame: BytesMut,
         sealed: Option<Arc<Channel>>,
         now: Now,
     ) -> Result<(), Close> {
         let first = decode_header(&frame, 0)?;
         match first.command {
-            Command::NEGOTIATE => return self.handle_negotiate(&frame, &first),
+            Command::NEGOTIATE => return self.handle_negotiate(&frame.freeze(), &first),
             _ if self.negotiated.is_none() => {
                 return Err(Close::Garbage("request before negotiate"));
             }
-            Command::CANCEL => return self.handle_cancel(&frame, &first, sealed.as_ref()),
+            Command::CANCEL => return self.handle_cancel(&mut frame, &first, sealed.as_ref()),
             Command::SESSION_SETUP if first.next_command == 0 => {
-                return self.handle_session_setup(frame, &first, sealed.is_some(), now);
+                return self.handle_session_setup(frame.freeze(), &first, sealed.is_some(), now);
             }
             _ => {}
         }
         self.start_chain(frame, sealed)
     }
 
-    fn start_chain(&mut self, frame: Bytes, sealed: Option<Arc<Channel>>) -> Result<(), Close> {
+    fn start_chain(
+        &mut self,
+        mut frame: BytesMut,
+        sealed: Option<Arc<Channel>>,
+    ) -> Result<(), Close> {
         let mut elements: SmallVec<[Element; 1]> = SmallVec::new();
         let mut start = 0;
         loop {
@@ -198,8 +202,13 @@ impl Conn {
             {
                 return Err(Close::Garbage("next command"));
             }
-            let element =
-                self.take_element(&frame, start..end, header, elements.last(), sealed.as_ref())?;
+            let element = self.take_element(
+                &mut frame,
+                start..end,
+                header,
+                elements.last(),
+                sealed.as_ref(),
+            )?;
             elements.push(element);
             if next == 0 {
                 break;
@@ -215,7 +224,7 @@ impl Conn {
             server: self.server.clone(),
             shared: self.shared.clone(),
             negotiated,
-            frame,
+            frame: frame.freeze(),
             elements,
             sealed,
             out: new_buffer(buffer),
@@ -228,7 +237,7 @@ impl Conn {
     /// kept in the element, to be answered in its turn.
     fn take_element(
         &mut self,
-        frame: &Bytes,
+        frame: &mut [u8],
         range: Range<usize>,
         header: Header,
         previous: Option<&Element>,
@@ -271,7 +280,7 @@ impl Conn {
     /// MS-SMB2 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11.
     fn verify(
         &self,
-        frame: &Bytes,
+        frame: &mut [u8],
         element: &Element,
         sealed: Option<&Arc<Channel>>,
     ) -> Result<(), NtStatus> {
@@ -295,7 +304,7 @@ impl Conn {
             return Err(NtStatus::ACCESS_DENIED);
         }
         if element.header.flags.contains(Flags::SIGNED) {
-            let good = channel.signing.verify(&frame[element.range.clone()]);
+            let good = channel.signing.verify_in_place(&mut frame[element.range.clone()]);
             return if good { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
         }
         if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
@@ -304,7 +313,7 @@ impl Conn {
     /// CANCEL has no reply and is charged nothing. MS-SMB2 3.3.5.16.
     fn handle_cancel(
         &mut self,
-        frame: &Bytes,
+        frame: &mut [u8],
         header: &Header,
         sealed: Option<&Arc<Channel>>,
     ) -> Result<(), Close> {
@@ -443,7 +452,7 @@ impl Drop for Conn {
     }
 }
 
-pub(crate) fn decode_header(frame: &Bytes, start: usize) -> Result<Header, Close> {
+pub(crate) fn decode_header(frame: &[u8], start: usize) -> Result<Header, Close> {
     let bytes = frame.get(start..).ok_or(Close::Garbage("header"))?;
     Header::decode(&mut wire::codec::Reader::new(bytes)).map_err(|m| Close::Garbage(m.what))
 }

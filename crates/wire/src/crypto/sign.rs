@@ -98,7 +98,21 @@ impl SigningKey {
         message[Header::SIGNATURE].copy_from_slice(&signature);
     }
 
-    /// Whether a message, from its header to its end, carries the right signature.
+    /// Whether a message, from its header to its end, carries the right
+    /// signature. Leaves it as it was; nothing is copied.
+    #[must_use]
+    pub fn verify_in_place(&self, message: &mut [u8]) -> bool {
+        let Some(field) = message.get_mut(Header::SIGNATURE) else { return false };
+        let mut sent = [0; 16];
+        sent.copy_from_slice(field);
+        field.fill(0);
+        let expected = self.compute(message);
+        message[Header::SIGNATURE].copy_from_slice(&sent);
+        constant_time::verify_slices_are_equal(&sent, &expected).is_ok()
+    }
+
+    /// As [`SigningKey::verify_in_place`], for a message that cannot be
+    /// written to. With AES-GMAC it is copied.
     #[must_use]
     pub fn verify(&self, message: &[u8]) -> bool {
         let Some(sent) = message.get(Header::SIGNATURE) else { return false };
@@ -165,4 +179,30 @@ fn first_16(bytes: &[u8]) -> [u8; 16] {
     let mut out = [0; 16];
     out.copy_from_slice(&bytes[..16]);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_verify_agree_and_leave_the_message_alone() {
+        for number in 0..3 {
+            let algorithm = SigningAlgorithm::from_number(number).unwrap();
+            let key = SigningKey::new(algorithm, &[7; 16]);
+            let mut message: Vec<u8> = (0..200).collect();
+            key.sign(&mut message);
+            for flipped in [None, Some(0), Some(Header::SIGNATURE.start), Some(199)] {
+                let mut sent = message.clone();
+                if let Some(at) = flipped {
+                    sent[at] ^= 1;
+                }
+                let before = sent.clone();
+                assert_eq!(key.verify(&sent), flipped.is_none(), "{algorithm:?} {flipped:?}");
+                assert_eq!(key.verify_in_place(&mut sent), flipped.is_none());
+                assert_eq!(sent, before);
+            }
+            assert!(!key.verify_in_place(&mut [0; 60]), "shorter than a header");
+        }
+    }
 }
