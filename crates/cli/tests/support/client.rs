@@ -24,10 +24,14 @@ pub const SESSION_SETUP: u16 = 1;
 pub const TREE_CONNECT: u16 = 3;
 pub const CREATE: u16 = 5;
 pub const CLOSE: u16 = 6;
+pub const FLUSH: u16 = 7;
 pub const READ: u16 = 8;
 pub const WRITE: u16 = 9;
 pub const LOCK: u16 = 10;
 pub const ECHO: u16 = 13;
+pub const QUERY_DIRECTORY: u16 = 14;
+pub const CHANGE_NOTIFY: u16 = 15;
+pub const QUERY_INFO: u16 = 16;
 pub const SET_INFO: u16 = 17;
 
 /// A reply: its header's fields that matter here, and all of its bytes.
@@ -43,6 +47,13 @@ pub struct Reply {
 pub type FileId = [u8; 16];
 
 impl Reply {
+    fn of(bytes: Vec<u8>) -> Self {
+        let status = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+        let credits = u16::from_le_bytes(bytes[14..16].try_into().expect("2 bytes"));
+        let message_id = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"));
+        Self { status, message_id, credits, bytes }
+    }
+
     /// Of a CREATE that succeeded.
     pub fn file_id(&self) -> FileId {
         self.bytes[128..144].try_into().expect("16 bytes")
@@ -135,10 +146,43 @@ impl Client {
         self.stream.read_exact(&mut prefix)?;
         let mut bytes = vec![0; u32::from_be_bytes(prefix) as usize];
         self.stream.read_exact(&mut bytes)?;
-        let status = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-        let credits = u16::from_le_bytes(bytes[14..16].try_into().expect("2 bytes"));
-        let message_id = u64::from_le_bytes(bytes[24..32].try_into().expect("8 bytes"));
-        Ok(Reply { status, message_id, credits, bytes })
+        Ok(Reply::of(bytes))
+    }
+
+    /// Sends requests in one frame, each but the first related to the one
+    /// before; gives the id of the first.
+    pub fn send_chain(&mut self, chain: &[(u16, Vec<u8>)]) -> u64 {
+        const RELATED: u32 = 4;
+        let first_id = self.next_id;
+        let mut payload = Vec::new();
+        for (at, (command, body)) in chain.iter().enumerate() {
+            let mut message = self.message(*command, body);
+            if at > 0 {
+                message[16..20].copy_from_slice(&RELATED.to_le_bytes());
+            }
+            if at + 1 < chain.len() {
+                message.resize(message.len().next_multiple_of(8), 0);
+                let next = u32::try_from(message.len()).expect("it is short");
+                message[20..24].copy_from_slice(&next.to_le_bytes());
+            }
+            payload.append(&mut message);
+        }
+        self.stream.write_all(&frame(&payload)).expect("it reads");
+        first_id
+    }
+
+    /// The replies of the next frame.
+    pub fn receive_chain(&mut self) -> io::Result<Vec<Reply>> {
+        let mut replies = vec![self.receive()?];
+        while let Some(last) = replies.last_mut() {
+            let next = u32::from_le_bytes(last.bytes[20..24].try_into().expect("4 bytes"));
+            if next == 0 {
+                break;
+            }
+            let bytes = last.bytes.split_off(next as usize);
+            replies.push(Reply::of(bytes));
+        }
+        Ok(replies)
     }
 
     pub fn call(&mut self, command: u16, body: &[u8]) -> Reply {
@@ -261,6 +305,20 @@ impl Client {
 
     pub fn close_body(file: FileId) -> Vec<u8> {
         [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
+    }
+
+    pub fn flush_body(file: FileId) -> Vec<u8> {
+        [&[24, 0, 0, 0, 0, 0, 0, 0], &file[..]].concat()
+    }
+
+    /// Asks for changes in a directory, not below; see MS-SMB2 2.2.35 for the filter.
+    pub fn change_notify_body(file: FileId, filter: u32) -> Vec<u8> {
+        let mut body = vec![32, 0, 0, 0];
+        body.extend_from_slice(&4096u32.to_le_bytes());
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&filter.to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body
     }
 
     /// Sets information of a file; see MS-FSCC 2.4 for the classes.
