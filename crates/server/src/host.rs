@@ -11,7 +11,9 @@ use crate::users::Users;
 use files::Caller;
 use smb::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::Timestamp;
@@ -27,10 +29,11 @@ pub struct ProcessHost {
     /// By kind: one kind of trouble does not hide another.
     troubles: [Quiet; 4],
     listening: RwLock<Vec<SocketAddr>>,
+    runtime: tokio::runtime::Handle,
 }
 
 impl ProcessHost {
-    /// A host with these users.
+    /// A host with these users, within the runtime that it lives in.
     #[must_use]
     pub fn new(users: Users, guest: Option<String>) -> Self {
         Self {
@@ -41,6 +44,7 @@ impl ProcessHost {
             failures: Quiet::new(LOGON_LINES_MAX),
             troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
             listening: RwLock::default(),
+            runtime: tokio::runtime::Handle::current(),
         }
     }
 
@@ -147,6 +151,11 @@ impl Host for ProcessHost {
                 tracing::info!(share, path, user, %peer, unsaid, "access denied");
             }
         }
+    }
+
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        // Dropped if the runtime is ending.
+        self.runtime.spawn(work);
     }
 
     fn logon_delay(&self, peer: SocketAddr) -> Duration {

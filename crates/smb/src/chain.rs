@@ -6,9 +6,10 @@
 
 use crate::channel::Channel;
 use crate::conn::Shared;
-use crate::dispatch::{self, Outcome, Reply, Request, WaitFuture, Waited};
+use crate::dispatch::{self, Outcome, Reply, Request, Waited};
+use crate::lasting::Lasting;
 use crate::negotiate::Negotiated;
-use crate::open::Open;
+use crate::open::{Open, UnderWay};
 use crate::oplock::Oplock;
 use crate::pending::WaitTicket;
 use crate::server::Server;
@@ -102,9 +103,10 @@ impl Chain {
         let mut written = Written { seal_with: self.sealed.clone(), ..Written::default() };
         for at in 0..self.elements.len() {
             let mut start = self.begin_reply(&mut written);
-            let (mut result, mut ticket_id) = (self.dispatch(at, start, &mut related).await, None);
-            if let Ok(Outcome::Wait(future)) = result {
-                let (waited, new_start, id) = self.wait(at, start, future, &mut written).await;
+            let (mut ticket_id, mut under_way) = (None, None);
+            let mut result = self.dispatch(at, start, &mut related, &mut under_way).await;
+            if let Some(rest) = self.rest_of(at, &mut result) {
+                let (waited, new_start, id) = self.wait(at, start, rest, &mut written).await;
                 (start, ticket_id) = (new_start, id);
                 if let Err(status) = waited {
                     self.note_failure(at, status, &mut related);
@@ -113,12 +115,15 @@ impl Chain {
             }
             let reply = match result {
                 Ok(Outcome::Done(reply)) => reply,
-                Ok(Outcome::Wait(_)) => self.refuse(start, NtStatus::INTERNAL_ERROR),
+                Ok(Outcome::Wait(_) | Outcome::WaitLasting(_)) => {
+                    self.refuse(start, NtStatus::INTERNAL_ERROR)
+                }
                 Err(status) => {
                     self.tell_trouble(at, &related, status);
                     self.refuse(start, status)
                 }
             };
+            drop(under_way);
             finished.logged_off = finished.logged_off.or(reply.logged_off);
             finished.granted.extend(reply.granted.clone());
             self.end_reply(at, start, reply, ticket_id, &mut written);
@@ -168,6 +173,7 @@ impl Chain {
         at: usize,
         start: usize,
         related: &mut Related,
+        under_way: &mut Option<UnderWay>,
     ) -> Result<Outcome, NtStatus> {
         let element = &self.elements[at];
         let is_related = element.header.flags.contains(Flags::RELATED);
@@ -186,6 +192,7 @@ impl Chain {
             header: &element.header,
             message: &self.frame[element.range.clone()],
             channel: element.channel.as_ref(),
+            under_way,
             related,
             is_related,
             is_single: self.elements.len() == 1,
@@ -195,6 +202,21 @@ impl Chain {
         dispatch::dispatch(&mut request).await
     }
 
+    /// The rest of a request that has to wait.
+    fn rest_of(&self, at: usize, result: &mut Result<Outcome, NtStatus>) -> Option<Lasting> {
+        let (rest, lasts) = match std::mem::replace(result, Err(NtStatus::PENDING)) {
+            Ok(Outcome::Wait(rest)) => (rest, false),
+            Ok(Outcome::WaitLasting(rest)) => (rest, true),
+            other => {
+                *result = other;
+                return None;
+            }
+        };
+        let session = self.elements[at].channel.as_ref().filter(|_| lasts);
+        let session = session.map(|channel| channel.session.clone());
+        Some(Lasting::new(rest, session, self.server.host.clone()))
+    }
+
     /// Waits for a request that cannot be answered now. If it is the last of
     /// its chain, the client gets what is ready and is told so; the final
     /// answer then starts a frame of its own.
@@ -202,10 +224,10 @@ impl Chain {
         &mut self,
         at: usize,
         start: usize,
-        mut future: WaitFuture,
+        mut rest: Lasting,
         written: &mut Written,
     ) -> (Result<Waited, NtStatus>, usize, Option<wire::smb::AsyncId>) {
-        if let Some(result) = (&mut future).now_or_never() {
+        if let Some(result) = (&mut rest).now_or_never() {
             return (result, start, None);
         }
         // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
@@ -223,8 +245,11 @@ impl Chain {
             start = self.begin_reply(written);
             async_id = Some(ticket.async_id);
         }
-        let result = match select(pin!(ticket.cancelled.raised()), future).await {
-            Either::Left(_) => Err(NtStatus::CANCELLED),
+        let result = match select(pin!(ticket.cancelled.raised()), rest).await {
+            Either::Left((_, rest)) => {
+                rest.withdraw();
+                Err(NtStatus::CANCELLED)
+            }
             Either::Right((result, _)) => result,
         };
         (result, start, async_id)

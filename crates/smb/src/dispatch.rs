@@ -6,7 +6,7 @@ use crate::commands;
 use crate::conn::Shared;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::negotiate::Negotiated;
-use crate::open::Open;
+use crate::open::{Open, UnderWay};
 use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::session::Session;
@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use wire::codec::{Malformed, Reader, Writer};
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, FileId, Header, SessionId, TreeId};
+use wire::smb::{Command, Dialect, FileId, Flags, Header, SessionId, TreeId};
 
 /// A request and where its reply goes.
 pub struct Request<'a> {
@@ -33,6 +33,8 @@ pub struct Request<'a> {
     pub message: &'a [u8],
     /// Its session on this connection.
     pub channel: Option<&'a Arc<Channel>>,
+    /// The opens it is counted with, until it is answered.
+    pub under_way: &'a mut Option<UnderWay>,
     /// What earlier requests of the chain left.
     pub related: &'a mut Related,
     /// Whether it takes over what they left.
@@ -51,6 +53,8 @@ pub enum Outcome {
     Done(Reply),
     /// It may take until something else happens.
     Wait(WaitFuture),
+    /// The same, and it goes on when its channel is lost and its session is not.
+    WaitLasting(WaitFuture),
 }
 
 /// The rest of a request that waits. Owns all it needs; dropping it withdraws.
@@ -161,7 +165,26 @@ impl<'a> Request<'a> {
         }
         self.check_sealed(&open.tree)?;
         self.related.open = Some(open.clone());
+        self.count(&open)?;
         Ok(open)
+    }
+
+    /// Counts the request among those of `open`. MS-SMB2 3.3.5.2.10.
+    ///
+    /// # Errors
+    /// `FILE_NOT_AVAILABLE` for a change that comes by a channel the client has given up.
+    fn count(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
+        if self.negotiated.dialect < Dialect::Smb300 {
+            return Ok(());
+        }
+        let replays = self.header.flags.contains(Flags::REPLAY);
+        let begun = open.begin_request(self.header.channel_sequence(), replays);
+        let changes = [Command::WRITE, Command::SET_INFO, Command::IOCTL];
+        if begun.is_none() && changes.contains(&self.header.command) {
+            return Err(NtStatus::FILE_NOT_AVAILABLE);
+        }
+        *self.under_way = begun;
+        Ok(())
     }
 
     fn check_sealed(&self, tree: &Tree) -> Result<(), NtStatus> {

@@ -1,7 +1,9 @@
 //! What the protocol layer asks of the process around it. Nothing here waits.
 
 use files::Caller;
+use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::Timestamp;
@@ -40,6 +42,12 @@ pub trait Host: Send + Sync {
     /// be logged, not without a bound.
     fn trouble(&self, trouble: &Trouble) {
         let _ = trouble;
+    }
+
+    /// Carries on with work that nobody awaits any more. Whoever does not, drops it:
+    /// it is withdrawn then.
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        drop(work);
     }
 
     /// How long an answer to a failed logon of this peer is held back now.

@@ -32,6 +32,9 @@ pub const ASYNC_REQUESTS_MAX: usize = 511;
 /// wait yet: more than are under way on other threads at once.
 pub const EARLY_CANCELS_MAX: usize = 32;
 
+/// CREATEs of one session that go on although their channel is lost.
+pub const ORPHANS_PER_SESSION_MAX: usize = ASYNC_REQUESTS_MAX;
+
 /// Sessions on one connection (MS-SMB2 sets none; a terminal server needs some).
 pub const SESSIONS_PER_CONNECTION_MAX: usize = 1024;
 
@@ -74,8 +77,20 @@ const _: () =
 /// Connections of one session: as Windows has it.
 pub const CHANNELS_PER_SESSION_MAX: usize = 32;
 
-/// How long an open waits for its client to come back: as Samba has it.
-pub const DETACHED_FOR: Duration = Duration::from_mins(1);
+/// How long a durable open of version 1 waits for its client to come back.
+pub const DURABLE_FOR: Duration = Duration::from_mins(1);
+
+/// How long one of version 2 waits if its client leaves it to us, and at most:
+/// as Windows and Samba have it.
+pub const DURABLE_V2_FOR: Duration = Duration::from_mins(1);
+/// See [`DURABLE_V2_FOR`].
+pub const DURABLE_V2_FOR_MAX: Duration = Duration::from_mins(5);
+
+/// The same for resilient ones (MS-SMB2 3.3.3 leaves both to the server; Windows
+/// has these).
+pub const RESILIENT_FOR: Duration = Duration::from_mins(2);
+/// See [`RESILIENT_FOR`].
+pub const RESILIENT_FOR_MAX: Duration = Duration::from_mins(5);
 
 /// Opens that wait for their clients: each has a descriptor and a kilobyte or two.
 pub const DETACHED_MAX: usize = 1 << 16;

@@ -1,12 +1,15 @@
 //! Opens as SMB sees them: a file of the file layer, or a named pipe.
 //! MS-SMB2 3.3.1.10.
 
+use crate::channel_sequence::{ChannelSequence, Generation};
+use crate::create_guids::{Claim, Guid};
+use crate::durable::Durability;
 use crate::lock_sequence::LockSequences;
 use crate::oplock::Oplock;
 use crate::signal::Signal;
 use crate::tree::Tree;
-use files::OpenFile;
-use std::sync::{Arc, Mutex, PoisonError};
+use files::{OpenAction, OpenFile};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
 use wire::smb::FileId;
@@ -24,8 +27,8 @@ pub struct Open {
     pub write_through: bool,
     /// FILE_* mode flags of CREATE that queries show again (MS-FSCC 2.4.31).
     pub mode: u32,
-    /// It outlives its connection for a while.
-    pub is_durable: bool,
+    /// How it came to be.
+    pub origin: Arc<Origin>,
     /// How its client is asked for its oplock.
     pub oplock: Option<Arc<Oplock>>,
     /// Raised when it is closed: whatever waits on it gives up.
@@ -34,6 +37,53 @@ pub struct Open {
     pub lock_sequences: Mutex<LockSequences>,
     /// Where QUERY_DIRECTORY stands.
     pub scan: Mutex<Option<crate::commands::query_directory::Scan>>,
+    durability: Mutex<Option<Durability>>,
+    requests: Mutex<Requests>,
+}
+
+/// How an open came to be; a reconnect does not change it.
+#[derive(Debug)]
+pub struct Origin {
+    /// What CREATE did.
+    pub action: OpenAction,
+    /// Account that it was opened by.
+    pub owner: String,
+    /// Client that it was opened by.
+    pub client_guid: Guid,
+    /// The client's name for the CREATE, if it gave one.
+    pub create_guid: Option<Guid>,
+}
+
+/// The requests of an open, as far as they may be sent twice.
+#[derive(Debug)]
+struct Requests {
+    sequence: ChannelSequence,
+    /// The name of its CREATE, until its client has used the open: then it has
+    /// seen the answer. MS-SMB2 3.3.1.10 (IsReplayEligible).
+    claim: Option<Claim<Open>>,
+}
+
+/// What an open is made of.
+#[derive(Debug)]
+pub struct OpenParts {
+    /// See [`Open::id`]; so for the others.
+    pub id: FileId,
+    /// Tree.
+    pub tree: Arc<Tree>,
+    /// File or pipe.
+    pub target: Target,
+    /// Write-through.
+    pub write_through: bool,
+    /// Mode flags.
+    pub mode: u32,
+    /// How it came to be.
+    pub origin: Arc<Origin>,
+    /// How its client is told.
+    pub oplock: Option<Arc<Oplock>>,
+    /// How it outlives its connection.
+    pub durability: Option<Durability>,
+    /// ChannelSequence of the CREATE.
+    pub channel_sequence: u16,
 }
 
 /// What is behind an open.
@@ -45,10 +95,91 @@ pub enum Target {
     Pipe(Mutex<Pipe>),
 }
 
+/// A request of an open that is under way. Dropping it ends it.
+#[derive(Debug)]
+pub struct UnderWay {
+    open: Arc<Open>,
+    begun: Generation,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        lock(&self.open.requests).sequence.end(self.begun);
+    }
+}
+
 impl Open {
-    /// What is known of LOCK requests, for the open that goes on in its place.
-    pub fn take_lock_sequences(&self) -> LockSequences {
-        std::mem::take(&mut self.lock_sequences.lock().unwrap_or_else(PoisonError::into_inner))
+    /// A new open.
+    #[must_use]
+    pub fn new(parts: OpenParts) -> Self {
+        let sequence = ChannelSequence::new(parts.channel_sequence);
+        Self {
+            id: parts.id,
+            tree: parts.tree,
+            target: parts.target,
+            write_through: parts.write_through,
+            mode: parts.mode,
+            origin: parts.origin,
+            oplock: parts.oplock,
+            closed: Signal::default(),
+            lock_sequences: Mutex::default(),
+            scan: Mutex::default(),
+            durability: Mutex::new(parts.durability),
+            requests: Mutex::new(Requests { sequence, claim: None }),
+        }
+    }
+
+    /// The open that goes on in the place of this one, whose connection is lost.
+    #[must_use]
+    pub fn successor(&self, id: FileId, tree: Arc<Tree>, channel_sequence: u16) -> Option<Self> {
+        let Target::File(file) = &self.target else { return None };
+        let next = Self::new(OpenParts {
+            id,
+            tree,
+            target: Target::File(file.clone()),
+            write_through: self.write_through,
+            mode: self.mode,
+            origin: self.origin.clone(),
+            oplock: self.oplock.clone(),
+            durability: self.durability(),
+            channel_sequence,
+        });
+        *lock(&next.lock_sequences) = std::mem::take(&mut *lock(&self.lock_sequences));
+        lock(&next.requests).claim = lock(&self.requests).claim.take();
+        Some(next)
+    }
+
+    /// Its CREATE may be sent again.
+    pub fn set_claim(&self, claim: Claim<Self>) {
+        lock(&self.requests).claim = Some(claim);
+    }
+
+    /// Whoever sends its CREATE again gets this open.
+    pub fn answer_replays(self: &Arc<Self>) {
+        if let Some(claim) = &lock(&self.requests).claim {
+            claim.handle_done(self);
+        }
+    }
+
+    /// A request that names it begins: its client has seen what CREATE answered.
+    /// None if the request is of a channel that the client has given up.
+    pub fn begin_request(self: &Arc<Self>, sequence: u16, replays: bool) -> Option<UnderWay> {
+        let mut requests = lock(&self.requests);
+        let claim = requests.claim.take();
+        let begun = requests.sequence.begin(sequence, replays);
+        drop(requests);
+        drop(claim);
+        Some(UnderWay { open: self.clone(), begun: begun.ok()? })
+    }
+
+    /// How it outlives its connection, if it does.
+    pub fn durability(&self) -> Option<Durability> {
+        *lock(&self.durability)
+    }
+
+    /// It is to outlive its connection in another way from now on.
+    pub fn set_durability(&self, durability: Durability) {
+        *lock(&self.durability) = Some(durability);
     }
 
     /// The file behind it.
@@ -61,4 +192,8 @@ impl Open {
             Target::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

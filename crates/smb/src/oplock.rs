@@ -100,8 +100,10 @@ impl Oplock {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
             // Nobody is there to be asked: the open ends, if it is kept at all.
-            let kept =
-                self.server.upgrade().and_then(|s| s.durable.remove(client.file_id.persistent));
+            let kept = self
+                .server
+                .upgrade()
+                .and_then(|s| s.durable.remove_for_others(client.file_id.persistent));
             drop(kept);
             return;
         };

@@ -2,6 +2,7 @@
 //! MS-SMB2 3.3.1.5.
 
 use crate::config::{Config, Share};
+use crate::create_guids::CreateGuids;
 use crate::durable::DurableOpens;
 use crate::host::{Host, Now};
 use crate::open::Open;
@@ -45,6 +46,8 @@ pub struct Server {
     next_open: AtomicU64,
     /// Opens whose connection is lost.
     pub durable: DurableOpens,
+    /// CREATEs that may be sent again.
+    pub create_guids: CreateGuids<Open>,
 }
 
 impl std::fmt::Debug for Server {
@@ -68,6 +71,7 @@ impl Server {
             sessions: Mutex::default(),
             next_open: AtomicU64::new(1),
             durable: DurableOpens::default(),
+            create_guids: CreateGuids::default(),
         })
     }
 
@@ -128,7 +132,7 @@ impl Server {
     pub fn lose_session(&self, session: &Session) {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
         let now = self.host.now().instant;
-        close_all(self.durable.detach(session, session.end(), now));
+        close_all(self.durable.detach(session.end(), now));
     }
 
     /// Closes what nobody has come back for in time. To be called about once a second.

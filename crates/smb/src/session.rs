@@ -8,14 +8,16 @@
 use crate::config::Share;
 use crate::conn::Shared;
 use crate::host::Account;
-use crate::limits::{CHANNELS_PER_SESSION_MAX, OPENS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
+use crate::limits::{
+    CHANNELS_PER_SESSION_MAX, OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX,
+};
 use crate::open::Open;
 use crate::signal::Signal;
 use crate::transmit::Transmit;
 use crate::tree::Tree;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use wire::crypto::{OpeningKey, SealingKey, SigningKey};
 use wire::ntstatus::NtStatus;
@@ -99,6 +101,24 @@ pub struct Session {
     channels: Mutex<Vec<ChannelFact>>,
     next_tree: AtomicU32,
     is_ended: AtomicBool,
+    orphans: AtomicUsize,
+}
+
+/// A place among the requests that go on without their channel.
+#[derive(Debug)]
+pub struct Orphan(Arc<Session>);
+
+impl Orphan {
+    /// The session it goes on for.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl Drop for Orphan {
+    fn drop(&mut self) {
+        self.0.orphans.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// Opens by their volatile id.
@@ -178,6 +198,7 @@ impl Session {
             channels: Mutex::new(vec![parts.channel]),
             next_tree: AtomicU32::new(1),
             is_ended: AtomicBool::new(false),
+            orphans: AtomicUsize::new(0),
         }
     }
 
@@ -293,6 +314,14 @@ impl Session {
         let opens = std::mem::take(&mut lock(&self.opens).by_id);
         self.ended.raise();
         opens.into_values().collect()
+    }
+
+    /// A place for a request whose channel is lost; none if the session has ended,
+    /// or has [`ORPHANS_PER_SESSION_MAX`] of them.
+    pub fn begin_orphan(self: &Arc<Self>) -> Option<Orphan> {
+        let before = self.orphans.fetch_add(1, Ordering::AcqRel);
+        let place = Orphan(self.clone());
+        (before < ORPHANS_PER_SESSION_MAX && !self.has_ended()).then_some(place)
     }
 
     /// Whether it has ended.

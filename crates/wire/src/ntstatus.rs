@@ -128,6 +128,7 @@ table! {
     SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP = 0xC05D_0000, "No preauthentication hash is common.";
     SMB_BAD_CLUSTER_DIALECT = 0xC05D_0001, "The dialect does not fit the cluster's.";
     FS_DRIVER_REQUIRED = 0xC000_019C, "No DFS is served here.";
+    FILE_NOT_AVAILABLE = 0xC000_0467, "The file is not available now; the same again may do.";
     HANDLE_NO_LONGER_VALID = 0xC019_0028, "The handle is no longer valid.";
     OFFLOAD_READ_FILE_NOT_SUPPORTED = 0xC000_A2A3, "The file cannot be read by offload.";
     DUPLICATE_OBJECTID = 0xC000_022A, "The object id is in use.";

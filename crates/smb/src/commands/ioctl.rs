@@ -4,12 +4,13 @@ mod copy_chunk;
 mod network;
 
 use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::durable::Durability;
 use crate::open::{Open, Target};
 use crate::status::status_of;
 use std::sync::{Arc, PoisonError};
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
-use wire::smb::{FileId, IoctlRequest, IoctlResponse, fsctl};
+use wire::smb::{Dialect, FileId, IoctlRequest, IoctlResponse, fsctl};
 
 /// Ranges in one answer to QUERY_ALLOCATED_RANGES.
 const RANGES_MAX: usize = 4096;
@@ -85,6 +86,7 @@ async fn on_open(
     let file = open.file()?;
     let mut r = Reader::new(body.input);
     match body.code {
+        fsctl::LMR_REQUEST_RESILIENCY => request_resiliency(request, open, body),
         fsctl::SRV_REQUEST_RESUME_KEY => copy_chunk::resume_key(open, body),
         fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => {
             copy_chunk::copy(request, open, body).await
@@ -126,6 +128,22 @@ async fn on_open(
         }
         _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
     }
+}
+
+/// The open is to outlive its connection whatever others need. MS-SMB2 3.3.5.15.9.
+fn request_resiliency(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    if request.negotiated.dialect == Dialect::Smb202 {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    let mut r = Reader::new(body.input);
+    let asked_ms = r.u32("timeout").map_err(malformed)?;
+    r.skip(4, "reserved").map_err(malformed)?;
+    open.set_durability(Durability::resilient(asked_ms)?);
+    Ok(Answer::ok(Vec::new()))
 }
 
 fn allocated_ranges(

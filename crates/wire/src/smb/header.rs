@@ -178,6 +178,12 @@ impl Header {
         }
     }
 
+    /// How often the client has lost a channel, in requests of 3.x. MS-SMB2 2.2.1.2.
+    #[must_use]
+    pub fn channel_sequence(&self) -> u16 {
+        self.status.0 as u16
+    }
+
     /// The async id of an async header.
     #[must_use]
     pub fn async_id(&self) -> AsyncId {

@@ -5,6 +5,7 @@ mod compound;
 mod create;
 mod create_context;
 mod directory;
+mod durable;
 mod echo;
 mod error;
 pub mod fsctl;
@@ -26,6 +27,9 @@ pub use compound::{COMPOUND_ALIGNMENT, next_element};
 pub use create::{CreateRequest, CreateResponse};
 pub use create_context::{CreateContexts, put_context};
 pub use directory::{ChangeNotifyRequest, QueryDirectoryRequest, QueryFlags};
+pub use durable::{
+    DurableReconnectV2, DurableRequestV2, DurableResponseV2, decode_durable_reconnect,
+};
 pub use echo::{EmptyBody, OplockBreak, OplockBreakAck};
 pub use error::ErrorResponse;
 pub use header::{Command, Flags, Header};

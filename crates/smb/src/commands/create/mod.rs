@@ -5,18 +5,20 @@
 
 mod plan;
 mod reconnect;
+mod replay;
 mod respond;
 
+use crate::create_guids::Claim;
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
-use crate::open::{Open, Target};
+use crate::open::{Open, OpenParts, Origin, Target};
 use crate::oplock::{Client, Oplock};
 use crate::server::Server;
 use crate::session::Session;
 use crate::status::status_of;
 use crate::tree::Tree;
 use crate::trouble::tell_gone;
-use files::{Begun, CacheWish, Caching, IfMissing, OpenPlan, OpenResult};
-use plan::Plan;
+use files::{Begun, CacheWish, Caching, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen};
+use plan::{Again, Plan};
 use std::sync::{Arc, Mutex};
 use vfs::FsError;
 use wire::codec::Writer;
@@ -41,10 +43,21 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
     }
-    if let Some((id, asked)) = plan::reconnects(&body)? {
-        return reconnect::reconnect(request, tree, &asked, id);
-    }
-    let mut creating = Creating::new(request, tree, Plan::of(&body, request.header)?)?;
+    let dialect = request.negotiated.dialect;
+    let claim = match plan::again(&body, dialect)? {
+        Some(Again::Reconnects(wish, asked)) => {
+            return reconnect::reconnect(request, tree, &asked, &wish);
+        }
+        Some(Again::Named(guid, asked)) => {
+            match replay::take_name(request, &tree, &body, guid, asked)? {
+                replay::Named::First(claim) => Some(claim),
+                replay::Named::Again(outcome) => return Ok(outcome),
+            }
+        }
+        None => None,
+    };
+    let plan = Plan::of(&body, request.header, dialect)?;
+    let mut creating = Creating::new(request, tree, plan, claim)?;
     let volume = creating.tree.volume()?.clone();
     let caller = &creating.session.user().account.caller;
     let plan = creating.take_plan();
@@ -65,13 +78,12 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Ok(Outcome::Done(reply))
         }
         // Another client has an oplock to give back first.
-        Begun::Waits(waiting) => Ok(Outcome::Wait(Box::pin(async move {
-            let opened = waiting.opened().await.map_err(status_of)?;
-            // Offsets in the reply count from its header.
-            let mut body = vec![0; Header::LENGTH];
-            let (reply, open) = creating.finish(&opened, &mut Writer::with_origin(&mut body, 0))?;
-            Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
-        }))),
+        Begun::Waits(waiting) => {
+            let is_named = creating.claim.is_some();
+            let rest = Box::pin(creating.finish_waiting(waiting));
+            // Under its name it can be asked for by another channel.
+            Ok(if is_named { Outcome::WaitLasting(rest) } else { Outcome::Wait(rest) })
+        }
     }
 }
 
@@ -83,15 +95,33 @@ struct Creating {
     id: FileId,
     plan: Plan,
     oplock: Option<Arc<Oplock>>,
+    claim: Option<Claim<Open>>,
+    client_guid: [u8; 16],
+    channel_sequence: u16,
 }
 
 impl Creating {
-    fn new(request: &Request<'_>, tree: Arc<Tree>, plan: Plan) -> Result<Self, NtStatus> {
+    fn new(
+        request: &Request<'_>,
+        tree: Arc<Tree>,
+        plan: Plan,
+        claim: Option<Claim<Open>>,
+    ) -> Result<Self, NtStatus> {
         let session = request.session()?.clone();
         let id = request.server.new_file_id();
         let oplock = (plan.oplock != Caching::NONE)
             .then(|| Oplock::new(request.server, client_of(request, &session, &tree, id)));
-        Ok(Self { server: request.server.clone(), session, tree, id, plan, oplock })
+        Ok(Self {
+            server: request.server.clone(),
+            session,
+            tree,
+            id,
+            plan,
+            oplock,
+            claim,
+            client_guid: request.negotiated.client_guid,
+            channel_sequence: request.header.channel_sequence(),
+        })
     }
 
     /// What the file layer is to do.
@@ -102,6 +132,15 @@ impl Creating {
         OpenPlan { caching, ..self.plan.open.clone() }
     }
 
+    /// Waits for the other client, then as [`Creating::finish`].
+    async fn finish_waiting(self, waiting: WaitingOpen) -> Result<Waited, NtStatus> {
+        let opened = waiting.opened().await.map_err(status_of)?;
+        // Offsets in the reply count from its header.
+        let mut body = vec![0; Header::LENGTH];
+        let (reply, open) = self.finish(&opened, &mut Writer::with_origin(&mut body, 0))?;
+        Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
+    }
+
     /// Enters the open and writes the reply.
     fn finish(
         self,
@@ -109,19 +148,29 @@ impl Creating {
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
         let oplock = self.oplock.filter(|_| opened.caching != Caching::NONE);
-        let open = Arc::new(Open {
+        let durable = self.plan.asked.durable;
+        let granted = durable.filter(|_| opened.caching == Caching::BATCH);
+        let open = Arc::new(Open::new(OpenParts {
             id: self.id,
             tree: self.tree,
-            is_durable: self.plan.asked.durable && opened.caching == Caching::BATCH,
-            oplock: oplock.clone(),
             target: Target::File(opened.open.clone()),
             write_through: self.plan.write_through,
             mode: self.plan.mode,
-            closed: crate::signal::Signal::default(),
-            lock_sequences: Mutex::default(),
-            scan: Mutex::default(),
-        });
+            origin: Arc::new(Origin {
+                action: opened.action,
+                owner: self.session.user().account.name.clone(),
+                client_guid: self.client_guid,
+                create_guid: durable.and_then(|wish| wish.create_guid),
+            }),
+            oplock: oplock.clone(),
+            durability: granted.map(|wish| wish.durability),
+            channel_sequence: self.channel_sequence,
+        }));
         self.session.add_open(open.clone())?;
+        if let Some(claim) = self.claim {
+            open.set_claim(claim);
+            open.answer_replays();
+        }
         respond::respond(w, &self.server.files, &self.plan.asked, &open, opened);
         Ok((Reply { granted: oplock, ..Reply::default() }, open))
     }
@@ -154,19 +203,24 @@ fn open_pipe(
     }
     let interface = Interface::of_pipe(name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let pipe = Pipe::new(interface, rpc_facts(request));
-    let open = Arc::new(Open {
+    let session = request.session()?;
+    let open = Arc::new(Open::new(OpenParts {
         id: request.server.new_file_id(),
         tree: tree.clone(),
         target: Target::Pipe(Mutex::new(pipe)),
-        is_durable: false,
-        oplock: None,
         write_through: false,
         mode: 0,
-        closed: crate::signal::Signal::default(),
-        lock_sequences: Mutex::default(),
-        scan: Mutex::default(),
-    });
-    request.session()?.add_open(open.clone())?;
+        origin: Arc::new(Origin {
+            action: OpenAction::Opened,
+            owner: session.user().account.name.clone(),
+            client_guid: request.negotiated.client_guid,
+            create_guid: None,
+        }),
+        oplock: None,
+        durability: None,
+        channel_sequence: request.header.channel_sequence(),
+    }));
+    session.add_open(open.clone())?;
     let response = CreateResponse {
         action: respond::FILE_OPENED,
         allocation_bytes: 4096,

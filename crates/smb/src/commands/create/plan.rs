@@ -1,7 +1,9 @@
 //! What a CREATE asks for: everything that can be refused without looking at
 //! a file is refused here.
 
+use crate::create_guids::Guid;
 use crate::dispatch::malformed;
+use crate::durable::{Durability, Reconnect};
 use crate::names::{Stream, parse_path};
 use crate::oplock::caching_of;
 use crate::status::status_of;
@@ -11,7 +13,10 @@ use vfs::Name;
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, decode_ea_list};
 use wire::ntstatus::NtStatus;
-use wire::smb::{CreateContexts, CreateRequest, Flags, Header};
+use wire::smb::{
+    CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, Flags, Header,
+    decode_durable_reconnect,
+};
 
 /// A CREATE, understood.
 #[derive(Debug)]
@@ -34,21 +39,47 @@ pub struct Asked {
     /// Space to reserve, in bytes.
     pub allocation_bytes: Option<u64>,
     /// The open is to outlive its connection.
-    pub durable: bool,
+    pub durable: Option<DurableWish>,
     /// Maximal access (MxAc), with the time stamp it depends on.
     pub maximal_access: Option<Option<u64>>,
     /// The ids of file and volume (QFid).
     pub disk_id: bool,
 }
 
-/// The open that outlived its connection and is asked for, by the lasting half
-/// of its id; most of the request says nothing then. MS-SMB2 2.2.13.2.4.
+/// How an open is to outlive its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurableWish {
+    /// What is granted if it may be.
+    pub durability: Durability,
+    /// The client's name for the CREATE; none in version 1.
+    pub create_guid: Option<Guid>,
+    /// It is to outlive the server, too.
+    pub persistent: bool,
+}
+
+/// A CREATE that is about one that was sent before; most of what else it says
+/// means nothing then.
+#[derive(Debug)]
+pub enum Again {
+    /// The client comes back for an open. MS-SMB2 2.2.13.2.4, .12.
+    Reconnects(Reconnect, Asked),
+    /// The CREATE has a name, and may have been carried out already. MS-SMB2 2.2.13.2.11.
+    Named(Guid, Asked),
+}
+
+/// Whether a CREATE may be about one that was sent before.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for malformed contexts.
-pub fn reconnects(body: &CreateRequest<'_>) -> Result<Option<(u64, Asked)>, NtStatus> {
-    let contexts = Contexts::decode(body.contexts)?;
-    Ok(contexts.reconnects.map(|id| (id, contexts.asked())))
+/// `INVALID_PARAMETER` for malformed contexts, and for those that contradict each other.
+pub fn again(body: &CreateRequest<'_>, dialect: Dialect) -> Result<Option<Again>, NtStatus> {
+    let contexts = Contexts::decode(body.contexts, dialect)?;
+    let mut asked = contexts.asked();
+    if let Some(reconnect) = contexts.reconnects {
+        asked.durable = None;
+        return Ok(Some(Again::Reconnects(reconnect, asked)));
+    }
+    let named = asked.durable.and_then(|wish| wish.create_guid);
+    Ok(named.map(|guid| Again::Named(guid, asked)))
 }
 
 /// Contexts that matter here. MS-SMB2 2.2.13.2.
@@ -60,8 +91,10 @@ struct Contexts {
     maximal_access: Option<Option<u64>>,
     disk_id: bool,
     snapshot: bool,
-    durable: bool,
-    reconnects: Option<u64>,
+    durable: Option<DurableWish>,
+    durable_v2: Option<DurableWish>,
+    reconnects: Option<Reconnect>,
+    reconnects_v2: Option<Reconnect>,
 }
 
 /// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
@@ -75,6 +108,8 @@ const MODE_FLAGS: u32 = fscc::FILE_WRITE_THROUGH
     | fscc::FILE_DELETE_ON_CLOSE;
 /// Rights that do not exist.
 const ACCESS_UNKNOWN: u32 = 0x0CE0_FE00;
+/// Bytes of DHnQ, all of them reserved. MS-SMB2 2.2.13.2.3.
+const DURABLE_REQUEST_BYTES: usize = 16;
 /// Attributes that can be asked for.
 const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7;
 
@@ -84,13 +119,17 @@ impl Plan {
     /// # Errors
     /// `INVALID_PARAMETER`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `OBJECT_NAME_INVALID`,
     /// `BAD_IMPERSONATION_LEVEL`.
-    pub fn of(body: &CreateRequest<'_>, header: &Header) -> Result<Self, NtStatus> {
+    pub fn of(
+        body: &CreateRequest<'_>,
+        header: &Header,
+        dialect: Dialect,
+    ) -> Result<Self, NtStatus> {
         if body.impersonation > 3 {
             return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
         }
         check_options(body)?;
         let (if_exists, if_missing) = disposition(body.disposition)?;
-        let contexts = Contexts::decode(body.contexts)?;
+        let contexts = Contexts::decode(body.contexts, dialect)?;
         let units = utf16_units(body.name, "name").map_err(malformed)?;
         let units = if header.flags.contains(Flags::DFS) { strip_dfs(&units) } else { &units };
         if units.first() == Some(&u16::from(b'\\')) {
@@ -223,14 +262,15 @@ impl Contexts {
     fn asked(&self) -> Asked {
         Asked {
             allocation_bytes: self.allocation,
-            durable: self.durable && self.reconnects.is_none(),
+            durable: self.durable,
             maximal_access: self.maximal_access,
             disk_id: self.disk_id,
         }
     }
 
-    fn decode(list: &[u8]) -> Result<Self, NtStatus> {
+    fn decode(list: &[u8], dialect: Dialect) -> Result<Self, NtStatus> {
         let mut found = Self::default();
+        let has_v2 = dialect >= Dialect::Smb300;
         for context in CreateContexts::new(list) {
             let (name, data) = context.map_err(malformed)?;
             match name {
@@ -242,17 +282,63 @@ impl Contexts {
                 b"MxAc" => found.maximal_access = Some(decode_time(data)?),
                 b"QFid" => found.disk_id = true,
                 b"TWrp" => found.snapshot = true,
-                b"DHnQ" => found.durable = true,
-                b"DHnC" => {
-                    let id = Reader::new(data).u64("DHnC").map_err(malformed)?;
-                    found.reconnects = Some(id);
-                }
-                // Leases, durable handles of version 2 and those nobody knows: without them.
+                b"DHnQ" => found.durable = Some(durable(data)?),
+                b"DHnC" => found.reconnects = Some(reconnect(data)?),
+                b"DH2Q" if has_v2 => found.durable_v2 = Some(durable_v2(data)?),
+                b"DH2C" if has_v2 => found.reconnects_v2 = Some(reconnect_v2(data)?),
+                // Leases and those nobody knows: without them.
                 _ => {}
             }
         }
+        found.settle_durable()?;
         Ok(found)
     }
+
+    /// Which of the four contexts of durable opens counts: at most one, but that
+    /// one of version 1 that comes back may ask anew. MS-SMB2 3.3.5.9.6, .7, .10, .12.
+    fn settle_durable(&mut self) -> Result<(), NtStatus> {
+        let asks_both = self.durable.is_some() && self.durable_v2.is_some();
+        let back_by_v1 = self.reconnects.is_some()
+            && (self.durable_v2.is_some() || self.reconnects_v2.is_some());
+        let back_by_v2 =
+            self.reconnects_v2.is_some() && (self.durable.is_some() || self.durable_v2.is_some());
+        if asks_both || back_by_v1 || back_by_v2 {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        self.durable = self.durable.or(self.durable_v2);
+        self.reconnects = self.reconnects.or(self.reconnects_v2);
+        Ok(())
+    }
+}
+
+fn durable(data: &[u8]) -> Result<DurableWish, NtStatus> {
+    if data.len() != DURABLE_REQUEST_BYTES {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok(DurableWish { durability: Durability::DURABLE, create_guid: None, persistent: false })
+}
+
+fn durable_v2(data: &[u8]) -> Result<DurableWish, NtStatus> {
+    let asked = DurableRequestV2::decode(data).map_err(malformed)?;
+    Ok(DurableWish {
+        durability: Durability::durable_v2(asked.timeout_ms),
+        create_guid: Some(asked.create_guid),
+        persistent: asked.persistent,
+    })
+}
+
+fn reconnect(data: &[u8]) -> Result<Reconnect, NtStatus> {
+    let id = decode_durable_reconnect(data).map_err(malformed)?;
+    Ok(Reconnect { id, create_guid: None, persistent: false })
+}
+
+fn reconnect_v2(data: &[u8]) -> Result<Reconnect, NtStatus> {
+    let asked = DurableReconnectV2::decode(data).map_err(malformed)?;
+    Ok(Reconnect {
+        id: asked.file_id.persistent,
+        create_guid: Some(asked.create_guid),
+        persistent: asked.persistent,
+    })
 }
 
 fn decode_time(data: &[u8]) -> Result<Option<u64>, NtStatus> {
@@ -274,6 +360,7 @@ fn decode_xattrs(data: &[u8]) -> Result<Vec<(Name, Vec<u8>)>, NtStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::smb::put_context;
 
     #[test]
     fn a_parent_is_left_by_the_letters_and_never_out_of_the_share() {
@@ -289,5 +376,62 @@ mod tests {
         for outside in ["..", r"..\a", r"a\..\..", r"a\..\..\a"] {
             assert_eq!(without(outside), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{outside}");
         }
+    }
+    type Wanted = Result<(bool, bool), NtStatus>;
+
+    /// Whether a CREATE with these contexts comes back, and whether it asks for durability.
+    fn wanted(names: &[&[u8; 4]], dialect: Dialect) -> Wanted {
+        let mut list = Vec::new();
+        for name in names {
+            let length = match *name {
+                b"DH2Q" => 32,
+                b"DH2C" => 36,
+                _ => 16,
+            };
+            put_context(&mut list, *name, &vec![0; length]);
+        }
+        let contexts = Contexts::decode(&list, dialect)?;
+        Ok((contexts.reconnects.is_some(), contexts.durable.is_some()))
+    }
+
+    #[test]
+    fn of_the_contexts_of_durable_opens_at_most_one_counts() {
+        let refused = Err(NtStatus::INVALID_PARAMETER);
+        for (names, expected) in [
+            (&[b"DHnQ"][..], Ok((false, true))),
+            (&[b"DHnC"], Ok((true, false))),
+            (&[b"DH2Q"], Ok((false, true))),
+            (&[b"DH2C"], Ok((true, false))),
+            (&[b"DHnQ", b"DHnC"], Ok((true, true))),
+            (&[b"DHnQ", b"DH2Q"], refused),
+            (&[b"DHnQ", b"DH2C"], refused),
+            (&[b"DHnC", b"DH2Q"], refused),
+            (&[b"DHnC", b"DH2C"], refused),
+            (&[b"DH2Q", b"DH2C"], refused),
+            (&[b"DHnQ", b"DHnC", b"DH2Q"], refused),
+        ] {
+            assert_eq!(wanted(names, Dialect::Smb311), expected, "{names:?}");
+            let mut turned = names.to_vec();
+            turned.reverse();
+            assert_eq!(wanted(&turned, Dialect::Smb300), expected, "{turned:?}");
+        }
+    }
+
+    #[test]
+    fn version_2_is_unknown_to_dialects_before_3() {
+        assert_eq!(wanted(&[b"DH2Q"], Dialect::Smb210), Ok((false, false)));
+        assert_eq!(wanted(&[b"DHnQ", b"DH2Q"], Dialect::Smb210), Ok((false, true)));
+        assert_eq!(wanted(&[b"DHnC", b"DH2C"], Dialect::Smb202), Ok((true, false)));
+    }
+
+    #[test]
+    fn a_durable_open_waits_as_long_as_was_asked_within_its_limits() {
+        for (asked, granted) in [(0, 60_000), (1, 1), (300_000, 300_000), (u32::MAX, 300_000)] {
+            assert_eq!(Durability::durable_v2(asked).timeout_ms(), granted);
+        }
+        let resilient = |asked| Durability::resilient(asked).map(Durability::timeout_ms);
+        assert_eq!(resilient(0), Ok(120_000));
+        assert_eq!(resilient(300_000), Ok(300_000));
+        assert_eq!(resilient(300_001), Err(NtStatus::INVALID_PARAMETER));
     }
 }

@@ -1,58 +1,74 @@
-//! CREATE that comes back for a durable open. MS-SMB2 3.3.5.9.7.
+//! CREATE that comes back for a durable open. MS-SMB2 3.3.5.9.7, 3.3.5.9.12.
 
 use super::plan::Asked;
 use super::{client_of, respond};
 use crate::dispatch::{Outcome, Reply, Request};
-use crate::open::{Open, Target};
-use crate::signal::Signal;
+use crate::durable::Reconnect;
+use crate::open::Open;
 use crate::status::status_of;
 use crate::tree::Tree;
 use files::{OpenAction, OpenResult};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
-/// Goes on with the open `id` on this connection, as it was.
+/// Goes on with an open on this connection, as it was.
 ///
 /// # Errors
-/// `OBJECT_NAME_NOT_FOUND` if it is not there any more, or was never its client's;
-/// `ACCESS_DENIED` for another user.
+/// As [`take_up`].
 pub(super) fn reconnect(
     request: &mut Request<'_>,
     tree: Arc<Tree>,
     asked: &Asked,
-    id: u64,
+    wish: &Reconnect,
 ) -> Result<Outcome, NtStatus> {
+    let open = take_up(request, tree, wish)?;
+    answer(request, asked, &open, OpenAction::Opened)
+}
+
+/// Takes up an open that waits for its client, and enters it.
+///
+/// # Errors
+/// `OBJECT_NAME_NOT_FOUND` if it is not there any more, or was never its client's;
+/// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if it does not outlive the
+/// server and is said to.
+pub(super) fn take_up(
+    request: &mut Request<'_>,
+    tree: Arc<Tree>,
+    wish: &Reconnect,
+) -> Result<Arc<Open>, NtStatus> {
     let session = request.session()?.clone();
     let server = request.server.clone();
-    let kept = server.durable.reattach(id, &session, &tree.share.name)?;
-    let Target::File(file) = &kept.target else { return Err(NtStatus::OBJECT_NAME_NOT_FOUND) };
+    let kept = server.durable.reattach(wish, &session, &tree.share.name)?;
     let id = FileId { volatile: server.new_file_id().volatile, ..kept.id };
     if let Some(oplock) = &kept.oplock {
         oplock.handle_reattached(client_of(request, &session, &tree, id));
     }
-    let opened = OpenResult {
-        open: file.clone(),
-        action: OpenAction::Opened,
-        attributes: server.files.attributes_unchecked(file).map_err(status_of)?,
-        caching: file.caching(),
-    };
-    let open = Arc::new(Open {
-        id,
-        tree,
-        target: Target::File(file.clone()),
-        is_durable: true,
-        oplock: kept.oplock.clone(),
-        write_through: kept.write_through,
-        mode: kept.mode,
-        closed: Signal::default(),
-        lock_sequences: Mutex::new(kept.take_lock_sequences()),
-        scan: Mutex::default(),
-    });
+    // Asked for its oplock on the way here, when nobody could be told: over.
+    if kept.file()?.is_breaking() {
+        return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+    }
+    let open = kept.successor(id, tree, request.header.channel_sequence());
+    let open = Arc::new(open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     session.add_open(open.clone())?;
-    respond::respond(&mut request.w, &server.files, asked, &open, &opened);
+    open.answer_replays();
+    Ok(open)
+}
+
+/// Answers with an open that was taken up.
+pub(super) fn answer(
+    request: &mut Request<'_>,
+    asked: &Asked,
+    open: &Arc<Open>,
+    action: OpenAction,
+) -> Result<Outcome, NtStatus> {
+    let file = open.file()?;
+    let files = &request.server.files;
+    let attributes = files.attributes_unchecked(file).map_err(status_of)?;
+    let opened = OpenResult { open: file.clone(), action, attributes, caching: file.caching() };
+    respond::respond(&mut request.w, files, asked, open, &opened);
     let granted = open.oplock.clone();
     request.related.failed = None;
-    request.related.open = Some(open);
+    request.related.open = Some(open.clone());
     Ok(Outcome::Done(Reply { granted, ..Reply::default() }))
 }

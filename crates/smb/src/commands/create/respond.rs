@@ -8,7 +8,7 @@ use files::{Files, OpenAction, OpenResult};
 use vfs::{Attributes, FileKind};
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::smb::{CreateResponse, put_context};
+use wire::smb::{CreateResponse, DurableResponseV2, put_context};
 
 /// What happened, in numbers. MS-SMB2 2.2.14.
 const FILE_SUPERSEDED: u32 = 0;
@@ -61,8 +61,12 @@ fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> V
         }
         put_context(&mut list, b"MxAc", &data);
     }
-    if asked.durable && open.is_durable {
-        put_context(&mut list, b"DHnQ", &[0; 8]);
+    if let (Some(wish), Some(granted)) = (asked.durable, open.durability()) {
+        let answer = DurableResponseV2 { timeout_ms: granted.timeout_ms(), persistent: false };
+        match wish.create_guid {
+            None => put_context(&mut list, b"DHnQ", &[0; 8]),
+            Some(_) => put_context(&mut list, b"DH2Q", &answer.to_bytes()),
+        }
     }
     if asked.disk_id {
         let mut data = [0u8; 32];

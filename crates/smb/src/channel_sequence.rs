@@ -1,0 +1,132 @@
+//! Which requests of an open may still arrive late: a client that lost a channel
+//! raises its ChannelSequence, and what it sent before must not overtake what it
+//! sends again. MS-SMB2 3.3.5.2.10, 3.3.4.1.
+
+/// The largest step that counts as forward; anything beyond it is a step back.
+const FORWARD_MAX: u16 = 0x7FFF;
+
+/// Requests of one open that are under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelSequence {
+    present: u16,
+    /// How often the sequence changed: the same number may come again.
+    generation: u64,
+    /// Requests with the present sequence.
+    current: u32,
+    /// Requests with one before it.
+    before: u32,
+}
+
+/// When a request began, to be given back at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation(u64);
+
+/// The request belongs to a channel that its client has given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stale;
+
+impl ChannelSequence {
+    /// Of an open that is made by a request with this number.
+    #[must_use]
+    pub fn new(present: u16) -> Self {
+        Self { present, ..Self::default() }
+    }
+
+    /// A request with the number `sequence` begins; `replays` if it was sent before.
+    ///
+    /// # Errors
+    /// [`Stale`]: it is not counted, and must not change anything.
+    pub fn begin(&mut self, sequence: u16, replays: bool) -> Result<Generation, Stale> {
+        let step = sequence.wrapping_sub(self.present);
+        // What was sent first may still arrive: not yet.
+        if step > FORWARD_MAX || (replays && self.before > 0) {
+            return Err(Stale);
+        }
+        if step > 0 {
+            self.before += self.current;
+            self.current = 0;
+            self.present = sequence;
+            self.generation += 1;
+        }
+        self.current += 1;
+        Ok(Generation(self.generation))
+    }
+
+    /// A request that began then has been answered, or will never be.
+    pub fn end(&mut self, begun: Generation) {
+        if begun.0 == self.generation {
+            self.current -= 1;
+        } else {
+            self.before -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_later_number_makes_earlier_ones_stale() {
+        let mut open = ChannelSequence::default();
+        let first = open.begin(0, false).unwrap();
+        open.begin(1, false).unwrap();
+        assert_eq!(open.begin(0, false), Err(Stale));
+        assert_eq!(open.begin(0, true), Err(Stale));
+        open.end(first);
+        assert_eq!(open.begin(0, false), Err(Stale));
+    }
+
+    #[test]
+    fn a_replay_waits_until_what_was_sent_before_has_ended() {
+        let mut open = ChannelSequence::default();
+        let first = open.begin(7, false).unwrap();
+        assert!(open.begin(8, true).is_ok(), "nothing with a number before it was known");
+        assert_eq!(open.begin(8, true), Err(Stale), "now there is");
+        assert_eq!(open.begin(9, true), Err(Stale));
+        assert!(open.begin(8, false).is_ok(), "a new request need not wait");
+        open.end(first);
+        assert!(open.begin(8, true).is_ok());
+    }
+
+    #[test]
+    fn numbers_wrap_around_and_half_of_them_are_behind() {
+        let mut open = ChannelSequence::new(0xFFFF);
+        assert!(open.begin(0, false).is_ok());
+        assert_eq!(open.begin(0xFFFF, false), Err(Stale));
+        assert!(open.begin(0x7FFF, false).is_ok());
+        assert_eq!(open.begin(0xFFFF, false), Err(Stale));
+        assert!(open.begin(0xFFFE, false).is_ok());
+    }
+
+    #[test]
+    fn a_number_that_comes_again_is_not_taken_for_its_first_coming() {
+        let mut open = ChannelSequence::default();
+        let long = open.begin(0, false).unwrap();
+        for number in [30_000, 60_000, 0] {
+            let short = open.begin(number, false).unwrap();
+            open.end(short);
+        }
+        open.end(long);
+        assert_eq!(open, ChannelSequence { generation: 3, ..ChannelSequence::default() });
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_begins_and_ends_is_counted_once(
+            steps in prop::collection::vec((any::<u16>(), any::<bool>(), 0..4usize), 1..100),
+        ) {
+            let mut open = ChannelSequence::default();
+            let mut under_way = Vec::new();
+            for (number, replays, ends) in steps {
+                under_way.extend(open.begin(number, replays));
+                for _ in 0..ends.min(under_way.len()) {
+                    open.end(under_way.remove(usize::from(number) % under_way.len()));
+                }
+                let counted = (open.current + open.before) as usize;
+                prop_assert_eq!(counted, under_way.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! CREATE that has a name of its own and may be sent again. MS-SMB2 3.3.5.9.10.
+
+use super::plan::Asked;
+use super::{reconnect, respond};
+use crate::create_guids::{Claim, Claimed, CreateKey, Guid};
+use crate::dispatch::{Outcome, Reply, Request};
+use crate::durable::Reconnect;
+use crate::open::Open;
+use crate::oplock::{LEVEL_BATCH, caching_of};
+use crate::status::status_of;
+use crate::tree::Tree;
+use files::{Caching, OpenResult};
+use std::sync::Arc;
+use wire::ntstatus::NtStatus;
+use wire::smb::{CreateRequest, Flags};
+
+/// What a named CREATE is.
+pub(super) enum Named {
+    /// The first of its name: to be carried out.
+    First(Claim<Open>),
+    /// One that was carried out, answered.
+    Again(Outcome),
+}
+
+/// Looks a named CREATE up.
+///
+/// # Errors
+/// `FILE_NOT_AVAILABLE` while the first of its name is under way: Windows denies
+/// access then, which its clients tell their programs; this makes them ask again.
+/// `DUPLICATE_OBJECTID` if it does not say that it was sent before, or if the
+/// open is another session's; those of a reconnect.
+pub(super) fn take_name(
+    request: &mut Request<'_>,
+    tree: &Arc<Tree>,
+    body: &CreateRequest<'_>,
+    guid: Guid,
+    asked: Asked,
+) -> Result<Named, NtStatus> {
+    let key = CreateKey { client: request.negotiated.client_guid, create: guid };
+    let open = match request.server.create_guids.claim(key) {
+        Claimed::Fresh(claim) => return Ok(Named::First(claim)),
+        Claimed::UnderWay => return Err(NtStatus::FILE_NOT_AVAILABLE),
+        Claimed::Done(open) => open,
+    };
+    if !request.header.flags.contains(Flags::REPLAY) {
+        return Err(NtStatus::DUPLICATE_OBJECTID);
+    }
+    let persistent = asked.durable.is_some_and(|wish| wish.persistent);
+    if request.server.durable.is_kept(open.id.persistent) {
+        let wish = Reconnect { id: open.id.persistent, create_guid: Some(guid), persistent };
+        let open = reconnect::take_up(request, tree.clone(), &wish)?;
+        return reconnect::answer(request, &asked, &open, open.origin.action).map(Named::Again);
+    }
+    if open.closed.is_raised() {
+        return Err(NtStatus::FILE_NOT_AVAILABLE);
+    }
+    answer(request, tree, body, asked, &open).map(Named::Again)
+}
+
+/// Answers as the first time, but for the oplock: that is told as it is asked
+/// for now, and whether the open is durable as if it had been granted.
+fn answer(
+    request: &mut Request<'_>,
+    tree: &Arc<Tree>,
+    body: &CreateRequest<'_>,
+    mut asked: Asked,
+    open: &Arc<Open>,
+) -> Result<Outcome, NtStatus> {
+    let known = request.session()?.open(open.id);
+    if !known.is_ok_and(|known| Arc::ptr_eq(&known, open)) || open.tree.id != tree.id {
+        return Err(NtStatus::DUPLICATE_OBJECTID);
+    }
+    let file = open.file()?;
+    let files = &request.server.files;
+    let opened = OpenResult {
+        open: file.clone(),
+        action: open.origin.action,
+        attributes: files.attributes_unchecked(file).map_err(status_of)?,
+        caching: caching_of(body.oplock).unwrap_or(Caching::NONE),
+    };
+    asked.durable = asked.durable.filter(|_| body.oplock == LEVEL_BATCH);
+    respond::respond(&mut request.w, files, &asked, open, &opened);
+    request.related.failed = None;
+    request.related.open = Some(open.clone());
+    // If its first answer was lost with its channel, this one grants the oplock.
+    Ok(Outcome::Done(Reply { granted: open.oplock.clone(), ..Reply::default() }))
+}

@@ -1,0 +1,165 @@
+//! CREATEs that carry a name of their own: the same one sent again gets the
+//! same open. MS-SMB2 3.3.5.9.10 (GlobalOpenTable by CreateGuid and ClientGuid).
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A GUID, as it stands in messages.
+pub type Guid = [u8; 16];
+
+/// Whose CREATE, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CreateKey {
+    /// The client.
+    pub client: Guid,
+    /// Its name for the CREATE.
+    pub create: Guid,
+}
+
+/// The CREATEs that may be sent again, and the opens that came of them.
+#[derive(Debug)]
+pub struct CreateGuids<T> {
+    entries: Arc<Mutex<Entries<T>>>,
+}
+
+#[derive(Debug)]
+struct Entries<T> {
+    by_key: HashMap<CreateKey, Known<T>>,
+    claims: u64,
+}
+
+#[derive(Debug)]
+struct Known<T> {
+    /// Whose it is: a claim takes away only what is its own.
+    number: u64,
+    /// None while the CREATE is under way.
+    open: Option<Weak<T>>,
+}
+
+/// What is known of a CREATE.
+#[derive(Debug)]
+pub enum Claimed<T> {
+    /// Nothing: it is the caller's to carry out.
+    Fresh(Claim<T>),
+    /// It is under way.
+    UnderWay,
+    /// It was carried out, and nothing was done with the open since.
+    Done(Arc<T>),
+}
+
+/// A name that is taken. Dropping it makes it free.
+#[derive(Debug)]
+pub struct Claim<T> {
+    entries: Arc<Mutex<Entries<T>>>,
+    key: CreateKey,
+    number: u64,
+}
+
+impl<T> Default for CreateGuids<T> {
+    fn default() -> Self {
+        let entries = Entries { by_key: HashMap::new(), claims: 0 };
+        Self { entries: Arc::new(Mutex::new(entries)) }
+    }
+}
+
+impl<T> CreateGuids<T> {
+    /// Looks a CREATE up, and takes its name if it is free.
+    pub fn claim(&self, key: CreateKey) -> Claimed<T> {
+        let mut entries = lock(&self.entries);
+        entries.claims += 1;
+        let number = entries.claims;
+        match entries.by_key.entry(key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Known { number, open: None });
+            }
+            Entry::Occupied(mut known) => match &known.get().open {
+                None => return Claimed::UnderWay,
+                Some(open) => match open.upgrade() {
+                    Some(open) => return Claimed::Done(open),
+                    // Closed just now; its claim finds the name taken anew.
+                    None => drop(known.insert(Known { number, open: None })),
+                },
+            },
+        }
+        Claimed::Fresh(Claim { entries: self.entries.clone(), key, number })
+    }
+
+    /// How many names are taken.
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        lock(&self.entries).by_key.len()
+    }
+}
+
+impl<T> Claim<T> {
+    /// The CREATE, or another for the same open, has led to `open`.
+    pub fn handle_done(&self, open: &Arc<T>) {
+        if let Some(known) = lock(&self.entries).by_key.get_mut(&self.key)
+            && known.number == self.number
+        {
+            known.open = Some(Arc::downgrade(open));
+        }
+    }
+}
+
+impl<T> Drop for Claim<T> {
+    fn drop(&mut self) {
+        let mut entries = lock(&self.entries);
+        if entries.by_key.get(&self.key).is_some_and(|known| known.number == self.number) {
+            entries.by_key.remove(&self.key);
+        }
+    }
+}
+
+/// Every change is a single insert or remove: a panic elsewhere leaves it whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: CreateKey = CreateKey { client: [1; 16], create: [2; 16] };
+
+    fn fresh(guids: &CreateGuids<u8>, key: CreateKey) -> Claim<u8> {
+        match guids.claim(key) {
+            Claimed::Fresh(claim) => claim,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_create_is_under_way_then_done_and_free_when_its_claim_goes() {
+        let guids = CreateGuids::default();
+        let claim = fresh(&guids, KEY);
+        assert!(matches!(guids.claim(KEY), Claimed::UnderWay));
+        let open = Arc::new(7);
+        claim.handle_done(&open);
+        assert!(matches!(guids.claim(KEY), Claimed::Done(found) if Arc::ptr_eq(&found, &open)));
+        drop(claim);
+        drop(fresh(&guids, KEY));
+        assert_eq!(guids.len(), 0);
+    }
+
+    #[test]
+    fn the_same_name_of_another_client_is_another() {
+        let guids = CreateGuids::default();
+        let _claim = fresh(&guids, KEY);
+        drop(fresh(&guids, CreateKey { client: [3; 16], ..KEY }));
+        drop(fresh(&guids, CreateKey { create: [3; 16], ..KEY }));
+    }
+
+    #[test]
+    fn a_claim_whose_open_has_gone_takes_nothing_from_the_next() {
+        let guids = CreateGuids::default();
+        let (old, open) = (fresh(&guids, KEY), Arc::new(7));
+        old.handle_done(&open);
+        drop(open);
+        let _next = fresh(&guids, KEY);
+        drop(old);
+        assert!(matches!(guids.claim(KEY), Claimed::UnderWay));
+    }
+}

@@ -1,0 +1,122 @@
+//! Things that wait for someone to come back for them, each until its time is
+//! over. Whoever takes one out owns it: nobody else gets it.
+//!
+//! Pure: no clock, no lock. MS-SMB2 3.3.2.2, 3.3.6.2 (the scavenger timer).
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+/// What waits, by its number.
+#[derive(Debug)]
+pub struct Reserve<T> {
+    waiting: HashMap<u64, Waiting<T>>,
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    thing: T,
+    until: Instant,
+}
+
+impl<T> Default for Reserve<T> {
+    fn default() -> Self {
+        Self { waiting: HashMap::new() }
+    }
+}
+
+impl<T> Reserve<T> {
+    /// Lets `thing` wait; what waited under its number is returned.
+    pub fn insert(&mut self, id: u64, thing: T, until: Instant) -> Option<T> {
+        self.waiting.insert(id, Waiting { thing, until }).map(|old| old.thing)
+    }
+
+    /// What waits under a number.
+    pub fn get(&self, id: u64) -> Option<&T> {
+        self.waiting.get(&id).map(|waiting| &waiting.thing)
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, id: u64) -> Option<T> {
+        self.waiting.remove(&id).map(|waiting| waiting.thing)
+    }
+
+    /// Takes out those whose time is over.
+    pub fn remove_expired(&mut self, now: Instant) -> Vec<T> {
+        let expired = self.waiting.extract_if(|_, waiting| waiting.until <= now);
+        expired.map(|(_, waiting)| waiting.thing).collect()
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// Who may reach for the one thing that waits.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Reconnect,
+        Scavenge,
+        Break,
+        LoseAgain,
+    }
+
+    /// Every order in which all of them happen.
+    fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+        if steps.is_empty() {
+            return vec![Vec::new()];
+        }
+        let mut all = Vec::new();
+        for at in 0..steps.len() {
+            let mut rest = steps.to_vec();
+            let first = rest.remove(at);
+            all.extend(orders(&rest).into_iter().map(|mut order| {
+                order.insert(0, first);
+                order
+            }));
+        }
+        all
+    }
+
+    #[test]
+    fn in_any_order_of_reconnect_scavenger_and_break_one_of_them_gets_it() {
+        let begun = Instant::now();
+        let late = begun + Duration::from_secs(61);
+        let steps =
+            [Step::Reconnect, Step::Scavenge, Step::Break, Step::LoseAgain, Step::Reconnect];
+        for order in orders(&steps) {
+            let mut reserve = Reserve::default();
+            reserve.insert(1, (), begun + Duration::from_mins(1));
+            let (mut in_use, mut closed) = (0, 0);
+            for step in &order {
+                match step {
+                    Step::Reconnect => in_use += usize::from(reserve.remove(1).is_some()),
+                    Step::Scavenge => closed += reserve.remove_expired(late).len(),
+                    Step::Break => closed += usize::from(reserve.remove(1).is_some()),
+                    Step::LoseAgain if in_use > 0 => {
+                        in_use -= 1;
+                        assert!(reserve.insert(1, (), late + Duration::from_mins(1)).is_none());
+                    }
+                    Step::LoseAgain => {}
+                }
+                assert_eq!(in_use + closed + reserve.len(), 1, "{order:?} at {step:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_what_has_had_its_time_is_scavenged() {
+        let now = Instant::now();
+        let mut reserve = Reserve::default();
+        reserve.insert(1, "first", now + Duration::from_secs(1));
+        reserve.insert(2, "second", now + Duration::from_secs(2));
+        assert!(reserve.remove_expired(now).is_empty());
+        assert_eq!(reserve.remove_expired(now + Duration::from_secs(1)), ["first"]);
+        assert_eq!(reserve.get(2), Some(&"second"));
+    }
+}
