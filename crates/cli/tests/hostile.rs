@@ -22,7 +22,7 @@ const RETURN_CONSTANT: u16 = 0x06;
 
 /// Bytes that no client sends, one kind a line.
 fn garbage() -> Vec<Vec<u8>> {
-    let mut valid = Client { stream: dummy(), session: 0, tree: 0, next_id: 0 };
+    let mut valid = Client::over(dummy());
     let echo = valid.message(ECHO, &[4, 0, 0, 0]);
     vec![
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
@@ -84,7 +84,7 @@ fn garbage_after_the_logon_ends_only_that_connection() {
 #[test]
 fn every_flipped_byte_of_a_logon_is_survived() {
     let mut server = Setup::new().start();
-    let mut valid = Client { stream: dummy(), session: 0, tree: 0, next_id: 0 };
+    let mut valid = Client::over(dummy());
     let negotiate = valid.message(NEGOTIATE, &Client::negotiate_body());
     for position in 0..negotiate.len() {
         let mut bytes = negotiate.clone();

@@ -30,7 +30,7 @@ fn ten_thousand_idle_connections_are_held_in_little_memory() {
         .map(|n| {
             let from = Ipv4Addr::new(127, 0, 1, 1 + (n / 900) as u8);
             let stream = connect_from(from, server.smb).expect("it listens");
-            let mut client = Client { stream, session: 0, tree: 0, next_id: 0 };
+            let mut client = Client::over(stream);
             client.negotiate();
             client
         })

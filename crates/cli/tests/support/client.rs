@@ -1,4 +1,4 @@
-//! A client of SMB 2.1 that neither signs nor seals, written from
+//! A client of SMB 2.1 or 3.0 that neither signs nor seals, written from
 //! MS-SMB2 2.2 and MS-NLMP 2.2 without the server's encoders.
 
 use super::{PASSWORD, PATIENCE, Running, user};
@@ -16,6 +16,11 @@ pub const INSUFFICIENT_RESOURCES: u32 = 0xC000_009A;
 pub const ACCESS_DENIED: u32 = 0xC000_0022;
 pub const DISK_FULL: u32 = 0xC000_007F;
 pub const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
+pub const INVALID_PARAMETER: u32 = 0xC000_000D;
+pub const OBJECT_NAME_NOT_FOUND: u32 = 0xC000_0034;
+pub const FILE_CLOSED: u32 = 0xC000_0128;
+pub const DUPLICATE_OBJECTID: u32 = 0xC000_022A;
+pub const FILE_NOT_AVAILABLE: u32 = 0xC000_0467;
 pub const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
 const MORE_PROCESSING_REQUIRED: u32 = 0xC000_0016;
 
@@ -28,6 +33,8 @@ pub const FLUSH: u16 = 7;
 pub const READ: u16 = 8;
 pub const WRITE: u16 = 9;
 pub const LOCK: u16 = 10;
+pub const IOCTL: u16 = 11;
+pub const OPLOCK_BREAK: u16 = 18;
 pub const ECHO: u16 = 13;
 pub const QUERY_DIRECTORY: u16 = 14;
 pub const CHANGE_NOTIFY: u16 = 15;
@@ -59,6 +66,25 @@ impl Reply {
         self.bytes[128..144].try_into().expect("16 bytes")
     }
 
+    /// The lasting half of the id, of a CREATE that succeeded.
+    pub fn persistent_id(&self) -> u64 {
+        u64::from_le_bytes(self.bytes[128..136].try_into().expect("8 bytes"))
+    }
+
+    /// What CREATE did: 1 opened, 2 made.
+    pub fn action(&self) -> u32 {
+        u32::from_le_bytes(self.bytes[68..72].try_into().expect("4 bytes"))
+    }
+
+    /// The data of a context in the answer to CREATE.
+    pub fn context(&self, name: &[u8; 4]) -> Option<&[u8]> {
+        let offset = u32::from_le_bytes(self.bytes[144..148].try_into().expect("4 bytes")) as usize;
+        let list = self.bytes.get(offset..).filter(|_| offset > 0)?;
+        let at = list.windows(4).position(|w| w == name)?;
+        let length = u32::from_le_bytes(list[at - 4..at].try_into().expect("4 bytes")) as usize;
+        list.get(at + 8..at + 8 + length)
+    }
+
     /// Of a READ that succeeded.
     pub fn data(&self) -> &[u8] {
         &self.bytes[80..]
@@ -70,6 +96,12 @@ pub struct Client {
     pub session: u64,
     pub tree: u32,
     pub next_id: u64,
+    pub dialect: u16,
+    pub guid: [u8; 16],
+    /// What requests of 3.0 have in place of a status, and whether they say that
+    /// they were sent before.
+    pub channel_sequence: u16,
+    pub replays: bool,
 }
 
 fn utf16(text: &str) -> Vec<u8> {
@@ -104,14 +136,36 @@ impl Client {
         let stream = TcpStream::connect(to).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
-        Self { stream, session: 0, tree: 0, next_id: 0 }
+        Self::over(stream)
+    }
+
+    /// The same over a connection that is there.
+    pub fn over(stream: TcpStream) -> Self {
+        let (dialect, guid) = (0x0210, [0; 16]);
+        let (channel_sequence, replays) = (0, false);
+        Self { stream, session: 0, tree: 0, next_id: 0, dialect, guid, channel_sequence, replays }
     }
 
     /// A connection with a session and the share `data`.
     pub fn ready(server: &Running) -> Self {
-        let mut client = Self::connect(server.smb);
+        Self::connect(server.smb).set_up_as(&user())
+    }
+
+    /// The same with 3.0, as the client `guid`.
+    pub fn ready_3(server: &Running, guid: [u8; 16]) -> Self {
+        Self::connect_3(server, guid).set_up_as(&user())
+    }
+
+    /// A connection with 3.0 that has said nothing yet.
+    pub fn connect_3(server: &Running, guid: [u8; 16]) -> Self {
+        Self { dialect: 0x0300, guid, ..Self::connect(server.smb) }
+    }
+
+    /// Gets a session of `name` and the share `data`.
+    pub fn set_up_as(self, name: &str) -> Self {
+        let mut client = self;
         client.negotiate();
-        assert_eq!(client.log_on(&user(), PASSWORD), SUCCESS);
+        assert_eq!(client.log_on(name, PASSWORD), SUCCESS);
         assert_eq!(client.connect_tree("data"), SUCCESS);
         client
     }
@@ -121,10 +175,12 @@ impl Client {
         let mut message = b"\xFESMB".to_vec();
         message.extend_from_slice(&64u16.to_le_bytes());
         message.extend_from_slice(&1u16.to_le_bytes()); // CreditCharge
-        message.extend_from_slice(&0u32.to_le_bytes()); // Status
+        message.extend_from_slice(&u32::from(self.channel_sequence).to_le_bytes());
         message.extend_from_slice(&command.to_le_bytes());
         message.extend_from_slice(&512u16.to_le_bytes()); // CreditRequest
-        message.extend_from_slice(&[0; 8]); // Flags, NextCommand
+        let flags: u32 = if self.replays { 0x2000_0000 } else { 0 };
+        message.extend_from_slice(&flags.to_le_bytes());
+        message.extend_from_slice(&[0; 4]); // NextCommand
         message.extend_from_slice(&self.next_id.to_le_bytes());
         message.extend_from_slice(&0u32.to_le_bytes());
         message.extend_from_slice(&self.tree.to_le_bytes());
@@ -191,15 +247,25 @@ impl Client {
     }
 
     pub fn negotiate_body() -> Vec<u8> {
+        Self::negotiate_body_of(0x0210, [0; 16])
+    }
+
+    fn negotiate_body_of(dialect: u16, guid: [u8; 16]) -> Vec<u8> {
         let mut body = vec![36, 0, 1, 0, 1, 0, 0, 0]; // one dialect, signing enabled
-        body.extend_from_slice(&[0; 4 + 16 + 8]);
-        body.extend_from_slice(&0x0210u16.to_le_bytes());
+        let capabilities: u32 = if dialect < 0x0300 { 0 } else { 0x1A }; // leases, channels, persistent
+        body.extend_from_slice(&capabilities.to_le_bytes());
+        body.extend_from_slice(&guid);
+        body.extend_from_slice(&[0; 8]);
+        body.extend_from_slice(&dialect.to_le_bytes());
         body
     }
 
     pub fn negotiate(&mut self) {
-        let reply = self.call(NEGOTIATE, &Self::negotiate_body());
-        assert_eq!((reply.status, &reply.bytes[68..70]), (SUCCESS, &0x0210u16.to_le_bytes()[..]));
+        let reply = self.call(NEGOTIATE, &Self::negotiate_body_of(self.dialect, self.guid));
+        assert_eq!(
+            (reply.status, &reply.bytes[68..70]),
+            (SUCCESS, &self.dialect.to_le_bytes()[..])
+        );
     }
 
     pub fn set_up_body(token: &[u8]) -> Vec<u8> {
@@ -300,6 +366,60 @@ impl Client {
         body.extend_from_slice(&u16::try_from(name.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&[0; 8]);
         body.extend_from_slice(&name);
+        body
+    }
+
+    /// The same with a batch oplock and contexts. As it is to be decoded, all
+    /// parts begin at multiples of 8.
+    pub fn create_body_with(name: &str, contexts: &[(&[u8; 4], Vec<u8>)]) -> Vec<u8> {
+        let mut body = Self::create_body(name);
+        body[3] = 9; // RequestedOplockLevel
+        body.resize((64 + body.len()).next_multiple_of(8) - 64, 0);
+        let start = body.len();
+        for (at, (name, data)) in contexts.iter().enumerate() {
+            let is_last = at + 1 == contexts.len();
+            let length = (24 + data.len()).next_multiple_of(8);
+            let next = if is_last { 0 } else { u32::try_from(length).expect("it is short") };
+            body.extend_from_slice(&next.to_le_bytes());
+            body.extend_from_slice(&[16, 0, 4, 0, 0, 0, 24, 0]);
+            body.extend_from_slice(&u32::try_from(data.len()).expect("it is short").to_le_bytes());
+            body.extend_from_slice(&name[..]);
+            body.extend_from_slice(&[0; 4]);
+            body.extend_from_slice(data);
+            body.resize(body.len() + length - 24 - data.len(), 0);
+        }
+        let length = u32::try_from(body.len() - start).expect("it is short");
+        body[48..52].copy_from_slice(&u32::try_from(64 + start).expect("short").to_le_bytes());
+        body[52..56].copy_from_slice(&length.to_le_bytes());
+        body
+    }
+
+    /// A CREATE with the name `guid` that is to outlive its connection.
+    pub fn durable_body(name: &str, guid: [u8; 16], timeout_ms: u32, persistent: bool) -> Vec<u8> {
+        let flags: u32 = if persistent { 2 } else { 0 };
+        let data = [&timeout_ms.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 8], &guid].concat();
+        Self::create_body_with(name, &[(b"DH2Q", data)])
+    }
+
+    /// A CREATE that comes back for `file`.
+    pub fn reconnect_body(file: FileId, guid: [u8; 16], persistent: bool) -> Vec<u8> {
+        let flags: u32 = if persistent { 2 } else { 0 };
+        let data = [&file[..], &guid, &flags.to_le_bytes()].concat();
+        Self::create_body_with("", &[(b"DH2C", data)])
+    }
+
+    /// FSCTL_LMR_REQUEST_RESILIENCY.
+    pub fn resiliency_body(file: FileId, timeout_ms: u32) -> Vec<u8> {
+        let mut body = vec![57, 0, 0, 0];
+        body.extend_from_slice(&0x0014_01D4u32.to_le_bytes());
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&120u32.to_le_bytes());
+        body.extend_from_slice(&8u32.to_le_bytes());
+        body.extend_from_slice(&[0; 16]); // MaxInputResponse to MaxOutputResponse
+        body.extend_from_slice(&1u32.to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(&timeout_ms.to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
         body
     }
 
