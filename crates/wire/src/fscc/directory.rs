@@ -1,5 +1,6 @@
 //! Entries of a directory listing. MS-FSCC 2.4.8, 2.4.10, 2.4.14, 2.4.17 to 2.4.20, 2.4.33.
 
+use crate::codec::{Malformed, Reader, utf16_units};
 use crate::fscc::FileTime;
 
 /// The shapes a listing can be asked for in.
@@ -41,7 +42,7 @@ impl DirectoryClass {
 }
 
 /// One entry.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryRecord {
     /// Position in the directory, for resuming.
     pub index: u32,
@@ -92,6 +93,52 @@ pub fn put_directory_record(
         out.extend_from_slice(&unit.to_le_bytes());
     }
     Some(at)
+}
+
+/// Reads the first entry of a list, and gives the rest of the list, empty after the last.
+///
+/// # Errors
+/// [`Malformed`] if the entry is cut off, or the distance to the next does not lead forward.
+pub fn take_directory_record(
+    class: DirectoryClass,
+    list: &[u8],
+) -> Result<(DirectoryRecord, &[u8]), Malformed> {
+    let mut r = Reader::new(list);
+    let next = r.u32("directory record")? as usize;
+    let mut record = DirectoryRecord { index: r.u32("directory record")?, ..Default::default() };
+    if class != DirectoryClass::Names {
+        for time in &mut record.times {
+            *time = FileTime(r.u64("directory record")?);
+        }
+        record.size_bytes = r.u64("directory record")?;
+        record.allocation_bytes = r.u64("directory record")?;
+        record.attributes = r.u32("directory record")?;
+    }
+    let name_bytes = r.u32("directory record")? as usize;
+    if !matches!(class, DirectoryClass::Names | DirectoryClass::Directory) {
+        record.ea_bytes = r.u32("directory record")?;
+    }
+    let index_at = match class {
+        DirectoryClass::IdBothDirectory => Some(96),
+        DirectoryClass::IdFullDirectory
+        | DirectoryClass::IdExtdDirectory
+        | DirectoryClass::IdExtdBothDirectory => Some(72),
+        _ => None,
+    };
+    if let Some(at) = index_at {
+        let bytes = r.part(at, 8, "directory record")?;
+        record.file_index = Reader::new(bytes).u64("directory record")?;
+    }
+    let name = r.part(fixed_bytes(class), name_bytes, "directory record name")?;
+    record.name = utf16_units(name, "directory record name")?;
+    if next == 0 {
+        return Ok((record, &[]));
+    }
+    if next < fixed_bytes(class) + name_bytes {
+        return Err(r.malformed("directory record distance"));
+    }
+    let rest = list.get(next..).filter(|rest| !rest.is_empty());
+    Ok((record, rest.ok_or_else(|| r.malformed("directory record distance"))?))
 }
 
 fn fixed_bytes(class: DirectoryClass) -> usize {
@@ -170,6 +217,45 @@ mod tests {
             put_directory_record(class, &DirectoryRecord::default(), &mut out, 0, None, 1024)
                 .unwrap();
             assert_eq!(out.len(), fixed_bytes(class), "class {number}");
+        }
+    }
+
+    #[test]
+    fn entries_are_read_as_they_were_written() {
+        for number in [1, 2, 3, 12, 37, 38, 60, 63] {
+            let class = DirectoryClass::from_number(number).unwrap();
+            let mut record = DirectoryRecord {
+                index: 1,
+                times: [FileTime(2), FileTime(3), FileTime(4), FileTime(5)],
+                size_bytes: 6,
+                allocation_bytes: 7,
+                attributes: 8,
+                ea_bytes: 9,
+                file_index: 10,
+                name: vec![65, 66, 67],
+            };
+            let mut out = Vec::new();
+            let first = put_directory_record(class, &record, &mut out, 0, None, 1024);
+            put_directory_record(class, &record, &mut out, 0, first, 1024).unwrap();
+            if class == DirectoryClass::Names {
+                let name = record.name.clone();
+                record = DirectoryRecord { index: 1, name, ..Default::default() };
+            }
+            if number < 4 {
+                record.file_index = 0;
+            }
+            if number == 1 {
+                record.ea_bytes = 0;
+            }
+            let (read, rest) = take_directory_record(class, &out).unwrap();
+            assert_eq!(read, record, "class {number}");
+            let (read, end) = take_directory_record(class, rest).unwrap();
+            assert_eq!((read, end), (record, &[][..]), "class {number}");
+            for length in 0..rest.len() {
+                assert!(take_directory_record(class, &rest[..length]).is_err(), "{length}");
+            }
+            out[0] = 8;
+            assert!(take_directory_record(class, &out).is_err(), "it leads into itself");
         }
     }
 

@@ -11,7 +11,7 @@ mod upcase;
 mod wildcard;
 
 pub use attributes::*;
-pub use directory::{DirectoryClass, DirectoryRecord, put_directory_record};
+pub use directory::{DirectoryClass, DirectoryRecord, put_directory_record, take_directory_record};
 pub use ea::{EaEntry, decode_ea_list, decode_ea_names, put_ea_list};
 pub use file_info::{
     BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info, streams_fitting,

@@ -34,6 +34,9 @@ pub mod av {
 
 const SIGNATURE: [u8; 8] = *b"NTLMSSP\0";
 
+/// Windows 10 build 17763, NTLM revision 15.
+const VERSION: [u8; 8] = [10, 0, 0x63, 0x45, 0, 0, 0, 15];
+
 /// Whether a token is a bare NTLM message.
 #[must_use]
 pub fn is_ntlm(token: &[u8]) -> bool {
@@ -56,6 +59,54 @@ pub fn negotiate_flags(bytes: &[u8]) -> Result<u32, Malformed> {
     begin(bytes, 1)?.u32("NTLM flags")
 }
 
+/// Writes a NEGOTIATE message, without names.
+#[must_use]
+pub fn negotiate(flags: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut w = Writer::new(&mut out);
+    w.bytes(&SIGNATURE);
+    w.u32(1);
+    w.u32(flags);
+    put_field(&mut w, 0, 0);
+    put_field(&mut w, 0, 0);
+    w.bytes(&VERSION);
+    out
+}
+
+/// A CHALLENGE message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Challenge<'a> {
+    /// What the server takes of the flags.
+    pub flags: u32,
+    /// Its random number.
+    pub challenge: [u8; 8],
+    /// AV pairs about the server.
+    pub info: &'a [u8],
+}
+
+impl<'a> Challenge<'a> {
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is another message or a part is not in it.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let mut r = begin(bytes, 2)?;
+        r.skip(8, "NTLM target name")?;
+        let flags = r.u32("NTLM flags")?;
+        let challenge = r.array("NTLM challenge")?;
+        r.skip(8, "NTLM challenge")?;
+        let info = if flags & flags::TARGET_INFO == 0 {
+            &[][..]
+        } else {
+            let length = usize::from(r.u16("NTLM target info")?);
+            r.skip(2, "NTLM target info")?;
+            let offset = r.u32("NTLM target info")? as usize;
+            r.part(offset, length, "NTLM target info")?
+        };
+        Ok(Self { flags, challenge, info })
+    }
+}
+
 /// Writes a CHALLENGE message.
 #[must_use]
 pub fn challenge(flags: u32, challenge: &[u8; 8], target: &str, info: &[u8]) -> Vec<u8> {
@@ -70,8 +121,7 @@ pub fn challenge(flags: u32, challenge: &[u8; 8], target: &str, info: &[u8]) -> 
     w.bytes(challenge);
     w.zeros(8);
     put_field(&mut w, info.len(), 56 + name.len());
-    // Version: Windows 10 build 17763, NTLM revision 15.
-    w.bytes(&[10, 0, 0x63, 0x45, 0, 0, 0, 15]);
+    w.bytes(&VERSION);
     w.bytes(&name);
     w.bytes(info);
     out
@@ -108,6 +158,30 @@ pub struct Authenticate<'a> {
 pub const MIC: std::ops::Range<usize> = 72..88;
 
 impl<'a> Authenticate<'a> {
+    /// Writes the message, with zeros for the MIC if there is to be one: it
+    /// covers all else.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut w = Writer::new(&mut out);
+        w.bytes(&SIGNATURE);
+        w.u32(3);
+        // In the order of the published example: names, then responses.
+        let parts = [self.domain, self.user, self.workstation, self.lm, self.nt, self.session_key];
+        let mut offsets = [if self.mic.is_some() { MIC.end } else { MIC.start }; 6];
+        for at in 1..parts.len() {
+            offsets[at] = offsets[at - 1] + parts[at - 1].len();
+        }
+        for at in [3, 4, 0, 1, 2, 5] {
+            put_field(&mut w, parts[at].len(), offsets[at]);
+        }
+        w.u32(self.flags);
+        w.bytes(&VERSION);
+        w.bytes(self.mic.as_ref().map_or(&[], |mic| mic));
+        parts.iter().for_each(|part| w.bytes(part));
+        out
+    }
+
     /// Reads the message.
     ///
     /// # Errors

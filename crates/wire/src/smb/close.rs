@@ -54,6 +54,24 @@ pub struct CloseResponse {
 }
 
 impl CloseResponse {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.structure_size(60, "close response")?;
+        let flags = r.u16("close response")?;
+        r.skip(4, "close response")?;
+        let mut times = [FileTime(0); 4];
+        for time in &mut times {
+            *time = FileTime(r.u64("close response")?);
+        }
+        let allocation_bytes = r.u64("close response")?;
+        let size_bytes = r.u64("close response")?;
+        let attributes = r.u32("close response")?;
+        Ok(Self { flags, times, allocation_bytes, size_bytes, attributes })
+    }
+
     /// Appends the body.
     #[inline]
     pub fn encode(&self, w: &mut Writer<'_>) {
@@ -85,5 +103,41 @@ impl FlushRequest {
         r.structure_size(24, "flush")?;
         r.skip(6, "flush")?;
         Ok(Self { file_id: FileId::decode(r)? })
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        w.u16(24);
+        w.zeros(6);
+        self.file_id.encode(w);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_read_as_it_was_written() {
+        let response = CloseResponse {
+            flags: 1,
+            times: [FileTime(3), FileTime(4), FileTime(5), FileTime(6)],
+            allocation_bytes: 7,
+            size_bytes: 8,
+            attributes: 9,
+        };
+        let mut bytes = Vec::new();
+        response.encode(&mut Writer::new(&mut bytes));
+        assert_eq!(CloseResponse::decode(&mut Reader::new(&bytes)), Ok(response));
+        assert!(CloseResponse::decode(&mut Reader::new(&bytes[..59])).is_err());
+    }
+
+    #[test]
+    fn a_flush_request_has_the_published_form() {
+        let request = FlushRequest { file_id: FileId { persistent: 1, volatile: 2 } };
+        let mut bytes = Vec::new();
+        request.encode(&mut Writer::new(&mut bytes));
+        assert_eq!(bytes, *b"\x18\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
+        assert_eq!(FlushRequest::decode(&mut Reader::new(&bytes)), Ok(request));
     }
 }

@@ -115,6 +115,32 @@ pub struct CreateResponse {
 }
 
 impl CreateResponse {
+    /// Reads the body, and gives the list of contexts behind it undecoded.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the contexts are not in it.
+    pub fn decode<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), Malformed> {
+        r.structure_size(89, "create response")?;
+        let oplock = r.u8("create response")?;
+        r.skip(1, "create response")?;
+        let action = r.u32("create response")?;
+        let mut times = [FileTime(0); 4];
+        for time in &mut times {
+            *time = FileTime(r.u64("create response")?);
+        }
+        let allocation_bytes = r.u64("create response")?;
+        let size_bytes = r.u64("create response")?;
+        let attributes = r.u32("create response")?;
+        r.skip(4, "create response")?;
+        let file_id = FileId::decode(r)?;
+        let offset = r.u32("create response")? as usize;
+        let length = r.u32("create response")? as usize;
+        let contexts = r.part(offset, length, "create response contexts")?;
+        let response =
+            Self { oplock, action, times, allocation_bytes, size_bytes, attributes, file_id };
+        Ok((response, contexts))
+    }
+
     /// Appends the body with `contexts`, an encoded list, behind it.
     pub fn encode(&self, w: &mut Writer<'_>, contexts: &[u8]) {
         w.u16(89);
@@ -162,6 +188,30 @@ mod tests {
         };
         assert_eq!(decode(&bytes), Ok(()));
         for length in 0..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_response_is_read_as_it_was_written_and_cut_off_it_is_refused() {
+        let response = CreateResponse {
+            oplock: 1,
+            action: 2,
+            times: [FileTime(3), FileTime(4), FileTime(5), FileTime(6)],
+            allocation_bytes: 7,
+            size_bytes: 8,
+            attributes: 9,
+            file_id: FileId { persistent: 10, volatile: 11 },
+        };
+        let mut bytes = vec![0; 64];
+        response.encode(&mut Writer::with_origin(&mut bytes, 0), b"contexts");
+        let decode = |bytes| {
+            let mut r = Reader::new(bytes);
+            r.skip(64, "header")?;
+            CreateResponse::decode(&mut r)
+        };
+        assert_eq!(decode(&bytes[..]), Ok((response, &b"contexts"[..])));
+        for length in 64..bytes.len() {
             assert!(decode(&bytes[..length]).is_err(), "{length}");
         }
     }

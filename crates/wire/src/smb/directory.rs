@@ -1,7 +1,8 @@
 //! QUERY_DIRECTORY and CHANGE_NOTIFY. MS-SMB2 2.2.33 to 2.2.36.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
+use crate::smb::info::put_variable;
 
 /// How to go on with a listing. MS-SMB2 2.2.33.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,20 @@ impl<'a> QueryDirectoryRequest<'a> {
         let pattern = r.part(offset, length, "pattern")?;
         Ok(Self { class, flags, index, file_id, pattern, output_bytes })
     }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offset = w.position() + 32;
+        w.u16(33);
+        w.u8(self.class);
+        w.u8(self.flags.0);
+        w.u32(self.index);
+        self.file_id.encode(w);
+        w.u16(offset as u16);
+        w.u16(self.pattern.len() as u16);
+        w.u32(self.output_bytes);
+        put_variable(w, self.pattern);
+    }
 }
 
 /// CHANGE_NOTIFY request.
@@ -88,5 +103,43 @@ impl ChangeNotifyRequest {
         let file_id = FileId::decode(r)?;
         let filter = r.u32("change notify")?;
         Ok(Self { flags, output_bytes, file_id, filter })
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        w.u16(32);
+        w.u16(self.flags);
+        w.u32(self.output_bytes);
+        self.file_id.encode(w);
+        w.u32(self.filter);
+        w.u32(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_as_they_were_written() {
+        let file_id = FileId { persistent: 1, volatile: 2 };
+        let query = QueryDirectoryRequest {
+            class: 37,
+            flags: QueryFlags(QueryFlags::RESTART),
+            index: 3,
+            file_id,
+            pattern: b"*\0",
+            output_bytes: 65_536,
+        };
+        let mut bytes = vec![0; 64];
+        query.encode(&mut Writer::with_origin(&mut bytes, 0));
+        let mut r = Reader::new(&bytes);
+        r.skip(64, "header").unwrap();
+        assert_eq!(QueryDirectoryRequest::decode(&mut r), Ok(query));
+        let notify = ChangeNotifyRequest { flags: 1, output_bytes: 9, file_id, filter: 0x17 };
+        let mut bytes = Vec::new();
+        notify.encode(&mut Writer::new(&mut bytes));
+        assert_eq!(ChangeNotifyRequest::decode(&mut Reader::new(&bytes)), Ok(notify));
+        assert_eq!(bytes.len(), 32);
     }
 }

@@ -38,6 +38,17 @@ pub struct OplockBreak {
 }
 
 impl OplockBreak {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short or has another size, as that of a lease has.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.structure_size(24, "oplock break")?;
+        let level = r.u8("oplock break")?;
+        r.skip(5, "oplock break")?;
+        Ok(Self { level, file_id: FileId::decode(r)? })
+    }
+
     /// Appends the body.
     pub fn encode(self, w: &mut Writer<'_>) {
         w.u16(24);
@@ -84,6 +95,41 @@ impl OplockBreakAck {
                 Ok(Self::Lease { key, state: r.u32("lease break")? })
             }
             _ => Err(r.malformed("oplock break size")),
+        }
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        match *self {
+            Self::Oplock { level, file_id } => OplockBreak { level, file_id }.encode(w),
+            Self::Lease { key, state } => {
+                w.u16(36);
+                w.zeros(6);
+                w.bytes(&key);
+                w.u32(state);
+                w.u64(0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breaks_and_their_acknowledgments_are_read_as_they_were_written() {
+        let file_id = FileId { persistent: 1, volatile: 2 };
+        let notice = OplockBreak { level: 1, file_id };
+        let mut bytes = Vec::new();
+        notice.encode(&mut Writer::new(&mut bytes));
+        assert_eq!(OplockBreak::decode(&mut Reader::new(&bytes)), Ok(notice));
+        let oplock = OplockBreakAck::Oplock { level: 1, file_id };
+        for ack in [oplock, OplockBreakAck::Lease { key: [7; 16], state: 3 }] {
+            let mut bytes = Vec::new();
+            ack.encode(&mut Writer::new(&mut bytes));
+            assert_eq!(OplockBreakAck::decode(&mut Reader::new(&bytes)), Ok(ack));
+            assert!([24, 36].contains(&bytes.len()));
         }
     }
 }

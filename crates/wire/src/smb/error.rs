@@ -1,6 +1,6 @@
 //! The body of an error reply. MS-SMB2 2.2.2.
 
-use crate::codec::Writer;
+use crate::codec::{Malformed, Reader, Writer};
 
 /// ERROR response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +11,21 @@ pub struct ErrorResponse<'a> {
     pub data: &'a [u8],
 }
 
-impl ErrorResponse<'_> {
+impl<'a> ErrorResponse<'a> {
     /// Nothing but the header's status.
     pub const EMPTY: ErrorResponse<'static> = ErrorResponse { contexts: 0, data: &[] };
+
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the data is not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(9, "error response")?;
+        let contexts = r.u8("error response")?;
+        r.skip(1, "error response")?;
+        let length = r.u32("error response")? as usize;
+        Ok(Self { contexts, data: r.take(length, "error response data")? })
+    }
 
     /// Appends the body. Without data one zero byte stands in its place.
     pub fn encode(&self, w: &mut Writer<'_>) {
@@ -25,6 +37,21 @@ impl ErrorResponse<'_> {
             w.u8(0);
         } else {
             w.bytes(self.data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_read_as_it_was_written() {
+        for response in [ErrorResponse::EMPTY, ErrorResponse { contexts: 1, data: b"context" }] {
+            let mut bytes = Vec::new();
+            response.encode(&mut Writer::new(&mut bytes));
+            assert_eq!(ErrorResponse::decode(&mut Reader::new(&bytes)), Ok(response));
+            assert!(bytes.len() >= 9, "the structure's size counts one byte of data");
         }
     }
 }

@@ -108,4 +108,16 @@ impl ValidateNegotiate {
         let dialects = bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
         Ok(Self { capabilities, guid, security_mode, dialects })
     }
+
+    /// Writes the payload.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.capabilities.to_le_bytes());
+        out.extend_from_slice(&self.guid);
+        out.extend_from_slice(&self.security_mode.to_le_bytes());
+        out.extend_from_slice(&(self.dialects.len() as u16).to_le_bytes());
+        self.dialects.iter().for_each(|d| out.extend_from_slice(&d.to_le_bytes()));
+        out
+    }
 }

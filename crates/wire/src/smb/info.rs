@@ -28,6 +28,26 @@ impl InfoType {
             other => Self::Unknown(other),
         }
     }
+
+    fn number(self) -> u8 {
+        match self {
+            Self::File => 1,
+            Self::FileSystem => 2,
+            Self::Security => 3,
+            Self::Quota => 4,
+            Self::Unknown(other) => other,
+        }
+    }
+}
+
+/// The part of variable length that ends a body: one zero byte if it is empty,
+/// as the structure's size counts it.
+pub(super) fn put_variable(w: &mut Writer<'_>, bytes: &[u8]) {
+    if bytes.is_empty() {
+        w.u8(0);
+    } else {
+        w.bytes(bytes);
+    }
 }
 
 /// QUERY_INFO request.
@@ -68,6 +88,22 @@ impl<'a> QueryInfoRequest<'a> {
         let input = r.part(offset, length, "query info input")?;
         Ok(Self { kind, class, output_bytes, additional, flags, file_id, input })
     }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offset = w.position() + 40;
+        w.u16(41);
+        w.u8(self.kind.number());
+        w.u8(self.class);
+        w.u32(self.output_bytes);
+        w.u16(if self.input.is_empty() { 0 } else { offset as u16 });
+        w.u16(0);
+        w.u32(self.input.len() as u32);
+        w.u32(self.additional);
+        w.u32(self.flags);
+        self.file_id.encode(w);
+        put_variable(w, self.input);
+    }
 }
 
 /// SET_INFO request.
@@ -102,6 +138,20 @@ impl<'a> SetInfoRequest<'a> {
         let input = r.part(offset, length, "set info input")?;
         Ok(Self { kind, class, additional, file_id, input })
     }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offset = w.position() + 32;
+        w.u16(33);
+        w.u8(self.kind.number());
+        w.u8(self.class);
+        w.u32(self.input.len() as u32);
+        w.u16(offset as u16);
+        w.u16(0);
+        w.u32(self.additional);
+        self.file_id.encode(w);
+        put_variable(w, self.input);
+    }
 }
 
 /// Appends the response that QUERY_INFO, QUERY_DIRECTORY and CHANGE_NOTIFY
@@ -111,9 +161,54 @@ pub fn output_buffer_response(w: &mut Writer<'_>, data: &[u8]) {
     w.u16(9);
     w.u16(if data.is_empty() { 0 } else { offset as u16 });
     w.u32(data.len() as u32);
-    if data.is_empty() {
-        w.u8(0);
-    } else {
-        w.bytes(data);
+    put_variable(w, data);
+}
+
+/// Reads what [`output_buffer_response`] writes.
+///
+/// # Errors
+/// [`Malformed`] if it is short, has another size, or the data is not in it.
+pub fn decode_output_buffer<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    r.structure_size(9, "output buffer")?;
+    let offset = usize::from(r.u16("output buffer")?);
+    let length = r.u32("output buffer")? as usize;
+    r.part(offset, length, "output buffer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_and_the_response_are_read_as_they_were_written() {
+        let file_id = FileId { persistent: 1, volatile: 2 };
+        for input in [&b""[..], b"input"] {
+            let query = QueryInfoRequest {
+                kind: InfoType::Security,
+                class: 0,
+                output_bytes: 5,
+                additional: 7,
+                flags: 1,
+                file_id,
+                input,
+            };
+            let mut bytes = vec![0; 64];
+            query.encode(&mut Writer::with_origin(&mut bytes, 0));
+            let mut r = Reader::new(&bytes);
+            r.skip(64, "header").unwrap();
+            assert_eq!(QueryInfoRequest::decode(&mut r), Ok(query));
+            let set =
+                SetInfoRequest { kind: InfoType::File, class: 20, additional: 0, file_id, input };
+            let mut bytes = vec![0; 64];
+            set.encode(&mut Writer::with_origin(&mut bytes, 0));
+            let mut r = Reader::new(&bytes);
+            r.skip(64, "header").unwrap();
+            assert_eq!(SetInfoRequest::decode(&mut r), Ok(set));
+            let mut bytes = vec![0; 64];
+            output_buffer_response(&mut Writer::with_origin(&mut bytes, 0), input);
+            let mut r = Reader::new(&bytes);
+            r.skip(64, "header").unwrap();
+            assert_eq!(decode_output_buffer(&mut r), Ok(input));
+        }
     }
 }

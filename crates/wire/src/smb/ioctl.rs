@@ -2,6 +2,7 @@
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
+use crate::smb::info::put_variable;
 
 /// IOCTL request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,24 @@ impl<'a> IoctlRequest<'a> {
         let input = r.part(input_offset, input_length, "ioctl input")?;
         Ok(Self { code, file_id, input, input_bytes_max, output_bytes_max, is_fsctl })
     }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        let offset = (w.position() + 56) as u32;
+        w.u16(57);
+        w.u16(0);
+        w.u32(self.code);
+        self.file_id.encode(w);
+        w.u32(if self.input.is_empty() { 0 } else { offset });
+        w.u32(self.input.len() as u32);
+        w.u32(self.input_bytes_max);
+        w.u32(0);
+        w.u32(0);
+        w.u32(self.output_bytes_max);
+        w.u32(u32::from(self.is_fsctl));
+        w.u32(0);
+        put_variable(w, self.input);
+    }
 }
 
 /// IOCTL response.
@@ -53,7 +72,23 @@ pub struct IoctlResponse<'a> {
     pub output: &'a [u8],
 }
 
-impl IoctlResponse<'_> {
+impl<'a> IoctlResponse<'a> {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the output is not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(49, "ioctl response")?;
+        r.skip(2, "ioctl response")?;
+        let code = r.u32("ioctl response")?;
+        let file_id = FileId::decode(r)?;
+        r.skip(8, "ioctl response")?;
+        let offset = r.u32("ioctl response")? as usize;
+        let length = r.u32("ioctl response")? as usize;
+        let output = r.part(offset, length, "ioctl output")?;
+        Ok(Self { code, file_id, output })
+    }
+
     /// Appends the body.
     pub fn encode(&self, w: &mut Writer<'_>) {
         let offset = (w.position() + 48) as u32;
@@ -71,6 +106,38 @@ impl IoctlResponse<'_> {
             w.u8(0);
         } else {
             w.bytes(self.output);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_messages_are_read_as_they_were_written_and_cut_off_they_are_refused() {
+        let file_id = FileId { persistent: 1, volatile: 2 };
+        let request = IoctlRequest {
+            code: 0x0014_01FC,
+            file_id,
+            input: b"input",
+            input_bytes_max: 0,
+            output_bytes_max: 65_536,
+            is_fsctl: true,
+        };
+        let response = IoctlResponse { code: 0x0014_01FC, file_id, output: b"output" };
+        let (mut asked, mut answered) = (vec![0; 64], vec![0; 64]);
+        request.encode(&mut Writer::with_origin(&mut asked, 0));
+        response.encode(&mut Writer::with_origin(&mut answered, 0));
+        let body = |bytes| {
+            let mut r = Reader::new(bytes);
+            r.skip(64, "header").unwrap();
+            r
+        };
+        assert_eq!(IoctlRequest::decode(&mut body(&asked)), Ok(request));
+        assert_eq!(IoctlResponse::decode(&mut body(&answered)), Ok(response));
+        for length in 64..answered.len() {
+            assert!(IoctlResponse::decode(&mut body(&answered[..length])).is_err(), "{length}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! LOCK. MS-SMB2 2.2.26.
 
-use crate::codec::{Malformed, Reader};
+use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
 
 /// One range of a LOCK request. MS-SMB2 2.2.26.1.
@@ -57,5 +57,38 @@ impl LockRequest {
             elements.push(LockElement { offset_bytes, length_bytes, flags });
         }
         Ok(Self { sequence, file_id, elements })
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        w.u16(48);
+        w.u16(self.elements.len() as u16);
+        w.u32(self.sequence);
+        self.file_id.encode(w);
+        for element in &self.elements {
+            w.u64(element.offset_bytes);
+            w.u64(element.length_bytes);
+            w.u32(element.flags);
+            w.u32(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_read_as_it_was_written() {
+        let element = LockElement { offset_bytes: 1, length_bytes: 2, flags: LockElement::UNLOCK };
+        let request = LockRequest {
+            sequence: 0x11,
+            file_id: FileId { persistent: 1, volatile: 2 },
+            elements: vec![element; 2],
+        };
+        let mut bytes = Vec::new();
+        request.encode(&mut Writer::new(&mut bytes));
+        assert_eq!(LockRequest::decode(&mut Reader::new(&bytes), 2), Ok(request));
+        assert!(LockRequest::decode(&mut Reader::new(&bytes), 1).is_err());
     }
 }

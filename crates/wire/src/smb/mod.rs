@@ -12,6 +12,7 @@ pub mod fsctl;
 mod header;
 mod ids;
 mod info;
+mod interfaces;
 mod ioctl;
 mod lock;
 pub mod negotiate;
@@ -34,7 +35,10 @@ pub use echo::{EmptyBody, OplockBreak, OplockBreakAck};
 pub use error::ErrorResponse;
 pub use header::{Command, Flags, Header};
 pub use ids::{AsyncId, Dialect, FileId, MessageId, SessionId, TreeId};
-pub use info::{InfoType, QueryInfoRequest, SetInfoRequest, output_buffer_response};
+pub use info::{
+    InfoType, QueryInfoRequest, SetInfoRequest, decode_output_buffer, output_buffer_response,
+};
+pub use interfaces::NetworkInterface;
 pub use ioctl::{IoctlRequest, IoctlResponse};
 pub use lock::{LockElement, LockRequest};
 pub use read::{ReadRequest, ReadResponse};

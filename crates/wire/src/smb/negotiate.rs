@@ -188,7 +188,55 @@ pub struct NegotiateResponse<'a> {
     pub contexts: Vec<(u16, Vec<u8>)>,
 }
 
-impl NegotiateResponse<'_> {
+impl<'a> NegotiateResponse<'a> {
+    /// Reads the body; contexts only if 3.1.1 was chosen.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or its parts are not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(65, "negotiate response")?;
+        let security_mode = r.u16("negotiate response")?;
+        let dialect = r.u16("negotiate response")?;
+        let contexts_count = usize::from(r.u16("negotiate response")?);
+        let server_guid = r.array("negotiate response")?;
+        let capabilities = r.u32("negotiate response")?;
+        let transact_bytes_max = r.u32("negotiate response")?;
+        let read_bytes_max = r.u32("negotiate response")?;
+        let write_bytes_max = r.u32("negotiate response")?;
+        let now = FileTime(r.u64("negotiate response")?);
+        r.skip(8, "negotiate response")?;
+        let token_offset = usize::from(r.u16("negotiate response")?);
+        let token_length = usize::from(r.u16("negotiate response")?);
+        let contexts_offset = r.u32("negotiate response")? as usize;
+        let token = r.part(token_offset, token_length, "negotiate token")?;
+        let contexts = if dialect == 0x0311 && contexts_count > 0 {
+            decode_contexts(r.whole(), contexts_offset, contexts_count)?
+                .into_iter()
+                .map(|(kind, data)| (kind, data.to_vec()))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        Ok(Self {
+            security_mode,
+            dialect,
+            server_guid,
+            capabilities,
+            transact_bytes_max,
+            read_bytes_max,
+            write_bytes_max,
+            now,
+            token,
+            contexts,
+        })
+    }
+
+    /// Data of the first context of type `kind`.
+    #[must_use]
+    pub fn context(&self, kind: u16) -> Option<&[u8]> {
+        self.contexts.iter().find(|(k, _)| *k == kind).map(|(_, data)| &data[..])
+    }
+
     /// Appends the body.
     pub fn encode(&self, w: &mut Writer<'_>) {
         let token_offset = w.position() + 64;
@@ -229,5 +277,58 @@ fn encode_contexts<'a>(
         w.u16(data.len() as u16);
         w.u32(0);
         w.bytes(data);
+    }
+}
+
+/// Appends the list that [`decode_algorithms`] reads.
+pub fn put_algorithms(out: &mut Vec<u8>, numbers: &[u16]) {
+    out.extend_from_slice(&(numbers.len() as u16).to_le_bytes());
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
+}
+
+/// Appends the preauth context's data: SHA-512, and a salt.
+pub fn put_preauth(out: &mut Vec<u8>, salt: &[u8]) {
+    for number in [1, salt.len() as u16, 1] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    out.extend_from_slice(salt);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_read_as_it_was_written_and_cut_off_it_is_refused() {
+        let mut preauth = Vec::new();
+        put_preauth(&mut preauth, &[7; 32]);
+        let mut ciphers = Vec::new();
+        put_algorithms(&mut ciphers, &[2]);
+        let response = NegotiateResponse {
+            security_mode: 3,
+            dialect: 0x0311,
+            server_guid: [9; 16],
+            capabilities: 0x2F,
+            transact_bytes_max: 1,
+            read_bytes_max: 2,
+            write_bytes_max: 3,
+            now: FileTime(4),
+            token: b"token",
+            contexts: vec![(context::PREAUTH_INTEGRITY, preauth), (context::ENCRYPTION, ciphers)],
+        };
+        let mut bytes = vec![0; 64];
+        response.encode(&mut Writer::with_origin(&mut bytes, 0));
+        let decode = |bytes| {
+            let mut r = Reader::new(bytes);
+            r.skip(64, "header")?;
+            NegotiateResponse::decode(&mut r)
+        };
+        let read = decode(&bytes[..]).unwrap();
+        assert_eq!(read, response);
+        assert_eq!(decode_preauth(read.context(1).unwrap()), Ok(vec![1]));
+        assert_eq!(decode_algorithms(read.context(2).unwrap()), Ok(vec![2]));
+        for length in 64..bytes.len() {
+            assert!(decode(&bytes[..length]).is_err(), "{length}");
+        }
     }
 }

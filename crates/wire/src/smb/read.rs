@@ -76,6 +76,24 @@ impl ReadResponse {
         Self { length_field }
     }
 
+    /// Reads the body; gives the data, which is within the message. The
+    /// reader's origin is the header's first byte.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the data is not in it.
+    #[inline]
+    pub fn decode<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+        r.structure_size(17, "read response")?;
+        let offset = usize::from(r.u8("read response")?);
+        r.skip(1, "read response")?;
+        let length = r.u32("read response")? as usize;
+        r.skip(8, "read response")?;
+        if length > 0 && offset < r.position() {
+            return Err(r.malformed("read response offset"));
+        }
+        r.part(offset, length, "read response data")
+    }
+
     /// Enters how many bytes of data follow.
     #[inline]
     pub fn finish(self, w: &mut Writer<'_>, length_bytes: u32) {
@@ -114,5 +132,16 @@ mod tests {
         w.bytes(b"data");
         response.finish(&mut w, 4);
         assert_eq!(out[64..], *b"\x11\0\x50\0\x04\0\0\0\0\0\0\0\0\0\0\0data");
+        fn decode(bytes: &[u8]) -> Result<&[u8], Malformed> {
+            let mut r = Reader::new(bytes);
+            r.skip(64, "header")?;
+            ReadResponse::decode(&mut r)
+        }
+        assert_eq!(decode(&out[..]), Ok(&b"data"[..]));
+        for length in 64..out.len() {
+            assert!(decode(&out[..length]).is_err(), "{length}");
+        }
+        out[66] = 0;
+        assert!(decode(&out[..]).is_err(), "data may not overlap the header");
     }
 }

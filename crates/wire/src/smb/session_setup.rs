@@ -14,6 +14,12 @@ impl SessionFlags {
     pub const ANONYMOUS: Self = Self(2);
     /// Every message must be sealed.
     pub const ENCRYPT_DATA: Self = Self(4);
+
+    /// Whether all of `other` are set.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
 }
 
 /// SESSION_SETUP request.
@@ -78,7 +84,19 @@ pub struct SessionSetupResponse<'a> {
     pub token: &'a [u8],
 }
 
-impl SessionSetupResponse<'_> {
+impl<'a> SessionSetupResponse<'a> {
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short, has another size, or the token is not in it.
+    pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
+        r.structure_size(9, "session setup response")?;
+        let flags = SessionFlags(r.u16("session setup response")?);
+        let offset = usize::from(r.u16("session setup response")?);
+        let length = usize::from(r.u16("session setup response")?);
+        Ok(Self { flags, token: r.part(offset, length, "session setup token")? })
+    }
+
     /// Appends the body.
     pub fn encode(&self, w: &mut Writer<'_>) {
         let offset = w.position() + 8;

@@ -61,6 +61,22 @@ impl TreeConnectResponse {
     /// SMB2_SHAREFLAG_NO_CACHING.
     pub const NO_CACHING: u32 = 0x30;
 
+    /// Reads the body.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short or has another size.
+    pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        r.structure_size(16, "tree connect response")?;
+        let share_type = r.u8("tree connect response")?;
+        r.skip(1, "tree connect response")?;
+        Ok(Self {
+            share_type,
+            flags: r.u32("tree connect response")?,
+            capabilities: r.u32("tree connect response")?,
+            maximal_access: r.u32("tree connect response")?,
+        })
+    }
+
     /// Appends the body.
     pub fn encode(&self, w: &mut Writer<'_>) {
         w.u16(16);

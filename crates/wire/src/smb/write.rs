@@ -42,8 +42,8 @@ impl<'a> WriteRequest<'a> {
         Ok(Self { offset_bytes, file_id, flags, data })
     }
 
-    /// Appends the body.
-    pub fn encode(&self, w: &mut Writer<'_>) {
+    /// Appends the part before the data, which must follow at once.
+    pub fn encode_without_data(&self, w: &mut Writer<'_>) {
         let data_offset = w.position() + 48;
         w.u16(Self::STRUCTURE_SIZE);
         w.u16(data_offset as u16);
@@ -52,6 +52,11 @@ impl<'a> WriteRequest<'a> {
         self.file_id.encode(w);
         w.zeros(12);
         w.u32(self.flags);
+    }
+
+    /// Appends the body.
+    pub fn encode(&self, w: &mut Writer<'_>) {
+        self.encode_without_data(w);
         if self.data.is_empty() {
             w.u8(0);
         } else {

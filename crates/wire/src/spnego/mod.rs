@@ -1,6 +1,10 @@
-//! SPNEGO around NTLM, the accepting side. RFC 4178, MS-SPNG.
+//! SPNEGO around NTLM, both sides. RFC 4178, MS-SPNG.
 //!
-//! Takes tokens of clients that wrap NTLM in SPNEGO and of those that do not.
+//! The accepting side takes tokens of clients that wrap NTLM in SPNEGO and of those that do not.
+
+mod initiator;
+
+pub use initiator::{Answer, Initiator};
 
 use crate::codec::Malformed;
 use crate::ntlm::{self, Authenticated, NtHash, Refused};
@@ -218,6 +222,7 @@ fn decode_oids(list: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
 }
 
 struct NegTokenResp<'a> {
+    state: Option<u8>,
     token: Option<&'a [u8]>,
     mic: Option<&'a [u8]>,
 }
@@ -226,10 +231,11 @@ impl<'a> NegTokenResp<'a> {
     fn decode(token: &'a [u8]) -> Result<Self, Malformed> {
         let (body, _) = expect(token, context(1))?;
         let (mut fields, _) = expect(body, SEQUENCE)?;
-        let mut response = Self { token: None, mic: None };
+        let mut response = Self { state: None, token: None, mic: None };
         while !fields.is_empty() {
             let (tag, value, rest) = take(fields)?;
             match tag {
+                0xA0 => response.state = expect(value, ENUMERATED)?.0.first().copied(),
                 0xA2 => response.token = Some(expect(value, OCTETS)?.0),
                 0xA3 => response.mic = Some(expect(value, OCTETS)?.0),
                 _ => {}

@@ -1,0 +1,228 @@
+//! The side that logs on: asks, and answers the challenge. MS-NLMP 3.1.5.
+
+use crate::codec::{Malformed, put_utf16};
+use crate::fscc::FileTime;
+use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
+use crate::ntlm::message::{self, Authenticate, Challenge, MIC, av, find_av, flags, put_av};
+
+/// AV pairs of a challenge, in bytes: names of the server, a time, a few numbers.
+const INFO_BYTES_MAX: usize = 8192;
+/// Bit of the client's AV flags: the message carries a MIC.
+const AV_FLAG_MIC: u32 = 2;
+
+const ASKED: u32 = flags::UNICODE
+    | flags::REQUEST_TARGET
+    | flags::SIGN
+    | flags::SEAL
+    | flags::NTLM
+    | flags::ALWAYS_SIGN
+    | flags::EXTENDED_SESSION_SECURITY
+    | flags::TARGET_INFO
+    | flags::VERSION
+    | flags::KEY_128
+    | flags::KEY_EXCHANGE
+    | flags::KEY_56;
+
+/// Who logs on.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// User name.
+    pub user: String,
+    /// Domain; empty for the server's own users.
+    pub domain: String,
+    /// Computer that the user sits at.
+    pub workstation: String,
+    /// The password's hash.
+    pub hash: NtHash,
+}
+
+/// What must be new and unguessable in each exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Secrets {
+    /// The client's part of the challenge.
+    pub challenge: [u8; 8],
+    /// The session key that the client chooses.
+    pub session_key: [u8; 16],
+    /// The time, for servers that do not say theirs.
+    pub now: FileTime,
+}
+
+/// What an exchange ends with, if the server takes the answer.
+#[derive(Debug)]
+pub struct Initiated {
+    /// The AUTHENTICATE message.
+    pub token: Vec<u8>,
+    /// Exported session key.
+    pub session_key: [u8; 16],
+    /// Signs what follows in this exchange.
+    pub signer: MessageSigner,
+}
+
+/// One exchange.
+#[derive(Debug)]
+pub struct Initiator {
+    credentials: Credentials,
+    secrets: Secrets,
+    negotiate: Vec<u8>,
+}
+
+impl Initiator {
+    /// An exchange with fresh `secrets`.
+    #[must_use]
+    pub fn new(credentials: Credentials, secrets: Secrets) -> Self {
+        Self { credentials, secrets, negotiate: message::negotiate(ASKED) }
+    }
+
+    /// The first message.
+    #[must_use]
+    pub fn negotiate(&self) -> &[u8] {
+        &self.negotiate
+    }
+
+    /// Answers the challenge.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is none, or one of a server that knows no version 2.
+    pub fn handle_challenge(&self, token: &[u8]) -> Result<Initiated, Malformed> {
+        let challenge = Challenge::decode(token)?;
+        if challenge.flags & flags::EXTENDED_SESSION_SECURITY == 0
+            || challenge.flags & flags::TARGET_INFO == 0
+            || challenge.info.len() > INFO_BYTES_MAX
+        {
+            return Err(Malformed { what: "NTLM challenge flags", at: 20 });
+        }
+        let (blob, proves_all) = self.blob(&challenge)?;
+        let owf = self.credentials.hash.ntowf_v2(&self.credentials.user, &self.credentials.domain);
+        let proof = hmac_md5(&owf, &[&challenge.challenge, &blob]);
+        let base = hmac_md5(&owf, &[&proof]);
+        let key_exchange = challenge.flags & flags::KEY_EXCHANGE != 0;
+        let session_key = if key_exchange { self.secrets.session_key } else { base };
+        let wrapped = rc4(&base, &session_key);
+        let lm = if proves_all { Vec::new() } else { self.lm(&owf, &challenge) };
+        let utf16 = |text: &str| {
+            let mut out = Vec::new();
+            put_utf16(&mut out, text);
+            out
+        };
+        let mut answer = Authenticate {
+            lm: &lm,
+            nt: &[&proof[..], &blob].concat(),
+            domain: &utf16(&self.credentials.domain),
+            user: &utf16(&self.credentials.user),
+            workstation: &utf16(&self.credentials.workstation),
+            session_key: if key_exchange { &wrapped } else { &[] },
+            flags: challenge.flags & ASKED | flags::REQUEST_TARGET,
+            mic: proves_all.then_some([0; 16]),
+        }
+        .encode();
+        if proves_all {
+            let mic = hmac_md5(&session_key, &[&self.negotiate, token, &answer]);
+            answer[MIC].copy_from_slice(&mic);
+        }
+        let signer = MessageSigner::new(&session_key, key_exchange);
+        Ok(Initiated { token: answer, session_key, signer })
+    }
+
+    /// NTLMv2_CLIENT_CHALLENGE, and whether it says that a MIC follows: that
+    /// goes with servers that say their time. MS-NLMP 2.2.2.7, 3.1.5.1.2.
+    fn blob(&self, challenge: &Challenge<'_>) -> Result<(Vec<u8>, bool), Malformed> {
+        let said = find_av(challenge.info, av::TIMESTAMP)?;
+        let time = match said.map(<[u8; 8]>::try_from) {
+            Some(Ok(time)) => time,
+            Some(Err(_)) => return Err(Malformed { what: "NTLM time", at: 0 }),
+            None => self.secrets.now.0.to_le_bytes(),
+        };
+        let mut blob = vec![1, 1, 0, 0, 0, 0, 0, 0];
+        blob.extend_from_slice(&time);
+        blob.extend_from_slice(&self.secrets.challenge);
+        blob.extend_from_slice(&[0; 4]);
+        if said.is_some() {
+            // First, so that it is found before what the server may have said.
+            put_av(&mut blob, av::FLAGS, &AV_FLAG_MIC.to_le_bytes());
+        }
+        blob.extend_from_slice(challenge.info);
+        blob.extend_from_slice(&[0; 4]);
+        Ok((blob, said.is_some()))
+    }
+
+    /// LMv2_RESPONSE, which servers that say no time may look at. MS-NLMP 3.3.2.
+    fn lm(&self, owf: &[u8; 16], challenge: &Challenge<'_>) -> Vec<u8> {
+        let response = hmac_md5(owf, &[&challenge.challenge, &self.secrets.challenge]);
+        [&response[..], &self.secrets.challenge].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ntlm::{Acceptor, Refused, TargetFacts};
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: String = text.split_whitespace().collect();
+        (0..digits.len() / 2)
+            .map(|i| u8::from_str_radix(&digits[i * 2..i * 2 + 2], 16).unwrap())
+            .collect()
+    }
+
+    fn initiator(user: &str, password: &str) -> Initiator {
+        let credentials = Credentials {
+            user: user.into(),
+            domain: "Domain".into(),
+            workstation: "COMPUTER".into(),
+            hash: NtHash::of_password(password),
+        };
+        let secrets = Secrets { challenge: [0xAA; 8], session_key: [0x55; 16], now: FileTime(0) };
+        Initiator::new(credentials, secrets)
+    }
+
+    /// MS-NLMP 4.2.4.3: a server that says no time.
+    #[test]
+    fn the_published_challenge_gets_the_published_answer() {
+        let challenge = hex("4e544c4d53535000 02000000 0c000c00 38000000 33828ae2 0123456789abcdef
+             0000000000000000 24002400 44000000 06007017 0000000f 530065007200760065007200
+             02000c0044006f006d00610069006e00 01000c00530065007200760065007200 00000000");
+        let answer = initiator("User", "Password").handle_challenge(&challenge).unwrap();
+        let mut published =
+            hex("4e544c4d53535000 03000000 18001800 6c000000 54005400 84000000 0c000c00 48000000
+             08000800 54000000 10001000 5c000000 10001000 d8000000 358288e2 0501280a0000000f
+             44006f006d00610069006e00 5500730065007200 43004f004d0050005500540045005200
+             86c35097ac9cec102554764a57cccc19aaaaaaaaaaaaaaaa
+             68cd0ab851e51c96aabc927bebef6a1c 0101000000000000 0000000000000000
+             aaaaaaaaaaaaaaaa 00000000 02000c0044006f006d00610069006e00
+             01000c00530065007200760065007200 00000000 00000000
+             c5dad2544fc9799094ce1ce90bc9d03e");
+        // The example's Windows is an older one.
+        published[64..72].copy_from_slice(&answer.token[64..72]);
+        assert_eq!(answer.token, published);
+        assert_eq!(answer.session_key, [0x55; 16]);
+    }
+
+    fn log_on(user: &str, password: &str, tamper: bool) -> Result<[u8; 16], Refused> {
+        let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
+        let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(77));
+        let initiator = initiator(user, password);
+        let challenge = acceptor.handle_negotiate(initiator.negotiate()).unwrap();
+        for length in 0..challenge.len() {
+            let _ = initiator.handle_challenge(&challenge[..length]);
+        }
+        let mut answer = initiator.handle_challenge(&challenge).unwrap();
+        if tamper {
+            // The workstation: covered by nothing but the MIC.
+            let at = answer.token.windows(4).position(|w| w == b"C\0O\0").unwrap();
+            answer.token[at] ^= 1;
+        }
+        let logon = acceptor.handle_authenticate(&answer.token, false, |user| {
+            (user == "alice").then(|| NtHash::of_password("secret"))
+        })?;
+        assert_eq!(logon.session_key, answer.session_key);
+        Ok(logon.session_key)
+    }
+
+    #[test]
+    fn our_acceptor_takes_the_answer_with_its_mic_and_no_changed_one() {
+        assert_eq!(log_on("alice", "secret", false), Ok([0x55; 16]));
+        assert_eq!(log_on("alice", "secret", true), Err(Refused::Mic { user: "alice".into() }));
+        let wrong = Refused::WrongPassword { user: "alice".into() };
+        assert_eq!(log_on("alice", "Secret", false), Err(wrong));
+    }
+}

@@ -1,0 +1,132 @@
+//! The side that logs on. RFC 4178 4.2.
+
+use super::{
+    ACCEPT_COMPLETED, NTLMSSP, NegTokenResp, OCTETS, OID, SEQUENCE, SPNEGO, bad, context, tlv,
+};
+use crate::codec::Malformed;
+use crate::ntlm::{self, MessageSigner};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+
+/// One exchange: first token, challenge, answer, and perhaps a last token.
+#[derive(Debug)]
+pub struct Initiator {
+    ntlm: ntlm::Initiator,
+    signer: Option<MessageSigner>,
+}
+
+/// The answer to a challenge.
+#[derive(Debug)]
+pub struct Answer {
+    /// Send this.
+    pub token: Vec<u8>,
+    /// The session key, if the server takes the answer.
+    pub session_key: [u8; 16],
+}
+
+/// The list of mechanisms: NTLM alone. The MIC is over these bytes.
+fn mechanisms() -> Vec<u8> {
+    tlv(SEQUENCE, &tlv(OID, NTLMSSP))
+}
+
+impl Initiator {
+    /// An exchange around `ntlm`.
+    #[must_use]
+    pub fn new(ntlm: ntlm::Initiator) -> Self {
+        Self { ntlm, signer: None }
+    }
+
+    /// The first token: the mechanism, and its first message at once.
+    #[must_use]
+    pub fn first(&self) -> Vec<u8> {
+        let list = tlv(context(0), &mechanisms());
+        let message = tlv(context(2), &tlv(OCTETS, self.ntlm.negotiate()));
+        let init = tlv(context(0), &tlv(SEQUENCE, &[list, message].concat()));
+        tlv(super::APPLICATION_0, &[tlv(OID, SPNEGO), init].concat())
+    }
+
+    /// Answers the server's challenge.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the token holds none.
+    pub fn handle_challenge(&mut self, token: &[u8]) -> Result<Answer, Malformed> {
+        let response = NegTokenResp::decode(token)?;
+        let challenge = response.token.ok_or_else(|| bad("no challenge"))?;
+        let mut initiated = self.ntlm.handle_challenge(challenge)?;
+        let mic = initiated.signer.expected(&mechanisms());
+        let message = tlv(context(2), &tlv(OCTETS, &initiated.token));
+        let mic = tlv(context(3), &tlv(OCTETS, &mic));
+        let token = tlv(context(1), &tlv(SEQUENCE, &[message, mic].concat()));
+        self.signer = Some(initiated.signer);
+        Ok(Answer { token, session_key: initiated.session_key })
+    }
+
+    /// Takes what comes with the server's consent: its own MIC of the list of
+    /// mechanisms must be right if it is there.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is not, or the exchange is not complete.
+    pub fn handle_last(&mut self, token: &[u8]) -> Result<(), Malformed> {
+        if token.is_empty() {
+            return Ok(());
+        }
+        let response = NegTokenResp::decode(token)?;
+        if response.state.is_some_and(|state| state != ACCEPT_COMPLETED) {
+            return Err(bad("SPNEGO state"));
+        }
+        match (response.mic, &mut self.signer) {
+            (Some(sent), Some(signer)) => {
+                let expected = signer.sign(&mechanisms());
+                verify_slices_are_equal(sent, &expected).map_err(|_| bad("mechanism list MIC"))
+            }
+            (Some(_), None) => Err(bad("mechanism list MIC")),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Acceptor, Step};
+    use super::*;
+    use crate::fscc::FileTime;
+    use crate::ntlm::{Credentials, NtHash, Secrets, TargetFacts};
+
+    fn initiator() -> Initiator {
+        let credentials = Credentials {
+            user: "alice".into(),
+            domain: String::new(),
+            workstation: "HERE".into(),
+            hash: NtHash::of_password("secret"),
+        };
+        let secrets = Secrets { challenge: [1; 8], session_key: [2; 16], now: FileTime(3) };
+        Initiator::new(ntlm::Initiator::new(credentials, secrets))
+    }
+
+    #[test]
+    fn both_sides_of_the_exchange_agree_and_prove_the_list_of_mechanisms() {
+        let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
+        let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
+        let (mut client, mut server) = (initiator(), Acceptor::new(ntlm, false));
+        let lookup = |_: &str| Some(NtHash::of_password("secret"));
+        let Ok(Step::Continue(challenge)) = server.handle_token(&client.first(), lookup) else {
+            panic!("refused")
+        };
+        let answer = client.handle_challenge(&challenge).unwrap();
+        let Ok(Step::Done(last, logon)) = server.handle_token(&answer.token, lookup) else {
+            panic!("refused")
+        };
+        assert_eq!(logon.session_key, answer.session_key);
+        let mut changed = last.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        assert_eq!(client.handle_last(&last), Ok(()));
+        assert!(client.handle_last(&changed).is_err());
+    }
+
+    #[test]
+    fn broken_challenges_are_refused_without_a_panic() {
+        let token = tlv(context(1), &tlv(SEQUENCE, &tlv(context(2), &tlv(OCTETS, b"NTLMSSP\0"))));
+        for length in 0..=token.len() {
+            assert!(initiator().handle_challenge(&token[..length]).is_err());
+        }
+    }
+}
