@@ -40,6 +40,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for problem in &problems {
         eprintln!("{problem}");
     }
+    for warning in config.warnings() {
+        eprintln!("{path}:{}: warning: {}", warning.line.unwrap_or(1), warning.text);
+    }
     if !problems.is_empty() {
         return Ok(ExitCode::FAILURE);
     }

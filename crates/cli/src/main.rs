@@ -3,6 +3,8 @@
 //! Arguments, printing and exit codes; one module a subcommand.
 #![forbid(unsafe_code)]
 
+mod admin;
+mod channels;
 mod check;
 mod mounts;
 mod serve;
@@ -42,6 +44,8 @@ enum Command {
     Check(check::Args),
     /// Show sessions, connections and open files of a running server
     Status(status::Args),
+    /// Show the channels of each session, or cut one
+    Channels(channels::Args),
     /// Manage who may log on
     User(user::Args),
 }
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Channels(args) => channels::run(&args),
         Command::User(args) => user::run(&args),
     };
     match result {

@@ -99,6 +99,7 @@ async fn serve(args: &Args, config: &Config, users: &Users) -> Result<ExitCode> 
     let mut hangup = signal(SignalKind::hangup())?;
     let service = Service::start(config, users).await?;
     announce(&service, config, users);
+    warn(config);
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
@@ -120,6 +121,7 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) {
     match result {
         Ok(config) => {
             tracing::info!(shares = config.shares.len(), "configuration reloaded");
+            warn(&config);
             let fixed = |c: &Config| (c.smb.clone(), c.admin, c.workers);
             // Without a file's word the addresses were chosen at the start.
             if !config.smb.is_empty() && fixed(&config) != fixed(first) {
@@ -127,6 +129,12 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) {
             }
         }
         Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
+    }
+}
+
+fn warn(config: &Config) {
+    for warning in config.warnings() {
+        tracing::warn!("{}", warning.text);
     }
 }
 

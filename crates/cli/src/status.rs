@@ -1,14 +1,10 @@
 //! `anabranch status`.
 
-use anyhow::{Context, Result, bail};
+use crate::admin::{list, plain, request};
+use anyhow::{Context, Result};
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::Duration;
-
-/// Bytes of one answer.
-const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
@@ -30,7 +26,7 @@ pub struct Args {
 
 /// Shows what a running server is doing.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let text = get(args.admin, "/status")?;
+    let text = request(args.admin, "GET", "/status")?;
     if args.json {
         println!("{text}");
         return Ok(ExitCode::SUCCESS);
@@ -53,7 +49,9 @@ fn page(status: &Value) -> String {
     for session in sessions {
         let text = |key: &str| plain(&session[key]);
         out += &format!("\nsession {}  user {}  SMB {}", text("id"), text("user"), text("dialect"));
-        out += &format!("  signing {}  cipher {}\n", text("signing"), text("cipher"));
+        out += &format!("  signing {}  cipher {}", text("signing"), text("cipher"));
+        let anew = session["needs_reconnect"].as_bool().unwrap_or_default();
+        out += if anew { "  needs reconnect for Multichannel\n" } else { "\n" };
         for channel in list(&session["channels"]) {
             out += &format!(
                 "  channel {} -> {}\n",
@@ -70,37 +68,9 @@ fn page(status: &Value) -> String {
     out
 }
 
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
 fn counted(count: Option<u64>, what: &str) -> String {
     let count = count.unwrap_or_default();
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Clients choose the names of files: none may speak to the terminal.
-fn plain(value: &Value) -> String {
-    let text = value.as_str().unwrap_or("-");
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-/// One HTTP/1.0 request: the answer ends with the connection.
-fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let hint = || format!("no server answers on {address}; is it running, with --admin {address}?");
-    let mut stream =
-        TcpStream::connect_timeout(&address, Duration::from_secs(5)).with_context(hint)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
-        bail!("the answer from {address} is not HTTP")
-    };
-    if !head.starts_with("HTTP/1.0 200") && !head.starts_with("HTTP/1.1 200") {
-        bail!("{address} answered: {}", head.lines().next().unwrap_or_default());
-    }
-    Ok(body.to_owned())
 }
 
 #[cfg(test)]

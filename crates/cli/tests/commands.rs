@@ -58,6 +58,24 @@ fn check_is_content_with_a_good_file() {
     );
 }
 
+#[test]
+fn check_warns_of_many_channels_and_is_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, place) = (folder.path().join("config.toml"), folder.path().display());
+    let config = format!(
+        "[server]\nusers = \"{place}/users.toml\"\n[multichannel]\nchannels_max = 32\n[[share]]\nname = \"a\"\npath = \"{place}\"\n"
+    );
+    std::fs::write(&path, config).unwrap();
+    add_user(&format!("{place}/users.toml"), "alice", "secret");
+    let output = run(&["check", &path.display().to_string()]);
+    let said = text(&output.stderr);
+    assert!(
+        said.starts_with(&format!("{}:4: warning: channels_max = 32: ", path.display())),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
+
 fn add_user(users: &str, name: &str, password: &str) -> std::process::Output {
     with_password(&["user", "add", name, "--users", users, "--password-stdin"], password)
 }

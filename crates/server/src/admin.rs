@@ -1,17 +1,23 @@
 //! The admin API: what a running server is doing, over HTTP on an address of
 //! the machine itself.
 //!
-//! It only tells. A page from elsewhere that a browser on this machine shows
-//! must not read it by way of a name that it points here: requests that name a
-//! host other than an address or `localhost` are refused.
+//! A page from elsewhere that a browser on this machine shows must not read it
+//! by way of a name that it points here: requests that name a host other than an
+//! address or `localhost` are refused. What changes something is done for
+//! processes of root and of the server's own user only, and by a method
+//! that browsers do not use for a page from elsewhere.
+
+mod caller;
+mod channels;
 
 use crate::connections::{Connections, Counts};
+use crate::interfaces::Interfaces;
 use crate::metrics::{self, Moment};
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Path, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{delete, get};
 use axum::{Json, Router};
 use files::Files;
 use serde_json::{Value, json};
@@ -30,19 +36,48 @@ pub struct State {
     pub files: Arc<Files>,
     /// Its connections.
     pub connections: Arc<Connections>,
+    /// The machine's addresses.
+    pub interfaces: Arc<Interfaces>,
+    /// Port that clients use.
+    pub port: u16,
 }
 
 /// Serves the API until the task is dropped.
 pub async fn serve(listener: TcpListener, state: State) {
-    let (status, metrics) = (state.clone(), state);
+    let (status, metrics, channels) = (state.clone(), state.clone(), state.clone());
+    let own_port = listener.local_addr().map_or(0, |address| address.port());
+    let cut = move |ConnectInfo(peer): ConnectInfo<SocketAddr>, Path(id): Path<u64>| async move {
+        cut(state, peer, own_port, id).await
+    };
     let router = Router::new()
         .route("/health", get(|| async { "ok\n" }))
         .route("/status", get(move || async move { Json(status.json()) }))
+        .route("/channels", get(move || async move { Json(channels.channels()) }))
+        .route("/connections/{id}", delete(cut))
         .route("/metrics", get(move || async move { metrics.metrics() }))
         .layer(middleware::from_fn(only_by_address));
-    if let Err(error) = axum::serve(listener, router).await {
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    if let Err(error) = axum::serve(listener, service).await {
         tracing::error!(%error, "the admin API ended");
     }
+}
+
+/// Cuts a connection without a word to its client, as a broken network would.
+async fn cut(
+    state: State,
+    peer: SocketAddr,
+    own_port: u16,
+    id: u64,
+) -> Result<&'static str, StatusCode> {
+    let may = tokio::task::spawn_blocking(move || caller::may_change(peer, own_port)).await;
+    if !may.unwrap_or(false) {
+        return Err(StatusCode::FORBIDDEN);
+    }
+    if !state.connections.cut(id) {
+        return Err(StatusCode::NOT_FOUND);
+    }
+    tracing::info!(connection = id, "connection cut by an administrator's command");
+    Ok("cut\n")
 }
 
 async fn only_by_address(request: Request, next: Next) -> Result<Response, StatusCode> {
@@ -70,6 +105,13 @@ impl State {
             smb: &smb,
             open_files: self.files.open_file_count(),
         })
+    }
+
+    fn channels(&self) -> Value {
+        let interfaces = channels::interfaces(&self.interfaces.reachable(self.port));
+        let mut page = channels::page(&self.server.snapshot(), &self.connections, &self.interfaces);
+        page["Interfaces"] = interfaces;
+        page
     }
 
     fn json(&self) -> Value {
@@ -104,6 +146,8 @@ fn session_json(session: &SessionFact) -> Value {
         "signing": session.signing,
         "cipher": session.cipher,
         "encrypted": session.encrypted,
+        "channels_max": session.channels_max,
+        "needs_reconnect": session.needs_reconnect,
         "channels": channels.map(|c| json!({
             "client": c.peer.to_string(), "server": c.local.to_string(),
         })).collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use futures_util::task::AtomicWaker;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -90,12 +90,41 @@ struct Held {
 }
 
 /// What a connection's task shares with the rest of the process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Link {
     stop: AtomicBool,
+    cut: AtomicBool,
     waker: AtomicWaker,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    core: AtomicU32,
+}
+
+/// What went over one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes that arrived.
+    pub received_bytes: u64,
+    /// Bytes that left.
+    pub sent_bytes: u64,
+    /// Where its last requests were taken, if there were any.
+    pub core: Option<u32>,
+}
+
+/// No request was taken yet.
+const CORE_UNKNOWN: u32 = u32::MAX;
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            stop: AtomicBool::default(),
+            cut: AtomicBool::default(),
+            waker: AtomicWaker::default(),
+            received_bytes: AtomicU64::default(),
+            sent_bytes: AtomicU64::default(),
+            core: AtomicU32::new(CORE_UNKNOWN),
+        }
+    }
 }
 
 impl Connections {
@@ -174,6 +203,19 @@ impl Connections {
         counts
     }
 
+    /// What went over the connection `id`.
+    #[must_use]
+    pub fn traffic(&self, id: u64) -> Option<Traffic> {
+        self.lock().links.get(&id).map(|link| link.traffic())
+    }
+
+    /// Cuts the connection `id` without a word, as a broken network would; false
+    /// if there is none.
+    pub fn cut(&self, id: u64) -> bool {
+        let link = self.lock().links.get(&id).cloned();
+        link.inspect(|link| link.cut()).is_some()
+    }
+
     /// Tells every connection to finish what is under way and end; takes no
     /// more. Returns when all have ended.
     pub async fn stop(&self) {
@@ -202,6 +244,30 @@ impl Link {
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
+    }
+
+    fn cut(&self) {
+        self.cut.store(true, Ordering::Release);
+        self.stop();
+    }
+
+    /// Whether the connection is to end at once.
+    pub fn is_cut(&self) -> bool {
+        self.cut.load(Ordering::Acquire)
+    }
+
+    fn traffic(&self) -> Traffic {
+        let core = self.core.load(Ordering::Relaxed);
+        Traffic {
+            received_bytes: self.received_bytes.load(Ordering::Relaxed),
+            sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
+            core: (core != CORE_UNKNOWN).then_some(core),
+        }
+    }
+
+    /// Notes where the connection's task runs.
+    pub fn set_core(&self, core: usize) {
+        self.core.store(u32::try_from(core).unwrap_or(CORE_UNKNOWN), Ordering::Relaxed);
     }
 
     /// Returns once the connection is told to end. May be dropped at any time.
@@ -341,6 +407,16 @@ mod tests {
         drop(first);
         let counts = connections.counts();
         assert_eq!((counts.received_bytes, counts.sent_bytes, counts.open), (12, 11, 1));
+    }
+
+    #[tokio::test]
+    async fn one_connection_is_cut_and_the_others_hear_nothing() {
+        let connections = Arc::new(Connections::new(9));
+        let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
+        assert!(connections.cut(first.id()));
+        first.link().stopped().await;
+        assert!(first.link().is_cut() && !second.link().is_cut());
+        assert!(!connections.cut(second.id() + 1), "there is none");
     }
 
     #[tokio::test]

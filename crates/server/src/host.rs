@@ -1,6 +1,6 @@
 //! What the SMB layer asks of this process.
 
-use crate::interfaces;
+use crate::interfaces::Interfaces;
 use crate::limits::{
     LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
 };
@@ -28,7 +28,7 @@ pub struct ProcessHost {
     failures: Quiet,
     /// By kind: one kind of trouble does not hide another.
     troubles: [Quiet; 4],
-    listening: RwLock<Vec<SocketAddr>>,
+    interfaces: Arc<Interfaces>,
     runtime: tokio::runtime::Handle,
 }
 
@@ -43,7 +43,7 @@ impl ProcessHost {
             throttle: Throttle::default(),
             failures: Quiet::new(LOGON_LINES_MAX),
             troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
-            listening: RwLock::default(),
+            interfaces: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
         }
     }
@@ -55,9 +55,9 @@ impl ProcessHost {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Says where connections are taken.
-    pub fn set_listening(&self, addresses: Vec<SocketAddr>) {
-        *self.listening.write().unwrap_or_else(PoisonError::into_inner) = addresses;
+    /// What clients are told of this machine's addresses.
+    pub fn interfaces(&self) -> &Arc<Interfaces> {
+        &self.interfaces
     }
 
     /// On whose behalf files are touched: as root the system user's, else
@@ -162,7 +162,7 @@ impl Host for ProcessHost {
         self.throttle.delay(peer.ip())
     }
 
-    fn interfaces(&self) -> Vec<InterfaceFact> {
-        interfaces::reachable(&self.listening.read().unwrap_or_else(PoisonError::into_inner))
+    fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {
+        self.interfaces.reachable(port)
     }
 }

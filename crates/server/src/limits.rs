@@ -107,6 +107,15 @@ pub const WORKERS_MAX: usize = 4096;
 /// there are too many.
 pub const WORKER_QUEUE_MAX: usize = 64 * 1024;
 
+/// Network interfaces and addresses of this machine that are looked at.
+pub const INTERFACES_MAX: usize = 4096;
+/// See [`INTERFACES_MAX`].
+pub const ADDRESSES_MAX: usize = 16 * 1024;
+
+/// Addresses that clients are told: of 152 bytes each, in the 64 KiB that
+/// Windows gives the answer.
+pub const ADVERTISED_MAX: usize = 128;
+
 // A client may fill the window with requests that wait, and must still be
 // able to send the CANCEL that ends one.
 const _: () = assert!(JOBS_MAX > smb::limits::ASYNC_REQUESTS_MAX);

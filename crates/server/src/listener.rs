@@ -126,11 +126,13 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
         End::Protocol(Close::Refused(what)) => ("refused", Some(what)),
         End::Slow(what) => ("slow", Some(what)),
         End::Stopped => ("stopped", None),
+        End::Cut => ("cut", Some("an administrator's command")),
     }
 }
 
 fn reason(kind: &str) -> &'static str {
     match kind {
+        "cut" => "cut",
         "garbage" => "not what SMB allows",
         "refused" => "a security rule was broken",
         "vanished" => "the client is gone",

@@ -66,13 +66,17 @@ impl Service {
             .collect::<Result<Vec<_>, _>>()?;
         let listening: Vec<SocketAddr> =
             sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
-        host.set_listening(listening.clone());
+        host.interfaces().configure(config.multichannel.addresses.clone());
+        host.interfaces().set_listening(listening.clone());
+        host.interfaces().refresh();
         let listener = Listener::new(server, host.clone(), connections);
-        let mut service = Self { listener, host, listening, admin: None, tasks: Vec::new() };
+        let mut service =
+            Self { listener, host: host.clone(), listening, admin: None, tasks: Vec::new() };
         if let Some(address) = config.admin {
             service.start_admin(address, files)?;
         }
         service.tasks.push(tokio::spawn(tick(service.listener.clone())));
+        service.tasks.push(tokio::spawn(host.interfaces().clone().follow()));
         for socket in sockets {
             service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
         }
@@ -86,8 +90,10 @@ impl Service {
         let socket = bind(address, &[])?;
         self.admin = socket.local_addr().ok();
         let Listener { server, connections, .. } = self.listener.clone();
-        self.tasks
-            .push(tokio::spawn(admin::serve(socket, admin::State { server, files, connections })));
+        let interfaces = self.host.interfaces().clone();
+        let port = self.listening.first().map_or(0, SocketAddr::port);
+        let state = admin::State { server, files, connections, interfaces, port };
+        self.tasks.push(tokio::spawn(admin::serve(socket, state)));
         Ok(())
     }
 
@@ -101,6 +107,7 @@ impl Service {
         let present = self.listener.server.config();
         let next = smb_config(config, present.server_guid, Some(&present))?;
         self.host.configure(users, config.guest.clone());
+        self.host.interfaces().configure(config.multichannel.addresses.clone());
         self.listener.connections.configure(config.connections_max, config.patience);
         self.listener.server.configure(next);
         Ok(())
@@ -199,6 +206,11 @@ fn smb_config(
         dialect_min: config.dialect_min,
         dialect_max: config.dialect_max,
         io_bytes_max: smb::limits::IO_BYTES_MAX,
+        multichannel: smb::Multichannel {
+            enabled: config.multichannel.enabled,
+            channels_max: config.multichannel.channels_max,
+            dialect_min: config.multichannel.dialect_min,
+        },
         shares: shares.collect::<Result<_, _>>()?,
     })
 }

@@ -11,12 +11,13 @@ use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, PAUSE_BY
 use crate::smb_input::Input;
 use crate::smb_output::Output;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use rustix::net::sockopt;
 use smb::{Close, Conn, Finished, Host, Job, Now, Shared};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 /// Why a connection ended.
@@ -30,6 +31,8 @@ pub enum End {
     Protocol(Close),
     /// The client was too slow.
     Slow(&'static str),
+    /// An administrator cut it.
+    Cut,
     /// The server stops.
     Stopped,
 }
@@ -117,8 +120,16 @@ impl SmbTask {
     pub async fn run(mut self) -> End {
         loop {
             if let Err(end) = self.step().await {
-                // Answers to what came before the end; the socket takes them or not.
-                let _ = self.send();
+                match end {
+                    // The client hears a reset, and none of the answers.
+                    End::Cut => {
+                        let _ = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
+                    }
+                    // Answers to what came before the end; the socket takes them or not.
+                    _ => {
+                        let _ = self.send();
+                    }
+                }
                 return end;
             }
         }
@@ -126,6 +137,10 @@ impl SmbTask {
 
     /// Waits for one thing to happen and does all that follows from it.
     async fn step(&mut self) -> Result<(), End> {
+        // However busy it is.
+        if self.place.link().is_cut() {
+            return Err(End::Cut);
+        }
         let reads = self.reads();
         if reads && self.has_frame()? {
             // Put off while there was no room for more answers.
@@ -172,7 +187,12 @@ impl SmbTask {
             // Sent after this step.
             () = self.shared.notices.ready() => self.clock = self.host.now().instant,
             () = self.alarm.rings() => self.handle_timeout()?,
-            () = link.stopped(), if self.ending.is_none() => self.end_later(End::Stopped),
+            // A cut is looked at in the next step.
+            () = link.stopped(), if self.ending.is_none() => {
+                if !link.is_cut() {
+                    self.end_later(End::Stopped);
+                }
+            }
         }
         Ok(())
     }
@@ -193,6 +213,7 @@ impl SmbTask {
         let now = self.host.now();
         self.clock = now.instant;
         self.used = Some(now.instant);
+        self.place.link().set_core(rustix::thread::sched_getcpu());
         while self.reads() {
             let Some(frame) =
                 self.input.take_frame(self.conn.frame_length_max()).map_err(End::Protocol)?

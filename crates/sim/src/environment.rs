@@ -233,7 +233,7 @@ impl Host for Environment {
         Duration::ZERO
     }
 
-    fn interfaces(&self) -> Vec<InterfaceFact> {
+    fn interfaces(&self, _: u16) -> Vec<InterfaceFact> {
         Vec::new()
     }
 }

@@ -62,6 +62,7 @@ impl Process {
             dialect_min: Dialect::Smb210,
             dialect_max: Dialect::Smb311,
             io_bytes_max: 1 << 20,
+            multichannel: smb::Multichannel::default(),
             shares: vec![Arc::new(share)],
         };
         let files = Arc::new(Files::new(environment.clone()));

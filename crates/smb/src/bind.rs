@@ -2,7 +2,6 @@
 
 use crate::channel::Channel;
 use crate::conn::Conn;
-use crate::limits::CHANNELS_PER_SESSION_MAX;
 use crate::negotiate::Negotiated;
 use crate::session::Session;
 use crate::setup::{Purpose, signing_key};
@@ -11,13 +10,13 @@ use std::sync::Arc;
 use wire::crypto::{PreauthHash, SigningAlgorithm};
 use wire::ntlm::{Authenticated, LogonKind};
 use wire::ntstatus::NtStatus;
-use wire::smb::{Dialect, Flags, Header};
+use wire::smb::{Flags, Header};
 
 impl Conn {
     /// Begins the exchange that binds a session to this connection, or goes on with it.
     ///
     /// # Errors
-    /// `REQUEST_NOT_ACCEPTED` for dialects without channels and for a connection that has the
+    /// `REQUEST_NOT_ACCEPTED` for dialects without channels, where they are switched off, and for a connection that has the
     /// session already, `USER_SESSION_DELETED` for a session that is not there,
     /// `REQUEST_OUT_OF_SEQUENCE` or `NOT_SUPPORTED` if only one signs with AES-GMAC, `INVALID_PARAMETER` if the connections differ in what they negotiated or the
     /// request is not signed, `ACCESS_DENIED` if it is signed wrongly, `NOT_SUPPORTED` for
@@ -31,7 +30,7 @@ impl Conn {
         let id = header.session_id;
         let session = self.server.session(id).ok_or(NtStatus::USER_SESSION_DELETED)?;
         check_signing(&session, negotiated)?;
-        if negotiated.dialect < Dialect::Smb300 {
+        if !self.server.config().multichannel.is_for(negotiated.dialect) {
             return Err(NtStatus::REQUEST_NOT_ACCEPTED);
         }
         check_alike(&session, negotiated)?;
@@ -47,7 +46,7 @@ impl Conn {
         if !session.signing_key.verify(frame) {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        if session.channels().len() >= CHANNELS_PER_SESSION_MAX {
+        if session.channels().len() >= self.server.config().multichannel.channels_max() {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         if self.setups.contains_key(&id.0) {
@@ -94,7 +93,8 @@ impl Conn {
         }
         let signing = Arc::new(signing_key(negotiated, &logon.session_key, preauth));
         let channel = Arc::new(Channel { session: session.clone(), signing });
-        session.add_channel(self.channel_fact())?;
+        let channels_max = self.server.config().multichannel.channels_max();
+        session.add_channel(self.channel_fact(negotiated), channels_max)?;
         self.channels.insert(session.id.0, channel.clone());
         Ok(channel)
     }

@@ -16,6 +16,38 @@ pub enum Encryption {
     Required,
 }
 
+/// Several connections for one session.
+#[derive(Clone, Copy, Debug)]
+pub struct Multichannel {
+    /// Sessions may have them.
+    pub enabled: bool,
+    /// Connections of one session; at most [`crate::limits::CHANNELS_PER_SESSION_MAX`].
+    pub channels_max: usize,
+    /// Lowest dialect with them; at least 3.0.
+    pub dialect_min: Dialect,
+}
+
+impl Default for Multichannel {
+    fn default() -> Self {
+        let channels_max = crate::limits::CHANNELS_PER_SESSION;
+        Self { enabled: true, channels_max, dialect_min: Dialect::Smb300 }
+    }
+}
+
+impl Multichannel {
+    /// Whether a connection of `dialect` can be one of several.
+    #[must_use]
+    pub fn is_for(&self, dialect: Dialect) -> bool {
+        self.enabled && dialect >= self.dialect_min.max(Dialect::Smb300)
+    }
+
+    /// Connections that a session may have.
+    #[must_use]
+    pub fn channels_max(&self) -> usize {
+        if self.enabled { self.channels_max } else { 1 }
+    }
+}
+
 /// Settings of the SMB server.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -35,6 +67,8 @@ pub struct Config {
     pub dialect_max: Dialect,
     /// Largest READ and WRITE payload; at most [`crate::limits::IO_BYTES_MAX`].
     pub io_bytes_max: u32,
+    /// Several connections for one session.
+    pub multichannel: Multichannel,
     /// The shares, without IPC$, which is always there.
     pub shares: Vec<Arc<Share>>,
 }

@@ -27,7 +27,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use wire::crypto::PreauthHash;
 use wire::ntstatus::NtStatus;
@@ -62,6 +62,8 @@ pub struct Shared {
     pub waiting: Waiting,
     /// What its client is told unasked.
     pub notices: Notices,
+    /// Credits that its client holds, for `status`.
+    pub credits: AtomicU32,
 }
 
 /// The protocol state of one connection.
@@ -101,6 +103,7 @@ impl Conn {
                 facts,
                 waiting: Waiting::default(),
                 notices: Notices::default(),
+                credits: AtomicU32::new(1),
             }),
             negotiated: None,
             wildcard_answered: false,
@@ -273,7 +276,9 @@ impl Conn {
         let multi = self.negotiated.as_ref().is_some_and(|n| n.dialect > Dialect::Smb202);
         let charge = if multi { header.credit_charge.max(1) } else { 1 };
         self.window.take(header.message_id.0, charge).map_err(|_| Close::Garbage("message id"))?;
-        Ok(self.window.grant(header.credits, charge))
+        let grant = self.window.grant(header.credits, charge);
+        self.shared.credits.store(self.window.available(), Ordering::Relaxed);
+        Ok(grant)
     }
 
     /// Signature, sealing and session of one request.
@@ -433,9 +438,17 @@ impl Conn {
         self.delayed.push((due, transmit));
     }
 
-    pub(crate) fn channel_fact(&self) -> ChannelFact {
+    pub(crate) fn channel_fact(&self, negotiated: &Negotiated) -> ChannelFact {
         let ConnFacts { id, peer, local } = self.shared.facts;
-        ChannelFact { connection: id, peer, local, shared: Arc::downgrade(&self.shared) }
+        ChannelFact {
+            connection: id,
+            peer,
+            local,
+            dialect: negotiated.dialect,
+            signing: negotiated.signing.name(),
+            cipher: negotiated.cipher.map_or("-", |c| c.name()),
+            shared: Arc::downgrade(&self.shared),
+        }
     }
 }
 

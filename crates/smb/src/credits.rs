@@ -75,6 +75,12 @@ impl CreditWindow {
         u16::try_from(granted).unwrap_or(u16::MAX)
     }
 
+    /// Ids granted and not used.
+    #[must_use]
+    pub fn available(&self) -> u32 {
+        self.available
+    }
+
     fn base(&self) -> u64 {
         self.low - self.low % WORD_BITS
     }

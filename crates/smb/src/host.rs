@@ -53,8 +53,9 @@ pub trait Host: Send + Sync {
     /// How long an answer to a failed logon of this peer is held back now.
     fn logon_delay(&self, peer: SocketAddr) -> Duration;
 
-    /// The addresses that clients can reach this server at.
-    fn interfaces(&self) -> Vec<InterfaceFact>;
+    /// The addresses that clients can reach this server at, by the `port` that
+    /// they use.
+    fn interfaces(&self, port: u16) -> Vec<InterfaceFact>;
 }
 
 /// What a request failed for.

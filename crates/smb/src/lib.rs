@@ -39,7 +39,7 @@ mod tree;
 mod trouble;
 
 pub use chain::{Finished, Job};
-pub use config::{Config, Encryption, Share};
+pub use config::{Config, Encryption, Multichannel, Share};
 pub use conn::{Close, Conn, ConnFacts, Shared};
 pub use host::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
 pub use notices::Notices;

@@ -74,7 +74,10 @@ const _: () = assert!(FRAME_BYTES_MAX < (1 << 24), "the direct-TCP length field 
 const _: () =
     assert!(IO_BYTES_MAX / 65_536 <= CREDITS_MAX as u32, "the largest request must be affordable");
 
-/// Connections of one session: as Windows has it.
+/// Connections of one session if nothing else is configured: more bring little.
+pub const CHANNELS_PER_SESSION: usize = 4;
+
+/// The most that can be configured: as Windows has it.
 pub const CHANNELS_PER_SESSION_MAX: usize = 32;
 
 /// How long a durable open of version 1 waits for its client to come back.

@@ -226,7 +226,9 @@ fn agree(
     let mut offered = if dialect > Dialect::Smb202 { capabilities::LARGE_MTU } else { 0 };
     if dialect >= Dialect::Smb300 {
         signing = SigningAlgorithm::AesCmac;
-        offered |= request.capabilities & capabilities::MULTI_CHANNEL;
+        if config.multichannel.is_for(dialect) {
+            offered |= request.capabilities & capabilities::MULTI_CHANNEL;
+        }
         let client_seals = request.capabilities & capabilities::ENCRYPTION != 0;
         if dialect < Dialect::Smb311 && may_seal && client_seals {
             cipher = Some(Cipher::Aes128Ccm);

@@ -144,7 +144,7 @@ impl Server {
     pub fn snapshot(&self) -> Snapshot {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();
-        Snapshot::of(&sessions, &self.stats)
+        Snapshot::of(&sessions, self.config().multichannel, &self.stats)
     }
 }
 

@@ -8,9 +8,7 @@
 use crate::config::Share;
 use crate::conn::Shared;
 use crate::host::Account;
-use crate::limits::{
-    CHANNELS_PER_SESSION_MAX, OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX,
-};
+use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
 use crate::open::Open;
 use crate::signal::Signal;
 use crate::transmit::Transmit;
@@ -67,8 +65,22 @@ pub struct ChannelFact {
     pub peer: SocketAddr,
     /// Our address.
     pub local: SocketAddr,
+    /// Its dialect.
+    pub dialect: Dialect,
+    /// Name of its signing algorithm.
+    pub signing: &'static str,
+    /// Name of its cipher, or `-`.
+    pub cipher: &'static str,
     /// What the connection's requests share with it.
     pub(crate) shared: Weak<Shared>,
+}
+
+impl ChannelFact {
+    /// Credits that its client holds now.
+    #[must_use]
+    pub fn credits(&self) -> u32 {
+        self.shared.upgrade().map_or(0, |shared| shared.credits.load(Ordering::Relaxed))
+    }
 }
 
 /// A logged-on session.
@@ -93,6 +105,10 @@ pub struct Session {
     /// Its own signing key, which is its first channel's: proves that whoever
     /// binds to it is its client.
     pub signing_key: Arc<SigningKey>,
+    /// It can have several channels, as its first connection agreed.
+    pub is_multichannel: bool,
+    /// It could, had the server wished it when that connection was made.
+    pub wants_multichannel: bool,
     /// Raised when the session ends, whatever ends it.
     pub ended: Signal,
     user: RwLock<Arc<SessionUser>>,
@@ -173,6 +189,10 @@ pub struct SessionParts {
     pub user: SessionUser,
     /// See [`Session::signing_key`].
     pub signing_key: Arc<SigningKey>,
+    /// See [`Session::is_multichannel`].
+    pub is_multichannel: bool,
+    /// See [`Session::wants_multichannel`].
+    pub wants_multichannel: bool,
     /// The channel it was set up on.
     pub channel: ChannelFact,
 }
@@ -191,6 +211,8 @@ impl Session {
             encrypt_data: parts.encrypt_data,
             signing_required: parts.signing_required,
             signing_key: parts.signing_key,
+            is_multichannel: parts.is_multichannel,
+            wants_multichannel: parts.wants_multichannel,
             ended: Signal::default(),
             user: RwLock::new(Arc::new(parts.user)),
             trees: Mutex::default(),
@@ -333,13 +355,13 @@ impl Session {
     ///
     /// # Errors
     /// `USER_SESSION_DELETED` if the session ended meanwhile,
-    /// `INSUFFICIENT_RESOURCES` past [`CHANNELS_PER_SESSION_MAX`].
-    pub fn add_channel(&self, channel: ChannelFact) -> Result<(), NtStatus> {
+    /// `INSUFFICIENT_RESOURCES` past `channels_max`.
+    pub fn add_channel(&self, channel: ChannelFact, channels_max: usize) -> Result<(), NtStatus> {
         let mut channels = lock(&self.channels);
         if self.has_ended() || channels.is_empty() {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
-        if channels.len() >= CHANNELS_PER_SESSION_MAX {
+        if channels.len() >= channels_max {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         channels.push(channel);

@@ -20,6 +20,7 @@ use wire::crypto::{KeyPurpose, OpeningKey, PreauthHash, SealingKey, SigningKey, 
 use wire::fscc::FileTime;
 use wire::ntlm::{self, Authenticated, LogonKind, Refused};
 use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::capabilities;
 use wire::smb::{
     Dialect, ErrorResponse, Flags, Header, SessionFlags, SessionId, SessionSetupRequest,
     SessionSetupResponse,
@@ -300,7 +301,10 @@ impl Conn {
             sealing,
             user,
             signing_key: signing.clone(),
-            channel: self.channel_fact(),
+            is_multichannel: negotiated.capabilities & capabilities::MULTI_CHANNEL != 0,
+            wants_multichannel: negotiated.dialect >= Dialect::Smb300
+                && negotiated.client_capabilities & capabilities::MULTI_CHANNEL != 0,
+            channel: self.channel_fact(negotiated),
         }));
         let channel = Arc::new(Channel { session: session.clone(), signing });
         self.replace_previous(request.previous_session, &session);

@@ -1,8 +1,10 @@
 //! What `status` shows: plain values, rendered elsewhere.
 
+use crate::config::Multichannel;
 use crate::open::Target;
 use crate::server::Stats;
-use crate::session::{ChannelFact, Session};
+pub use crate::session::ChannelFact;
+use crate::session::Session;
 use files::OpenFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +14,8 @@ use std::sync::atomic::Ordering;
 pub struct Snapshot {
     /// Sessions, in no order.
     pub sessions: Vec<SessionFact>,
+    /// Sessions may have several connections.
+    pub multichannel: Multichannel,
     /// See [`Stats::garbage`]; so for the others.
     pub garbage: u64,
     /// Requests taken.
@@ -37,6 +41,10 @@ pub struct SessionFact {
     pub cipher: &'static str,
     /// Every message is sealed.
     pub encrypted: bool,
+    /// It could have several connections if its client connected anew.
+    pub needs_reconnect: bool,
+    /// Connections that it may have.
+    pub channels_max: usize,
     /// Its connections.
     pub channels: Vec<ChannelFact>,
     /// Names of the connected shares.
@@ -59,9 +67,10 @@ pub struct OpenFact {
 impl Snapshot {
     /// Reads the tables, one session at a time.
     #[must_use]
-    pub fn of(sessions: &[Arc<Session>], stats: &Stats) -> Self {
+    pub fn of(sessions: &[Arc<Session>], multichannel: Multichannel, stats: &Stats) -> Self {
         Self {
-            sessions: sessions.iter().map(|s| SessionFact::of(s)).collect(),
+            sessions: sessions.iter().map(|s| SessionFact::of(s, multichannel)).collect(),
+            multichannel,
             garbage: stats.garbage.load(Ordering::Relaxed),
             requests: stats.requests.load(Ordering::Relaxed),
             logons_failed: stats.logons_failed.load(Ordering::Relaxed),
@@ -80,7 +89,8 @@ fn shown_path(file: &OpenFile) -> String {
 }
 
 impl SessionFact {
-    fn of(session: &Session) -> Self {
+    fn of(session: &Session, multichannel: Multichannel) -> Self {
+        let is_for = multichannel.is_for(session.dialect);
         let opens = session.opens().into_iter().map(|open| OpenFact {
             share: open.tree.share.name.clone(),
             path: match &open.target {
@@ -96,6 +106,12 @@ impl SessionFact {
             signing: session.signing,
             cipher: session.cipher,
             encrypted: session.encrypt_data,
+            needs_reconnect: is_for && session.wants_multichannel && !session.is_multichannel,
+            channels_max: if is_for && session.is_multichannel {
+                multichannel.channels_max()
+            } else {
+                1
+            },
             channels: session.channels(),
             trees: session.trees().iter().map(|t| t.share.name.clone()).collect(),
             opens: opens.collect(),

@@ -39,8 +39,10 @@ impl Running {
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
         let log = fs::File::create(folder.join("log"))?;
         let config = folder.join("config.toml");
-        // The suite also comes without a name, which must be allowed explicitly.
-        fs::write(&config, "[server]\nguest = \"nobody\"\n")?;
+        // The suite also comes without a name, which must be allowed explicitly,
+        // and with all the channels that Windows serves.
+        let text = "[server]\nguest = \"nobody\"\n[multichannel]\nchannels_max = 32\n";
+        fs::write(&config, text)?;
         let child = Command::new(binary)
             .args(["serve", "--admin", "off", "--signing", "offered"])
             .args(["--config", &config.display().to_string()])

@@ -3,11 +3,13 @@
 //! What is typed (`raw`) becomes what it means ([`Config`]) in one step, which
 //! finds everything that is wrong, with the line and the remedy.
 
+mod multichannel;
 mod raw;
 mod suggest;
 
 use crate::connections::Patience;
 use crate::limits::CONNECTIONS_MAX;
+pub use multichannel::Multichannel;
 use serde::Deserialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -143,6 +145,8 @@ pub struct Config {
     pub patience: Patience,
     /// Threads for calls that wait for a disk.
     pub workers: usize,
+    /// Several connections for one session.
+    pub multichannel: Multichannel,
     /// The shares.
     pub shares: Vec<ShareConfig>,
 }
@@ -185,6 +189,7 @@ impl Config {
             connections_max: CONNECTIONS_MAX,
             patience: Patience::default(),
             workers: crate::limits::WORKERS,
+            multichannel: Multichannel::default(),
             shares: Vec::new(),
         }
     }
@@ -202,6 +207,18 @@ impl Config {
         }
         self.shares.push(ShareConfig::new(name, path));
         self.shares.last_mut().ok_or_else(|| ConfigError::of("no share"))
+    }
+
+    /// What can be served, but should be thought about.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Problem> {
+        let Multichannel { enabled, channels_max, channels_max_line: line, .. } = self.multichannel;
+        let usual = smb::limits::CHANNELS_PER_SESSION;
+        let text = format!(
+            "channels_max = {channels_max}: more than {usual} connections of one client rarely bring more, and each takes memory and a descriptor"
+        );
+        let many = enabled && channels_max > usual;
+        many.then_some(Problem { line, text }).into_iter().collect()
     }
 
     /// What is wrong outside of the file: directories that are not there.

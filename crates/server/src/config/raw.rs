@@ -1,5 +1,6 @@
 //! The file as it is typed, and the step to what it means.
 
+use super::multichannel::RawMultichannel;
 use super::suggest;
 use super::{
     Config, ConfigError, Encryption, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
@@ -32,6 +33,9 @@ struct RawConfig {
     /// The server as a whole.
     #[serde(default)]
     server: RawServer,
+    /// Several connections for one session.
+    #[serde(default)]
+    multichannel: RawMultichannel,
     /// What is served.
     #[serde(default)]
     share: Vec<RawShare>,
@@ -104,6 +108,7 @@ pub fn parse(text: &str) -> Result<Config, ConfigError> {
     let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
     let mut reader = Meaning { text, problems: Vec::new() };
     let mut config = reader.server(raw.server);
+    config.multichannel = reader.multichannel(raw.multichannel);
     for share in raw.share {
         reader.share(share, &mut config);
     }
@@ -115,7 +120,7 @@ pub fn parse(text: &str) -> Result<Config, ConfigError> {
 }
 
 /// Finds out what was meant, and collects what cannot be.
-struct Meaning<'a> {
+pub(super) struct Meaning<'a> {
     text: &'a str,
     problems: Vec<Problem>,
 }
@@ -206,7 +211,7 @@ impl Meaning<'_> {
         }
     }
 
-    fn dialect(&mut self, text: &Spanned<String>) -> Option<smb::Dialect> {
+    pub(super) fn dialect(&mut self, text: &Spanned<String>) -> Option<smb::Dialect> {
         use smb::Dialect::{Smb202, Smb210, Smb300, Smb302, Smb311};
         let all = [Smb202, Smb210, Smb300, Smb302, Smb311];
         let found = all.into_iter().find(|d| d.to_string() == *text.get_ref());
@@ -220,7 +225,7 @@ impl Meaning<'_> {
         found
     }
 
-    fn bounded<N: Copy + PartialOrd + std::fmt::Display>(
+    pub(super) fn bounded<N: Copy + PartialOrd + std::fmt::Display>(
         &mut self,
         key: &str,
         value: &Spanned<N>,
@@ -274,7 +279,11 @@ impl Meaning<'_> {
         })
     }
 
-    fn wrong(&mut self, span: Range<usize>, text: impl Into<String>) {
+    pub(super) fn line_of(&self, offset: usize) -> usize {
+        line_of(self.text, offset)
+    }
+
+    pub(super) fn wrong(&mut self, span: Range<usize>, text: impl Into<String>) {
         self.problems
             .push(Problem { line: Some(line_of(self.text, span.start)), text: text.into() });
     }

@@ -51,6 +51,19 @@ fn every_mistake_is_named_with_its_line_and_its_remedy() {
         ),
         ("[server]\nlogon_seconds = 601\n", "line 2: logon_seconds = 601 is not between 1 and 600"),
         ("[server]\nstall_seconds = 0\n", "line 2: stall_seconds = 0 is not between 1 and 3600"),
+        (
+            "[multichannel]\nchannels_max = 33\n",
+            "line 2: channels_max = 33 is not between 1 and 32",
+        ),
+        (
+            "[multichannel]\n\nmin_protocol = \"2.1\"\n",
+            "line 3: several connections need min_protocol 3.0 or later; raise it",
+        ),
+        (
+            "[multichannel]\nexclude = [\"docker*\", \"192.0.2.0/33\"]\n",
+            "line 2: \"192.0.2.0/33\" is neither an interface's name nor ADDRESS/BITS",
+        ),
+        ("[[multichannel.interface]]\naddress = \"eth0\"\n", "line 2: invalid IP address syntax"),
         ("[server]\nworkers = 5000\n", "line 2: workers = 5000 is not between 1 and 4096"),
         (
             "[[share]]\nname = \"a/b\"\npath = \"/x\"\n",
@@ -107,7 +120,7 @@ fn the_packaged_example_is_valid_and_names_every_key() {
         .fold(String::new(), |s, l| s + l + "\n");
     let config = Config::parse(&all).unwrap();
     assert_eq!((config.shares.len(), config.guest.as_deref()), (2, Some("nobody")));
-    let source = include_str!("raw.rs");
+    let source = concat!(include_str!("raw.rs"), include_str!("multichannel.rs"));
     let fields = source.lines().filter_map(|l| l.strip_prefix("    ")?.split_once(": ")).filter(
         |(key, value)| {
             value.ends_with(',') && key.chars().all(|c| c.is_ascii_lowercase() || c == '_')
@@ -115,7 +128,11 @@ fn the_packaged_example_is_valid_and_names_every_key() {
     );
     let keys: Vec<&str> = fields
         .map(|(key, _)| key)
-        .filter(|k| !["text", "problems", "server", "share"].contains(k))
+        .filter(|k| {
+            !["text", "problems", "server", "share", "multichannel", "interface"].contains(k)
+        })
+        // Of what the file means, which is in the same source.
+        .filter(|k| !["channels_max_line", "dialect_min", "addresses"].contains(k))
         .collect();
     assert!(keys.len() >= 20, "{keys:?}");
     for key in keys {
@@ -152,4 +169,14 @@ fn the_command_line_sets_the_same_keys() {
     );
     let twice = config.add_share("A", Path::new("/b")).unwrap_err().to_string();
     assert_eq!(twice, "there are two shares named \"A\"; rename one");
+}
+
+#[test]
+fn more_channels_than_usual_are_warned_of_with_their_line() {
+    let warned = |text: &str| Config::parse(text).unwrap().warnings();
+    assert_eq!(warned("[multichannel]\nchannels_max = 4\n"), []);
+    assert_eq!(warned("[multichannel]\nenabled = false\nchannels_max = 9\n"), []);
+    let warnings = warned("[multichannel]\n\nchannels_max = 9\n");
+    assert_eq!(warnings.iter().map(|w| w.line).collect::<Vec<_>>(), [Some(3)]);
+    assert!(warnings[0].text.starts_with("channels_max = 9: more than 4 connections"));
 }

@@ -70,7 +70,7 @@ impl Host for StillHost {
         Duration::ZERO
     }
 
-    fn interfaces(&self) -> Vec<InterfaceFact> {
+    fn interfaces(&self, _: u16) -> Vec<InterfaceFact> {
         Vec::new()
     }
 }
@@ -301,6 +301,7 @@ fn config(shares: Vec<Arc<Share>>) -> Config {
         dialect_min: Dialect::Smb202,
         dialect_max: Dialect::Smb311,
         io_bytes_max: smb::limits::IO_BYTES_MAX,
+        multichannel: smb::Multichannel::default(),
         shares,
     }
 }

@@ -46,10 +46,14 @@ pub(super) fn interfaces(
     request: &Request<'_>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
-    if request.negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
-        return Err(NtStatus::FS_DRIVER_REQUIRED);
+    let agreed = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
+    if !agreed || !request.server.config().multichannel.enabled {
+        // As for any code that nothing serves; through a file it is refused by the file.
+        let is_ipc = request.tree()?.share.is_ipc();
+        let nobody = NtStatus::FS_DRIVER_REQUIRED;
+        return Err(if is_ipc { nobody } else { NtStatus::INVALID_DEVICE_REQUEST });
     }
-    let facts = request.server.host.interfaces();
+    let facts = request.server.host.interfaces(request.shared.facts.local.port());
     let output = encode(&facts);
     if output.is_empty() {
         return Err(NtStatus::NOT_SUPPORTED);

@@ -1,0 +1,67 @@
+//! Sessions with their channels, by the names that Windows' own command for it
+//! (`Get-SmbMultichannelConnection`) uses where it has one.
+
+use crate::connections::{Connections, Traffic};
+use crate::interfaces::Interfaces;
+use serde_json::{Value, json};
+use smb::InterfaceFact;
+use smb::snapshot::{ChannelFact, SessionFact, Snapshot};
+
+/// Everything that is known of all channels.
+pub fn page(snapshot: &Snapshot, connections: &Connections, interfaces: &Interfaces) -> Value {
+    let of = |session: &SessionFact| {
+        let channels: Vec<Value> =
+            session.channels.iter().map(|c| channel(c, connections, interfaces)).collect();
+        json!({
+            "SessionId": format!("{:016x}", session.id),
+            "UserName": session.user,
+            "MaxChannels": session.channels_max,
+            "CurrentChannels": channels.len(),
+            "NeedsReconnect": session.needs_reconnect,
+            "Channels": channels,
+        })
+    };
+    json!({
+        "EnableMultichannel": snapshot.multichannel.enabled,
+        "MaxChannels": snapshot.multichannel.channels_max(),
+        "Sessions": snapshot.sessions.iter().map(of).collect::<Vec<_>>(),
+    })
+}
+
+fn channel(channel: &ChannelFact, connections: &Connections, interfaces: &Interfaces) -> Value {
+    let interface = interfaces.of(channel.local.ip().to_canonical());
+    let Traffic { received_bytes, sent_bytes, core } =
+        connections.traffic(channel.connection).unwrap_or_default();
+    json!({
+        "ConnectionId": channel.connection,
+        "ClientIpAddress": channel.peer.ip().to_canonical().to_string(),
+        "ClientPort": channel.peer.port(),
+        "ServerIpAddress": channel.local.ip().to_canonical().to_string(),
+        "ServerPort": channel.local.port(),
+        "ServerInterfaceIndex": interface.as_ref().map(|i| i.index),
+        "ServerLinkSpeed": interface.as_ref().map(|i| i.bits_per_second),
+        "ServerRSSCapable": interface.as_ref().map(|i| i.rss),
+        "ServerRdmaCapable": false,
+        "Dialect": channel.dialect.to_string(),
+        "SigningAlgorithm": channel.signing,
+        "EncryptionAlgorithm": channel.cipher,
+        "Credits": channel.credits(),
+        "BytesReceived": received_bytes,
+        "BytesSent": sent_bytes,
+        "Core": core,
+    })
+}
+
+/// What clients are told of this machine's addresses.
+pub fn interfaces(facts: &[InterfaceFact]) -> Value {
+    let of = |fact: &InterfaceFact| {
+        json!({
+            "IpAddress": fact.address.to_string(),
+            "InterfaceIndex": fact.index,
+            "LinkSpeed": fact.bits_per_second,
+            "RSSCapable": fact.rss,
+            "RdmaCapable": false,
+        })
+    };
+    facts.iter().map(of).collect()
+}

@@ -1,0 +1,93 @@
+//! The socket to rtnetlink: lists of interfaces and addresses, and word of changes.
+
+use super::message::{GET_ADDRESS, GET_LINK, Message, messages, request};
+use super::select::{Addressed, Link};
+use crate::limits::{ADDRESSES_MAX, INTERFACES_MAX};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use tokio::net::UnixDatagram;
+
+/// Room for one datagram: the kernel fills pages of at most this size.
+const DATAGRAM_BYTES: usize = 32 * 1024;
+/// Messages that are taken for one change.
+const BURST_MAX: usize = 1024;
+/// RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR.
+const GROUPS: u32 = 0x1 | 0x10 | 0x100;
+
+fn socket(groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    // NETLINK_ROUTE is protocol 0.
+    let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
+}
+
+/// All interfaces and all addresses. The kernel answers at once.
+///
+/// # Errors
+/// Those of the socket.
+pub fn dump() -> io::Result<(Vec<Link>, Vec<Addressed>)> {
+    let socket = socket(0, SocketFlags::empty())?;
+    let (mut links, mut addresses) = (Vec::new(), Vec::new());
+    for kind in [GET_LINK, GET_ADDRESS] {
+        net::send(&socket, &request(kind), SendFlags::empty())?;
+        receive_all(&socket, |message| match message {
+            Message::Link(link) if links.len() < INTERFACES_MAX => links.push(link),
+            Message::Address(address) if addresses.len() < ADDRESSES_MAX => addresses.push(address),
+            _ => {}
+        })?;
+    }
+    Ok((links, addresses))
+}
+
+fn receive_all(socket: &OwnedFd, mut take: impl FnMut(Message)) -> io::Result<()> {
+    let mut datagram = vec![0; DATAGRAM_BYTES];
+    loop {
+        let (count, _) = net::recv(socket, &mut datagram[..], RecvFlags::empty())?;
+        for message in messages(&datagram[..count]) {
+            match message {
+                Message::Done => return Ok(()),
+                Message::Refused(error) => return Err(io::Error::from_raw_os_error(-error)),
+                other => take(other),
+            }
+        }
+    }
+}
+
+/// Word of changes, without what they are.
+///
+/// The runtime has no netlink sockets; it takes this one for a socket of
+/// datagrams, which it is.
+pub struct Changes(UnixDatagram);
+
+impl Changes {
+    /// From now on.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn subscribe() -> io::Result<Self> {
+        let socket = socket(GROUPS, SocketFlags::NONBLOCK)?;
+        Ok(Self(UnixDatagram::from_std(socket.into())?))
+    }
+
+    /// Returns when something has changed since the last time. May be dropped.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub async fn next(&mut self) -> io::Result<()> {
+        let mut datagram = [0; 4096];
+        match self.0.recv(&mut datagram).await {
+            // Of what was lost only that it was matters.
+            Err(error) if error.raw_os_error() != Some(Errno::NOBUFS.raw_os_error()) => Err(error),
+            _ => {
+                // What came with it belongs to the same burst.
+                let more = (0..BURST_MAX).take_while(|_| self.0.try_recv(&mut datagram).is_ok());
+                tracing::trace!(more = more.count(), "network interfaces change");
+                Ok(())
+            }
+        }
+    }
+}

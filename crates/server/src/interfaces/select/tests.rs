@@ -1,0 +1,158 @@
+//! What is told in which surroundings, case by case.
+
+use super::*;
+
+fn link(index: u32, name: &str) -> Link {
+    Link {
+        index,
+        name: name.into(),
+        is_up: true,
+        is_loopback: name == "lo",
+        is_virtual: false,
+        queues: 1,
+        bits_per_second: None,
+    }
+}
+
+fn at(index: u32, address: &str) -> Addressed {
+    Addressed { index, address: address.parse().unwrap(), is_usable: true }
+}
+
+/// Loopback, two cards and a bridge.
+fn machine() -> Seen {
+    let eth0 = Link { queues: 8, bits_per_second: Some(25_000_000_000), ..link(2, "eth0") };
+    let bridge = Link { is_virtual: true, ..link(4, "br0") };
+    Seen {
+        links: vec![link(1, "lo"), eth0, link(3, "eth1"), bridge],
+        addresses: vec![
+            at(1, "127.0.0.1"),
+            at(1, "::1"),
+            at(2, "192.0.2.1"),
+            at(2, "2001:db8::1"),
+            at(2, "fe80::1"),
+            at(3, "198.51.100.1"),
+            at(4, "203.0.113.1"),
+        ],
+    }
+}
+
+fn told(seen: &Seen, policy: &Policy, listening: &[&str]) -> String {
+    let addresses: Vec<SocketAddr> = listening.iter().map(|l| l.parse().unwrap()).collect();
+    let facts = select(seen, policy, Listening { addresses: &addresses, port: 445 });
+    let shown = facts.iter().map(|f| {
+        let rss = if f.rss { "+" } else { "-" };
+        format!("{}{rss}{}@{}", f.index, f.address, f.bits_per_second / 1_000_000_000)
+    });
+    shown.collect::<Vec<_>>().join(" ")
+}
+
+fn patterns(texts: &[&str]) -> Vec<Pattern> {
+    texts.iter().map(|t| Pattern::parse(t).unwrap()).collect()
+}
+
+#[test]
+fn every_address_that_is_listened_on_is_told_once_and_no_other() {
+    for (listening, expected) in [
+        (
+            &["0.0.0.0:445", "[::]:445"][..],
+            "2+192.0.2.1@25 2+2001:db8::1@25 3-198.51.100.1@10 4+203.0.113.1@10",
+        ),
+        (&["0.0.0.0:445"], "2+192.0.2.1@25 3-198.51.100.1@10 4+203.0.113.1@10"),
+        (&["192.0.2.1:445", "127.0.0.1:445"], "2+192.0.2.1@25"),
+        // Clients use one port for all addresses.
+        (&["192.0.2.1:445", "198.51.100.1:4450"], "2+192.0.2.1@25"),
+        (&["192.0.2.9:445"], ""),
+        (&["127.0.0.1:445"], "1+127.0.0.1@10"),
+        (&["127.0.7.1:445"], "1+127.0.7.1@10"),
+        (&["[::1]:445"], "1+::1@10"),
+        (&[], ""),
+    ] {
+        assert_eq!(told(&machine(), &Policy::default(), listening), expected, "{listening:?}");
+    }
+}
+
+#[test]
+fn loopback_is_told_where_it_is_all_there_is() {
+    let mut seen = machine();
+    seen.links.iter_mut().filter(|l| !l.is_loopback).for_each(|l| l.is_up = false);
+    assert_eq!(told(&seen, &Policy::default(), &["[::]:445"]), "1+127.0.0.1@10 1+::1@10");
+}
+
+#[test]
+fn an_address_that_may_not_be_used_is_not_told() {
+    let mut seen = machine();
+    seen.addresses[2].is_usable = false;
+    assert_eq!(told(&seen, &Policy::default(), &["192.0.2.1:445"]), "");
+}
+
+#[test]
+fn patterns_take_and_leave_interfaces_and_networks() {
+    let every = &["[::]:445"][..];
+    for (include, exclude, expected) in [
+        (&["eth*"][..], &[][..], "2+192.0.2.1@25 2+2001:db8::1@25 3-198.51.100.1@10"),
+        (&[], &["eth*"], "4+203.0.113.1@10"),
+        (&["eth*"], &["*1"], "2+192.0.2.1@25 2+2001:db8::1@25"),
+        (&["192.0.2.0/24", "br0"], &[], "2+192.0.2.1@25 4+203.0.113.1@10"),
+        (&["2001:db8::/32"], &[], "2+2001:db8::1@25"),
+        (&["0.0.0.0/0"], &["198.51.100.1"], "2+192.0.2.1@25 4+203.0.113.1@10"),
+        (&["lo"], &[], "1+127.0.0.1@10 1+::1@10"),
+        (&["wlan0"], &[], ""),
+    ] {
+        let policy =
+            Policy { include: patterns(include), exclude: patterns(exclude), ..Policy::default() };
+        assert_eq!(told(&machine(), &policy, every), expected, "{include:?} {exclude:?}");
+    }
+}
+
+#[test]
+fn what_is_written_down_is_told_as_it_is_and_completed_from_what_is_known() {
+    let advertised = |address: &str| Advertised {
+        address: address.parse().unwrap(),
+        bits_per_second: None,
+        rss: None,
+        index: None,
+    };
+    let elsewhere = Advertised {
+        bits_per_second: Some(40_000_000_000),
+        rss: Some(false),
+        index: Some(9),
+        ..advertised("10.0.2.2")
+    };
+    let policy = Policy {
+        advertised: vec![advertised("192.0.2.1"), elsewhere, advertised("10.0.2.3")],
+        exclude: patterns(&["*"]),
+        ..Policy::default()
+    };
+    let expected = "2+192.0.2.1@25 9-10.0.2.2@40 1+10.0.2.3@10";
+    assert_eq!(told(&machine(), &policy, &["127.0.0.1:445"]), expected);
+}
+
+#[test]
+fn scaling_is_told_where_it_is_true_unless_something_else_is_wanted() {
+    let listening = &["192.0.2.1:445", "198.51.100.1:445"][..];
+    for (rss, expected) in [
+        (None, "2+192.0.2.1@25 3-198.51.100.1@10"),
+        (Some(true), "2+192.0.2.1@25 3+198.51.100.1@10"),
+        (Some(false), "2-192.0.2.1@25 3-198.51.100.1@10"),
+    ] {
+        let policy = Policy { rss, ..Policy::default() };
+        assert_eq!(told(&machine(), &policy, listening), expected);
+    }
+}
+
+#[test]
+fn however_many_addresses_there_are_the_answer_stays_short() {
+    let mut seen = machine();
+    let many = (0..1000u32).map(|n| at(2, &std::net::Ipv4Addr::from(0x0A00_0000 + n).to_string()));
+    seen.addresses.extend(many);
+    let addresses = ["0.0.0.0:445".parse().unwrap()];
+    let listening = Listening { addresses: &addresses, port: 445 };
+    assert_eq!(select(&seen, &Policy::default(), listening).len(), ADVERTISED_MAX);
+}
+
+#[test]
+fn a_pattern_that_is_none_is_refused() {
+    for text in ["", "a b", "192.0.2.0/33", "192.0.2.0/x", "::/129", "eth0/24"] {
+        assert!(Pattern::parse(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,169 @@
+//! Which connections become channels. MS-SMB2 3.3.5.5.2.
+
+use crate::harness::{ALICE, BOB, Net};
+use smb::{Dialect, Multichannel};
+use wire::ntstatus::NtStatus;
+use wire::smb::Command;
+use wire::smb::negotiate::capabilities;
+
+#[test]
+fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
+    let net = Net::new();
+    let first = net.ready();
+    let mut more: Vec<_> = (1..4).map(|_| net.bound(&first)).collect();
+    assert_eq!(net.channels(), [4]);
+    assert_eq!(net.connect().bind(&first, ALICE), NtStatus::INSUFFICIENT_RESOURCES);
+    // A place that is given up can be had.
+    more.pop().unwrap().cut();
+    assert_eq!(net.channels(), [3]);
+    more.push(net.bound(&first));
+    // More can be configured while it runs.
+    net.configure(Multichannel { channels_max: 32, ..Multichannel::default() });
+    more.extend((4..32).map(|_| net.bound(&first)));
+    assert_eq!(net.channels(), [32]);
+    assert_eq!(net.connect().bind(&first, ALICE), NtStatus::INSUFFICIENT_RESOURCES);
+    for client in &mut more {
+        assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
+    }
+}
+
+#[test]
+fn the_last_place_is_given_once_when_two_bind_at_the_same_time() {
+    let net = Net::new();
+    net.configure(Multichannel { channels_max: 2, ..Multichannel::default() });
+    let first = net.ready();
+    let (mut second, mut third) = (net.connect(), net.connect());
+    assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(third.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(third.end_binding(&first, ALICE), NtStatus::SUCCESS);
+    assert_eq!(second.end_binding(&first, ALICE), NtStatus::INSUFFICIENT_RESOURCES);
+    assert_eq!(net.channels(), [2]);
+    assert_eq!(third.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
+#[test]
+fn switched_off_nothing_is_offered_bound_or_told() {
+    let net = Net::new();
+    let mut before = net.ready();
+    assert_ne!(before.capabilities & capabilities::MULTI_CHANNEL, 0);
+    let mut second = net.bound(&before);
+    net.configure(Multichannel { enabled: false, ..Multichannel::default() });
+    let mut first = net.ready();
+    assert_eq!(first.capabilities & capabilities::MULTI_CHANNEL, 0);
+    for session in [&first, &before] {
+        assert_eq!(net.connect().bind(session, ALICE), NtStatus::REQUEST_NOT_ACCEPTED);
+    }
+    for client in [&mut first, &mut before] {
+        let refused = client.query_interfaces().header.status;
+        assert_eq!(refused, NtStatus::INVALID_DEVICE_REQUEST);
+        assert_eq!(client.connect_tree("IPC$"), NtStatus::SUCCESS);
+        assert_eq!(client.query_interfaces().header.status, NtStatus::FS_DRIVER_REQUIRED);
+    }
+    // What is bound already stays.
+    assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
+#[test]
+fn switched_on_while_running_old_sessions_are_marked_and_new_ones_have_it() {
+    let net = Net::new();
+    net.configure(Multichannel { enabled: false, ..Multichannel::default() });
+    let old = net.ready();
+    let marked = || {
+        let sessions = net.server.snapshot().sessions;
+        sessions.iter().map(|s| (s.needs_reconnect, s.channels_max)).collect::<Vec<_>>()
+    };
+    assert_eq!(marked(), [(false, 1)]);
+    net.configure(Multichannel::default());
+    assert_eq!(marked(), [(true, 1)]);
+    old.cut();
+    let new = net.ready();
+    assert_eq!(marked(), [(false, 4)]);
+    net.bound(&new);
+}
+
+#[test]
+fn dialects_below_the_lowest_have_one_channel() {
+    let net = Net::new();
+    net.configure(Multichannel { dialect_min: Dialect::Smb311, ..Multichannel::default() });
+    let first = net.ready();
+    assert_eq!(first.capabilities & capabilities::MULTI_CHANNEL, 0);
+    assert_eq!(net.connect().bind(&first, ALICE), NtStatus::REQUEST_NOT_ACCEPTED);
+}
+
+#[test]
+fn only_the_sessions_own_user_binds() {
+    let net = Net::new();
+    let first = net.ready();
+    let mut second = net.connect();
+    assert_eq!(second.bind(&first, BOB), NtStatus::ACCESS_DENIED);
+    assert_eq!(net.channels(), [1]);
+    // Who cannot sign for the session gets nowhere.
+    let other = net.ready();
+    let mut third = net.connect();
+    third.session = first.session;
+    let stolen = third.begin(1, None);
+    assert_eq!(stolen, NtStatus::INVALID_PARAMETER);
+    drop(other);
+}
+
+#[test]
+fn addresses_are_told_for_the_port_that_the_client_uses() {
+    let net = Net::new();
+    let reply = net.ready().query_interfaces();
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    // 48 bytes of the reply come first, 24 of the entry before its address.
+    let entry = &reply.bytes[64 + 48..];
+    assert_eq!(entry.len(), 152);
+    assert_eq!(&entry[24..32], [2, 0, 0, 0, 192, 0, 2, 45]);
+}
+
+#[test]
+fn a_logoff_in_the_middle_of_a_binding_refuses_it() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.connect();
+    assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(first.plain(Command::LOGOFF), NtStatus::SUCCESS);
+    assert_eq!(second.end_binding(&first, ALICE), NtStatus::USER_SESSION_DELETED);
+    net.assert_empty();
+}
+
+#[test]
+fn the_end_of_the_only_channel_in_the_middle_of_a_binding_refuses_it() {
+    let net = Net::new();
+    let mut first = net.ready();
+    first.create("f", 0);
+    let mut second = net.connect();
+    assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+    first.lose();
+    net.assert_empty();
+    assert_eq!(second.end_binding(&first, ALICE), NtStatus::USER_SESSION_DELETED);
+    net.assert_empty();
+    second.session = wire::smb::SessionId(0);
+    assert_eq!(second.log_on(ALICE), NtStatus::SUCCESS, "the connection is still good");
+}
+
+#[test]
+fn a_connection_that_dies_while_it_binds_leaves_nothing() {
+    let net = Net::new();
+    let mut first = net.ready();
+    for _ in 0..100 {
+        let mut second = net.connect();
+        assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+        second.cut();
+    }
+    assert_eq!(net.channels(), [1]);
+    assert_eq!(first.plain(Command::ECHO), NtStatus::SUCCESS);
+    net.bound(&first);
+}
+
+#[test]
+fn a_reauthentication_in_the_middle_of_a_binding_changes_nothing_for_it() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.connect();
+    assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(first.renew(ALICE, "a right password"), NtStatus::SUCCESS);
+    assert_eq!(second.end_binding(&first, ALICE), NtStatus::SUCCESS);
+    assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
+}

@@ -1,0 +1,182 @@
+//! What the end of a channel, a tree, an open or a request on one channel is to
+//! the others. MS-SMB2 3.3.5.6, 3.3.5.16, 3.3.7.1.
+
+use crate::harness::{ALICE, BOB, Net};
+use wire::ntstatus::NtStatus;
+use wire::smb::Command;
+
+const BATCH: u8 = 9;
+const LEVEL_II: u8 = 1;
+
+#[test]
+fn a_logoff_on_one_channel_ends_the_session_on_all() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let mut other = net.ready();
+    let (mine, theirs) = (first.create("f", 0), other.create("f", 0));
+    assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
+    // The other channel is at work: it waits for a lock.
+    let waiting = second.send_lock(mine);
+    second.waits(waiting);
+    assert_eq!(first.plain(Command::LOGOFF), NtStatus::SUCCESS);
+    let answer = second.reply_to(waiting).expect("an answer").header.status;
+    assert!(answer.is_error(), "{answer:?}");
+    for client in [&mut first, &mut second] {
+        let file = mine;
+        assert_eq!(client.close(file), NtStatus::USER_SESSION_DELETED);
+    }
+    // Nothing waits for the lock any more.
+    assert_eq!(other.unlock(theirs), NtStatus::SUCCESS);
+    assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
+    assert_eq!(net.channels(), [1]);
+    // Both connections can be used again.
+    for client in [&mut first, &mut second] {
+        client.session = wire::smb::SessionId(0);
+        assert_eq!(client.log_on(BOB), NtStatus::SUCCESS);
+    }
+}
+
+#[test]
+fn a_session_lives_as_long_as_one_channel() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = first.create("f", 0);
+    let mut second = net.bound(&first);
+    let mut third = net.bound(&first);
+    first.cut();
+    assert_eq!(second.lock(file), NtStatus::SUCCESS);
+    second.cut();
+    assert_eq!(third.unlock(file), NtStatus::SUCCESS);
+    assert_eq!(net.channels(), [1]);
+    third.cut();
+    net.assert_empty();
+}
+
+#[test]
+fn the_first_channels_end_does_not_keep_others_from_binding() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    first.lose();
+    let mut third = net.connect();
+    assert_eq!(third.bind(&first, ALICE), NtStatus::SUCCESS);
+    assert_eq!(net.channels(), [2]);
+    assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
+    assert_eq!(third.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_tree_is_disconnected_on_all_channels_at_once() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let file = second.create("f", 0);
+    assert_eq!(second.plain(Command::TREE_DISCONNECT), NtStatus::SUCCESS);
+    assert_eq!(first.close(file), NtStatus::FILE_CLOSED);
+    let id = first.send_create("f", 0);
+    let refused = first.reply_to(id).unwrap().header.status;
+    assert_eq!(refused, NtStatus::NETWORK_NAME_DELETED);
+    assert_eq!(net.server.files.open_file_count(), 0);
+    assert_eq!(first.connect_tree("data"), NtStatus::SUCCESS);
+}
+
+#[test]
+fn an_open_is_used_and_closed_on_any_channel() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let file = first.create("f", 0);
+    assert_eq!(second.lock(file), NtStatus::SUCCESS);
+    assert_eq!(first.unlock(file), NtStatus::SUCCESS);
+    assert_eq!(second.close(file), NtStatus::SUCCESS);
+    assert_eq!(first.close(file), NtStatus::FILE_CLOSED);
+}
+
+#[test]
+fn a_close_on_one_channel_ends_what_waits_on_another() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let directory = first.create("", 0);
+    let watch = second.send_watch(directory);
+    second.waits(watch);
+    assert_eq!(first.close(directory), NtStatus::SUCCESS);
+    let ended = second.reply_to(watch).expect("an answer").header.status;
+    assert_eq!(ended, NtStatus::NOTIFY_CLEANUP);
+}
+
+#[test]
+fn a_cancel_reaches_the_requests_of_its_own_channel_only() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let directory = first.create("", 0);
+    let watch = first.send_watch(directory);
+    let waits = first.waits(watch);
+    second.cancel(watch, Some(waits));
+    second.cancel(watch, None);
+    assert!(first.reply_to(watch).is_none(), "ids are of each connection");
+    first.cancel(watch, Some(waits));
+    assert_eq!(first.reply_to(watch).unwrap().header.status, NtStatus::CANCELLED);
+}
+
+#[test]
+fn what_waits_on_a_channel_that_dies_is_withdrawn_and_can_be_asked_again() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let mut other = net.ready();
+    let (mine, theirs) = (first.create("f", 0), other.create("f", 0));
+    let directory = first.create("", 0);
+    assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
+    let (lock, watch) = (second.send_lock(mine), second.send_watch(directory));
+    second.waits(lock);
+    second.waits(watch);
+    second.cut();
+    // Nobody holds it for a request that nobody would hear the answer of.
+    assert_eq!(other.unlock(theirs), NtStatus::SUCCESS);
+    assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
+    assert_eq!(other.unlock(theirs), NtStatus::SUCCESS);
+    let again = first.send_lock(mine);
+    assert_eq!(first.reply_to(again).unwrap().header.status, NtStatus::SUCCESS);
+    // What changes in between is told to whoever watches again.
+    other.create("new", 0);
+    let watch = first.send_watch(directory);
+    let told = first.reply_to(watch).expect("the change is there already");
+    assert_eq!(told.header.status, NtStatus::SUCCESS);
+}
+
+#[test]
+fn a_reauthentication_on_one_channel_holds_for_all_and_a_failed_one_ends_all() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let user = || net.server.snapshot().sessions[0].user.clone();
+    assert_eq!(second.renew(ALICE, "a right password"), NtStatus::SUCCESS);
+    assert_eq!(first.plain(Command::ECHO), NtStatus::SUCCESS);
+    assert_eq!(user(), ALICE);
+    first.create("f", 0);
+    assert_eq!(second.renew(ALICE, "a wrong password"), NtStatus::LOGON_FAILURE);
+    for client in [&mut first, &mut second] {
+        let id = client.send_create("f", 0);
+        let refused = client.reply_to(id).unwrap().header.status;
+        assert_eq!(refused, NtStatus::USER_SESSION_DELETED);
+    }
+    net.assert_empty();
+}
+
+#[test]
+fn an_oplock_break_is_told_on_a_live_channel_if_the_opens_own_is_gone() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let file = second.create("f", BATCH);
+    let mut other = net.ready();
+    second.cut();
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it must wait");
+    assert_eq!(first.notice().expect("a notice").level(), LEVEL_II);
+    assert_eq!(first.acknowledge(file, LEVEL_II), NtStatus::SUCCESS);
+    assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
+}

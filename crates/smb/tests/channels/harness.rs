@@ -1,0 +1,585 @@
+//! A server in memory, and clients whose every message is placed by hand.
+//! They speak SMB 3.0.2, which signs with AES-CMAC.
+
+use bytes::BytesMut;
+use files::{Caller, Files, Volume, VolumeOptions, Workers};
+use futures_util::FutureExt;
+use hmac::{Hmac, KeyInit, Mac};
+use md5::Md5;
+use smb::{
+    Account, Config, Conn, ConnFacts, Dialect, Encryption, Host, InterfaceFact, Job, Multichannel,
+    Now, Server, Share,
+};
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{Identity, Timestamp};
+use wire::codec::{Reader, Writer, put_utf16};
+use wire::crypto::{KeyPurpose, SigningAlgorithm, SigningKey, derive};
+use wire::ntlm::NtHash;
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::{NegotiateRequest, capabilities};
+use wire::smb::{
+    Command, CreateRequest, FileId, Flags, Header, IoctlRequest, MessageId, SessionId,
+    SessionSetupRequest, TreeConnectRequest, TreeId,
+};
+
+pub const ALICE: &str = "alice";
+pub const BOB: &str = "bob";
+const PASSWORD: &str = "a right password";
+
+struct StillHost {
+    random: AtomicU8,
+    now: Now,
+}
+
+impl Host for StillHost {
+    fn random(&self, out: &mut [u8]) {
+        out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn now(&self) -> Now {
+        self.now
+    }
+
+    fn account(&self, user: &str) -> Option<Account> {
+        let caller = Arc::new(Caller::of(Identity::root()));
+        let nt_hash = NtHash::of_password(PASSWORD);
+        [ALICE, BOB].contains(&user).then(|| Account { name: user.into(), nt_hash, caller })
+    }
+
+    fn guest(&self) -> Option<Account> {
+        None
+    }
+
+    fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
+
+    fn logon_succeeded(&self, _: SocketAddr, _: &str) {}
+
+    fn logon_delay(&self, _: SocketAddr) -> Duration {
+        Duration::ZERO
+    }
+
+    fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {
+        let address = Ipv4Addr::new(192, 0, 2, port as u8).into();
+        vec![InterfaceFact { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]
+    }
+}
+
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A server with the share `data`.
+pub struct Net {
+    pub server: Arc<Server>,
+    share: Arc<Share>,
+    now: Now,
+    next: AtomicU64,
+}
+
+impl Net {
+    pub fn new() -> Self {
+        let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
+        let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
+        let vfs =
+            Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
+        let share = Arc::new(Share {
+            name: "data".into(),
+            comment: String::new(),
+            volume: Some(Arc::new(Volume { vfs, options: VolumeOptions::default() })),
+            encryption_required: false,
+            users: None,
+            access_based_enumeration: false,
+        });
+        let config = config(&share, Multichannel::default());
+        let server = Server::new(config, Arc::new(Files::new(Arc::new(Inline))), host);
+        Self { server, share, now, next: AtomicU64::new(1) }
+    }
+
+    /// A reload of the configuration.
+    pub fn configure(&self, multichannel: Multichannel) {
+        self.server.configure(config(&self.share, multichannel));
+    }
+
+    /// A connection that has negotiated SMB 3.0.2.
+    pub fn connect(&self) -> Client {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let facts = ConnFacts { id, peer: address(40_000), local: address(45) };
+        let mut client = Client {
+            conn: Some(Conn::new(self.server.clone(), facts)),
+            jobs: Vec::new(),
+            replies: Vec::new(),
+            now: self.now,
+            next_id: 0,
+            session: SessionId(0),
+            tree: TreeId(0),
+            signing: None,
+            challenge: [0; 8],
+            capabilities: 0,
+        };
+        let request = NegotiateRequest {
+            security_mode: 1,
+            capabilities: capabilities::MULTI_CHANNEL,
+            client_guid: [3; 16],
+            dialects: vec![Dialect::Smb302.number()],
+            contexts: Vec::new(),
+        };
+        let reply = client.call(Command::NEGOTIATE, |w| request.encode(w));
+        assert_eq!(reply.header.status, NtStatus::SUCCESS);
+        let at = Header::LENGTH + 24;
+        client.capabilities = u32::from_le_bytes(reply.bytes[at..at + 4].try_into().unwrap());
+        client
+    }
+
+    /// A connection with a session of `alice` and the share.
+    pub fn ready(&self) -> Client {
+        let mut client = self.connect();
+        assert_eq!(client.log_on(ALICE), NtStatus::SUCCESS);
+        assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
+        client
+    }
+
+    /// A further channel of `first`'s session.
+    pub fn bound(&self, first: &Client) -> Client {
+        let mut client = self.connect();
+        assert_eq!(client.bind(first, ALICE), NtStatus::SUCCESS);
+        client
+    }
+
+    /// Channels of each session.
+    pub fn channels(&self) -> Vec<usize> {
+        self.server.snapshot().sessions.iter().map(|s| s.channels.len()).collect()
+    }
+
+    /// Nothing is held for anyone.
+    pub fn assert_empty(&self) {
+        assert_eq!(self.channels(), [0; 0]);
+        assert_eq!(self.server.files.open_file_count(), 0);
+    }
+}
+
+fn config(share: &Arc<Share>, multichannel: Multichannel) -> Config {
+    Config {
+        server_guid: [7; 16],
+        name: "SERVER".into(),
+        domain: "WORKGROUP".into(),
+        signing_required: true,
+        encryption: Encryption::Off,
+        dialect_min: Dialect::Smb202,
+        dialect_max: Dialect::Smb311,
+        io_bytes_max: smb::limits::IO_BYTES_MAX,
+        multichannel,
+        shares: vec![share.clone()],
+    }
+}
+
+/// One reply.
+pub struct Reply {
+    pub header: Header,
+    pub bytes: Vec<u8>,
+}
+
+impl Reply {
+    /// Of a CREATE that succeeded.
+    pub fn file(&self) -> FileId {
+        FileId::decode(&mut Reader::new(&self.bytes[Header::LENGTH + 64..])).unwrap()
+    }
+
+    /// The level of an oplock break's notice.
+    pub fn level(&self) -> u8 {
+        assert_eq!(self.header.command, Command::OPLOCK_BREAK);
+        self.bytes[Header::LENGTH + 2]
+    }
+}
+
+/// One connection of a client. Dropped, it is lost.
+pub struct Client {
+    conn: Option<Conn>,
+    jobs: Vec<Job>,
+    replies: Vec<Reply>,
+    now: Now,
+    next_id: u64,
+    pub session: SessionId,
+    pub tree: TreeId,
+    signing: Option<SigningKey>,
+    challenge: [u8; 8],
+    pub capabilities: u32,
+}
+
+impl Client {
+    fn header(&mut self, command: Command) -> Header {
+        let id = self.next_id;
+        self.next_id += u64::from(command != Command::CANCEL);
+        Header {
+            credit_charge: 1,
+            status: NtStatus::SUCCESS,
+            command,
+            credits: 32,
+            flags: Flags::default(),
+            next_command: 0,
+            message_id: MessageId(id),
+            process_id: 0,
+            tree_id: self.tree,
+            session_id: self.session,
+            signature: [0; 16],
+        }
+    }
+
+    fn put(
+        &mut self,
+        header: Header,
+        key: Option<&SigningKey>,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) {
+        let mut header = header;
+        if key.is_some() {
+            header.flags = header.flags | Flags::SIGNED;
+        }
+        let mut message = Vec::new();
+        let mut w = Writer::new(&mut message);
+        header.encode(&mut w);
+        body(&mut w);
+        if let Some(key) = key {
+            key.sign(&mut message);
+        }
+        let conn = self.conn.as_mut().unwrap();
+        conn.handle_frame(BytesMut::from(&message[..]), self.now).unwrap();
+    }
+
+    /// Sends a request, signed if someone is logged on; gives its id.
+    pub fn send(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> MessageId {
+        let header = self.header(command);
+        let key = self.signing.take();
+        self.put(header, key.as_ref(), body);
+        self.signing = key;
+        header.message_id
+    }
+
+    /// Lets the server go on with what it can, and takes what it says.
+    pub fn step(&mut self) {
+        let conn = self.conn.as_mut().unwrap();
+        while let Some(job) = conn.poll_job() {
+            self.jobs.push(job);
+        }
+        let mut waiting = Vec::new();
+        for mut job in self.jobs.drain(..) {
+            match job.as_mut().now_or_never() {
+                Some(finished) => conn.handle_finished(finished, self.now),
+                None => waiting.push(job),
+            }
+        }
+        self.jobs = waiting;
+        while let Some(transmit) = conn.poll_transmit().or_else(|| conn.poll_notice()) {
+            let bytes = transmit.buffer[transmit.start + 4..].to_vec();
+            let header = Header::decode(&mut Reader::new(&bytes)).unwrap();
+            self.replies.push(Reply { header, bytes });
+        }
+    }
+
+    /// The reply to `id`, if it is there; an interim one is passed over.
+    pub fn reply_to(&mut self, id: MessageId) -> Option<Reply> {
+        self.step();
+        self.replies.retain(|r| r.header.status != NtStatus::PENDING);
+        let at = self.replies.iter().position(|r| r.header.message_id == id)?;
+        Some(self.replies.remove(at))
+    }
+
+    /// The async id of a request that waits.
+    pub fn waits(&mut self, id: MessageId) -> wire::smb::AsyncId {
+        self.step();
+        let interim = |r: &&Reply| r.header.message_id == id;
+        let reply = self.replies.iter().find(interim).expect("an interim reply");
+        assert_eq!(reply.header.status, NtStatus::PENDING);
+        reply.header.async_id()
+    }
+
+    pub fn call(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> Reply {
+        let id = self.send(command, body);
+        self.reply_to(id).expect("a reply")
+    }
+
+    pub fn status(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> NtStatus {
+        self.call(command, body).header.status
+    }
+
+    /// What it was told unasked.
+    pub fn notice(&mut self) -> Option<Reply> {
+        self.reply_to(MessageId(u64::MAX))
+    }
+
+    fn set_up(&mut self, flags: u8, key: Option<&SigningKey>, token: &[u8]) -> NtStatus {
+        let header = self.header(Command::SESSION_SETUP);
+        let request = SessionSetupRequest {
+            flags,
+            security_mode: 1,
+            capabilities: 0,
+            previous_session: SessionId(0),
+            token,
+        };
+        self.put(header, key, |w| request.encode(w));
+        let reply = self.reply_to(header.message_id).expect("a reply");
+        if reply.header.status == NtStatus::MORE_PROCESSING_REQUIRED {
+            self.session = reply.header.session_id;
+            let at = reply.bytes.windows(8).position(|w| w == b"NTLMSSP\0").unwrap();
+            self.challenge = reply.bytes[at + 24..at + 32].try_into().unwrap();
+        }
+        reply.header.status
+    }
+
+    /// The first half of a logon.
+    pub fn begin(&mut self, flags: u8, key: Option<&SigningKey>) -> NtStatus {
+        let token = [&b"NTLMSSP\0\x01\0\0\0"[..], &NTLM_FLAGS.to_le_bytes(), &[0; 16]].concat();
+        self.set_up(flags, key, &token)
+    }
+
+    /// The second half; gives the session key with the status.
+    pub fn finish(
+        &mut self,
+        flags: u8,
+        key: Option<&SigningKey>,
+        user: &str,
+        password: &str,
+    ) -> (NtStatus, [u8; 16]) {
+        let (token, session_key) = authenticate(user, password, &self.challenge);
+        (self.set_up(flags, key, &token), session_key)
+    }
+
+    /// A new session.
+    pub fn log_on(&mut self, user: &str) -> NtStatus {
+        self.begin(0, None);
+        let (status, key) = self.finish(0, None, user, PASSWORD);
+        self.signing = (status == NtStatus::SUCCESS).then(|| signing_key(&key));
+        status
+    }
+
+    /// The session of this connection, authenticated anew.
+    pub fn renew(&mut self, user: &str, password: &str) -> NtStatus {
+        let key = self.signing.take();
+        let mut status = self.begin(0, key.as_ref());
+        if status == NtStatus::MORE_PROCESSING_REQUIRED {
+            (status, _) = self.finish(0, key.as_ref(), user, password);
+        }
+        self.signing = key;
+        status
+    }
+
+    /// Begins to bind this connection to `first`'s session.
+    pub fn begin_binding(&mut self, first: &Client) -> NtStatus {
+        (self.session, self.tree) = (first.session, first.tree);
+        self.begin(SessionSetupRequest::BINDING, first.signing.as_ref())
+    }
+
+    /// Ends what [`Client::begin_binding`] began.
+    pub fn end_binding(&mut self, first: &Client, user: &str) -> NtStatus {
+        let flags = SessionSetupRequest::BINDING;
+        let (status, key) = self.finish(flags, first.signing.as_ref(), user, PASSWORD);
+        self.signing = (status == NtStatus::SUCCESS).then(|| signing_key(&key));
+        status
+    }
+
+    /// Binds this connection to `first`'s session.
+    pub fn bind(&mut self, first: &Client, user: &str) -> NtStatus {
+        match self.begin_binding(first) {
+            NtStatus::MORE_PROCESSING_REQUIRED => self.end_binding(first, user),
+            refused => refused,
+        }
+    }
+
+    pub fn connect_tree(&mut self, share: &str) -> NtStatus {
+        let mut path = Vec::new();
+        put_utf16(&mut path, &format!("\\\\SERVER\\{share}"));
+        let request = TreeConnectRequest { flags: 0, path: &path };
+        let reply = self.call(Command::TREE_CONNECT, |w| request.encode(w));
+        self.tree = reply.header.tree_id;
+        reply.header.status
+    }
+
+    /// Opens a file to read and write, or `""` as the directory it is.
+    pub fn send_create(&mut self, name: &str, oplock: u8) -> MessageId {
+        let mut units = Vec::new();
+        put_utf16(&mut units, name);
+        let request = CreateRequest {
+            oplock,
+            impersonation: 2,
+            desired_access: 0x12_019F,
+            attributes: 0,
+            share_access: 7,
+            disposition: wire::fscc::FILE_OPEN_IF,
+            options: if name.is_empty() { 1 } else { 0x40 },
+            name: &units,
+            contexts: &[],
+        };
+        self.send(Command::CREATE, |w| request.encode(w))
+    }
+
+    pub fn create(&mut self, name: &str, oplock: u8) -> FileId {
+        let id = self.send_create(name, oplock);
+        let reply = self.reply_to(id).expect("a reply");
+        assert_eq!(reply.header.status, NtStatus::SUCCESS);
+        reply.file()
+    }
+
+    /// Waits for byte 0 of a file to be free, and locks it.
+    pub fn send_lock(&mut self, file: FileId) -> MessageId {
+        self.send(Command::LOCK, |w| lock(w, file, 2))
+    }
+
+    pub fn lock(&mut self, file: FileId) -> NtStatus {
+        self.status(Command::LOCK, |w| lock(w, file, 2 | 0x10))
+    }
+
+    pub fn unlock(&mut self, file: FileId) -> NtStatus {
+        self.status(Command::LOCK, |w| lock(w, file, 4))
+    }
+
+    /// Waits for a change in a directory.
+    pub fn send_watch(&mut self, directory: FileId) -> MessageId {
+        self.send(Command::CHANGE_NOTIFY, |w| {
+            w.u16(32);
+            w.u16(0);
+            w.u32(1024);
+            directory.encode(w);
+            w.u32(3);
+            w.u32(0);
+        })
+    }
+
+    pub fn close(&mut self, file: FileId) -> NtStatus {
+        self.status(Command::CLOSE, |w| {
+            w.u16(24);
+            w.zeros(6);
+            file.encode(w);
+        })
+    }
+
+    /// Gives a part of an oplock back.
+    pub fn acknowledge(&mut self, file: FileId, level: u8) -> NtStatus {
+        self.status(Command::OPLOCK_BREAK, |w| {
+            w.u16(24);
+            w.u8(level);
+            w.zeros(5);
+            file.encode(w);
+        })
+    }
+
+    /// LOGOFF, TREE_DISCONNECT and ECHO have the same body.
+    pub fn plain(&mut self, command: Command) -> NtStatus {
+        self.status(command, empty)
+    }
+
+    /// Withdraws a request that waits on this connection.
+    pub fn cancel(&mut self, id: MessageId, waits: Option<wire::smb::AsyncId>) {
+        let mut header = self.header(Command::CANCEL);
+        header.message_id = id;
+        if let Some(waits) = waits {
+            header.set_async(waits);
+        }
+        let key = self.signing.take();
+        self.put(header, key.as_ref(), empty);
+        self.signing = key;
+        self.step();
+    }
+
+    /// Asks which addresses there are.
+    pub fn query_interfaces(&mut self) -> Reply {
+        let request = IoctlRequest {
+            code: wire::smb::fsctl::QUERY_NETWORK_INTERFACE_INFO,
+            file_id: FileId::RELATED,
+            input: &[],
+            input_bytes_max: 0,
+            output_bytes_max: 65_536,
+            is_fsctl: true,
+        };
+        self.call(Command::IOCTL, |w| ioctl(w, &request))
+    }
+
+    /// The network is cut: nothing is said any more, and the server finds out.
+    pub fn cut(mut self) {
+        self.lose();
+    }
+
+    /// As [`Client::cut`]; the client still knows its keys.
+    pub fn lose(&mut self) {
+        self.jobs.clear();
+        self.conn = None;
+    }
+}
+
+fn empty(w: &mut Writer<'_>) {
+    w.u16(4);
+    w.u16(0);
+}
+
+fn lock(w: &mut Writer<'_>, file: FileId, flags: u32) {
+    w.u16(48);
+    w.u16(1);
+    w.u32(0);
+    file.encode(w);
+    w.u64(0);
+    w.u64(1);
+    w.u32(flags);
+    w.u32(0);
+}
+
+fn ioctl(w: &mut Writer<'_>, request: &IoctlRequest<'_>) {
+    w.u16(57);
+    w.u16(0);
+    w.u32(request.code);
+    request.file_id.encode(w);
+    w.zeros(4 + 4);
+    w.u32(request.input_bytes_max);
+    w.zeros(4 + 4);
+    w.u32(request.output_bytes_max);
+    w.u32(u32::from(request.is_fsctl));
+    w.zeros(4);
+}
+
+fn signing_key(session_key: &[u8; 16]) -> SigningKey {
+    let key = derive(Dialect::Smb302, session_key, KeyPurpose::Signing, &[0; 64]);
+    SigningKey::new(SigningAlgorithm::AesCmac, &key)
+}
+
+/// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.
+const NTLM_FLAGS: u32 = 0x2008_8205;
+
+/// NTLM's last message, with the proof of the password. MS-NLMP 2.2.1.3, 3.3.2.
+fn authenticate(user: &str, password: &str, challenge: &[u8]) -> (Vec<u8>, [u8; 16]) {
+    let hmac = |key: &[u8], parts: &[&[u8]]| -> [u8; 16] {
+        let mut mac = Hmac::<Md5>::new_from_slice(key).unwrap();
+        parts.iter().for_each(|part| mac.update(part));
+        mac.finalize().into_bytes().into()
+    };
+    let mut blob = vec![1, 1];
+    blob.extend_from_slice(&[0; 30]);
+    let hash = NtHash::of_password(password).ntowf_v2(user, "");
+    let proof = hmac(&hash, &[challenge, &blob]);
+    let nt = [&proof[..], &blob].concat();
+    let mut name = Vec::new();
+    put_utf16(&mut name, user);
+    let mut message = b"NTLMSSP\0\x03\0\0\0".to_vec();
+    let mut offset = 64u32;
+    for length in [0, nt.len(), 0, name.len(), 0, 0] {
+        message.extend_from_slice(&(length as u16).to_le_bytes());
+        message.extend_from_slice(&(length as u16).to_le_bytes());
+        message.extend_from_slice(&offset.to_le_bytes());
+        offset += length as u32;
+    }
+    message.extend_from_slice(&NTLM_FLAGS.to_le_bytes());
+    message.extend_from_slice(&nt);
+    message.extend_from_slice(&name);
+    (message, hmac(&hash, &[&proof]))
+}

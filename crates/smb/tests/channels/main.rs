@@ -1,0 +1,7 @@
+//! Sessions with several connections: what binds, what is refused, and what the
+//! end of each part leaves to the others. Every order of events is made on purpose.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod binding;
+mod ending;
+mod harness;
