@@ -1,6 +1,6 @@
 //! The access check. MS-DTYP 2.5.3.2.
 
-use crate::{Access, AceKind, Descriptor, Sid};
+use crate::{Access, Descriptor, Sid};
 
 /// Whom a check is for.
 #[derive(Clone, Debug, Default)]
@@ -49,16 +49,17 @@ pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
         Some(entries) => {
             let mut denied = Access::NONE;
             let mut owner_limited = false;
-            for ace in entries.iter().filter(|a| a.flags & crate::Ace::INHERIT_ONLY == 0) {
-                let for_owner = ace.sid == Sid::owner_rights();
+            for ace in entries.iter().filter(|a| a.is_in_force()) {
+                let Some((allows, sid)) = ace.effect() else { continue };
+                let for_owner = *sid == Sid::owner_rights();
                 owner_limited |= for_owner;
-                if !(token.has(&ace.sid) || (for_owner && is_owner)) {
+                if !(token.has(&sid) || (for_owner && is_owner)) {
                     continue;
                 }
-                match ace.kind {
-                    AceKind::Allow => granted |= ace.access.map_generic() - denied,
-                    AceKind::Deny => denied |= ace.access.map_generic() - granted,
-                    AceKind::Other(..) => {}
+                if allows {
+                    granted |= ace.access.map_generic() - denied;
+                } else {
+                    denied |= ace.access.map_generic() - granted;
                 }
             }
             if is_owner && !owner_limited {
@@ -78,7 +79,7 @@ pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ace, control};
+    use crate::{Ace, AceKind, control};
 
     fn token(uid: u32) -> Token {
         Token { user: Some(Sid::unix_user(uid)), groups: vec![Sid::everyone()], ..Token::default() }

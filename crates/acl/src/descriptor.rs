@@ -1,6 +1,7 @@
 //! Self-relative security descriptors. MS-DTYP 2.4.4 to 2.4.6.
 
 use crate::{Access, Sid};
+use std::borrow::Cow;
 
 /// Control bits. MS-DTYP 2.4.6.
 #[allow(missing_docs)]
@@ -56,6 +57,28 @@ impl Ace {
     pub const NO_PROPAGATE: u8 = 4;
     pub const INHERIT_ONLY: u8 = 8;
     pub const INHERITED: u8 = 16;
+    /// Of an audit entry: successes, failures.
+    pub const AUDITS: u8 = 0xC0;
+
+    /// Whether it grants or else refuses, and to whom; nothing if it does neither.
+    /// A refusal that hangs on a condition is one: conditions are not known
+    /// here, and one that is not known does not lift it. MS-DTYP 2.4.4.17.
+    #[must_use]
+    pub fn effect(&self) -> Option<(bool, Cow<'_, Sid>)> {
+        const DENIED_CALLBACK: u8 = 10;
+        match &self.kind {
+            AceKind::Allow => Some((true, Cow::Borrowed(&self.sid))),
+            AceKind::Deny => Some((false, Cow::Borrowed(&self.sid))),
+            AceKind::Other(DENIED_CALLBACK, body) => Some((false, Cow::Owned(Sid::decode(body)?))),
+            AceKind::Other(..) => None,
+        }
+    }
+
+    /// Whether it is about the file itself, not only about what is made below it.
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
+        self.flags & Self::INHERIT_ONLY == 0
+    }
 
     /// An entry that grants, for the file itself only.
     #[must_use]
@@ -130,6 +153,33 @@ impl Descriptor {
         place(4, self.owner.as_ref().map(encode_sid));
         place(8, self.group.as_ref().map(encode_sid));
         out
+    }
+
+    /// The descriptor as it is kept: rights of entries are those of files, none
+    /// are generic. What is only handed on stays as it is. MS-FSA 2.1.5.17.
+    #[must_use]
+    pub fn with_rights_of_files(mut self) -> Self {
+        for ace in self.dacl.iter_mut().chain(&mut self.sacl).flatten() {
+            if ace.is_in_force() {
+                ace.access = ace.access.map_generic();
+            }
+        }
+        self
+    }
+
+    /// The descriptor with the names of this machine for owner and group, where
+    /// they are accounts of another: whoever stored it knew them as the same.
+    #[must_use]
+    pub fn with_names_of(mut self, uid: u32, gid: u32) -> Self {
+        let known =
+            [(self.owner.clone(), Sid::unix_user(uid)), (self.group.clone(), Sid::unix_group(gid))];
+        for (theirs, ours) in known {
+            let Some(theirs) = theirs.filter(Sid::is_of_domain) else { continue };
+            let entries = self.dacl.iter_mut().flatten().map(|ace| &mut ace.sid);
+            let all = entries.chain(&mut self.owner).chain(&mut self.group);
+            all.filter(|sid| **sid == theirs).for_each(|sid| *sid = ours.clone());
+        }
+        self
     }
 
     /// Whether everything is granted to everyone: no access list at all.
@@ -229,6 +279,24 @@ mod tests {
     #[test]
     fn a_descriptor_round_trips() {
         assert_eq!(Descriptor::decode(&sample().encode()), Ok(sample()));
+    }
+
+    #[test]
+    fn the_owner_is_known_by_the_name_that_another_server_gave_them() {
+        let theirs = Sid::new(5, &[21, 1, 2, 3, 1000]);
+        let ace = Ace::allow(theirs.clone(), Access::FILE_ALL);
+        let of = |owner: &Sid| Descriptor {
+            owner: Some(owner.clone()),
+            dacl: Some(vec![ace.clone()]),
+            ..sample()
+        };
+        let known = of(&theirs).with_names_of(7, 8);
+        assert_eq!(known.owner, Some(Sid::unix_user(7)));
+        assert_eq!(known.dacl.unwrap()[0].sid, Sid::unix_user(7));
+        let stranger = of(&Sid::unix_user(7)).with_names_of(7, 8);
+        assert_eq!(stranger.dacl.unwrap()[0].sid, theirs, "nobody that is known here");
+        let everyone = of(&Sid::everyone()).with_names_of(7, 8);
+        assert_eq!(everyone.owner, Some(Sid::everyone()), "only accounts are renamed");
     }
 
     proptest! {

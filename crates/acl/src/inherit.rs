@@ -12,69 +12,85 @@ pub struct Creator {
 }
 
 /// The descriptor of a new file or directory below `parent`, if the parent has
-/// anything to pass on.
+/// anything to pass on. Entries are marked as inherited, and changes of the
+/// parent's list reach them later, only where the parent's list is itself kept
+/// in step with its parent's.
 #[must_use]
 pub fn inherit(parent: &Descriptor, creator: &Creator, is_directory: bool) -> Option<Descriptor> {
-    let entries = parent.dacl.as_deref()?;
-    let mut list = Vec::new();
-    for ace in entries {
-        push_inherited(ace, creator, is_directory, &mut list);
-    }
-    if list.is_empty() {
-        return None;
-    }
+    let pass_on = |list: &Option<Vec<Ace>>, marked: u16| {
+        let mark = if parent.control & marked != 0 { Ace::INHERITED } else { 0 };
+        let mut made = Made { creator, mark, list: Vec::new() };
+        list.iter().flatten().for_each(|ace| made.pass_on(ace, is_directory));
+        Some(made.list).filter(|list| !list.is_empty())
+    };
+    let dacl = pass_on(&parent.dacl, control::DACL_AUTO_INHERITED)?;
+    let sacl = pass_on(&parent.sacl, control::SACL_AUTO_INHERITED);
+    let of_sacl = control::SACL_PRESENT | parent.control & control::SACL_AUTO_INHERITED;
     Some(Descriptor {
         control: control::SELF_RELATIVE
             | control::DACL_PRESENT
-            | parent.control & control::DACL_AUTO_INHERITED,
+            | parent.control & control::DACL_AUTO_INHERITED
+            | if sacl.is_some() { of_sacl } else { 0 },
         owner: Some(creator.owner.clone()),
         group: Some(creator.group.clone()),
-        sacl: None,
-        dacl: Some(list),
+        sacl,
+        dacl: Some(dacl),
     })
 }
 
-fn push_inherited(ace: &Ace, creator: &Creator, is_directory: bool, list: &mut Vec<Ace>) {
-    let container = ace.flags & Ace::CONTAINER_INHERIT != 0;
-    let object = ace.flags & Ace::OBJECT_INHERIT != 0;
-    let propagates = ace.flags & Ace::NO_PROPAGATE == 0;
-    if !is_directory {
-        if object {
-            list.push(effective(ace, creator, 0));
-        }
-        return;
-    }
-    if container {
-        let kept =
-            if propagates { ace.flags & (Ace::CONTAINER_INHERIT | Ace::OBJECT_INHERIT) } else { 0 };
-        let is_creator = ace.sid == Sid::creator_owner() || ace.sid == Sid::creator_group();
-        let is_generic = ace.access.map_generic() != ace.access;
-        if kept != 0 && (is_creator || is_generic) {
-            // One entry for the directory itself, one to hand on as it was.
-            list.push(effective(ace, creator, 0));
-            let handed_on = kept | Ace::INHERIT_ONLY | Ace::INHERITED;
-            list.push(Ace { flags: handed_on, ..ace.clone() });
-        } else {
-            list.push(effective(ace, creator, kept));
-        }
-    } else if object && propagates {
-        let handed_on = Ace::OBJECT_INHERIT | Ace::INHERIT_ONLY | Ace::INHERITED;
-        list.push(Ace { flags: handed_on, ..ace.clone() });
-    }
+/// A list as it is made.
+struct Made<'a> {
+    creator: &'a Creator,
+    /// Flag of what was inherited.
+    mark: u8,
+    list: Vec<Ace>,
 }
 
-fn effective(ace: &Ace, creator: &Creator, flags: u8) -> Ace {
-    let sid = if ace.sid == Sid::creator_owner() {
-        creator.owner.clone()
-    } else if ace.sid == Sid::creator_group() {
-        creator.group.clone()
-    } else {
-        ace.sid.clone()
-    };
-    Ace {
-        kind: ace.kind.clone(),
-        flags: flags | Ace::INHERITED,
-        access: ace.access.map_generic(),
-        sid,
+impl Made<'_> {
+    fn pass_on(&mut self, ace: &Ace, is_directory: bool) {
+        let container = ace.flags & Ace::CONTAINER_INHERIT != 0;
+        let object = ace.flags & Ace::OBJECT_INHERIT != 0;
+        let propagates = ace.flags & Ace::NO_PROPAGATE == 0;
+        if !is_directory {
+            if object {
+                self.push_effective(ace, 0);
+            }
+        } else if container {
+            let both = Ace::CONTAINER_INHERIT | Ace::OBJECT_INHERIT;
+            let kept = if propagates { ace.flags & both } else { 0 };
+            let is_creator = ace.sid == Sid::creator_owner() || ace.sid == Sid::creator_group();
+            let is_generic = ace.access.map_generic() != ace.access;
+            if kept != 0 && (is_creator || is_generic) {
+                // One entry for the directory itself, one to hand on as it was.
+                self.push_effective(ace, 0);
+                self.push_handed_on(ace, kept);
+            } else {
+                self.push_effective(ace, kept);
+            }
+        } else if object && propagates {
+            self.push_handed_on(ace, Ace::OBJECT_INHERIT);
+        }
+    }
+
+    fn push_handed_on(&mut self, ace: &Ace, flags: u8) {
+        let audit = ace.flags & Ace::AUDITS;
+        let flags = flags | audit | Ace::INHERIT_ONLY | self.mark;
+        self.list.push(Ace { flags, ..ace.clone() });
+    }
+
+    fn push_effective(&mut self, ace: &Ace, flags: u8) {
+        let sid = if ace.sid == Sid::creator_owner() {
+            self.creator.owner.clone()
+        } else if ace.sid == Sid::creator_group() {
+            self.creator.group.clone()
+        } else {
+            ace.sid.clone()
+        };
+        self.list.push(Ace {
+            kind: ace.kind.clone(),
+            flags: flags | ace.flags & Ace::AUDITS | self.mark,
+            access: ace.access.map_generic(),
+            sid,
+        });
     }
 }

@@ -16,5 +16,5 @@ pub use access::Access;
 pub use check::{Token, check_access, maximal_access};
 pub use descriptor::{Ace, AceKind, Descriptor, InvalidDescriptor, control};
 pub use inherit::{Creator, inherit};
-pub use posix::{PosixFacts, from_posix};
+pub use posix::{POSIX_NAMES_MAX, PosixAcl, PosixFacts, PosixName, from_posix, to_posix};
 pub use sid::Sid;

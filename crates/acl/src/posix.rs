@@ -1,6 +1,18 @@
-//! Between POSIX modes and descriptors.
+//! Between POSIX permissions and descriptors.
+//!
+//! Whichever way, nobody gains: a descriptor made from permissions grants
+//! what the kernel grants, and permissions made from a descriptor grant local
+//! users no more than its list grants them, as far as groups can be told.
 
 use crate::{Access, Ace, Descriptor, Sid, control};
+
+/// Named users and groups that permissions are made with; further ones get none.
+pub const POSIX_NAMES_MAX: usize = 64;
+
+/// Read, write and execute (for directories: search), as a mode has them.
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 1;
 
 /// What POSIX says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,16 +27,65 @@ pub struct PosixFacts {
     pub is_directory: bool,
 }
 
-/// The descriptor that shows a mode: owner, group and everyone, in this order.
-/// The owner may always change it, delete it and read its attributes.
+/// Whom an entry of an access control list names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PosixName {
+    /// A user, by number.
+    User(u32),
+    /// A group, by number.
+    Group(u32),
+}
+
+/// A POSIX access control list: three bits for each. POSIX.1e draft 17, 23.1.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PosixAcl {
+    /// The owner.
+    pub owner: u32,
+    /// The owning group, before the mask.
+    pub group: u32,
+    /// Everyone else.
+    pub others: u32,
+    /// The most that the group and those who are named have.
+    pub mask: Option<u32>,
+    /// Those who are named.
+    pub named: Vec<(PosixName, u32)>,
+}
+
+impl PosixAcl {
+    /// The list that says what a mode says.
+    #[must_use]
+    pub fn of_mode(mode: u32) -> Self {
+        Self {
+            owner: mode >> 6 & 7,
+            group: mode >> 3 & 7,
+            others: mode & 7,
+            mask: None,
+            named: Vec::new(),
+        }
+    }
+
+    /// The mode that shows the list: the mask stands where the group's bits are.
+    #[must_use]
+    pub fn mode(&self) -> u32 {
+        self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.others
+    }
+}
+
+/// The descriptor that shows permissions: owner, group, those who are named
+/// and everyone, in this order. The owner may always change it, delete it and
+/// read its attributes.
 #[must_use]
-pub fn from_posix(facts: &PosixFacts) -> Descriptor {
-    let entries = vec![
-        Ace::allow(Sid::unix_user(facts.uid), owner_rights(facts.mode >> 6 & 7)),
-        Ace::allow(Sid::unix_group(facts.gid), rights(facts.mode >> 3 & 7, facts.is_directory)),
-        Ace::allow(Sid::everyone(), rights(facts.mode & 7, facts.is_directory)),
-        Ace::allow(Sid::local_system(), Access::FILE_ALL),
+pub fn from_posix(facts: &PosixFacts, list: Option<&PosixAcl>) -> Descriptor {
+    let of_mode = PosixAcl::of_mode(facts.mode);
+    let list = list.unwrap_or(&of_mode);
+    let masked = |bits| rights(bits & list.mask.unwrap_or(7), facts.is_directory);
+    let mut entries = vec![
+        Ace::allow(Sid::unix_user(facts.uid), owner_rights(list.owner)),
+        Ace::allow(Sid::unix_group(facts.gid), masked(list.group)),
     ];
+    entries.extend(list.named.iter().map(|(name, bits)| Ace::allow(sid_of(*name), masked(*bits))));
+    entries.push(Ace::allow(Sid::everyone(), rights(list.others, facts.is_directory)));
+    entries.push(Ace::allow(Sid::local_system(), Access::FILE_ALL));
     Descriptor {
         control: control::SELF_RELATIVE | control::DACL_PRESENT,
         owner: Some(Sid::unix_user(facts.uid)),
@@ -34,13 +95,20 @@ pub fn from_posix(facts: &PosixFacts) -> Descriptor {
     }
 }
 
+fn sid_of(name: PosixName) -> Sid {
+    match name {
+        PosixName::User(uid) => Sid::unix_user(uid),
+        PosixName::Group(gid) => Sid::unix_group(gid),
+    }
+}
+
 /// The owner has everything but the data that the bits refuse.
 fn owner_rights(bits: u32) -> Access {
     let mut access = Access::FILE_ALL;
-    if bits & 4 == 0 {
+    if bits & READ == 0 {
         access = access - Access::READ_DATA;
     }
-    if bits & 2 == 0 {
+    if bits & WRITE == 0 {
         access = access - (Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD);
     }
     access
@@ -50,33 +118,130 @@ fn owner_rights(bits: u32) -> Access {
 /// run it: programs on shares seldom have the x bit.
 fn rights(bits: u32, is_directory: bool) -> Access {
     let mut access = Access::READ_ATTRIBUTES | Access::READ_CONTROL | Access::SYNCHRONIZE;
-    if bits & 4 != 0 {
+    if bits & READ != 0 {
         access |= Access::FILE_READ | Access::FILE_EXECUTE;
     }
-    if bits & 2 != 0 {
+    if bits & WRITE != 0 {
         access |= Access::FILE_WRITE;
         if is_directory {
             access |= Access::DELETE_CHILD;
         }
     }
-    if bits & 1 != 0 {
+    if bits & EXECUTE != 0 {
         access |= Access::FILE_EXECUTE;
     }
     access
 }
 
+/// Permissions that show local users what a descriptor grants them.
+///
+/// Everybody is asked for alone: the kernel looks at one entry for a user,
+/// where Windows adds up all that are about them. Files gain no x bit that
+/// they did not have.
+#[must_use]
+pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts) -> PosixAcl {
+    let Some(entries) = &descriptor.dacl else {
+        let all = if facts.is_directory { 7 } else { READ | WRITE | facts.mode & EXECUTE };
+        return PosixAcl { owner: all, group: all, others: all, ..PosixAcl::default() };
+    };
+    let of = |class: Class, shift: u32| bits(granted(entries, &class), facts, shift);
+    let (owner, group) = (Sid::unix_user(facts.uid), Sid::unix_group(facts.gid));
+    let class =
+        |own: &[&Sid], is_user| Class { own: own.iter().copied().cloned().collect(), is_user };
+    let mut list = PosixAcl {
+        owner: of(class(&[&owner, &group, &Sid::owner_rights()], true), 6),
+        group: of(class(&[&group], false), 3),
+        others: of(class(&[], false), 0),
+        ..PosixAcl::default()
+    };
+    for name in names(entries).into_iter().take(POSIX_NAMES_MAX) {
+        let sid = sid_of(name);
+        if sid != owner && sid != group {
+            let is_user = matches!(name, PosixName::User(_));
+            list.named.push((name, of(class(&[&sid], is_user), 3)));
+        }
+    }
+    if !list.named.is_empty() {
+        list.mask = Some(list.named.iter().fold(list.group, |mask, (_, bits)| mask | bits));
+    }
+    list
+}
+
+/// Those whom entries in force name, each once, in the order of an access control list.
+fn names(entries: &[Ace]) -> Vec<PosixName> {
+    let user = |a: &Ace| a.sid.as_unix_user().map(PosixName::User);
+    let group = |a: &Ace| a.sid.as_unix_group().map(PosixName::Group);
+    let in_force = entries.iter().filter(|a| a.is_in_force());
+    let mut names: Vec<PosixName> = in_force.filter_map(|a| user(a).or_else(|| group(a))).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// One of those whom permissions tell apart.
+struct Class {
+    own: Vec<Sid>,
+    is_user: bool,
+}
+
+impl Class {
+    fn is_allowed_by(&self, sid: &Sid) -> bool {
+        self.own.contains(sid) || *sid == Sid::everyone() || *sid == Sid::authenticated_users()
+    }
+
+    /// A user may be in any group, as far as is known here.
+    fn is_denied_by(&self, sid: &Sid) -> bool {
+        self.is_allowed_by(sid) || (self.is_user && sid.as_unix_group().is_some())
+    }
+}
+
+fn granted(entries: &[Ace], class: &Class) -> Access {
+    let (mut granted, mut denied) = (Access::NONE, Access::NONE);
+    for ace in entries.iter().filter(|a| a.is_in_force()) {
+        match ace.effect() {
+            Some((true, sid)) if class.is_allowed_by(&sid) => {
+                granted |= ace.access.map_generic() - denied;
+            }
+            Some((false, sid)) if class.is_denied_by(&sid) => {
+                denied |= ace.access.map_generic() - granted;
+            }
+            _ => {}
+        }
+    }
+    granted
+}
+
+fn bits(granted: Access, facts: &PosixFacts, shift: u32) -> u32 {
+    let reads = if granted.contains(Access::READ_DATA) { READ } else { 0 };
+    let writes = if granted.contains(Access::WRITE_DATA) { WRITE } else { 0 };
+    let executes = granted.contains(Access::EXECUTE);
+    let searches = if facts.is_directory {
+        // Windows passes through directories without a right to.
+        executes || reads | writes != 0
+    } else {
+        executes && facts.mode >> shift & EXECUTE != 0
+    };
+    reads | writes | if searches { EXECUTE } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Token, maximal_access};
+    use crate::{AceKind, Token, maximal_access};
+
+    const FILE: PosixFacts = PosixFacts { uid: 1, gid: 2, mode: 0o644, is_directory: false };
 
     fn rights_of(uid: u32, gid: u32, mode: u32) -> Access {
-        let descriptor = from_posix(&PosixFacts { uid: 1, gid: 2, mode, is_directory: false });
+        let descriptor = from_posix(&PosixFacts { mode, ..FILE }, None);
         let groups = vec![Sid::unix_group(gid), Sid::everyone()];
         maximal_access(
             &descriptor,
             &Token { user: Some(Sid::unix_user(uid)), groups, ..Token::default() },
         )
+    }
+
+    fn list(entries: Vec<Ace>) -> Descriptor {
+        Descriptor { control: control::DACL_PRESENT, dacl: Some(entries), ..Descriptor::default() }
     }
 
     #[test]
@@ -90,5 +255,62 @@ mod tests {
             rights_of(9, 9, 0o644).contains(Access::EXECUTE),
             "programs run from shares without x bits"
         );
+    }
+
+    #[test]
+    fn a_mode_that_became_a_descriptor_comes_back() {
+        for is_directory in [false, true] {
+            for mode in [0o600, 0o640, 0o644, 0o664, 0o666, 0o700, 0o750, 0o755, 0o775, 0o777] {
+                let mode = if is_directory { mode | mode >> 2 & 0o111 } else { mode };
+                let facts = PosixFacts { mode, is_directory, ..FILE };
+                assert_eq!(to_posix(&from_posix(&facts, None), &facts).mode(), mode, "{mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn those_who_are_named_have_entries_and_what_the_mask_leaves_them() {
+        let named = vec![(PosixName::User(7), 6), (PosixName::Group(8), 4)];
+        let shown = PosixAcl { owner: 6, group: 4, others: 0, mask: Some(4), named };
+        let descriptor = from_posix(&FILE, Some(&shown));
+        let entries = descriptor.dacl.as_ref().unwrap();
+        assert_eq!(entries[2].sid, Sid::unix_user(7));
+        assert!(!entries[2].access.intersects(Access::WRITE_DATA), "the mask takes it");
+        let back = to_posix(&descriptor, &FILE);
+        assert_eq!(back.named, [(PosixName::User(7), 4), (PosixName::Group(8), 4)]);
+        assert_eq!((back.mask, back.mode()), (Some(4), 0o640));
+    }
+
+    #[test]
+    fn who_is_denied_has_an_entry_without_bits() {
+        let deny = Ace { kind: AceKind::Deny, ..Ace::allow(Sid::unix_user(7), Access::FILE_ALL) };
+        let found =
+            to_posix(&list(vec![deny, Ace::allow(Sid::everyone(), Access::FILE_READ)]), &FILE);
+        assert_eq!(found.named, [(PosixName::User(7), 0)]);
+        assert_eq!(found.mode(), 0o444);
+    }
+
+    #[test]
+    fn a_denied_group_takes_from_users_who_may_be_in_it() {
+        let deny =
+            Ace { kind: AceKind::Deny, ..Ace::allow(Sid::unix_group(8), Access::FILE_WRITE) };
+        let allow = Ace::allow(Sid::unix_user(7), Access::FILE_READ | Access::FILE_WRITE);
+        let found = to_posix(&list(vec![deny, allow]), &FILE);
+        assert_eq!(found.named, [(PosixName::User(7), READ), (PosixName::Group(8), 0)]);
+    }
+
+    #[test]
+    fn entries_that_are_only_handed_on_give_nobody_anything() {
+        let ace = Ace { flags: Ace::INHERIT_ONLY, ..Ace::allow(Sid::everyone(), Access::FILE_ALL) };
+        assert_eq!(to_posix(&list(vec![ace]), &FILE).mode(), 0);
+        let null = Descriptor { control: control::DACL_PRESENT, ..Descriptor::default() };
+        assert_eq!(to_posix(&null, &FILE).mode(), 0o666);
+    }
+
+    #[test]
+    fn files_gain_no_x_bit_and_keep_those_that_they_had() {
+        let all = list(vec![Ace::allow(Sid::everyone(), Access::FILE_ALL)]);
+        assert_eq!(to_posix(&all, &FILE).mode(), 0o666);
+        assert_eq!(to_posix(&all, &PosixFacts { mode: 0o755, ..FILE }).mode(), 0o777);
     }
 }

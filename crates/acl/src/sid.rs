@@ -103,6 +103,12 @@ impl Sid {
         }
     }
 
+    /// Whether it names an account of a machine or a domain: `S-1-5-21-…`.
+    #[must_use]
+    pub fn is_of_domain(&self) -> bool {
+        self.authority == 5 && self.parts.first() == Some(&21)
+    }
+
     /// Reads an identifier from the front; what follows it is left.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {

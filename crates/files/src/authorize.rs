@@ -1,28 +1,79 @@
 //! What a caller may do to a file: stage 4 of an open.
 //!
-//! A stored descriptor decides; where there is none, one is made from the
-//! POSIX mode. The backend checks POSIX permissions of the caller besides.
+//! A stored descriptor decides alone: where it grants what POSIX refuses, the
+//! backend is asked again with the power of the process. Where none is stored
+//! one is made from the POSIX permissions, and they decide besides.
 
 use crate::{Caller, Volume};
 use acl::{Access, Descriptor, PosixFacts};
 use vfs::{Attributes, FileKind, FsError, Identity, Node, Opened, Result};
 
 /// The descriptor in force for a node.
-pub(crate) fn descriptor_of(node: &dyn Node, attributes: &Attributes) -> Descriptor {
-    let stored = node.security_descriptor().ok().flatten();
-    stored
-        .and_then(|bytes| Descriptor::decode(&bytes).ok())
-        .unwrap_or_else(|| synthesised(attributes))
+pub(crate) struct InForce {
+    pub descriptor: Descriptor,
+    /// It was stored, and decides alone.
+    pub is_stored: bool,
 }
 
-/// The descriptor that a mode stands for.
-pub(crate) fn synthesised(attributes: &Attributes) -> Descriptor {
-    acl::from_posix(&PosixFacts {
+impl InForce {
+    pub(crate) fn of(node: &dyn Node, attributes: &Attributes) -> Self {
+        match stored(node) {
+            Some(descriptor) => {
+                let descriptor = descriptor.with_names_of(attributes.uid, attributes.gid);
+                Self { descriptor, is_stored: true }
+            }
+            None => Self { descriptor: synthesised(node, attributes), is_stored: false },
+        }
+    }
+
+    /// Whether it is stored and grants one of these rights.
+    fn lets(&self, volume: &Volume, caller: &Caller, access: Access) -> bool {
+        self.is_stored && allowed(volume, caller, &self.descriptor).intersects(access)
+    }
+}
+
+/// The descriptor in force for a node, to check against.
+pub(crate) fn descriptor_of(node: &dyn Node, attributes: &Attributes) -> Descriptor {
+    InForce::of(node, attributes).descriptor
+}
+
+/// The descriptor in force for a node, to show and to change.
+pub(crate) fn shown(node: &dyn Node, attributes: &Attributes) -> Descriptor {
+    stored(node).unwrap_or_else(|| synthesised(node, attributes))
+}
+
+/// The stored descriptor, if there is one that counts.
+pub(crate) fn stored(node: &dyn Node) -> Option<Descriptor> {
+    let bytes = node.security_descriptor().ok().flatten()?;
+    Descriptor::decode(&bytes).ok()
+}
+
+/// The descriptor that POSIX permissions stand for.
+pub(crate) fn synthesised(node: &dyn Node, attributes: &Attributes) -> Descriptor {
+    let list = node.posix_acl().ok().flatten();
+    acl::from_posix(&facts(attributes), list.as_ref())
+}
+
+/// What POSIX says of a node, for descriptors.
+pub(crate) fn facts(attributes: &Attributes) -> PosixFacts {
+    PosixFacts {
         uid: attributes.uid,
         gid: attributes.gid,
         mode: attributes.mode,
         is_directory: attributes.kind == FileKind::Directory,
-    })
+    }
+}
+
+/// Whether a stored descriptor, of a file or of its directory, lets the caller
+/// remove the file's name. MS-FSA 2.1.5.1.2.1.
+pub(crate) fn stored_lets_remove(
+    volume: &Volume,
+    caller: &Caller,
+    (file, attributes): (&dyn Node, &Attributes),
+    parent: &Opened,
+) -> bool {
+    InForce::of(file, attributes).lets(volume, caller, Access::DELETE)
+        || InForce::of(&*parent.node, &parent.attributes).lets(volume, caller, Access::DELETE_CHILD)
 }
 
 /// All that `caller` may do to a node with this descriptor. Deleting may also
@@ -47,11 +98,12 @@ pub(crate) fn may_add(
     directory: &Opened,
     is_directory: bool,
 ) -> Result<Option<Descriptor>> {
-    let Some(stored) = directory.node.security_descriptor()? else { return Ok(None) };
-    let Ok(descriptor) = Descriptor::decode(&stored) else { return Ok(None) };
+    let Some(descriptor) = stored(&*directory.node) else { return Ok(None) };
     // ADD_FILE and ADD_SUBDIRECTORY are the directory's names for these bits.
     let needed = if is_directory { Access::APPEND_DATA } else { Access::WRITE_DATA };
-    if allowed(volume, caller, &descriptor).contains(needed) {
+    let Attributes { uid, gid, .. } = directory.attributes;
+    let known = descriptor.clone().with_names_of(uid, gid);
+    if allowed(volume, caller, &known).contains(needed) {
         Ok(Some(descriptor))
     } else {
         Err(FsError::AccessDenied)
@@ -62,6 +114,14 @@ pub(crate) fn may_add(
 /// descriptor has decided that the caller may.
 pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Identity {
     Identity { uid: attributes.uid, ..caller.identity.clone() }
+}
+
+/// As whom extended attributes and streams are changed, once the rights to
+/// were checked: with the power of the process, where a stored descriptor gave
+/// them and POSIX may not.
+pub(crate) fn as_granted(caller: &Caller, node: &dyn Node) -> Identity {
+    let is_stored = node.security_descriptor().is_ok_and(|stored| stored.is_some());
+    if is_stored { Identity::root() } else { caller.identity.clone() }
 }
 
 /// Whether POSIX refuses for sure that the caller removes a name from a

@@ -1,10 +1,10 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
-use crate::authorize::{allowed, descriptor_of};
+use crate::authorize::{allowed, descriptor_of, facts, shown};
 use crate::watch::Filter;
 use crate::{Access, Files, OpenFile};
 use acl::{Descriptor, Sid, control};
-use vfs::{AttributeChanges, FsError, OwnerChange, Result, Wanted};
+use vfs::{Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
 
 /// Which parts of a descriptor a call is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Files {
             open.need_any(Access::SYSTEM_SECURITY)?;
         }
         let attributes = open.node.attributes(Wanted::default())?;
-        let mut found = descriptor_of(&*open.node, &attributes);
+        let mut found = shown(&*open.node, &attributes);
         let keep = |bits: u16, wanted| if wanted { bits } else { 0 };
         let dacl = control::DACL_PRESENT | control::DACL_AUTO_INHERITED | control::DACL_PROTECTED;
         let sacl = control::SACL_PRESENT | control::SACL_AUTO_INHERITED | control::SACL_PROTECTED;
@@ -44,11 +44,12 @@ impl Files {
         Ok(found)
     }
 
-    /// Replaces parts of the descriptor; the POSIX owner follows, the mode stays.
+    /// Replaces parts of the descriptor; POSIX owner and permissions follow.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change them, for an owner
-    /// that the caller may not give the file to, or where no descriptor can be stored.
+    /// [`FsError::AccessDenied`] if the open may not change them, or where no
+    /// descriptor can be stored; [`FsError::InvalidOwner`] for an owner that the
+    /// caller may not give the file to; [`FsError::NoSpace`].
     pub fn set_descriptor(
         &self,
         open: &OpenFile,
@@ -66,7 +67,7 @@ impl Files {
             }
         }
         let attributes = open.node.attributes(Wanted::default())?;
-        let mut merged = descriptor_of(&*open.node, &attributes);
+        let mut merged = shown(&*open.node, &attributes);
         check_ownership(open, &merged, new, parts)?;
         if parts.owner {
             merged.owner = new.owner.clone().or(merged.owner);
@@ -82,12 +83,8 @@ impl Files {
             merged.sacl = new.sacl.clone();
             merged.control |= new.control & control::SACL_PRESENT;
         }
-        let identity = &open.caller.identity;
-        match open.node.set_security_descriptor(identity, Some(&merged.encode())) {
-            Err(FsError::NotSupported) => Err(FsError::AccessDenied),
-            other => other,
-        }?;
-        follow_owner(open, &merged, parts);
+        let merged = merged.with_rights_of_files();
+        store(open, &attributes, &merged, parts)?;
         open.report_modified(Filter::SECURITY);
         Ok(())
     }
@@ -115,10 +112,14 @@ fn check_ownership(
         Some(sid) if wanted && Some(sid) != present.as_ref() => open.caller.token.has(sid),
         _ => true,
     };
-    let may = open.caller.is_root()
-        || (may_have(parts.owner, &new.owner, &present.owner)
-            && may_have(parts.group, &new.group, &present.group));
-    if may { Ok(()) } else { Err(FsError::AccessDenied) }
+    if open.caller.is_root() {
+        return Ok(());
+    }
+    if !may_have(parts.owner, &new.owner, &present.owner) {
+        return Err(FsError::InvalidOwner);
+    }
+    let may_group = may_have(parts.group, &new.group, &present.group);
+    if may_group { Ok(()) } else { Err(FsError::AccessDenied) }
 }
 
 /// Auto-inheritance is kept where it was asked for together with its
@@ -134,17 +135,34 @@ fn merge_control(present: u16, new: u16) -> u16 {
     merged
 }
 
-/// POSIX ownership follows the descriptor where the process may change it.
-fn follow_owner(open: &OpenFile, merged: &Descriptor, parts: SecurityParts) {
+/// Stores a descriptor; POSIX owner and permissions follow it.
+fn store(
+    open: &OpenFile,
+    attributes: &Attributes,
+    merged: &Descriptor,
+    parts: SecurityParts,
+) -> Result<()> {
     let owner = OwnerChange {
         uid: merged.owner.as_ref().filter(|_| parts.owner).and_then(Sid::as_unix_user),
         gid: merged.group.as_ref().filter(|_| parts.group).and_then(Sid::as_unix_group),
     };
-    if owner.uid.is_none() && owner.gid.is_none() {
-        return;
-    }
-    let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-    if let Err(error) = open.node.set_attributes(&vfs::Identity::root(), &changes) {
-        tracing::debug!(%error, "the POSIX owner could not follow the descriptor");
+    let mut facts = facts(attributes);
+    let owner = OwnerChange {
+        uid: owner.uid.filter(|uid| *uid != facts.uid),
+        gid: owner.gid.filter(|gid| *gid != facts.gid),
+    };
+    facts.uid = owner.uid.unwrap_or(facts.uid);
+    facts.gid = owner.gid.unwrap_or(facts.gid);
+    let known = merged.clone().with_names_of(facts.uid, facts.gid);
+    let permissions = acl::to_posix(&known, &facts);
+    let changes_permissions = parts.owner || parts.group || parts.dacl;
+    let change = SecurityChange {
+        descriptor: Some(&merged.encode()),
+        owner,
+        permissions: Some(&permissions).filter(|_| changes_permissions),
+    };
+    match open.node.set_security(&change) {
+        Err(FsError::NotSupported) => Err(FsError::AccessDenied),
+        other => other,
     }
 }

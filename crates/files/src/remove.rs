@@ -1,15 +1,15 @@
 //! Removing: the mark, and what the last close does about it. MS-FSA 2.1.5.5,
 //! 2.1.5.15.3.
 
-use crate::authorize::certainly_unwritable;
+use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
 use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, name_filter};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, FileKey, FileKind, FsError, OpenHow, Opened, RelPath, Result, Vfs, Wait,
-    Wanted,
+    Attributes, Case, FileKey, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Result, Vfs,
+    Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was renamed meanwhile.
@@ -61,7 +61,7 @@ fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
     }
     // Better refused now than when nobody listens any more.
     match look(open, &parent, false) {
-        Ok(found) if forbids(&open.caller, &found, &attributes) => Err(FsError::AccessDenied),
+        Ok(found) if forbids(open, &found, &attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
 }
@@ -71,14 +71,15 @@ fn check_stream_deletable(open: &OpenFile, file: &Attributes, readonly: bool) ->
     if readonly {
         return Err(FsError::CannotDelete);
     }
-    if certainly_unwritable(&open.caller, file, file.uid) {
+    if certainly_unwritable(&open.caller, file, file.uid) && stored(&*open.node).is_none() {
         return Err(FsError::AccessDenied);
     }
     Ok(())
 }
 
-fn forbids(caller: &Caller, parent: &Opened, child: &Attributes) -> bool {
-    certainly_unwritable(caller, &parent.attributes, child.uid)
+fn forbids(open: &OpenFile, parent: &Opened, child: &Attributes) -> bool {
+    certainly_unwritable(&open.caller, &parent.attributes, child.uid)
+        && !stored_lets_remove(open.volume(), &open.caller, (&*open.node, child), parent)
 }
 
 /// Whether a directory is empty, looked at through a handle of its own: the
@@ -129,13 +130,16 @@ pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> R
 fn unlink(doomed: &Doomed, key: FileKey) -> Result<Option<RelPath>> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     if let Some(stream) = &doomed.name.stream {
-        return stream.remove(&caller.identity).map(|()| None);
+        return stream.remove(caller).map(|()| None);
     }
     let mut path = doomed.name.path();
     let mut result = Ok(());
     for _ in 0..REMOVE_TRIES_MAX {
         result = match vfs.remove(&caller.identity, &path, key) {
             Err(FsError::NotFound) => unlink_symlink(vfs, caller, &path, key),
+            Err(FsError::AccessDenied) if stored_lets_unlink(doomed, &path, key) => {
+                vfs.remove(&Identity::root(), &path, key)
+            }
             other => other,
         };
         // The name may have changed between our asking for it and now.
@@ -146,6 +150,16 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<Option<RelPath>> {
         path = now;
     }
     result.map(|()| Some(path))
+}
+
+/// Whether a stored descriptor lets the caller remove a name that POSIX keeps.
+fn stored_lets_unlink(doomed: &Doomed, path: &RelPath, key: FileKey) -> bool {
+    let (volume, caller) = (&doomed.name.volume, &doomed.caller);
+    let open = |path: &RelPath| volume.vfs.open(&caller.identity, path, exact(false, true)).ok();
+    let parent = path.split().and_then(|(parent, _)| open(&parent));
+    let (Some(file), Some(parent)) = (open(path), parent) else { return false };
+    let is_same = file.attributes.key == key;
+    is_same && stored_lets_remove(volume, caller, (&*file.node, &file.attributes), &parent)
 }
 
 /// A file that was opened through a symbolic link: the link goes, not the file.

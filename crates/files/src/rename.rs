@@ -1,6 +1,6 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
-use crate::authorize::{allowed, descriptor_of, may_add};
+use crate::authorize::{allowed, descriptor_of, may_add, stored, stored_lets_remove};
 use crate::table::{FileState, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
@@ -8,7 +8,9 @@ use crate::{Access, Files, OpenFile};
 use grants::{Caching, LinkId, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Case, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted};
+use vfs::{
+    Case, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted,
+};
 
 /// Times that a name is looked for again because it was made meanwhile.
 const RENAME_TRIES_MAX: u32 = 4;
@@ -87,7 +89,13 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
     let (parent, to) = target_directory(table, open, to)?;
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(table, open, &from, &parent, &to, replace)?;
-        match move_to(open, &from, &to, target) {
+        let moved = match move_to(open, &open.caller.identity, (&from, &to), &target) {
+            Err(FsError::AccessDenied) if stored_lets_move(open, &from, &parent) => {
+                move_to(open, &Identity::root(), (&from, &to), &target)
+            }
+            other => other,
+        };
+        match moved {
             // Made since we looked, and it is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
             result => return result,
@@ -96,20 +104,38 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
     Err(FsError::AlreadyExists)
 }
 
-fn move_to(open: &OpenFile, from: &RelPath, to: &RelPath, target: Target) -> Result<()> {
+/// Whether stored descriptors let the caller take the name out of its directory
+/// and put it into `parent`, which POSIX refuses. That it may be made there was
+/// checked.
+fn stored_lets_move(open: &OpenFile, from: &RelPath, parent: &Opened) -> bool {
+    let Some((directory, _)) = from.split() else { return false };
+    let (Ok(directory), Ok(attributes)) =
+        (look(open, &directory), open.node.attributes(Wanted::default()))
+    else {
+        return false;
+    };
+    stored(&*parent.node).is_some()
+        && stored_lets_remove(open.volume(), &open.caller, (&*open.node, &attributes), &directory)
+}
+
+fn move_to(
+    open: &OpenFile,
+    identity: &Identity,
+    (from, to): (&RelPath, &RelPath),
+    target: &Target,
+) -> Result<()> {
     let vfs = &open.volume().vfs;
-    let identity = &open.caller.identity;
     match target {
         Target::Free => vfs.rename(identity, from, to, Replace::Never)?,
         Target::Itself => vfs.rename(identity, from, to, Replace::File)?,
         Target::Replaced(spelt) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
-            vfs.rename(identity, from, &spelt, Replace::File)?;
-            open.report_name(ChangeKind::Removed, &spelt);
-            renamed(open, from, &spelt);
-            if spelt != *to && vfs.rename(identity, &spelt, to, Replace::File).is_ok() {
-                renamed(open, &spelt, to);
+            vfs.rename(identity, from, spelt, Replace::File)?;
+            open.report_name(ChangeKind::Removed, spelt);
+            renamed(open, from, spelt);
+            if spelt != to && vfs.rename(identity, spelt, to, Replace::File).is_ok() {
+                renamed(open, spelt, to);
             }
             return Ok(());
         }

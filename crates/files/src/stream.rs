@@ -2,6 +2,7 @@
 //! and byte ranges of their own; everything else they have is the file's.
 //! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
+use crate::authorize::as_granted;
 use crate::table::lock;
 use crate::{Access, Caller, Files, OpenFile};
 use std::any::Any;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::{
     AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
-    Name, Node, Replace, Result, StreamEntry, StreamName, TimeChange, Wait, Wanted,
+    Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange,
+    Wait, Wanted,
 };
 
 /// A stream that somebody has open: one for all opens of it, so that a
@@ -46,9 +48,10 @@ impl OpenStream {
         *lock(&self.name) == *name
     }
 
-    pub fn remove(&self, who: &Identity) -> Result<()> {
+    pub fn remove(&self, caller: &Caller) -> Result<()> {
+        let who = as_granted(caller, &*self.file);
         match self.reachable() {
-            Ok(name) => self.file.remove_stream(who, &name),
+            Ok(name) => self.file.remove_stream(&who, &name),
             Err(_) => Ok(()),
         }
     }
@@ -114,6 +117,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         Err(FsError::NotFound) => None,
         other => Some(other?),
     };
+    let who = as_granted(&open.caller, &*stream.file);
     let how = match taken {
         Some(taken) if taken.name == from => {
             if *to == from {
@@ -125,13 +129,13 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         Some(taken) => {
             check_replaceable(open, &taken)?;
             if taken.name != *to {
-                stream.file.remove_stream(&open.caller.identity, &taken.name)?;
+                stream.file.remove_stream(&who, &taken.name)?;
             }
             Replace::File
         }
         None => Replace::Never,
     };
-    stream.file.rename_stream(&open.caller.identity, &from, to, how)?;
+    stream.file.rename_stream(&who, &from, to, how)?;
     *lock(&stream.name) = to.clone();
     Ok(())
 }
@@ -150,7 +154,7 @@ pub(crate) struct StreamNode {
     pub file: Arc<dyn Node>,
     pub stream: Arc<OpenStream>,
     /// As whom the stream is read and written.
-    pub caller: Arc<Caller>,
+    pub who: Identity,
     /// See [`vfs::Features::stream_bytes_max`].
     pub bytes_max: u64,
 }
@@ -169,7 +173,7 @@ impl StreamNode {
     /// The file has changed: its backend sees no write in that of a stream.
     fn touch(&self) {
         let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
-        if let Err(error) = self.file.set_attributes(&self.caller.identity, &changes) {
+        if let Err(error) = self.file.set_attributes(&self.who, &changes) {
             tracing::debug!(%error, "the time of a change to a stream could not be set");
         }
     }
@@ -204,12 +208,12 @@ impl Node for StreamNode {
         if wait == Wait::Never {
             return Err(FsError::WouldBlock);
         }
-        let who = &self.caller.identity;
+        let who = &self.who;
         self.file.read_stream(who, &self.stream.reachable()?, offset, length, into).map_err(gone)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let who = &self.caller.identity;
+        let who = &self.who;
         self.file.write_stream(who, &self.stream.reachable()?, offset, data).map_err(gone)?;
         self.touch();
         Ok(())
@@ -221,7 +225,7 @@ impl Node for StreamNode {
     }
 
     fn set_size(&self, size_bytes: u64) -> Result<()> {
-        let who = &self.caller.identity;
+        let who = &self.who;
         self.file.set_stream_size(who, &self.stream.reachable()?, size_bytes).map_err(gone)?;
         self.touch();
         Ok(())
@@ -279,8 +283,12 @@ impl Node for StreamNode {
         self.file.security_descriptor()
     }
 
-    fn set_security_descriptor(&self, who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
-        self.file.set_security_descriptor(who, descriptor)
+    fn posix_acl(&self) -> Result<Option<PosixAcl>> {
+        self.file.posix_acl()
+    }
+
+    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
+        self.file.set_security(change)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,5 +1,6 @@
 //! Extended attributes.
 
+use crate::authorize::as_granted;
 use crate::watch::Filter;
 use crate::{Access, Files, OpenFile};
 use vfs::{FsError, Name, Result};
@@ -38,7 +39,8 @@ impl Files {
         open.need_writable()?;
         let names = open.node.xattr_names()?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
-        open.node.set_xattr(&open.caller.identity, stored.unwrap_or(name), value)?;
+        let who = as_granted(&open.caller, &*open.node);
+        open.node.set_xattr(&who, stored.unwrap_or(name), value)?;
         open.report_modified(Filter::EXTENDED_ATTRIBUTES);
         Ok(())
     }

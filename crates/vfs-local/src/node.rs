@@ -1,8 +1,8 @@
 //! Open files and directories.
 
 use crate::errors::refusal;
-use crate::identity::{act_as, as_root};
-use crate::{dos_attributes, security, streams};
+use crate::identity::act_as;
+use crate::{dos_attributes, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, Mode, SeekFrom, StatxFlags, StatxTimestamp, Timespec, Timestamps,
@@ -14,7 +14,8 @@ use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use vfs::{
     AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
-    Name, Node, Replace, Result, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
+    Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange,
+    Timestamp, Wait, Wanted,
 };
 
 /// Bytes read from a directory at once.
@@ -66,6 +67,11 @@ impl LocalNode {
     /// A path that names this very node, for calls that take no descriptor.
     pub fn proc_path(&self) -> String {
         proc_path(self.fd.as_fd())
+    }
+
+    /// What `fstat` says.
+    pub fn raw_stat(&self) -> Result<rustix::fs::Stat> {
+        rustix::fs::fstat(&self.fd).map_err(|e| refusal("stat", e))
     }
 
     /// The value of an extended attribute.
@@ -520,23 +526,15 @@ impl Node for LocalNode {
     }
 
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
-        match self.get_xattr(security::NAME) {
-            Ok(value) => Ok(security::decode(&value)),
-            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
-            Err(errno) => Err(refusal("get descriptor", errno)),
-        }
+        security::load(self)
     }
 
-    fn set_security_descriptor(&self, _who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
-        // `security.*` belongs to the superuser; the right to change it was
-        // checked against the descriptor that is stored.
-        let value = descriptor.map(security::encode);
-        as_root(|| match self.put_xattr(security::NAME, value.as_deref(), XattrFlags::empty()) {
-            Ok(()) => Ok(()),
-            Err(Errno::NODATA) if descriptor.is_none() => Ok(()),
-            Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
-            Err(errno) => Err(refusal("set descriptor", errno)),
-        })
+    fn posix_acl(&self) -> Result<Option<PosixAcl>> {
+        posix_acl::load(self)
+    }
+
+    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
+        security::store(self, change)
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

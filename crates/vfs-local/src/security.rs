@@ -1,56 +1,89 @@
-//! Windows security descriptors in Samba's `security.NTACL`.
+//! Windows security descriptors, kept beside POSIX permissions.
 //!
-//! The value is Samba's `xattr_NTACL` in version 1, which holds the descriptor
-//! alone: version, switch, a pointer, the descriptor.
-//! Descriptors that Samba stored with versions 1 to 4 are read.
+//! They are stored in Samba's `security.NTACL`, which only the superuser may
+//! write. A process without that power keeps them in `user.anabranch.NTACL`,
+//! and a process with it never looks there: local users could have made it.
 
-/// Name of the attribute.
-pub const NAME: &str = "security.NTACL";
+use crate::errors::refusal;
+use crate::identity::as_root;
+use crate::node::LocalNode;
+use crate::ntacl::{self, Counts};
+use crate::posix_acl::{self, state_hash};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use std::sync::OnceLock;
+use vfs::{AttributeChanges, FsError, Identity, Node, OwnerChange, Result, SecurityChange};
 
-/// The self-relative descriptor in a stored value.
-pub fn decode(bytes: &[u8]) -> Option<Vec<u8>> {
-    let version = u16::from_le_bytes(bytes.get(..2)?.try_into().ok()?);
-    // version, union switch, referent; then per version a fixed part.
-    let start = match version {
-        1 => 4 + 4,
-        2 => find_descriptor(bytes, 8 + 4 + 16)?,
-        3 => find_descriptor(bytes, 8 + 4 + 2 + 64)?,
-        4 => find_descriptor(bytes, 8 + 4 + 2 + 64)?,
-        _ => return None,
-    };
-    bytes.get(start..).map(<[u8]>::to_vec)
+const TRUSTED: &str = "security.NTACL";
+const OWN: &str = "user.anabranch.NTACL";
+
+fn name() -> &'static str {
+    static NAME: OnceLock<&str> = OnceLock::new();
+    NAME.get_or_init(|| if may_write_trusted() { TRUSTED } else { OWN })
 }
 
-/// NDR places the descriptor after aligned fields whose lengths vary: it is
-/// the first place from `from` on where one can begin.
-fn find_descriptor(bytes: &[u8], from: usize) -> Option<usize> {
-    let from = from.saturating_sub(16);
-    (from..bytes.len().saturating_sub(20)).find(|&at| {
-        let b = &bytes[at..];
-        at % 4 == 0 && b[0] == 1 && b[1] == 0 && b[3] & 0x80 != 0 && b[12..16] != [0xFF; 4]
+/// Whether this process has CAP_SYS_ADMIN over file systems: not only within
+/// a user namespace of its own.
+fn may_write_trusted() -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let status = read("/proc/thread-self/status");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let held = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let map = read("/proc/self/uid_map");
+    held & CAP_SYS_ADMIN != 0 && map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+/// The descriptor in force, if one is stored and the permissions are those
+/// that it was stored beside.
+pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
+    let value = match node.get_xattr(name()) {
+        Ok(value) => value,
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => return Ok(None),
+        Err(errno) => return Err(refusal("get descriptor", errno)),
+    };
+    let Some(stored) = ntacl::decode(&value) else { return Ok(None) };
+    let counts = match stored.counts {
+        Counts::Always => true,
+        Counts::While(hash) => hash[..32] == state_hash(node)? && hash[32..] == [0; 32],
+        Counts::Unknown => false,
+    };
+    Ok(counts.then_some(stored.descriptor))
+}
+
+/// Stores a descriptor, then owner and permissions.
+///
+/// The descriptor comes first, since there may be no room for it, and again
+/// if it then stands beside others: killed in between, the file has its new
+/// permissions and no descriptor that counts.
+pub fn store(node: &LocalNode, change: &SecurityChange<'_>) -> Result<()> {
+    as_root(|| {
+        let Some(descriptor) = change.descriptor else { return put(node, None) };
+        let before = state_hash(node)?;
+        put(node, Some((descriptor, &before)))?;
+        if change.owner != OwnerChange::default() {
+            let owner = change.owner;
+            let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+            node.set_attributes(&Identity::root(), &changes)?;
+        }
+        if let Some(permissions) = change.permissions {
+            posix_acl::store(node, permissions)?;
+        }
+        let after = state_hash(node)?;
+        if after == before { Ok(()) } else { put(node, Some((descriptor, &after))) }
     })
 }
 
-/// The value to store.
-pub fn encode(descriptor: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(8 + descriptor.len());
-    out.extend_from_slice(&1u16.to_le_bytes());
-    out.extend_from_slice(&1u16.to_le_bytes());
-    out.extend_from_slice(&0x0002_0000u32.to_le_bytes());
-    out.extend_from_slice(descriptor);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_stored_is_read_back() {
-        let descriptor = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 9];
-        assert_eq!(decode(&encode(&descriptor)).as_deref(), Some(&descriptor[..]));
-        for length in 0..20 {
-            let _ = decode(&encode(&descriptor)[..length]);
-        }
+fn put(node: &LocalNode, value: Option<(&[u8], &[u8; 32])>) -> Result<()> {
+    let encoded = value.and_then(|(descriptor, hash)| ntacl::encode(descriptor, hash));
+    if value.is_some() && encoded.is_none() {
+        return Err(FsError::InvalidParameter);
+    }
+    match node.put_xattr(name(), encoded.as_deref(), XattrFlags::empty()) {
+        Ok(()) => Ok(()),
+        Err(Errno::NODATA) if value.is_none() => Ok(()),
+        Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
+        Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::NoSpace),
+        Err(errno) => Err(refusal("set descriptor", errno)),
     }
 }

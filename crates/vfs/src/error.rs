@@ -32,6 +32,8 @@ pub enum FsError {
     LockNotGranted,
     /// The name, or a value, has a form the backend cannot store.
     InvalidName,
+    /// Whom the file was to be given to may not own it, or not by this caller's will.
+    InvalidOwner,
     /// The arguments contradict each other.
     InvalidParameter,
     /// A component of the name is longer than the backend stores.
@@ -48,6 +50,8 @@ pub enum FsError {
     OpenMode,
     /// A component before the last does not exist or is not a directory.
     PathNotFound,
+    /// The caller lacks a privilege, which no file can grant.
+    PrivilegeNotHeld,
     /// No unlock matches: the range was not locked by this owner.
     RangeNotLocked,
     /// The file system or the share is read-only.

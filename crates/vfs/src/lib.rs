@@ -24,6 +24,7 @@ pub mod suite;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+pub use acl::{PosixAcl, PosixName};
 pub use attributes::{
     AttributeChanges, Attributes, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange,
     Timestamp, Wanted,
@@ -201,6 +202,17 @@ pub struct Features {
     pub stream_bytes_max: u64,
     /// A number that tells this file system from others on the machine.
     pub serial: u64,
+}
+
+/// What [`Node::set_security`] is to store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SecurityChange<'a> {
+    /// The descriptor, self-relative; none to remove what is stored.
+    pub descriptor: Option<&'a [u8]>,
+    /// POSIX owner and group.
+    pub owner: OwnerChange,
+    /// What local users may do.
+    pub permissions: Option<&'a PosixAcl>,
 }
 
 /// An open file or directory.
@@ -447,17 +459,29 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     }
 
     /// The stored Windows security descriptor, self-relative, if there is one
-    /// and it is not outdated by a later change of the POSIX mode.
+    /// and neither owner nor permissions were changed since by others.
     ///
     /// # Errors
     /// [`FsError::Io`].
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>>;
 
-    /// Stores a Windows security descriptor (self-relative), or removes it.
+    /// Permissions of named users and groups; none where the mode says all.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the process may not store one.
-    fn set_security_descriptor(&self, who: &Identity, descriptor: Option<&[u8]>) -> Result<()>;
+    /// [`FsError::Io`].
+    fn posix_acl(&self) -> Result<Option<PosixAcl>> {
+        Ok(None)
+    }
+
+    /// Stores a Windows security descriptor together with what POSIX is to
+    /// show of it. Whether the caller may was decided before: this is done
+    /// with the power of the process.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where none can be stored, with nothing
+    /// changed; [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner
+    /// that the process may not set.
+    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()>;
 
     /// The descriptor to `sendfile` from, if the node is a plain local file
     /// open for reading.

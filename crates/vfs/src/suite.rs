@@ -23,6 +23,7 @@ pub use nodes::*;
 macro_rules! backend_suite {
     ($fresh:path) => {
         $crate::backend_suite!($fresh:
+            a_descriptor_counts_until_others_change_the_permissions
             a_directory_lists_each_name_once_whatever_pieces_it_is_read_in
             a_directory_with_entries_is_not_removed
             a_file_that_is_open_lives_on_without_a_name

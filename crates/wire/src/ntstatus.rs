@@ -71,6 +71,7 @@ table! {
     FILE_LOCK_CONFLICT = 0xC000_0054, "A byte-range lock is in the way.";
     LOCK_NOT_GRANTED = 0xC000_0055, "The byte-range lock could not be had.";
     DELETE_PENDING = 0xC000_0056, "The file is about to be deleted.";
+    INVALID_OWNER = 0xC000_005A, "Whom the file was to be given to may not own it.";
     PRIVILEGE_NOT_HELD = 0xC000_0061, "The user lacks a privilege.";
     LOGON_FAILURE = 0xC000_006D, "The user name or the password is wrong.";
     ACCOUNT_RESTRICTION = 0xC000_006E, "The account may not log on this way.";

@@ -1,14 +1,18 @@
 //! Stage 6: making, cutting, furnishing.
 
 use super::{Opening, WANTED};
-use crate::authorize::as_owner;
+use crate::authorize::{as_granted, as_owner, facts};
 use crate::volume::dos;
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
-use vfs::{AttributeChanges, CreateHow, DosInfo, FileKind, FsError, Opened, Result, TimeChange};
+use vfs::{
+    AttributeChanges, CreateHow, DosInfo, FileKind, FsError, Identity, Opened, OwnerChange, Result,
+    SecurityChange, TimeChange,
+};
 
 impl Opening {
     /// Makes the file or directory. It is there for everyone from now on.
-    pub(super) fn make(&self, is_directory: bool) -> Result<Opened> {
+    /// `is_granted`: a stored descriptor of the directory says that the caller may.
+    pub(super) fn make(&self, is_directory: bool, is_granted: bool) -> Result<Opened> {
         let how = CreateHow {
             kind: if is_directory { FileKind::Directory } else { FileKind::File },
             mode: self.new_mode(is_directory),
@@ -16,12 +20,27 @@ impl Opening {
                 .map(|bits| DosInfo { bits: Some(bits), created: None }),
             wanted: WANTED,
         };
-        self.volume.vfs.create(
-            &self.caller.identity,
-            &self.plan.path,
-            self.volume.options.case,
-            how,
-        )
+        let create = |who: &Identity| {
+            self.volume.vfs.create(who, &self.plan.path, self.volume.options.case, how)
+        };
+        match create(&self.caller.identity) {
+            Err(FsError::AccessDenied) if is_granted => self.hand_over(create(&Identity::root())?),
+            other => other,
+        }
+    }
+
+    /// Gives what the process made to whom it was made for. Its group is the
+    /// directory's where the directory says so.
+    fn hand_over(&self, mut made: Opened) -> Result<Opened> {
+        const SET_GROUP: u32 = 0o2000;
+        let identity = &self.caller.identity;
+        let follows_directory = self.parent()?.attributes.mode & SET_GROUP != 0;
+        let gid = Some(identity.gid).filter(|_| !follows_directory);
+        let owner = OwnerChange { uid: Some(identity.uid), gid };
+        let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+        made.node.set_attributes(&Identity::root(), &changes)?;
+        made.attributes = made.node.attributes(WANTED)?;
+        Ok(made)
     }
 
     /// Gives what is new all that it is to have beside its name. True if its
@@ -32,9 +51,14 @@ impl Opening {
         descriptor: Option<&Descriptor>,
         is_directory: bool,
     ) -> Result<bool> {
-        let identity = &self.caller.identity;
         if let Some(descriptor) = descriptor {
-            match opened.node.set_security_descriptor(identity, Some(&descriptor.encode())) {
+            let permissions = acl::to_posix(descriptor, &facts(&opened.attributes));
+            let change = SecurityChange {
+                descriptor: Some(&descriptor.encode()),
+                owner: OwnerChange::default(),
+                permissions: Some(&permissions),
+            };
+            match opened.node.set_security(&change) {
                 // Where none can be stored the mode says all.
                 Ok(()) | Err(FsError::NotSupported) => {}
                 Err(error) => return Err(error),
@@ -54,8 +78,10 @@ impl Opening {
     pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
         let present = &opened.attributes;
         let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
-        for stream in opened.node.streams()? {
-            opened.node.remove_stream(&self.caller.identity, &stream.name)?;
+        let streams = opened.node.streams()?;
+        if !streams.is_empty() {
+            let who = as_granted(&self.caller, &*opened.node);
+            streams.iter().try_for_each(|s| opened.node.remove_stream(&who, &s.name))?;
         }
         opened.node.set_size(0)?;
         let changes = AttributeChanges {
@@ -75,10 +101,12 @@ impl Opening {
     }
 
     fn set_xattrs(&self, opened: &Opened) -> Result<()> {
+        if self.plan.xattrs.is_empty() {
+            return Ok(());
+        }
+        let who = as_granted(&self.caller, &*opened.node);
         let mut xattrs = self.plan.xattrs.iter();
-        xattrs.try_for_each(|(name, value)| {
-            opened.node.set_xattr(&self.caller.identity, name, Some(value))
-        })
+        xattrs.try_for_each(|(name, value)| opened.node.set_xattr(&who, name, Some(value)))
     }
 
     fn new_mode(&self, is_directory: bool) -> u32 {
@@ -108,12 +136,12 @@ impl Opening {
             // None was given, which is not the same as one that grants everything.
             let mode = self.new_mode(is_directory);
             let facts = PosixFacts { uid: identity.uid, gid: identity.gid, mode, is_directory };
-            descriptor.dacl = acl::from_posix(&facts).dacl;
+            descriptor.dacl = acl::from_posix(&facts, None).dacl;
             descriptor.control |= control::DACL_PRESENT;
         }
         descriptor.owner.get_or_insert(creator.owner);
         descriptor.group.get_or_insert(creator.group);
-        Some(descriptor)
+        Some(descriptor.with_rights_of_files())
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::resolve::Found;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
-use crate::authorize::{allowed, certainly_unwritable, descriptor_of, may_add, synthesised};
+use crate::authorize::{
+    allowed, certainly_unwritable, descriptor_of, may_add, stored_lets_remove, synthesised,
+};
 use crate::volume::dos;
 use acl::{Access, Descriptor};
-use vfs::{Attributes, FileKind, FsError, Opened, Result};
+use vfs::{FileKind, FsError, Opened, Result};
 
 impl Opening {
     /// Whether the node is of the kind that was asked for.
@@ -30,7 +32,8 @@ impl Opening {
     /// The rights that an existing node's open is granted.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if one of those named is not among them;
+    /// [`FsError::AccessDenied`] if one of those named is not among them,
+    /// [`FsError::PrivilegeNotHeld`] if it is the audit list's;
     /// [`FsError::ReadOnly`] where the volume is the reason.
     pub(super) fn authorize(&self, found: &Found) -> Result<Access> {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
@@ -45,9 +48,12 @@ impl Opening {
             allowed |= Access::DELETE & self.volume.max_access();
         }
         // Who may list the parent may look at attributes of what is in it.
-        allowed |= named & Access::READ_ATTRIBUTES;
+        allowed |= Access::READ_ATTRIBUTES;
         let missing =
             (named | if self.replaces() { Access::WRITE_DATA } else { Access::NONE }) - allowed;
+        if missing.contains(Access::SYSTEM_SECURITY) {
+            return Err(FsError::PrivilegeNotHeld);
+        }
         if !missing.is_empty() {
             let by_volume = self.volume.options.read_only && missing.intersects(WRITES);
             return Err(if by_volume { FsError::ReadOnly } else { FsError::AccessDenied });
@@ -59,7 +65,7 @@ impl Opening {
         let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
         let is_directory = attributes.kind == FileKind::Directory;
         if !is_directory && (is_readonly || !found.writes) {
-            allowed = allowed - WRITES;
+            allowed = allowed - (WRITES | Access::DELETE_CHILD);
         }
         if !found.reads {
             allowed = allowed - READS;
@@ -68,7 +74,8 @@ impl Opening {
     }
 
     /// Rules of DOS attributes: read-only, hidden, system. MS-FSA 2.1.5.1.2.
-    pub(super) fn check_bits(&self, attributes: &Attributes, granted: Access) -> Result<()> {
+    pub(super) fn check_bits(&self, opened: &Opened, granted: Access) -> Result<()> {
+        let attributes = &opened.attributes;
         let bits = attributes.dos.bits.unwrap_or(0);
         let is_directory = attributes.kind == FileKind::Directory;
         let writes = self.replaces() || self.desired.intersects(WRITES);
@@ -91,7 +98,9 @@ impl Opening {
         }
         // Better refused now than when nobody listens any more.
         let parent = self.parent()?;
-        if certainly_unwritable(&self.caller, &parent.attributes, attributes.uid) {
+        if certainly_unwritable(&self.caller, &parent.attributes, attributes.uid)
+            && !stored_lets_remove(&self.volume, &self.caller, (&*opened.node, attributes), &parent)
+        {
             return Err(FsError::AccessDenied);
         }
         Ok(())
@@ -120,7 +129,7 @@ impl Opening {
         }
         let audits = self.desired.contains(Access::SYSTEM_SECURITY);
         if audits && !self.caller.token.may_audit && !self.caller.is_root() {
-            return Err(FsError::AccessDenied);
+            return Err(FsError::PrivilegeNotHeld);
         }
         let parent = self.parent()?;
         if self.table.is_vanishing(parent.attributes.key, &self.volume.vfs, &parent.path) {
@@ -139,7 +148,7 @@ impl Opening {
         if !self.desired.contains(Access::MAXIMUM_ALLOWED) {
             return named;
         }
-        let made_up = descriptor.is_none().then(|| synthesised(&opened.attributes));
+        let made_up = descriptor.is_none().then(|| synthesised(&*opened.node, &opened.attributes));
         let Some(in_force) = descriptor.or(made_up.as_ref()) else { return named };
         (allowed(&self.volume, &self.caller, in_force) - Access::SYSTEM_SECURITY) | named
     }

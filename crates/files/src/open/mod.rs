@@ -370,7 +370,7 @@ impl Opening {
         }
         self.check_kind(opened.attributes.kind)?;
         let granted = self.authorize(&found)?;
-        self.check_bits(&opened.attributes, granted)?;
+        self.check_bits(opened, granted)?;
         if self.replaces()
             && wait == Wait::Never
             && opened.attributes.size_bytes > INLINE_CUT_BYTES_MAX
@@ -407,7 +407,7 @@ impl Opening {
         let is_directory = self.plan.kind == WishedKind::Directory;
         let parent = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
-        let opened = self.make(is_directory)?;
+        let opened = self.make(is_directory, parent.is_some())?;
         self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
         let granted = self.granted_to_creator(&opened, descriptor.as_ref());
         // Until now anyone may have opened it: then it stays, and we lost. Or

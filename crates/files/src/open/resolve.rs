@@ -1,8 +1,9 @@
 //! Stage 3: from a path to a node.
 
 use super::{IfExists, Opening, READS, WANTED, WRITES};
+use crate::authorize::{InForce, allowed};
 use acl::Access;
-use vfs::{FsError, OpenHow, Opened, Result, Wait, Wanted};
+use vfs::{Case, FsError, Identity, OpenHow, Opened, Result, Wait, Wanted};
 
 /// A node that is there.
 pub(super) struct Found {
@@ -33,8 +34,19 @@ impl Opening {
             wait,
         };
         // As much as POSIX allows, where as much as possible is asked for.
+        let asked = how;
         loop {
             match self.volume.vfs.open(&self.caller.identity, &self.plan.path, how) {
+                Err(FsError::AccessDenied) if how == asked && (how.read || how.write) => {
+                    match self.resolve_by_descriptor(how, maximum)? {
+                        Some(found) => return Ok(found),
+                        None if how.write && !needs_write => how.write = false,
+                        None if how.read && maximum && !self.desired.intersects(READS) => {
+                            how.read = false;
+                        }
+                        None => return Err(FsError::AccessDenied),
+                    }
+                }
                 Err(FsError::AccessDenied | FsError::ReadOnly) if how.write && !needs_write => {
                     how.write = false
                 }
@@ -46,6 +58,30 @@ impl Opening {
                 other => return Ok(Found { opened: other?, reads: how.read, writes: how.write }),
             }
         }
+    }
+
+    /// Opens what POSIX refuses to the caller, where a stored descriptor grants
+    /// it: then that alone decides.
+    fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
+        let only_look = OpenHow { read: false, write: false, ..how };
+        let seen = self.volume.vfs.open(&self.caller.identity, &self.plan.path, only_look)?;
+        let in_force = InForce::of(&*seen.node, &seen.attributes);
+        if !in_force.is_stored {
+            return Ok(None);
+        }
+        let rights = allowed(&self.volume, &self.caller, &in_force.descriptor);
+        // Appending reads the length, no more; removing a stream needs no data.
+        let reads = rights.intersects(READS | Access::APPEND_DATA);
+        let writes = rights.intersects(WRITES | Access::DELETE);
+        let granted = OpenHow { read: how.read && reads, write: how.write && writes, ..how };
+        if granted == only_look || (granted != how && !maximum) {
+            return Ok(None);
+        }
+        let exact = OpenHow { case: Case::Sensitive, ..granted };
+        let opened = self.volume.vfs.open(&Identity::root(), &seen.path, exact)?;
+        // Another file by now: what was seen of the first says nothing of it.
+        let is_same = opened.attributes.key == seen.attributes.key;
+        Ok(is_same.then_some(Found { opened, reads: granted.read, writes: granted.write }))
     }
 
     /// The directory that the name is in.

@@ -4,13 +4,13 @@
 use super::resolve::Found;
 use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WANTED, WRITES};
 use super::{WishedKind, reserve};
-use crate::authorize::{allowed, certainly_unwritable, descriptor_of};
+use crate::authorize::{allowed, as_granted, certainly_unwritable, descriptor_of, stored};
 use crate::stream::StreamNode;
 use crate::table::{NotEntered, StreamEntry};
 use crate::volume::dos;
 use acl::Access;
 use std::sync::Arc;
-use vfs::{Attributes, FileKind, FsError, Node, Opened, Result, StreamName, Wait};
+use vfs::{FileKind, FsError, Node, Opened, Result, StreamName, Wait};
 
 /// A stream that is there, or was made just now.
 struct Stored {
@@ -44,7 +44,7 @@ impl Opening {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             Err(error) => return Err(error),
         };
-        self.check_stream_bits(&file.attributes, granted, present.is_none())?;
+        self.check_stream_bits(file, granted, present.is_none())?;
         if present.is_none() {
             self.check_may_add(file)?;
         }
@@ -69,7 +69,7 @@ impl Opening {
         self.check_host(FileKind::File)?;
         let parent = self.authorize_create(false)?;
         let descriptor = self.new_descriptor(parent.as_ref(), false);
-        let file = self.make(false)?;
+        let file = self.make(false, parent.is_some())?;
         let granted = self.granted_to_creator(&file, descriptor.as_ref());
         let hold = self.hold(&file)?.of_new_file(&self.caller);
         self.furnish(&file, descriptor.as_ref(), false)?;
@@ -87,7 +87,8 @@ impl Opening {
     }
 
     /// Rules of DOS attributes, which are the file's.
-    fn check_stream_bits(&self, file: &Attributes, granted: Access, is_new: bool) -> Result<()> {
+    fn check_stream_bits(&self, host: &Opened, granted: Access, is_new: bool) -> Result<()> {
+        let file = &host.attributes;
         let bits = file.dos.bits.unwrap_or(0);
         let is_readonly = bits & dos::READONLY != 0 && file.kind == FileKind::File;
         if is_readonly && (is_new || self.replaces() || self.desired.intersects(WRITES)) {
@@ -99,7 +100,8 @@ impl Opening {
         if is_readonly || self.volume.options.read_only {
             return Err(FsError::CannotDelete);
         }
-        if !granted.contains(Access::DELETE) || certainly_unwritable(&self.caller, file, file.uid) {
+        let unwritable = certainly_unwritable(&self.caller, file, file.uid);
+        if !granted.contains(Access::DELETE) || (unwritable && stored(&*host.node).is_none()) {
             return Err(FsError::AccessDenied);
         }
         Ok(())
@@ -128,7 +130,7 @@ impl Opening {
 
     fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {
         let case = self.volume.options.case;
-        file.node.create_stream(&self.caller.identity, name, case)?;
+        file.node.create_stream(&as_granted(&self.caller, &*file.node), name, case)?;
         Ok(Stored { name: name.clone(), is_new: true })
     }
 
@@ -153,9 +155,9 @@ impl Opening {
         let stream = ticket.stream().expect("acquired as one");
         let is_directory = file.attributes.kind == FileKind::Directory;
         let node: Arc<dyn Node> = Arc::new(StreamNode {
+            who: as_granted(&self.caller, &*file.node),
             file: file.node,
             stream,
-            caller: self.caller.clone(),
             bytes_max: self.volume.vfs.features().stream_bytes_max,
         });
         let opened = Opened { node, attributes: file.attributes, path: file.path };

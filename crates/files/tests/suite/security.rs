@@ -1,9 +1,10 @@
 //! Descriptors: checked, inherited, changed. MS-DTYP 2.5.3, MS-FSA 2.1.5.17.
 
 use crate::harness::*;
-use acl::{Ace, control};
+use acl::{Ace, AceKind, control};
 use files::{Access, Descriptor, OpenPlan, SecurityParts, Sid};
-use vfs::FsError;
+use std::os::unix::fs::PermissionsExt;
+use vfs::{Case, FsError, Identity, OpenHow, Vfs, Wait, Wanted};
 
 const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: true, sacl: false };
 const OWNER: SecurityParts = SecurityParts { owner: true, group: false, dacl: false, sacl: false };
@@ -60,7 +61,10 @@ fn what_is_made_inherits_and_its_maker_has_what_was_asked_for() {
         ),
         inherited_by_all(Sid::unix_user(4002), Access::FILE_READ),
     ];
-    served.files.set_descriptor(&directory, &list(entries), LIST).unwrap();
+    let kept_in_step = control::DACL_AUTO_INHERIT_REQ | control::DACL_AUTO_INHERITED;
+    let mut given = list(entries);
+    given.control |= kept_in_step;
+    served.files.set_descriptor(&directory, &given, LIST).unwrap();
     served.close(directory);
     let made = served.try_open(new_file("directory/file")).unwrap().open;
     assert_eq!(made.granted(), Access::FILE_ALL);
@@ -132,7 +136,7 @@ fn a_file_is_given_away_to_nobody_and_taken_by_who_may() {
     served.put("file", b"");
     let open = served.open("file", ALL);
     let owner = |uid| Descriptor { owner: Some(Sid::unix_user(uid)), ..Descriptor::default() };
-    assert_eq!(served.files.set_descriptor(&open, &owner(4002), OWNER), Err(FsError::AccessDenied));
+    assert_eq!(served.files.set_descriptor(&open, &owner(4002), OWNER), Err(FsError::InvalidOwner));
     served
         .files
         .set_descriptor(&open, &owner(served.alice.identity.uid), OWNER)
@@ -163,8 +167,107 @@ fn a_given_descriptor_without_a_list_is_not_one_that_lets_everyone_in() {
 fn audit_lists_need_the_privilege() {
     let served = serve();
     served.put("file", b"");
-    assert_eq!(served.refusal(plan("file", Access::SYSTEM_SECURITY)), FsError::AccessDenied);
+    assert_eq!(served.refusal(plan("file", Access::SYSTEM_SECURITY)), FsError::PrivilegeNotHeld);
     let made = OpenPlan { desired: ALL | Access::SYSTEM_SECURITY, ..new_file("new") };
-    assert_eq!(served.refusal(made), FsError::AccessDenied);
+    assert_eq!(served.refusal(made), FsError::PrivilegeNotHeld);
     assert!(!served.exists("new"));
+}
+
+fn mode_of(served: &Served, at: &str) -> u32 {
+    served.look(at, false).unwrap().attributes.mode
+}
+
+fn set_list(served: &Served, at: &str, entries: Vec<Ace>) {
+    let open = served.try_open_as(&user(0, 0), plan(at, Access::WRITE_DAC)).unwrap().open;
+    served.files.set_descriptor(&open, &list(entries), LIST).unwrap();
+}
+
+#[test]
+fn a_stored_list_grants_what_the_mode_refuses() {
+    let Some(served) = serve_two() else { return };
+    served.put_directory("directory");
+    served.put("directory/file", b"data");
+    served.set_mode("directory", 0o755);
+    served.set_mode("directory/file", 0o600);
+    let mallory = user(4002, 4002);
+    let denied =
+        |plan| assert_eq!(served.try_open_as(&mallory, plan).unwrap_err(), FsError::AccessDenied);
+    denied(plan("directory/file", READ));
+    denied(new_file("directory/new"));
+    // By a group whose members the mode cannot name.
+    let members = || Ace::allow(Sid::network(), Access::FILE_ALL);
+    set_list(&served, "directory/file", vec![members()]);
+    set_list(&served, "directory", vec![members(), Ace::allow(Sid::everyone(), Access::EXECUTE)]);
+    assert_eq!(mode_of(&served, "directory/file"), 0, "local users gain nothing by it");
+    let open = served.try_open_as(&mallory, plan("directory/file", READ | WRITE)).unwrap().open;
+    served.files.write(&open, 0, b"DATA").unwrap();
+    served.files.set_xattr(&open, &name("attribute"), Some(b"x")).unwrap();
+    let most = plan("directory/file", Access::MAXIMUM_ALLOWED);
+    let most = served.try_open_as(&mallory, most).unwrap().open;
+    assert_eq!(most.granted(), ALL);
+    now(served.files.rename(&most, &path("directory/renamed"), false)).unwrap();
+    let made = served.try_open_as(&mallory, new_file("directory/new")).unwrap();
+    assert_eq!((made.attributes.uid, made.attributes.gid), (4002, 4002));
+    served.files.set_delete(&most, true, false).unwrap();
+    drop((open, most));
+    assert!(!served.exists("directory/renamed"), "deleted, where POSIX would not have it");
+}
+
+#[test]
+fn the_mode_follows_the_list_and_a_changed_mode_ends_it() {
+    let Some(served) = serve_two() else { return };
+    let owner = served.alice.identity.uid;
+    served.put("file", b"data");
+    let (deny, mallory) = (Access::FILE_WRITE, Sid::unix_user(4002));
+    set_list(
+        &served,
+        "file",
+        vec![
+            Ace { kind: AceKind::Deny, ..Ace::allow(mallory.clone(), deny) },
+            Ace::allow(Sid::unix_user(owner), Access::FILE_ALL),
+            Ace::allow(mallory, Access::FILE_READ | Access::FILE_WRITE),
+        ],
+    );
+    // The mask, which bounds the one who is named, stands in the group's place.
+    assert_eq!(mode_of(&served, "file"), 0o640);
+    let file = served.dir.path().join("file");
+    let reads = |uid| {
+        served
+            .vfs
+            .open(
+                &Identity { uid, gid: uid, groups: vec![] },
+                &path("file"),
+                OpenHow {
+                    read: true,
+                    write: false,
+                    case: Case::Sensitive,
+                    wanted: Wanted::default(),
+                    no_follow: false,
+                    wait: Wait::Allowed,
+                },
+            )
+            .is_ok()
+    };
+    assert!(reads(owner) && reads(4002) && !reads(4003), "local users see it too");
+    let found = |served: &Served| {
+        let open = served.open("file", Access::READ_CONTROL);
+        served.files.descriptor(&open, LIST).unwrap().dacl.unwrap()
+    };
+    assert_eq!(found(&served).len(), 3);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let shown = found(&served);
+    assert_eq!(shown[0], Ace::allow(Sid::unix_user(owner), Access::FILE_ALL));
+    assert!(shown.iter().all(|ace| ace.kind == AceKind::Allow), "what the permissions say now");
+    assert!(served.try_open_as(&user(4002, 4002), plan("file", READ)).is_err());
+}
+
+#[test]
+fn nothing_of_a_directory_that_grants_nothing_is_reached_by_its_files_lists() {
+    let Some(served) = serve_two() else { return };
+    served.put_directory("closed");
+    served.put("closed/file", b"");
+    set_list(&served, "closed/file", vec![Ace::allow(Sid::everyone(), Access::FILE_ALL)]);
+    served.set_mode("closed", 0o700);
+    let mallory = user(4002, 4002);
+    assert!(served.try_open_as(&mallory, plan("closed/file", READ)).is_err());
 }

@@ -32,7 +32,14 @@ pub(super) struct Facts {
     pub(super) born: Timestamp,
     pub(super) dos: DosInfo,
     pub(super) xattrs: BTreeMap<Name, Vec<u8>>,
-    pub(super) descriptor: Option<Vec<u8>>,
+    pub(super) descriptor: Option<Kept>,
+}
+
+/// A descriptor, and what owner, group and mode were when it was stored.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    descriptor: Vec<u8>,
+    beside: (u32, u32, u32),
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +65,21 @@ impl Facts {
             xattrs: BTreeMap::new(),
             descriptor: None,
         }
+    }
+
+    fn beside(&self) -> (u32, u32, u32) {
+        (self.uid, self.gid, self.mode)
+    }
+
+    /// The descriptor, unless something was changed beside it.
+    pub(super) fn descriptor(&self) -> Option<Vec<u8>> {
+        let kept = self.descriptor.as_ref().filter(|kept| kept.beside == self.beside())?;
+        Some(kept.descriptor.clone())
+    }
+
+    pub(super) fn keep_descriptor(&mut self, descriptor: Option<&[u8]>) {
+        let beside = self.beside();
+        self.descriptor = descriptor.map(|bytes| Kept { descriptor: bytes.to_vec(), beside });
     }
 }
 

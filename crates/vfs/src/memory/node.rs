@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Call, Fate, Shared, disk};
 use crate::{
     AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name,
-    Node, OpenHow, Result, TimeChange, Timestamp, Wait, Wanted,
+    Node, OpenHow, PosixAcl, Result, SecurityChange, TimeChange, Timestamp, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -323,14 +323,20 @@ impl Node for MemoryNode {
     }
 
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
-        self.shared
-            .call(Call::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor.clone()))
+        self.shared.call(Call::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor()))
     }
 
-    fn set_security_descriptor(&self, _who: &Identity, descriptor: Option<&[u8]>) -> Result<()> {
-        // The right to was checked against the descriptor that is stored.
+    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
         self.change_facts(&Identity::root(), Call::Xattr, |inode, _| {
-            inode.facts.descriptor = descriptor.map(<[u8]>::to_vec);
+            let facts = &mut inode.facts;
+            facts.uid = change.owner.uid.unwrap_or(facts.uid);
+            facts.gid = change.owner.gid.unwrap_or(facts.gid);
+            if let Some(permissions) = change.permissions {
+                // Nobody can be named here: they count as others.
+                let mode = PosixAcl { mask: None, ..permissions.clone() }.mode();
+                facts.mode = facts.mode & 0o7000 | mode;
+            }
+            facts.keep_descriptor(change.descriptor);
             Ok(())
         })
     }

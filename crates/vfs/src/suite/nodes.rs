@@ -1,7 +1,10 @@
 //! What is known of a node beside its names and its data.
 
 use super::*;
-use crate::{AttributeChanges, DosInfo, FsError, OwnerChange, TimeChange, Timestamp};
+use crate::{
+    AttributeChanges, DosInfo, FsError, OwnerChange, PosixAcl, SecurityChange, TimeChange,
+    Timestamp,
+};
 
 fn change(node: &dyn Node, changes: AttributeChanges) -> Result<()> {
     node.set_attributes(&root(), &changes)
@@ -79,18 +82,42 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
     }
 }
 
+// The header of a self-relative descriptor, and what only its owner reads.
+const DESCRIPTOR: [u8; 23] =
+    [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 9, 9, 9];
+
+fn store(node: &dyn Node, permissions: Option<&PosixAcl>) -> Result<()> {
+    let descriptor = Some(&DESCRIPTOR[..]);
+    node.set_security(&SecurityChange { descriptor, permissions, ..Default::default() })
+}
+
 pub fn descriptors_are_kept_as_they_are(vfs: &dyn Vfs) {
-    // The header of a self-relative descriptor, and what only its owner reads.
-    let descriptor = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 9, 9, 9];
-    let node = file(vfs, "a", b"");
-    assert_eq!(node.security_descriptor().unwrap(), None);
-    match node.set_security_descriptor(&root(), Some(&descriptor)) {
-        Err(FsError::NotSupported) => return,
-        other => other.unwrap(),
+    for node in [file(vfs, "a", b""), directory(vfs, "d")] {
+        assert_eq!(node.security_descriptor().unwrap(), None);
+        match store(&*node, None) {
+            Err(FsError::NotSupported) => return,
+            other => other.unwrap(),
+        }
+        assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&DESCRIPTOR[..]));
+        node.set_security(&SecurityChange::default()).unwrap();
+        assert_eq!(node.security_descriptor().unwrap(), None);
     }
-    assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&descriptor[..]));
-    node.set_security_descriptor(&root(), None).unwrap();
-    assert_eq!(node.security_descriptor().unwrap(), None);
+}
+
+pub fn a_descriptor_counts_until_others_change_the_permissions(vfs: &dyn Vfs) {
+    for node in [file(vfs, "a", b""), directory(vfs, "d")] {
+        let permissions = PosixAcl { owner: 7, group: 4, others: 1, ..PosixAcl::default() };
+        if store(&*node, Some(&permissions)) == Err(FsError::NotSupported) {
+            return;
+        }
+        let mode = |node: &dyn Node| node.attributes(Wanted::default()).unwrap().mode;
+        assert_eq!(mode(&*node), 0o741, "local users see what it grants");
+        assert!(node.security_descriptor().unwrap().is_some());
+        change(&*node, AttributeChanges { mode: Some(0o740), ..Default::default() }).unwrap();
+        assert_eq!(node.security_descriptor().unwrap(), None, "the mode was changed");
+        change(&*node, AttributeChanges { mode: Some(0o741), ..Default::default() }).unwrap();
+        assert!(node.security_descriptor().unwrap().is_some(), "it is what it was");
+    }
 }
 
 pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {

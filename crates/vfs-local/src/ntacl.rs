@@ -1,0 +1,202 @@
+//! Samba's `xattr_NTACL`: a security descriptor, and from version 3 on a hash
+//! of the permissions that it was stored beside. NDR, little-endian.
+
+/// A hash's room; SHA-256 fills its first half.
+const HASH_BYTES: usize = 64;
+const HASH_SHA256: u16 = 1;
+/// Fixed part of a self-relative descriptor. MS-DTYP 2.4.6.
+const DESCRIPTOR_HEAD: usize = 20;
+/// Bytes of the name of what made a hash; Samba writes `posix_acl`.
+const DESCRIPTION: &[u8; 10] = b"posix_acl\0";
+const DESCRIPTION_BYTES_MAX: usize = 1024;
+
+/// A stored value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Self-relative.
+    pub descriptor: Vec<u8>,
+    /// When it counts.
+    pub counts: Counts,
+}
+
+/// When a stored descriptor counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// Whatever the permissions are.
+    Always,
+    /// While the permissions have this hash.
+    While([u8; HASH_BYTES]),
+    /// It cannot be told: the hash is of what only that Samba knew.
+    Unknown,
+}
+
+/// Reads a stored value; none if it is of no known form.
+pub fn decode(bytes: &[u8]) -> Option<Stored> {
+    let version = u16_at(bytes, 0)?;
+    // The union's switch repeats the version. Then the pointers, of which
+    // none may be missing.
+    let pointers = if version == 1 { 1 } else { 2 };
+    let has_all =
+        (0..pointers).all(|n| bytes.get(4 + 4 * n..8 + 4 * n).is_some_and(|p| p != [0; 4]));
+    if u16_at(bytes, 2)? != version || !has_all {
+        return None;
+    }
+    const AFTER: usize = 12;
+    let (start, counts) = match version {
+        1 => (8, Counts::Always),
+        // A hash of 16 bytes, which was never in use.
+        2 => (AFTER + 16, Counts::Always),
+        3 => {
+            let hash = hash_at(bytes, AFTER + 2)?;
+            // No hash: written where system permissions are ignored.
+            let counts = if hash == [0; HASH_BYTES] { Counts::Always } else { Counts::Unknown };
+            (AFTER + 2 + HASH_BYTES, counts)
+        }
+        4 => {
+            let text = bytes.get(AFTER + 2 + HASH_BYTES..)?;
+            let end = text.iter().take(DESCRIPTION_BYTES_MAX).position(|&b| b == 0)? + 1;
+            // A time stands before the hash of the permissions.
+            let at = (AFTER + 2 + HASH_BYTES + end).next_multiple_of(4) + 8;
+            let is_known = u16_at(bytes, AFTER)? == HASH_SHA256;
+            let hash = hash_at(bytes, at)?;
+            let counts = if is_known { Counts::While(hash) } else { Counts::Unknown };
+            (at + HASH_BYTES, counts)
+        }
+        _ => return None,
+    };
+    let descriptor =
+        relocate(bytes.get(start.next_multiple_of(4)..)?, start.next_multiple_of(4), 0)?;
+    Some(Stored { descriptor, counts })
+}
+
+/// The value to store, in version 4: it counts while the permissions have
+/// `hash`. The other hash, of what Samba would show of the permissions, is
+/// left empty: nothing has it.
+pub fn encode(descriptor: &[u8], hash: &[u8; 32]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(160 + descriptor.len());
+    out.extend_from_slice(&[4, 0, 4, 0, 0, 0, 2, 0, 4, 0, 2, 0]);
+    out.extend_from_slice(&HASH_SHA256.to_le_bytes());
+    out.extend_from_slice(&[0; HASH_BYTES]);
+    out.extend_from_slice(DESCRIPTION);
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(hash);
+    out.extend_from_slice(&[0; HASH_BYTES - 32]);
+    let start = out.len();
+    out.extend_from_slice(&relocate(descriptor, 0, start)?);
+    Some(out)
+}
+
+/// Parts of a descriptor are found by their distance from the start of the
+/// whole structure that it is in: moves them from one start to another.
+fn relocate(descriptor: &[u8], from: usize, to: usize) -> Option<Vec<u8>> {
+    let mut out = descriptor.to_vec();
+    let head: &mut [u8; DESCRIPTOR_HEAD] = out.first_chunk_mut()?;
+    for place in head[4..].chunks_exact_mut(4) {
+        let offset = u32::from_le_bytes([place[0], place[1], place[2], place[3]]) as usize;
+        if offset != 0 {
+            let moved = offset.checked_sub(from)?.checked_add(to)?;
+            place.copy_from_slice(&u32::try_from(moved).ok()?.to_le_bytes());
+        }
+    }
+    Some(out)
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).map(|b| u16::from_le_bytes([b[0], b[1]]))
+}
+
+fn hash_at(bytes: &[u8], at: usize) -> Option<[u8; HASH_BYTES]> {
+    bytes.get(at..at + HASH_BYTES)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Owner, group, and full control for everyone, with offsets from `base`.
+    fn descriptor(base: u8) -> Vec<u8> {
+        let mut out = vec![1, 0, 4, 0x80];
+        for offset in [20u8, 36, 0, 52] {
+            let at = if offset == 0 { 0 } else { offset + base };
+            out.extend_from_slice(&[at, 0, 0, 0]);
+        }
+        let unix = [1, 2, 0, 0, 0, 0, 0, 22];
+        out.extend_from_slice(&unix);
+        out.extend_from_slice(&[1, 0, 0, 0, 0xE8, 3, 0, 0]);
+        out.extend_from_slice(&unix);
+        out.extend_from_slice(&[2, 0, 0, 0, 0xE8, 3, 0, 0]);
+        out.extend_from_slice(&[4, 0, 28, 0, 1, 0, 0, 0, 0, 0, 20, 0, 0xFF, 1, 0x1F, 0]);
+        out.extend_from_slice(&[1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
+        out
+    }
+
+    /// As Samba's own library packs each version.
+    fn of_samba(version: u8) -> Vec<u8> {
+        let mut out = vec![version, 0, version, 0, 0, 0, 2, 0];
+        if version > 1 {
+            out.extend_from_slice(&[4, 0, 2, 0]);
+        }
+        match version {
+            1 => {}
+            2 => out.extend_from_slice(&[7; 16]),
+            3 => {
+                out.extend_from_slice(&[1, 0]);
+                out.extend_from_slice(&[7; 64]);
+                out.extend_from_slice(&[0; 2]);
+            }
+            _ => {
+                out.extend_from_slice(&[1, 0]);
+                out.extend_from_slice(&[0; 64]);
+                out.extend_from_slice(b"posix_acl\0");
+                out.extend_from_slice(&[0; 8]);
+                out.extend(0..64u8);
+            }
+        }
+        let base = out.len() as u8;
+        out.extend_from_slice(&descriptor(base));
+        out
+    }
+
+    #[test]
+    fn every_version_that_samba_wrote_is_read() {
+        let lengths = [88, 108, 160, 240];
+        let counts = |version| decode(&of_samba(version)).map(|s| (s.descriptor, s.counts));
+        for version in 1..=4u8 {
+            assert_eq!(of_samba(version).len(), lengths[usize::from(version) - 1]);
+            let expected = match version {
+                1 | 2 => Counts::Always,
+                3 => Counts::Unknown,
+                _ => Counts::While(std::array::from_fn(|n| n as u8)),
+            };
+            assert_eq!(counts(version), Some((descriptor(0), expected)), "version {version}");
+        }
+        let mut ignoring = of_samba(3);
+        ignoring[14..78].fill(0);
+        assert_eq!(decode(&ignoring).map(|s| s.counts), Some(Counts::Always));
+    }
+
+    #[test]
+    fn what_is_written_is_samba_s_version_4() {
+        let hash = std::array::from_fn(|n| n as u8);
+        let written = encode(&descriptor(0), &hash).unwrap();
+        let mut expected = of_samba(4);
+        expected[96 + 32..160].fill(0);
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn cut_and_changed_values_do_no_harm() {
+        for version in 1..=4 {
+            let bytes = of_samba(version);
+            for length in 0..bytes.len() {
+                let _ = decode(&bytes[..length]);
+            }
+            for at in 0..bytes.len() {
+                let mut changed = bytes.clone();
+                changed[at] = !changed[at];
+                let _ = decode(&changed);
+            }
+        }
+        assert_eq!(encode(&[1; 10], &[0; 32]), None);
+    }
+}

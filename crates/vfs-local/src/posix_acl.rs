@@ -1,0 +1,230 @@
+//! POSIX access control lists: the kernel's form, and Samba's hash of what it
+//! says of a file. acl(5); linux/posix_acl_xattr.h.
+
+use crate::errors::refusal;
+use crate::node::LocalNode;
+use aws_lc_rs::digest;
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use vfs::{FileKind, Node, PosixAcl, PosixName, Result};
+
+const ACCESS: &str = "system.posix_acl_access";
+const DEFAULT: &str = "system.posix_acl_default";
+const VERSION: u32 = 2;
+/// What entries without a number have instead.
+const NO_ID: u32 = u32::MAX;
+
+const USER_OBJ: u16 = 0x01;
+const USER: u16 = 0x02;
+const GROUP_OBJ: u16 = 0x04;
+const GROUP: u16 = 0x08;
+const MASK: u16 = 0x10;
+const OTHER: u16 = 0x20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    tag: u16,
+    bits: u16,
+    id: u32,
+}
+
+/// Permissions of named users and groups; none where the mode says all.
+pub fn load(node: &LocalNode) -> Result<Option<PosixAcl>> {
+    Ok(entries(node, ACCESS)?.map(|entries| list_of(&entries)))
+}
+
+/// Sets permissions: as a list, or where there can be none or it does not fit,
+/// as a mode that gives no more to anyone.
+pub fn store(node: &LocalNode, list: &PosixAcl) -> Result<()> {
+    let value = encode(&entries_of(list));
+    match node.put_xattr(ACCESS, Some(&value), XattrFlags::empty()) {
+        Ok(()) => return Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::DQUOT | Errno::INVAL) => {}
+        Err(errno) => return Err(refusal("set permissions", errno)),
+    }
+    let mode = PosixAcl { mask: None, ..list.clone() }.mode();
+    let present = node.raw_stat()?.st_mode & 0o7000;
+    let mode = rustix::fs::Mode::from_raw_mode(present | mode);
+    let path = node.proc_path();
+    rustix::fs::chmodat(rustix::fs::CWD, path, mode, rustix::fs::AtFlags::empty())
+        .map_err(|e| refusal("chmod", e))
+}
+
+/// SHA-256 of everything that POSIX says of who may do what to a file, in the
+/// form that Samba hashes: NDR of its `smb_acl_wrapper`, in which files have
+/// no default list and directories always have one.
+pub fn state_hash(node: &LocalNode) -> Result<[u8; 32]> {
+    let stat = node.raw_stat()?;
+    let of_mode = entries_of(&PosixAcl::of_mode(stat.st_mode));
+    let access = entries(node, ACCESS)?.unwrap_or(of_mode);
+    let default = match node.kind() {
+        FileKind::Directory => Some(entries(node, DEFAULT)?.unwrap_or_default()),
+        _ => None,
+    };
+    let bytes = wrapper(&access, default.as_deref(), (stat.st_uid, stat.st_gid, stat.st_mode));
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
+    Ok(hash)
+}
+
+fn entries(node: &LocalNode, name: &str) -> Result<Option<Vec<Entry>>> {
+    match node.get_xattr(name) {
+        Ok(value) => Ok(decode(&value)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
+        Err(errno) => Err(refusal("get permissions", errno)),
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<Entry>> {
+    let (version, rest) = bytes.split_first_chunk::<4>()?;
+    if u32::from_le_bytes(*version) != VERSION || rest.len() % 8 != 0 {
+        return None;
+    }
+    let entry = |c: &[u8]| Entry {
+        tag: u16::from_le_bytes([c[0], c[1]]),
+        bits: u16::from_le_bytes([c[2], c[3]]),
+        id: u32::from_le_bytes([c[4], c[5], c[6], c[7]]),
+    };
+    Some(rest.chunks_exact(8).map(entry).collect())
+}
+
+fn encode(entries: &[Entry]) -> Vec<u8> {
+    let mut out = VERSION.to_le_bytes().to_vec();
+    for entry in entries {
+        out.extend_from_slice(&entry.tag.to_le_bytes());
+        out.extend_from_slice(&entry.bits.to_le_bytes());
+        out.extend_from_slice(&entry.id.to_le_bytes());
+    }
+    out
+}
+
+fn list_of(entries: &[Entry]) -> PosixAcl {
+    let mut list = PosixAcl::default();
+    for entry in entries {
+        let bits = u32::from(entry.bits) & 7;
+        match entry.tag {
+            USER_OBJ => list.owner = bits,
+            GROUP_OBJ => list.group = bits,
+            OTHER => list.others = bits,
+            MASK => list.mask = Some(bits),
+            USER => list.named.push((PosixName::User(entry.id), bits)),
+            GROUP => list.named.push((PosixName::Group(entry.id), bits)),
+            _ => {}
+        }
+    }
+    list
+}
+
+fn entries_of(list: &PosixAcl) -> Vec<Entry> {
+    let entry = |tag, bits: u32, id| Entry { tag, bits: (bits & 7) as u16, id };
+    let mut named: Vec<_> = list.named.clone();
+    named.sort_unstable();
+    let of = |named: &[(PosixName, u32)], wanted: u16| -> Vec<Entry> {
+        let tagged = named.iter().map(|(name, bits)| match name {
+            PosixName::User(uid) => entry(USER, *bits, *uid),
+            PosixName::Group(gid) => entry(GROUP, *bits, *gid),
+        });
+        tagged.filter(|e| e.tag == wanted).collect()
+    };
+    let mut entries = vec![entry(USER_OBJ, list.owner, NO_ID)];
+    entries.extend(of(&named, USER));
+    entries.push(entry(GROUP_OBJ, list.group, NO_ID));
+    entries.extend(of(&named, GROUP));
+    entries.extend(list.mask.map(|bits| entry(MASK, bits, NO_ID)));
+    entries.push(entry(OTHER, list.others, NO_ID));
+    entries
+}
+
+/// Samba's `smb_acl_wrapper` in NDR: two pointers, owner, group (64 bits each)
+/// and mode, then the lists.
+fn wrapper(access: &[Entry], default: Option<&[Entry]>, facts: (u32, u32, u32)) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&0x0002_0000u32.to_le_bytes());
+    out.extend_from_slice(&if default.is_some() { 0x0002_0004u32 } else { 0 }.to_le_bytes());
+    out.extend_from_slice(&u64::from(facts.0).to_le_bytes());
+    out.extend_from_slice(&u64::from(facts.1).to_le_bytes());
+    out.extend_from_slice(&facts.2.to_le_bytes());
+    put_list(&mut out, access);
+    if let Some(default) = default {
+        put_list(&mut out, default);
+    }
+    out
+}
+
+fn put_list(out: &mut Vec<u8>, entries: &[Entry]) {
+    let count = (entries.len() as u32).to_le_bytes();
+    align(out, 4);
+    out.extend_from_slice(&count);
+    align(out, 8);
+    out.extend_from_slice(&count);
+    // The place of a cursor, which is not in use.
+    out.extend_from_slice(&[0; 4]);
+    for entry in entries {
+        align(out, 8);
+        let tag = samba_tag(entry.tag).to_le_bytes();
+        // Twice: the field, and the switch of the union that follows.
+        out.extend_from_slice(&tag);
+        out.extend_from_slice(&tag);
+        if entry.tag == USER || entry.tag == GROUP {
+            align(out, 8);
+            out.extend_from_slice(&u64::from(entry.id).to_le_bytes());
+        }
+        align(out, 4);
+        out.extend_from_slice(&u32::from(entry.bits).to_le_bytes());
+    }
+}
+
+fn samba_tag(tag: u16) -> u16 {
+    match tag {
+        USER => 1,
+        USER_OBJ => 2,
+        GROUP => 3,
+        GROUP_OBJ => 4,
+        OTHER => 5,
+        MASK => 6,
+        _ => 0,
+    }
+}
+
+fn align(out: &mut Vec<u8>, to: usize) {
+    out.resize(out.len().next_multiple_of(to), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list() -> PosixAcl {
+        let named = vec![(PosixName::User(1001), 7), (PosixName::Group(1001), 5)];
+        PosixAcl { owner: 7, group: 5, others: 5, mask: Some(7), named }
+    }
+
+    fn hash(bytes: &[u8]) -> String {
+        let digest = digest::digest(&digest::SHA256, bytes);
+        digest.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    #[test]
+    fn a_list_has_the_kernel_s_bytes() {
+        let bytes = encode(&entries_of(&list()));
+        assert_eq!(bytes[..12], [2, 0, 0, 0, 1, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF]);
+        assert_eq!(bytes.len(), 4 + 6 * 8);
+        assert_eq!(list_of(&decode(&bytes).unwrap()), list());
+        for length in 0..bytes.len() {
+            let _ = decode(&bytes[..length]);
+        }
+    }
+
+    /// The hashes were stored by Samba beside files with these permissions.
+    #[test]
+    fn what_is_hashed_is_what_samba_hashes() {
+        let entries = entries_of(&list());
+        let file = wrapper(&entries, None, (1001, 1001, 0o100_775));
+        assert_eq!(hash(&file), "b97d1cf7c759bfea8efdca1ff760f411a2249f571fdc9509f23724b25a631392");
+        let directory = wrapper(&entries, Some(&entries), (1001, 1001, 0o40_775));
+        assert_eq!(
+            hash(&directory),
+            "a0128344665c815f99d0e7ccae68b7d5ff6b4288a23c4bc8b18214cf7380d78d"
+        );
+    }
+}
