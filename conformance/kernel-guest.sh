@@ -8,6 +8,8 @@ mount_at() { # DIRECTORY OPTIONS
     mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,iocharset=utf8,$2"
 }
 ok() { echo "ok: $1 (${SECONDS} s)"; }
+# shellcheck source=conformance/kernel-posix.sh
+. "$programs/kernel-posix.sh"
 trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2' ERR
 uname -r
 # Read once: what is compared to must not cost time again and again.
@@ -123,3 +125,5 @@ ok "truncate and append"
 cp -r /mnt/tree left
 cd /
 umount /mnt/s
+
+posix_mount

@@ -109,6 +109,27 @@ impl Sid {
         self.authority == 5 && self.parts.first() == Some(&21)
     }
 
+    /// The permission bits that an entry of a list carries for clients of NFS
+    /// and POSIX: `S-1-5-88-3-mode`.
+    #[must_use]
+    pub fn as_nfs_mode(&self) -> Option<u32> {
+        match (self.authority, &self.parts[..]) {
+            (5, [88, 3, mode]) => Some(mode & 0o7777),
+            _ => None,
+        }
+    }
+
+    /// The local user or group that a client names by number alone
+    /// (`S-1-5-88-1-uid`, `S-1-5-88-2-gid`); others as they are.
+    #[must_use]
+    pub fn from_nfs(self) -> Self {
+        match (self.authority, &self.parts[..]) {
+            (5, [88, 1, uid]) => Self::unix_user(*uid),
+            (5, [88, 2, gid]) => Self::unix_group(*gid),
+            _ => self,
+        }
+    }
+
     /// Reads an identifier from the front; what follows it is left.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {

@@ -1,10 +1,10 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
-use crate::authorize::{allowed, descriptor_of, facts, shown};
+use crate::authorize::{allowed, as_owner, descriptor_of, facts, shown};
 use crate::watch::Filter;
 use crate::{Access, Files, OpenFile};
 use acl::{Descriptor, Sid, control};
-use vfs::{Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
+use vfs::{AttributeChanges, Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
 
 /// Which parts of a descriptor a call is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,43 @@ impl Files {
         store(open, &attributes, &merged, parts)?;
         open.report_modified(Filter::SECURITY);
         Ok(())
+    }
+
+    /// Sets the permission bits. A stored descriptor, which says something else
+    /// from now on, goes.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not change the access list,
+    /// [`FsError::ReadOnly`].
+    pub fn set_mode(&self, open: &OpenFile, mode: u32) -> Result<()> {
+        const SET_IDS: u32 = 0o6000;
+        open.need_writable()?;
+        open.need_any(Access::WRITE_DAC)?;
+        let attributes = open.node.attributes(Wanted::default())?;
+        let caller = &open.caller;
+        // What runs as its owner is for the owner to make.
+        let is_own = caller.is_root() || caller.identity.uid == attributes.uid;
+        let mode = if is_own { mode } else { mode & !SET_IDS };
+        let owner = as_owner(caller, &attributes);
+        let who = if caller.is_root() { &caller.identity } else { &owner };
+        let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::default() };
+        open.node.set_attributes(who, &changes)?;
+        let removed =
+            SecurityChange { descriptor: None, owner: OwnerChange::default(), permissions: None };
+        match open.node.set_security(&removed) {
+            Ok(()) | Err(FsError::NotSupported) => {}
+            Err(error) => return Err(error),
+        }
+        open.report_modified(Filter::SECURITY);
+        Ok(())
+    }
+
+    /// The text of a symbolic link.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] for other kinds.
+    pub fn read_link(&self, open: &OpenFile) -> Result<Vec<u8>> {
+        open.node.read_link()
     }
 
     /// All that the caller of `open` may do to the file.

@@ -40,7 +40,8 @@ pub use descriptor::SecurityParts;
 pub use grants::{Caching, LockKind, OpenId, Range, RangeLock, Share};
 pub use offload::Workers;
 pub use open::{
-    Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen, WishedKind,
+    Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
+    WishedKind,
 };
 pub use open_file::OpenFile;
 pub use read::ResidentRange;

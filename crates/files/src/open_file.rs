@@ -1,7 +1,7 @@
 //! One open of a file or directory.
 
 use crate::authorize::as_owner;
-use crate::open::Ticket;
+use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
@@ -9,7 +9,7 @@ use crate::watch::{Filter, Watcher};
 use crate::{Access, Caller, Files, OpenId, Share, Volume};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use vfs::{FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp};
+use vfs::{Case, FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp};
 
 /// An open. Dropping it closes it; [`Files::close`] does so with an answer.
 pub struct OpenFile {
@@ -25,6 +25,7 @@ pub struct OpenFile {
     granted: Access,
     share: Share,
     delete_on_close: bool,
+    semantics: Semantics,
     position: AtomicU64,
     closed: AtomicBool,
     /// A rename by this open has been asked for: its close comes after it.
@@ -72,6 +73,7 @@ pub(crate) struct OpenParts {
     pub granted: Access,
     pub share: Share,
     pub delete_on_close: bool,
+    pub semantics: Semantics,
     pub table: Arc<Table>,
 }
 
@@ -89,6 +91,7 @@ impl OpenFile {
             granted: parts.granted,
             share: parts.share,
             delete_on_close: parts.delete_on_close,
+            semantics: parts.semantics,
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
@@ -132,6 +135,21 @@ impl OpenFile {
     #[must_use]
     pub fn share(&self) -> Share {
         self.share
+    }
+
+    /// Whose customs it follows.
+    #[must_use]
+    pub fn semantics(&self) -> Semantics {
+        self.semantics
+    }
+
+    pub(crate) fn is_posix(&self) -> bool {
+        self.semantics == Semantics::Posix
+    }
+
+    /// How names are compared that it is about.
+    pub(crate) fn case(&self) -> Case {
+        if self.is_posix() { Case::Sensitive } else { self.volume().options.case }
     }
 
     /// Where the file is now, in its volume.
@@ -270,12 +288,14 @@ impl Files {
     /// # Errors
     /// Those of removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
-        // Else the file might vanish by its old name, and stay by its new one.
-        let turn = match open.renames.load(Ordering::Acquire) {
+        let removes = open.delete_on_close || open.is_delete_pending();
+        // Else the file might vanish by its old name, and stay by its new one:
+        // POSIX renames what lies below, and files whose names have gone.
+        let waits = open.renames.load(Ordering::Acquire) || (removes && open.is_posix());
+        let turn = match waits {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
             false => None,
         };
-        let removes = open.delete_on_close || open.is_delete_pending();
         if removes && open.kind() == FileKind::File {
             // Freeing a large file takes long.
             let close = move || {

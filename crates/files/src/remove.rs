@@ -26,7 +26,7 @@ impl Files {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         if delete {
-            check_deletable(open, ignore_readonly)?;
+            check_deletable(open, ignore_readonly || open.is_posix())?;
         }
         let mut held = open.state.lock();
         if !held.grants.is_open(open.id) {

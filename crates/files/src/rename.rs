@@ -83,12 +83,19 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
         return Err(FsError::ShareViolation);
     }
     drop(held);
-    if open.is_directory() && table.has_open_below(open.volume(), &from) {
+    if open.is_directory() && table.has_open_below(open.volume(), &from, open.is_posix()) {
         return Err(FsError::AccessDenied);
+    }
+    if open.is_posix() && look(open, &from)?.attributes.key != open.key() {
+        // Its name was removed, and may be another file's by now.
+        return Err(FsError::NotFound);
     }
     let (parent, to) = target_directory(table, open, to)?;
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(table, open, &from, &parent, &to, replace)?;
+        if matches!(target, Target::OtherName) {
+            return Ok(());
+        }
         let moved = match move_to(open, &open.caller.identity, (&from, &to), &target) {
             Err(FsError::AccessDenied) if stored_lets_move(open, &from, &parent) => {
                 move_to(open, &Identity::root(), (&from, &to), &target)
@@ -127,7 +134,7 @@ fn move_to(
     let vfs = &open.volume().vfs;
     match target {
         Target::Free => vfs.rename(identity, from, to, Replace::Never)?,
-        Target::Itself => vfs.rename(identity, from, to, Replace::File)?,
+        Target::Itself | Target::OtherName => vfs.rename(identity, from, to, Replace::File)?,
         Target::Replaced(spelt) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
@@ -147,6 +154,9 @@ fn move_to(
 /// The file has another name: its opens know it, and who watches is told.
 fn renamed(open: &OpenFile, from: &RelPath, to: &RelPath) {
     open.state.lock().rename(&open.volume().vfs, from, to);
+    if open.is_directory() && open.is_posix() {
+        open.table.rename_below(&open.volume().vfs, from, to);
+    }
     open.report_renamed(from, to);
 }
 
@@ -158,7 +168,7 @@ fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Resu
     let identity = &open.caller.identity;
     match target(table, open, &open.path(), &parent, &to, replace)? {
         Target::Free => vfs.link(identity, &*open.node, &to, Replace::Never)?,
-        Target::Itself => return Err(FsError::AlreadyExists),
+        Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists),
         Target::Replaced(spelt) if spelt == to => {
             vfs.link(identity, &*open.node, &to, Replace::File)?;
             open.report_name(ChangeKind::Removed, &to);
@@ -214,6 +224,7 @@ fn check_directory_share(state: &FileState) -> Result<()> {
         share: Share(Share::READ.0 | Share::WRITE.0),
         delete_on_close: false,
         caching: Caching::NONE,
+        posix: false,
     };
     match state.lock().grants.check_open(&wish) {
         Err(Refusal::ShareViolation) => Err(FsError::ShareViolation),
@@ -226,6 +237,8 @@ enum Target {
     Free,
     /// The file itself: only the spelling changes, or nothing does.
     Itself,
+    /// The file itself by another of its names: POSIX leaves both.
+    OtherName,
     /// A file that goes, spelt like this.
     Replaced(RelPath),
 }
@@ -249,9 +262,14 @@ fn target(
     if !replace {
         return Err(FsError::AlreadyExists);
     }
+    if open.is_posix() && target.attributes.key == open.key() {
+        return Ok(Target::OtherName);
+    }
     let bits = target.attributes.dos.bits.unwrap_or(0);
     let is_directory = target.attributes.kind == FileKind::Directory || open.is_directory();
-    if is_directory || bits & dos::READONLY != 0 || table.find(target.attributes.key).is_some() {
+    let is_kept = bits & dos::READONLY != 0 && !open.is_posix();
+    let is_used = table.find(target.attributes.key).is_some_and(|state| state.keeps_its_names());
+    if is_directory || is_kept || is_used {
         return Err(FsError::AccessDenied);
     }
     let rights = |node: &Opened| {
@@ -264,7 +282,7 @@ fn target(
 }
 
 fn look(open: &OpenFile, path: &RelPath) -> Result<Opened> {
-    let case = if path.is_root() { Case::Sensitive } else { open.volume().options.case };
+    let case = if path.is_root() { Case::Sensitive } else { open.case() };
     let (wanted, wait) = (Wanted { dos: true }, Wait::Allowed);
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
     open.volume().vfs.open(&open.caller.identity, path, how)

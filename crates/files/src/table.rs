@@ -308,6 +308,13 @@ impl FileState {
         self.has_caches.load(Ordering::Acquire)
     }
 
+    /// Whether something keeps the file by its names: an open of Windows, or a
+    /// removal that is under way.
+    pub fn keeps_its_names(&self) -> bool {
+        let held = self.lock();
+        held.grants.open_count() == 0 || !held.grants.all_posix()
+    }
+
     /// The archive bit is stored as cleared, or not.
     pub fn note_archive(&self, lacks: bool) {
         self.lacks_archive.store(lacks, Ordering::Relaxed);
@@ -453,6 +460,7 @@ impl Table {
                 share: Share::ALL,
                 delete_on_close: false,
                 caching: Caching::NONE,
+                posix: false,
             };
             if let Err(refusal @ Refusal::Breaking(_)) = held.grants.handle_open(&wish) {
                 return Err(held.not_entered(state.clone(), refusal));
@@ -530,10 +538,14 @@ impl Table {
         })
     }
 
-    /// Whether a file below the directory `path` is open.
-    pub fn has_open_below(&self, volume: &Arc<Volume>, path: &RelPath) -> bool {
+    /// Whether a file below the directory `path` is open; with `but_posix`,
+    /// by others than POSIX, which does not mind.
+    pub fn has_open_below(&self, volume: &Arc<Volume>, path: &RelPath, but_posix: bool) -> bool {
         self.shards.iter().any(|shard| {
             lock(shard).values().any(|state| {
+                if but_posix && !state.keeps_its_names() {
+                    return false;
+                }
                 state.lock().names.iter().any(|name| {
                     let at = lock(&name.path);
                     Arc::strong_count(name) > 1
@@ -543,6 +555,21 @@ impl Table {
                 })
             })
         })
+    }
+
+    /// A directory was renamed: what is open below it has another path.
+    pub fn rename_below(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
+        for shard in &self.shards {
+            for state in lock(shard).values() {
+                let held = state.lock();
+                for name in held.names.iter().filter(|n| Arc::ptr_eq(&n.volume.vfs, vfs)) {
+                    let mut path = lock(&name.path);
+                    if let Some(moved) = path.moved(from, to) {
+                        *path = moved;
+                    }
+                }
+            }
+        }
     }
 
     /// Announces a rename: opens that run meanwhile look again (see [`Table::epoch`]).

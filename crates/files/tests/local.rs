@@ -3,7 +3,7 @@
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan,
-    OpenResult, Range, RangeLock, Share, Volume, VolumeOptions, WishedKind, Workers,
+    OpenResult, Range, RangeLock, Semantics, Share, Volume, VolumeOptions, WishedKind, Workers,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -60,6 +60,8 @@ fn plan(text: &str) -> OpenPlan {
         xattrs: Vec::new(),
         no_follow: false,
         caching: None,
+        semantics: Semantics::Windows,
+        mode: None,
     }
 }
 

@@ -58,6 +58,8 @@ pub struct OpenWish {
     pub delete_on_close: bool,
     /// What its client would like to keep to itself.
     pub caching: Caching,
+    /// It is used as POSIX has it: its name may be taken away while it is open.
+    pub posix: bool,
 }
 
 /// Why an open is not possible now.
@@ -92,6 +94,7 @@ struct Held {
     access: Access,
     share: Share,
     delete_on_close: bool,
+    posix: bool,
 }
 
 /// All that is held on one file.
@@ -107,6 +110,8 @@ pub struct FileGrants {
     counts: Counts,
     /// Names that vanish, or are vanishing. Seldom more than one.
     doomed: Vec<LinkId>,
+    /// Those among them that are being removed: see [`Closed::remove`].
+    vanishing: Vec<LinkId>,
     links: u64,
     /// Opens that do more than look at attributes.
     beyond_looking: usize,
@@ -171,7 +176,7 @@ impl FileGrants {
         let fits = self.check_open(wish);
         self.break_caches(wish, fits)?;
         fits?;
-        let OpenWish { id, link, access, share, delete_on_close, .. } = *wish;
+        let OpenWish { id, link, access, share, delete_on_close, posix, .. } = *wish;
         let has_locks = wish.once == Access::NONE && !self.locks.is_empty();
         let caching = match wish.caching {
             Caching::NONE => Caching::NONE,
@@ -179,7 +184,7 @@ impl FileGrants {
         };
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
-        self.opens.insert(at, Held { id, link, access, share, delete_on_close });
+        self.opens.insert(at, Held { id, link, access, share, delete_on_close, posix });
         self.counts.add(access, share);
         self.beyond_looking += usize::from(!LOOKS.contains(access));
         Ok(caching)
@@ -212,9 +217,14 @@ impl FileGrants {
         if open.delete_on_close {
             self.doom(open.link);
         }
-        let unused = !self.opens.iter().any(|held| held.link == open.link);
-        let remove = (unused && self.doomed.contains(&open.link)).then_some(open.link);
-        Closed { last: self.opens.is_empty(), remove }
+        let link = open.link;
+        // Opens of POSIX do not keep a name. MS-FSA 2.1.5.5 asks for the last open.
+        let kept = self.opens.iter().any(|held| held.link == link && !held.posix);
+        let removes = !kept && self.doomed.contains(&link) && !self.vanishing.contains(&link);
+        if removes {
+            self.vanishing.push(link);
+        }
+        Closed { last: self.opens.is_empty(), remove: removes.then_some(link) }
     }
 
     /// Takes an open out that never came to be: its wish to delete is void.
@@ -229,12 +239,16 @@ impl FileGrants {
     /// way it can be opened, if it is there.
     pub fn handle_removed(&mut self, link: LinkId) {
         self.doomed.retain(|doomed| *doomed != link);
+        self.vanishing.retain(|vanishing| *vanishing != link);
     }
 
     /// Marks the name that `id` came by to vanish at its last close, or no longer.
     pub fn handle_disposition(&mut self, id: OpenId, delete: bool) {
         let Some(at) = self.find(id) else { return };
         let link = self.opens[at].link;
+        if self.vanishing.contains(&link) {
+            return;
+        }
         self.doomed.retain(|doomed| *doomed != link);
         if delete {
             self.doom(link);
@@ -263,6 +277,13 @@ impl FileGrants {
             held.access.intersects(COUNTED) && !held.share.contains(Share::DELETE)
         });
         self.counts.denies[2] > u32::from(own)
+    }
+
+    /// Whether every open lets its name be taken by another file, or its
+    /// directory be renamed.
+    #[must_use]
+    pub fn all_posix(&self) -> bool {
+        self.opens.iter().all(|held| held.posix)
     }
 
     /// Number of opens.

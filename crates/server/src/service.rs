@@ -240,6 +240,7 @@ fn open_share(
         encryption_required: share.encryption_required,
         users: share.users.clone(),
         access_based_enumeration: share.hide_unreadable,
+        posix: share.posix,
     }))
 }
 

@@ -52,6 +52,7 @@ impl Process {
             encryption_required: false,
             users: None,
             access_based_enumeration: false,
+            posix: true,
         };
         let config = Config {
             server_guid: [7; 16],

@@ -88,6 +88,8 @@ pub struct Share {
     pub users: Option<Vec<String>>,
     /// Leave out of listings what the caller may not read.
     pub access_based_enumeration: bool,
+    /// The POSIX extensions of SMB 3.1.1 may be used on it.
+    pub posix: bool,
 }
 
 impl Share {
@@ -101,6 +103,7 @@ impl Share {
             encryption_required: false,
             users: None,
             access_based_enumeration: false,
+            posix: false,
         }
     }
 

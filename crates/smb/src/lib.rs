@@ -27,6 +27,7 @@ mod notices;
 mod open;
 mod oplock;
 mod pending;
+pub mod posix;
 mod reserve;
 mod server;
 mod session;

@@ -141,29 +141,31 @@ pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
 }
 
 fn push_char(bytes: &mut Vec<u8>, c: char) -> Result<(), FsError> {
-    let code = u32::from(c);
-    match code {
-        0..=0x1F => return Err(FsError::InvalidName),
-        0xF001..=0xF01F => bytes.push((code - CONTROL_BASE) as u8),
-        0xF020..=0xF027 => {
-            let at = (code - 0xF020) as usize;
-            bytes.push(PUNCTUATION[at].0 as u8);
-        }
-        0xF028 => bytes.push(b' '),
-        0xF029 => bytes.push(b'.'),
-        0xF180..=0xF1FF => bytes.push((code - RAW_BYTE_BASE) as u8),
-        _ => {
-            if matches!(c, '"' | '*' | '<' | '>' | '?' | '|' | '/' | ':' | '\\') {
-                return Err(FsError::InvalidName);
-            }
-            let mut buffer = [0; 4];
-            bytes.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
-        }
+    if let Some(byte) = mapped_byte(c) {
+        bytes.push(byte);
+        return Ok(());
     }
+    if u32::from(c) < 0x20 || matches!(c, '"' | '*' | '<' | '>' | '?' | '|' | '/' | ':' | '\\') {
+        return Err(FsError::InvalidName);
+    }
+    bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     Ok(())
 }
 
-fn push_surrogate(bytes: &mut Vec<u8>, unit: u16) {
+/// The byte that a character of the private use area stands for.
+pub(crate) fn mapped_byte(c: char) -> Option<u8> {
+    let code = u32::from(c);
+    Some(match code {
+        0xF001..=0xF01F => (code - CONTROL_BASE) as u8,
+        0xF020..=0xF027 => PUNCTUATION[(code - 0xF020) as usize].0 as u8,
+        0xF028 => b' ',
+        0xF029 => b'.',
+        0xF180..=0xF1FF => (code - RAW_BYTE_BASE) as u8,
+        _ => return None,
+    })
+}
+
+pub(crate) fn push_surrogate(bytes: &mut Vec<u8>, unit: u16) {
     bytes.push(0xE0 | (unit >> 12) as u8);
     bytes.push(0x80 | ((unit >> 6) & 0x3F) as u8);
     bytes.push(0x80 | (unit & 0x3F) as u8);
@@ -192,7 +194,7 @@ pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
 
 /// Takes one lone surrogate or one raw byte off the front of invalid UTF-8. A
 /// low surrogate behind a high one would be read as a pair: it is shown as bytes.
-fn push_invalid<'a>(out: &mut Vec<u16>, bytes: &'a [u8]) -> &'a [u8] {
+pub(crate) fn push_invalid<'a>(out: &mut Vec<u16>, bytes: &'a [u8]) -> &'a [u8] {
     let after_high = out.last().is_some_and(|unit| (0xD800..0xDC00).contains(unit));
     match bytes {
         [] => bytes,

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::fscc::FileTime;
+use wire::fscc::{FileTime, POSIX_EXTENSIONS};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{
     NegotiateRequest, NegotiateResponse, SIGNING_ENABLED, SIGNING_REQUIRED, capabilities, context,
@@ -46,6 +46,8 @@ pub struct Negotiated {
     pub security_mode: u16,
     /// Our GUID, as told.
     pub server_guid: [u8; 16],
+    /// The POSIX extensions may be used.
+    pub posix: bool,
 }
 
 /// SMB2_PREAUTH_INTEGRITY_HASH SHA-512.
@@ -207,6 +209,7 @@ fn plain_202(config: &Config) -> Negotiated {
         capabilities: 0,
         security_mode: security_mode(config),
         server_guid: config.server_guid,
+        posix: false,
     }
 }
 
@@ -223,6 +226,7 @@ fn agree(
     let may_seal =
         config.encryption != Encryption::Off || config.shares.iter().any(|s| s.encryption_required);
     let (mut cipher, mut signing) = (None, SigningAlgorithm::HmacSha256);
+    let mut posix = false;
     let mut offered = if dialect > Dialect::Smb202 { capabilities::LARGE_MTU } else { 0 };
     if dialect >= Dialect::Smb300 {
         signing = SigningAlgorithm::AesCmac;
@@ -239,6 +243,7 @@ fn agree(
         agree_preauth(request, server, &mut contexts)?;
         cipher = agree_cipher(request, may_seal, &mut contexts)?;
         signing = agree_signing(request, &mut contexts)?;
+        posix = agree_posix(config, request, &mut contexts)?;
     }
     let io_bytes_max = if dialect > Dialect::Smb202 {
         IO_BYTES_MAX.min(config.io_bytes_max)
@@ -258,6 +263,7 @@ fn agree(
         capabilities: offered,
         security_mode: security_mode(config),
         server_guid: config.server_guid,
+        posix,
     };
     Ok((negotiated, contexts))
 }
@@ -292,6 +298,26 @@ fn agree_cipher(
     let number = chosen.map_or(0, Cipher::number);
     contexts.push((context::ENCRYPTION, vec![1, 0, number as u8, 0]));
     Ok(chosen)
+}
+
+/// The client names the variants of the POSIX extensions that it knows; there
+/// is one so far. POSIX-SMB2 2.1.1.1.
+fn agree_posix(
+    config: &Config,
+    request: &NegotiateRequest<'_>,
+    contexts: &mut Vec<(u16, Vec<u8>)>,
+) -> Result<bool, NtStatus> {
+    let Some(data) = request.context(context::POSIX_EXTENSIONS) else { return Ok(false) };
+    let (variants, rest) = data.as_chunks::<16>();
+    if !rest.is_empty() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let agreed =
+        variants.contains(&POSIX_EXTENSIONS) && config.shares.iter().any(|share| share.posix);
+    if agreed {
+        contexts.push((context::POSIX_EXTENSIONS, POSIX_EXTENSIONS.to_vec()));
+    }
+    Ok(agreed)
 }
 
 fn agree_signing(

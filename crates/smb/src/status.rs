@@ -18,6 +18,7 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::NoSpace => NtStatus::DISK_FULL,
         FsError::Io => NtStatus::UNEXPECTED_IO_ERROR,
         FsError::IsDirectory => NtStatus::FILE_IS_A_DIRECTORY,
+        FsError::IsSymlink => NtStatus::STOPPED_ON_SYMLINK,
         FsError::LockConflict => NtStatus::FILE_LOCK_CONFLICT,
         FsError::LockNotGranted => NtStatus::LOCK_NOT_GRANTED,
         FsError::InvalidName => NtStatus::OBJECT_NAME_INVALID,

@@ -153,6 +153,7 @@ impl Vfs for LocalVfs {
             return Err(FsError::AlreadyExists);
         }
         let mode = Mode::from_raw_mode(how.mode & 0o7777);
+        let mut path_only = false;
         let fd = match how.kind {
             FileKind::File => {
                 let flags = OFlags::RDWR
@@ -167,15 +168,31 @@ impl Vfs for LocalVfs {
                 rustix::fs::mkdirat(&parent, name.as_bytes(), mode)
                     .map_err(|e| refusal("mkdir", e))?;
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-                open_beneath(parent.as_fd(), name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
-                    .map_err(|e| refusal("open new directory", e))?
+                let open = |flags| {
+                    open_beneath(
+                        parent.as_fd(),
+                        name.as_bytes(),
+                        flags,
+                        Mode::empty(),
+                        Wait::Allowed,
+                    )
+                };
+                match open(flags) {
+                    // Made with a mode that keeps its maker from reading it.
+                    Err(Errno::ACCESS) => {
+                        path_only = true;
+                        open(flags | OFlags::PATH)
+                    }
+                    other => other,
+                }
+                .map_err(|e| refusal("open new directory", e))?
             }
             _ => return Err(FsError::NotSupported),
         };
         if let Some(dos) = how.dos {
-            crate::node::store_dos(fd.as_fd(), false, &dos)?;
+            crate::node::store_dos(fd.as_fd(), path_only, &dos)?;
         }
-        let (node, attributes) = LocalNode::new(fd, false, true, how.wanted)?;
+        let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
         Ok(Opened { node: Arc::new(node), attributes, path: spelt.join(&name) })
     }
 

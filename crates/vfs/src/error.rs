@@ -26,6 +26,8 @@ pub enum FsError {
     Io,
     /// A file was needed, a directory was found.
     IsDirectory,
+    /// A symbolic link was found that this caller follows itself.
+    IsSymlink,
     /// A byte-range lock of another owner covers the range (met by READ or WRITE).
     LockConflict,
     /// A byte-range lock could not be had at once.

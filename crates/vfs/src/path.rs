@@ -105,6 +105,17 @@ impl RelPath {
             || (self.0.starts_with(&ancestor.0) && self.0.get(ancestor.0.len()) == Some(&b'/'))
     }
 
+    /// This path after `from`, which it is or lies below, was renamed to `to`;
+    /// none if it lies elsewhere.
+    #[must_use]
+    pub fn moved(&self, from: &Self, to: &Self) -> Option<Self> {
+        if !self.starts_with(from) || from.is_root() {
+            return None;
+        }
+        let rest = &self.0[from.0.len()..];
+        Some(Self([&to.0, rest].concat()))
+    }
+
     /// The path as seen from a directory (see [`RelPath::directories`]); none
     /// if it is not below it.
     #[must_use]
@@ -160,6 +171,15 @@ mod tests {
         let path = path("a/bc/d");
         assert_eq!(path.directories().collect::<Vec<_>>(), [&b"a/bc"[..], b"a", b""]);
         assert_eq!(RelPath::root().directories().count(), 0);
+    }
+
+    #[test]
+    fn a_path_moves_with_what_it_lies_below() {
+        let moved = |at, from, to| path(at).moved(&path(from), &path(to));
+        assert_eq!(moved("a/b/c", "a/b", "d"), Some(path("d/c")));
+        assert_eq!(moved("a/b", "a/b", "d/e"), Some(path("d/e")));
+        assert_eq!(moved("a/bc", "a/b", "d"), None);
+        assert_eq!(moved("a", "", "d"), None);
     }
 
     #[test]

@@ -50,6 +50,17 @@ pub struct Reply {
     pub bytes: Vec<u8>,
 }
 
+/// What a CREATE asks for. MS-SMB2 2.2.13.
+#[derive(Clone, Copy)]
+pub struct Create<'a> {
+    pub name: &'a str,
+    pub access: u32,
+    pub share: u32,
+    pub disposition: u32,
+    pub options: u32,
+    pub contexts: &'a [u8],
+}
+
 /// What the server names an open by.
 pub type FileId = [u8; 16];
 
@@ -83,6 +94,21 @@ impl Reply {
         let at = list.windows(4).position(|w| w == name)?;
         let length = u32::from_le_bytes(list[at - 4..at].try_into().expect("4 bytes")) as usize;
         list.get(at + 8..at + 8 + length)
+    }
+
+    /// Of a QUERY_INFO, QUERY_DIRECTORY that succeeded.
+    pub fn output(&self) -> &[u8] {
+        let length = u32::from_le_bytes(self.bytes[68..72].try_into().expect("4 bytes"));
+        &self.bytes[72..72 + length as usize]
+    }
+
+    /// The create contexts of a CREATE that succeeded.
+    pub fn contexts(&self) -> &[u8] {
+        let number = |at: usize| {
+            u32::from_le_bytes(self.bytes[at..at + 4].try_into().expect("4 bytes")) as usize
+        };
+        let (offset, length) = (number(144), number(148));
+        if length == 0 { &[] } else { &self.bytes[offset..offset + length] }
     }
 
     /// Of a READ that succeeded.
@@ -268,6 +294,28 @@ impl Client {
         );
     }
 
+    /// NEGOTIATE of 3.1.1 alone, with these contexts behind the preauth context.
+    pub fn negotiate_311_body(contexts: &[(u16, &[u8])]) -> Vec<u8> {
+        let preauth = [&[1, 0, 4, 0, 1, 0][..], &[7; 4]].concat(); // SHA-512, four bytes of salt
+        let mut body = vec![36, 0, 1, 0, 1, 0, 0, 0];
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(&[7; 16]); // ClientGuid
+        body.extend_from_slice(&104u32.to_le_bytes()); // NegotiateContextOffset
+        let count = u16::try_from(1 + contexts.len()).expect("they are few");
+        body.extend_from_slice(&count.to_le_bytes());
+        body.extend_from_slice(&[0; 2]);
+        body.extend_from_slice(&0x0311u16.to_le_bytes());
+        for (kind, data) in [(1, &preauth[..])].iter().chain(contexts) {
+            body.resize(body.len().next_multiple_of(8), 0);
+            let length = u16::try_from(data.len()).expect("it is short");
+            body.extend_from_slice(&kind.to_le_bytes());
+            body.extend_from_slice(&length.to_le_bytes());
+            body.extend_from_slice(&[0; 4]);
+            body.extend_from_slice(data);
+        }
+        body
+    }
+
     pub fn set_up_body(token: &[u8]) -> Vec<u8> {
         let mut body = vec![25, 0, 0, 1];
         body.extend_from_slice(&[0; 8]);
@@ -420,6 +468,50 @@ impl Client {
         body.extend_from_slice(&[0; 4]);
         body.extend_from_slice(&timeout_ms.to_le_bytes());
         body.extend_from_slice(&[0; 4]);
+        body
+    }
+
+    /// A CREATE with these create contexts, encoded.
+    pub fn create_with(wish: &Create<'_>) -> Vec<u8> {
+        let name = utf16(wish.name);
+        let mut body = vec![57, 0, 0, 0];
+        body.extend_from_slice(&2u32.to_le_bytes()); // ImpersonationLevel
+        body.extend_from_slice(&[0; 16]);
+        for number in [wish.access, 0, wish.share, wish.disposition, wish.options] {
+            body.extend_from_slice(&number.to_le_bytes());
+        }
+        body.extend_from_slice(&120u16.to_le_bytes());
+        body.extend_from_slice(&u16::try_from(name.len()).expect("it is short").to_le_bytes());
+        let offset = (120 + name.len()).next_multiple_of(8);
+        let given = !wish.contexts.is_empty();
+        let offset_shown = if given { u32::try_from(offset).expect("it is short") } else { 0 };
+        body.extend_from_slice(&offset_shown.to_le_bytes());
+        let length = u32::try_from(wish.contexts.len()).expect("they are short");
+        body.extend_from_slice(&length.to_le_bytes());
+        body.extend_from_slice(&name);
+        body.resize(if given { offset - 64 } else { body.len().max(57) }, 0);
+        body.extend_from_slice(wish.contexts);
+        body
+    }
+
+    pub fn query_info_body(file: FileId, kind: u8, class: u8, additional: u32) -> Vec<u8> {
+        let mut body = vec![41, 0, kind, class];
+        body.extend_from_slice(&4096u32.to_le_bytes());
+        body.extend_from_slice(&[0; 8]);
+        body.extend_from_slice(&additional.to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(&file);
+        body
+    }
+
+    pub fn query_directory_body(file: FileId, class: u8, flags: u8, pattern: &str) -> Vec<u8> {
+        let pattern = utf16(pattern);
+        let mut body = vec![33, 0, class, flags, 0, 0, 0, 0];
+        body.extend_from_slice(&file);
+        body.extend_from_slice(&96u16.to_le_bytes());
+        body.extend_from_slice(&u16::try_from(pattern.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&65_536u32.to_le_bytes());
+        body.extend_from_slice(&pattern);
         body
     }
 

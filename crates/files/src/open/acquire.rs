@@ -45,6 +45,7 @@ impl Ticket {
             share: opening.plan.share,
             delete_on_close: opening.plan.delete_on_close,
             caching: Caching::NONE,
+            posix: opening.is_posix(),
         };
         let held = opening.table.open(entry, wish, cache)?;
         Ok(Self::of(opening, held, None))
@@ -65,6 +66,7 @@ impl Ticket {
             share: Share::ALL,
             delete_on_close: false,
             caching: Caching::NONE,
+            posix: false,
         };
         let held = opening.table.open(entry, wish, None)?;
         Ok(Self::of(opening, held, None))
@@ -90,6 +92,7 @@ impl Ticket {
             share: opening.plan.share,
             delete_on_close: opening.plan.delete_on_close,
             caching: Caching::NONE,
+            posix: opening.is_posix(),
         };
         match opening.table.open_stream(entry, wish, opening.plan.caching.as_ref()) {
             Ok(held) => Ok(Self::of(opening, held, Some(Box::new(self)))),

@@ -20,9 +20,8 @@ impl Opening {
                 .map(|bits| DosInfo { bits: Some(bits), created: None }),
             wanted: WANTED,
         };
-        let create = |who: &Identity| {
-            self.volume.vfs.create(who, &self.plan.path, self.volume.options.case, how)
-        };
+        let create =
+            |who: &Identity| self.volume.vfs.create(who, &self.plan.path, self.case(), how);
         match create(&self.caller.identity) {
             Err(FsError::AccessDenied) if is_granted => self.hand_over(create(&Identity::root())?),
             other => other,
@@ -111,6 +110,9 @@ impl Opening {
 
     fn new_mode(&self, is_directory: bool) -> u32 {
         let options = &self.volume.options;
+        if let Some(mode) = self.plan.mode {
+            return mode;
+        }
         if is_directory { options.directory_mode } else { options.file_mode }
     }
 
@@ -124,6 +126,8 @@ impl Opening {
         let identity = &self.caller.identity;
         let creator =
             Creator { owner: Sid::unix_user(identity.uid), group: Sid::unix_group(identity.gid) };
+        // What is made with a mode is to have that, and nothing beside it.
+        let parent = parent.filter(|_| self.plan.mode.is_none());
         let inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
         let mut descriptor = match (self.descriptor.clone(), inherited) {
             (Some(asked), Some(inherited)) if !has_list(&asked) => {

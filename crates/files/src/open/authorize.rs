@@ -14,6 +14,9 @@ impl Opening {
     pub(super) fn check_kind(&self, kind: FileKind) -> Result<()> {
         let OpenPlan { kind: wished, no_follow, .. } = &self.plan;
         let is_directory = kind == FileKind::Directory;
+        if kind == FileKind::Symlink && self.is_posix() && !no_follow {
+            return Err(FsError::IsSymlink);
+        }
         match wished {
             WishedKind::File if is_directory => Err(FsError::IsDirectory),
             WishedKind::Directory if !is_directory => Err(FsError::NotDirectory),
@@ -84,7 +87,7 @@ impl Opening {
         }
         // Who replaces a hidden file must know that it is hidden.
         let kept = bits & (dos::HIDDEN | dos::SYSTEM);
-        if self.replaces() && kept & !self.plan.dos_bits != 0 {
+        if self.replaces() && !self.is_posix() && kept & !self.plan.dos_bits != 0 {
             return Err(FsError::AccessDenied);
         }
         if !self.plan.delete_on_close {
@@ -93,7 +96,8 @@ impl Opening {
         if !granted.contains(Access::DELETE) || self.plan.path.is_root() {
             return Err(FsError::AccessDenied);
         }
-        if bits & dos::READONLY != 0 || self.volume.options.read_only {
+        let is_kept = bits & dos::READONLY != 0 && !self.is_posix();
+        if is_kept || self.volume.options.read_only {
             return Err(FsError::CannotDelete);
         }
         // Better refused now than when nobody listens any more.

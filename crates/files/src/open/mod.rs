@@ -22,7 +22,9 @@ pub(crate) use acquire::Ticket;
 use apply::reserve;
 use grants::{Caching, OpenId, Share};
 use std::sync::Arc;
-use vfs::{Attributes, FileKind, FsError, Name, Opened, RelPath, Result, StreamName, Wait, Wanted};
+use vfs::{
+    Attributes, Case, FileKind, FsError, Name, Opened, RelPath, Result, StreamName, Wait, Wanted,
+};
 
 /// Times that a race with another creator, remover or renamer is retried.
 const RESOLVE_TRIES_MAX: u32 = 8;
@@ -62,6 +64,19 @@ pub enum WishedKind {
     Directory,
 }
 
+/// Whose customs an open follows, beside the share modes that all obey.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Semantics {
+    /// Names as the volume compares them. A name stays until its last open is
+    /// closed, and what is in use keeps its place.
+    Windows,
+    /// Names byte for byte. A name goes when who removes it closes it, and
+    /// another file takes its place, whoever of POSIX has it open. A symbolic
+    /// link at the end of a path is not followed; DOS attributes do not
+    /// forbid removal.
+    Posix,
+}
+
 /// An open as it is asked for.
 #[derive(Clone, Debug)]
 pub struct OpenPlan {
@@ -93,6 +108,11 @@ pub struct OpenPlan {
     pub no_follow: bool,
     /// What the client would like to keep to itself.
     pub caching: Option<CacheWish>,
+    /// See [`Semantics`].
+    pub semantics: Semantics,
+    /// Permission bits of what is made, which then inherits no descriptor; the
+    /// volume's if none.
+    pub mode: Option<u32>,
 }
 
 /// What was done.
@@ -469,6 +489,7 @@ impl Opening {
             granted,
             share: self.plan.share,
             delete_on_close: self.plan.delete_on_close,
+            semantics: self.plan.semantics,
             table: self.table.clone(),
         }));
         OpenResult { open, action, attributes, caching }
@@ -477,6 +498,15 @@ impl Opening {
     fn report(&self, kind: ChangeKind, what: Filter, path: &RelPath) {
         let watches = &self.table.watches;
         watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
+    }
+
+    fn is_posix(&self) -> bool {
+        self.plan.semantics == Semantics::Posix
+    }
+
+    /// How names are compared.
+    fn case(&self) -> Case {
+        if self.is_posix() { Case::Sensitive } else { self.volume.options.case }
     }
 
     /// Whether an existing file loses what is in it.

@@ -28,9 +28,9 @@ impl Opening {
         let mut how = OpenHow {
             read: looks && (data || self.desired.intersects(READS | Access::APPEND_DATA)),
             write: looks && !self.volume.options.read_only && (maximum || needs_write),
-            case: self.volume.options.case,
+            case: self.case(),
             wanted: WANTED,
-            no_follow: self.plan.no_follow,
+            no_follow: self.plan.no_follow || self.is_posix(),
             wait,
         };
         // As much as POSIX allows, where as much as possible is asked for.
@@ -93,7 +93,7 @@ impl Opening {
         let how = OpenHow {
             read: false,
             write: false,
-            case: self.volume.options.case,
+            case: self.case(),
             wanted: Wanted::default(),
             no_follow: false,
             wait: Wait::Allowed,

@@ -65,15 +65,23 @@ impl Watches {
         }
     }
 
-    /// A directory has another name; its opens know it already.
+    /// A directory has another name, and what is below it another path; their
+    /// opens know it already.
     pub fn moved(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         if self.is_empty() {
             return;
         }
         let mut trees = self.write();
         let Some(tree) = trees.get_mut(&address(vfs)) else { return };
-        if let Some(moved) = tree.remove(from.as_bytes()) {
-            tree.entry(to.as_bytes().into()).or_default().extend(moved);
+        let is_below = |path: &[u8]| {
+            path.strip_prefix(from.as_bytes())
+                .is_some_and(|rest| rest.first().is_none_or(|b| *b == b'/'))
+        };
+        let keys: Vec<Box<[u8]>> = tree.keys().filter(|path| is_below(path)).cloned().collect();
+        for key in keys {
+            let Some(moved) = tree.remove(&key) else { continue };
+            let path = [to.as_bytes(), &key[from.as_bytes().len()..]].concat();
+            tree.entry(path.into()).or_default().extend(moved);
         }
     }
 

@@ -1,8 +1,8 @@
 //! A served directory, a user, and a way to step in between.
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Share, Volume,
-    VolumeOptions, WishedKind, Workers,
+    Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Semantics, Share,
+    Volume, VolumeOptions, WishedKind, Workers,
 };
 use futures_util::future::BoxFuture;
 use std::future::Future;
@@ -223,6 +223,8 @@ pub fn plan(at: &str, desired: Access) -> OpenPlan {
         xattrs: Vec::new(),
         no_follow: false,
         caching: None,
+        semantics: Semantics::Windows,
+        mode: None,
     }
 }
 

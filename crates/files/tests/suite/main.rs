@@ -11,6 +11,7 @@ mod locks;
 mod model;
 mod moving_names;
 mod oplocks;
+mod posix;
 mod races;
 mod removal;
 mod rename;

@@ -1,6 +1,7 @@
 //! What requests say about files, and the calls on named pipes.
 
 use smb::names::{name_from_units, parse_path, path_units, units_of};
+use smb::posix::{parse_posix_path, push_posix_units};
 use wire::codec::utf16_units;
 use wire::fscc::{
     BasicInfo, RenameInfo, decode_ea_list, decode_ea_names, has_wildcards, matches, put_ea_list,
@@ -45,6 +46,11 @@ pub fn names(bytes: &[u8]) {
     if let Ok(name) = name_from_units(&units) {
         let shown = units_of(name.as_bytes());
         assert_eq!(name_from_units(&shown).as_ref(), Ok(&name), "{shown:04x?}");
+    }
+    if let Ok(path) = parse_posix_path(&units) {
+        let mut shown = Vec::new();
+        push_posix_units(&mut shown, path.as_bytes());
+        assert_eq!(parse_posix_path(&shown).as_ref(), Ok(&path), "{shown:04x?}");
     }
     if let Ok(parsed) = parse_path(&units) {
         let shown = path_units(&parsed.path);

@@ -19,6 +19,7 @@ fn wish(id: u64, access: Access, share: Share) -> OpenWish {
         share,
         delete_on_close: false,
         caching: Caching::NONE,
+        posix: false,
     }
 }
 
@@ -106,6 +107,25 @@ fn delete_on_close_turns_into_pending_and_the_last_close_removes() {
         "it is vanishing"
     );
     assert!(!file.is_idle());
+    file.handle_removed(L);
+    assert!(file.is_idle());
+}
+
+#[test]
+fn opens_of_posix_do_not_keep_a_name_and_it_is_removed_once() {
+    let mut file = FileGrants::default();
+    let posix = |wish| OpenWish { posix: true, ..wish };
+    file.handle_open(&posix(wish(1, READ, Share::ALL))).unwrap();
+    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.handle_open(&posix(doomed(3))).unwrap();
+    assert!(!file.all_posix());
+    assert_eq!(file.handle_close(OpenId(3)), closed(false, None), "the open of Windows keeps it");
+    assert_eq!(file.handle_close(OpenId(2)), closed(false, Some(L)));
+    assert!(file.all_posix());
+    file.handle_disposition(OpenId(1), false);
+    assert!(file.is_delete_pending(L), "it is vanishing: too late to forgive");
+    assert_eq!(file.handle_close(OpenId(1)), closed(true, None));
+    assert!(!file.is_idle(), "until it has gone");
     file.handle_removed(L);
     assert!(file.is_idle());
 }
@@ -217,6 +237,7 @@ fn an_open_kept_by_a_batch_oplock_alone_can_go_before_sharing_is_refused() {
 struct Model {
     opens: BTreeMap<u64, OpenWish>,
     doomed: BTreeSet<LinkId>,
+    vanishing: BTreeSet<LinkId>,
 }
 
 impl Model {
@@ -250,15 +271,23 @@ impl Model {
         if open.delete_on_close {
             self.doomed.insert(open.link);
         }
-        let used = self.opens.values().any(|o| o.link == open.link);
-        let remove = (!used && self.doomed.contains(&open.link)).then_some(open.link);
-        Closed { last: self.opens.is_empty(), remove }
+        let kept = self.opens.values().any(|o| o.link == open.link && !o.posix);
+        let removes = !kept && self.doomed.contains(&open.link) && self.vanishing.insert(open.link);
+        Closed { last: self.opens.is_empty(), remove: removes.then_some(open.link) }
     }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Open { link: u64, only_link: bool, access: u32, once: bool, share: u32, delete_on_close: bool },
+    Open {
+        link: u64,
+        only_link: bool,
+        access: u32,
+        once: bool,
+        share: u32,
+        delete_on_close: bool,
+        posix: bool,
+    },
     Close(usize),
     Withdraw(usize),
     Disposition(usize, bool),
@@ -269,18 +298,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let bits = [0x1u32, 0x2, 0x4, 0x20, 0x80, 0x100, 0x1_0000, 0x10_0000];
     let access = prop::collection::vec(prop::sample::select(bits.to_vec()), 0..4)
         .prop_map(|bits| bits.into_iter().fold(0, |all, bit| all | bit));
-    let open =
-        (
-            0u64..3,
-            any::<bool>(),
-            access,
-            prop::bool::weighted(0.1),
-            0u32..8,
-            prop::bool::weighted(0.2),
-        )
-            .prop_map(|(link, only_link, access, once, share, delete_on_close)| {
-                Step::Open { link, only_link, access, once, share, delete_on_close }
-            });
+    let open = (
+        0u64..3,
+        any::<bool>(),
+        access,
+        prop::bool::weighted(0.1),
+        0u32..8,
+        prop::bool::weighted(0.2),
+        prop::bool::weighted(0.3),
+    )
+        .prop_map(|(link, only_link, access, once, share, delete_on_close, posix)| {
+            Step::Open { link, only_link, access, once, share, delete_on_close, posix }
+        });
     let step = prop_oneof![
         4 => open,
         3 => any::<usize>().prop_map(Step::Close),
@@ -302,7 +331,7 @@ proptest! {
         let (mut file, mut model) = (FileGrants::default(), Model::default());
         for (id, step) in (1u64..).zip(steps) {
             match step {
-                Step::Open { link, only_link, access, once, share, delete_on_close } => {
+                Step::Open { link, only_link, access, once, share, delete_on_close, posix } => {
                     let wish = OpenWish {
                         id: OpenId(id),
                         link: LinkId(link),
@@ -312,6 +341,7 @@ proptest! {
                         share: Share(share),
                         delete_on_close,
                         caching: Caching::NONE,
+                        posix,
                     };
                     prop_assert_eq!(file.check_open(&wish).is_ok(), file.handle_open(&wish).is_ok() && {
                         file.handle_withdraw(wish.id);
@@ -331,11 +361,18 @@ proptest! {
                 Step::Disposition(n, delete) => {
                     let Some(id) = pick(&model, n) else { continue };
                     let link = model.opens[&id].link;
-                    if delete { model.doomed.insert(link) } else { model.doomed.remove(&link) };
+                    if model.vanishing.contains(&link) {
+                        // Too late.
+                    } else if delete {
+                        model.doomed.insert(link);
+                    } else {
+                        model.doomed.remove(&link);
+                    }
                     file.handle_disposition(OpenId(id), delete);
                 }
                 Step::Removed(link) => {
                     model.doomed.remove(&LinkId(link));
+                    model.vanishing.remove(&LinkId(link));
                     file.handle_removed(LinkId(link));
                 }
             }

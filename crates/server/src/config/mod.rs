@@ -110,6 +110,8 @@ pub struct ShareConfig {
     pub hide_unreadable: bool,
     /// Names differ by case.
     pub case_sensitive: bool,
+    /// The POSIX extensions of SMB 3.1.1 may be used.
+    pub posix: bool,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
@@ -240,6 +242,7 @@ impl ShareConfig {
             users: None,
             hide_unreadable: false,
             case_sensitive: false,
+            posix: true,
             file_mode: 0o644,
             directory_mode: 0o755,
         }
@@ -273,6 +276,7 @@ impl ShareConfig {
             "encryption_required" => self.encryption_required = flag()?,
             "hide_unreadable" => self.hide_unreadable = flag()?,
             "case_sensitive" => self.case_sensitive = flag()?,
+            "posix" => self.posix = flag()?,
             "comment" => value.clone_into(&mut self.comment),
             // A comma separates keys, so names are separated by plus signs.
             "users" => self.users = Some(value.split('+').map(str::to_owned).collect()),

@@ -22,6 +22,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "encryption_required",
     "file_mode",
     "hide_unreadable",
+    "posix",
     "read_only",
     "users",
 ];
@@ -97,6 +98,8 @@ struct RawShare {
     /// Names differ by case.
     #[serde(default)]
     case_sensitive: bool,
+    /// The POSIX extensions of SMB 3.1.1 may be used; so if left out.
+    posix: Option<bool>,
     /// Permission bits of new files, as `"0644"`.
     file_mode: Option<Spanned<String>>,
     /// Permission bits of new directories, as `"0755"`.
@@ -266,6 +269,7 @@ impl Meaning<'_> {
         share.users = raw.users;
         share.hide_unreadable = raw.hide_unreadable;
         share.case_sensitive = raw.case_sensitive;
+        share.posix = raw.posix.unwrap_or(share.posix);
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
         config.shares.push(share);

@@ -4,12 +4,16 @@ use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::push_units;
 use crate::open::Open;
+use crate::posix::{is_posix, posix_info, push_posix_units};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile};
 use std::sync::PoisonError;
 use vfs::{Attributes, DirEntry, FsError, Name};
 use wire::codec::utf16_units;
-use wire::fscc::{DirectoryClass, DirectoryRecord, has_wildcards, matches, put_directory_record};
+use wire::fscc::{
+    DirectoryClass, DirectoryRecord, FILE_POSIX_INFORMATION, has_wildcards, matches,
+    put_directory_record, put_posix_directory_record,
+};
 use wire::ntstatus::NtStatus;
 use wire::smb::{QueryDirectoryRequest, QueryFlags};
 
@@ -48,7 +52,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     if !file.granted().intersects(Access::READ_DATA) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let class = DirectoryClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    let class = Shape::of(body.class, file)?;
     let mut scan = start_scan(&open, &body)?;
     let limit = body.output_bytes as usize;
     // The fixed part of the reply comes first; its fields are filled at the end.
@@ -110,11 +114,27 @@ fn start_scan(open: &Open, body: &QueryDirectoryRequest<'_>) -> Result<Scan, NtS
     }
 }
 
+/// In which form entries are asked for.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    Windows(DirectoryClass),
+    Posix,
+}
+
+impl Shape {
+    fn of(class: u8, file: &OpenFile) -> Result<Self, NtStatus> {
+        if class == FILE_POSIX_INFORMATION && is_posix(file) {
+            return Ok(Self::Posix);
+        }
+        DirectoryClass::from_number(class).map(Self::Windows).ok_or(NtStatus::INVALID_INFO_CLASS)
+    }
+}
+
 /// Writes entries until the buffer is full or the directory ends.
 struct Filler<'a> {
     files: &'a Files,
     file: &'a OpenFile,
-    class: DirectoryClass,
+    class: Shape,
     out: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
@@ -147,7 +167,7 @@ impl Filler<'_> {
     fn put_dots(&mut self, scan: &mut Scan) -> Result<(), NtStatus> {
         let name: &[u16] = if scan.dots_done == 0 { &[0x2E] } else { &[0x2E, 0x2E] };
         // A plain name never means them.
-        if has_wildcards(&scan.pattern) && matches(&scan.pattern, name) {
+        if has_wildcards(&scan.pattern) && self.is_asked_for(scan, name) {
             let attributes = self.files.attributes_unchecked(self.file).map_err(status_of)?;
             if !self.put_record(name.to_vec(), &attributes) {
                 return Ok(());
@@ -176,9 +196,12 @@ impl Filler<'_> {
 
     fn put_entry(&mut self, scan: &mut Scan, entry: DirEntry) -> Result<(), NtStatus> {
         let mut units = Vec::with_capacity(entry.name.as_bytes().len());
-        push_units(&mut units, entry.name.as_bytes());
+        match self.class {
+            Shape::Posix => push_posix_units(&mut units, entry.name.as_bytes()),
+            Shape::Windows(_) => push_units(&mut units, entry.name.as_bytes()),
+        }
         let next = entry.next;
-        if matches(&scan.pattern, &units) {
+        if self.is_asked_for(scan, &units) {
             let Some(attributes) = self.attributes(&entry.name)? else {
                 scan.cookie = next;
                 return Ok(());
@@ -193,6 +216,17 @@ impl Filler<'_> {
         Ok(())
     }
 
+    /// A pattern of POSIX may be a name that merely looks like one.
+    fn is_asked_for(&self, scan: &Scan, name: &[u16]) -> bool {
+        match self.class {
+            Shape::Windows(_) => matches(&scan.pattern, name),
+            Shape::Posix if has_wildcards(&scan.pattern) => {
+                scan.pattern == name || matches(&scan.pattern, name)
+            }
+            Shape::Posix => scan.pattern == name,
+        }
+    }
+
     /// Attributes of an entry; none if it has gone since it was listed.
     fn attributes(&self, name: &Name) -> Result<Option<Attributes>, NtStatus> {
         match self.files.child_attributes(self.file, name) {
@@ -203,28 +237,34 @@ impl Filler<'_> {
     }
 
     fn put_record(&mut self, name: Vec<u16>, attributes: &Attributes) -> bool {
-        let record = DirectoryRecord {
-            index: 0,
-            times: times(attributes),
-            size_bytes: size_bytes(attributes),
-            allocation_bytes: allocation_bytes(attributes),
-            attributes: attribute_bits(attributes),
-            ea_bytes: 0,
-            file_index: attributes.key.inode,
-            name,
+        let (start, previous, limit) = (self.start, self.previous, self.limit);
+        let placed = match self.class {
+            Shape::Posix => {
+                let info = posix_info(attributes);
+                put_posix_directory_record(&info, &name, self.out, start, previous, limit)
+            }
+            Shape::Windows(class) => {
+                let record = record(name, attributes);
+                put_directory_record(class, &record, self.out, start, previous, limit)
+            }
         };
-        let placed = put_directory_record(
-            self.class,
-            &record,
-            self.out,
-            self.start,
-            self.previous,
-            self.limit,
-        );
         match placed {
             Some(at) => self.previous = Some(at),
             None => self.full = true,
         }
         placed.is_some()
+    }
+}
+
+fn record(name: Vec<u16>, attributes: &Attributes) -> DirectoryRecord {
+    DirectoryRecord {
+        index: 0,
+        times: times(attributes),
+        size_bytes: size_bytes(attributes),
+        allocation_bytes: allocation_bytes(attributes),
+        attributes: attribute_bits(attributes),
+        ea_bytes: 0,
+        file_index: attributes.key.inode,
+        name,
     }
 }

@@ -4,14 +4,16 @@ use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::{path_units, short_name, stream_units, units_of};
 use crate::open::{Open, Target};
+use crate::posix::{is_posix, posix_info};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts};
 use std::sync::Arc;
 use vfs::FileKind;
 use wire::codec::Writer;
 use wire::fscc::{
-    self, FileFacts, FileInfoClass, FsFacts, FsInfoClass, StreamFact, decode_ea_names,
-    encode_file_info, encode_fs_info, put_ea_list, streams_fitting,
+    self, FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, FileFacts, FileInfoClass, FsFacts,
+    FsInfoClass, PosixFsInfo, PosixInfo, StreamFact, decode_ea_names, encode_file_info,
+    encode_fs_info, put_ea_list, streams_fitting,
 };
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
@@ -63,9 +65,12 @@ fn file_info(
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
-    let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
-    let room = body.output_bytes as usize;
     let files = &request.server.files;
+    let room = body.output_bytes as usize;
+    if body.class == FILE_POSIX_INFORMATION && is_posix(file) {
+        return posix_file_info(files, file, room, data);
+    }
+    let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if class == FileInfoClass::FullEa {
         return full_ea(files, file, body, data);
     }
@@ -97,6 +102,21 @@ fn file_info(
         return Err(NtStatus::INVALID_INFO_CLASS);
     }
     Ok(if status == NtStatus::SUCCESS { fit(data, room) } else { status })
+}
+
+/// POSIX-FSCC 2.2.1.
+fn posix_file_info(
+    files: &Files,
+    file: &OpenFile,
+    room: usize,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    if room < PosixInfo::BYTES_MIN {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH);
+    }
+    let attributes = files.attributes_unchecked(file).map_err(status_of)?;
+    posix_info(&attributes).encode(data);
+    Ok(fit(data, room))
 }
 
 fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
@@ -242,8 +262,11 @@ fn fs_info(
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
-    let class = FsInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     let room = body.output_bytes as usize;
+    if body.class == FS_POSIX_INFORMATION && is_posix(file) {
+        return posix_fs_info(request, file, room, data);
+    }
+    let class = FsInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
@@ -269,6 +292,34 @@ fn fs_info(
     };
     encode_fs_info(class, &facts, &mut Writer::new(data));
     Ok(fit(data, room))
+}
+
+/// POSIX-FSCC 2.3.1.
+fn posix_fs_info(
+    request: &Request<'_>,
+    file: &OpenFile,
+    room: usize,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    if room < PosixFsInfo::BYTES {
+        return Err(NtStatus::INFO_LENGTH_MISMATCH);
+    }
+    let user = request.session()?.user();
+    let space =
+        request.server.files.space(file.volume(), &user.account.caller).map_err(status_of)?;
+    let block = u64::from(space.block_bytes.max(1));
+    let info = PosixFsInfo {
+        transfer_bytes: request.negotiated.io_bytes_max,
+        block_bytes: space.block_bytes,
+        blocks_total: space.total_bytes / block,
+        blocks_free: space.free_bytes / block,
+        blocks_available: space.available_bytes / block,
+        nodes_total: space.nodes_total,
+        nodes_free: space.nodes_free,
+        serial: file.volume().vfs_serial(),
+    };
+    info.encode(&mut Writer::new(data));
+    Ok(NtStatus::SUCCESS)
 }
 
 fn security_info(

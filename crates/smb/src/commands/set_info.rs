@@ -3,8 +3,9 @@
 use super::query_info::parts;
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::{SmbPath, Stream, parse_path};
+use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::status::status_of;
-use files::{BasicChange, Descriptor, Files, OpenFile, TimeSetting};
+use files::{BasicChange, Descriptor, Files, OpenFile, SecurityParts, Sid, TimeSetting};
 use std::sync::Arc;
 use vfs::{Name, Timestamp};
 use wire::codec::{Reader, utf16_units};
@@ -28,14 +29,35 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         InfoType::Security => {
             let descriptor =
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
-            let files = &request.server.files;
-            files.set_descriptor(file, &descriptor, parts(body.additional)).map_err(status_of)?;
+            set_security(&request.server.files, file, descriptor, parts(body.additional))?;
         }
         InfoType::Quota => return Err(NtStatus::NOT_SUPPORTED),
         InfoType::Unknown(_) => return Err(NtStatus::INVALID_PARAMETER),
     }
     request.w.u16(2);
     Ok(Outcome::success())
+}
+
+/// Clients of POSIX send permission bits as a list of one entry, and name
+/// owners by number.
+fn set_security(
+    files: &Files,
+    file: &OpenFile,
+    descriptor: Descriptor,
+    parts: SecurityParts,
+) -> Result<(), NtStatus> {
+    if !is_posix(file) {
+        return files.set_descriptor(file, &descriptor, parts).map_err(status_of);
+    }
+    let mode = mode_of(&descriptor).filter(|_| parts.dacl);
+    let parts = SecurityParts { dacl: parts.dacl && mode.is_none(), ..parts };
+    let owner = descriptor.owner.map(Sid::from_nfs);
+    let group = descriptor.group.map(Sid::from_nfs);
+    if parts != SecurityParts::default() {
+        let descriptor = Descriptor { owner, group, ..descriptor };
+        files.set_descriptor(file, &descriptor, parts).map_err(status_of)?;
+    }
+    mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
 }
 
 async fn set_file_info(
@@ -58,7 +80,7 @@ async fn set_file_info(
         }
         FileInfoClass::Link => {
             let info = RenameInfo::decode(input).map_err(short)?;
-            let to = target(&info)?;
+            let to = target(file, &info)?;
             if to.stream.is_some() {
                 return Err(NtStatus::NOT_SUPPORTED);
             }
@@ -126,7 +148,7 @@ async fn rename(
     file: &Arc<OpenFile>,
     info: &RenameInfo<'_>,
 ) -> Result<(), NtStatus> {
-    let (to, replace) = (target(info)?, info.flags & 1 != 0);
+    let (to, replace) = (target(file, info)?, info.flags & 1 != 0);
     let result = match &to.stream {
         Some(Stream::Named(name)) if to.path.is_root() => {
             files.rename_stream(file, name, replace).await
@@ -140,11 +162,15 @@ async fn rename(
     result.map_err(status_of)
 }
 
-fn target(info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
+fn target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
     if info.root != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let units = utf16_units(info.name, "new name").map_err(malformed)?;
+    if is_posix(file) {
+        let path = parse_posix_path(&units).map_err(status_of)?;
+        return Ok(SmbPath { path, stream: None });
+    }
     let units = units.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&units);
     if units.is_empty() {
         return Err(NtStatus::OBJECT_NAME_INVALID);

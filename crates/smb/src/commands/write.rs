@@ -2,10 +2,21 @@
 
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::Target;
+use crate::posix::is_posix;
 use crate::status::status_of;
+use files::{Access, OpenFile};
 use std::sync::PoisonError;
 use wire::ntstatus::NtStatus;
 use wire::smb::{WriteRequest, WriteResponse};
+
+/// The offset that means the end of the file, wherever that is: the only one
+/// for a client of POSIX that may but append, and for no other.
+const APPEND: u64 = u64::MAX;
+
+fn appends(file: &OpenFile) -> bool {
+    let granted = file.granted();
+    granted.contains(Access::APPEND_DATA) && !granted.contains(Access::WRITE_DATA)
+}
 
 /// Writes to a file or a pipe.
 ///
@@ -28,14 +39,18 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
+    if is_posix(file) && appends(file) != (body.offset_bytes == APPEND) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     // The last byte that can be addressed is the one before 2^63.
     let end = body.offset_bytes.checked_add(body.data.len() as u64);
-    let Some(end) = end.filter(|end| *end <= i64::MAX as u64) else {
+    let end = end.filter(|end| *end <= i64::MAX as u64);
+    if end.is_none() && !(is_posix(file) && body.offset_bytes == APPEND) {
         return Err(NtStatus::INVALID_PARAMETER);
-    };
+    }
     let files = &request.server.files;
     files.write(file, body.offset_bytes, body.data).map_err(status_of)?;
-    file.set_position(end);
+    file.set_position(end.unwrap_or_default());
     if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
         files.flush(file).await.map_err(status_of)?;
     }

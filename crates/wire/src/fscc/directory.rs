@@ -1,7 +1,7 @@
 //! Entries of a directory listing. MS-FSCC 2.4.8, 2.4.10, 2.4.14, 2.4.17 to 2.4.20, 2.4.33.
 
 use crate::codec::{Malformed, Reader, utf16_units};
-use crate::fscc::FileTime;
+use crate::fscc::{FileTime, PosixInfo};
 
 /// The shapes a listing can be asked for in.
 #[allow(missing_docs)]
@@ -72,17 +72,8 @@ pub fn put_directory_record(
     previous: Option<usize>,
     limit: usize,
 ) -> Option<usize> {
-    let at = start + (out.len() - start).next_multiple_of(8);
-    let end = at - start + fixed_bytes(class) + record.name.len() * 2;
-    if end > limit {
-        return None;
-    }
-    out.resize(at, 0);
-    if let Some(previous) = previous {
-        let distance = (at - previous) as u32;
-        out[previous..previous + 4].copy_from_slice(&distance.to_le_bytes());
-    }
-    put_u32(out, 0);
+    let length = fixed_bytes(class) + record.name.len() * 2;
+    let at = begin_record(length, out, start, previous, limit)?;
     put_u32(out, record.index);
     if class != DirectoryClass::Names {
         put_common(record, out);
@@ -139,6 +130,46 @@ pub fn take_directory_record(
     }
     let rest = list.get(next..).filter(|rest| !rest.is_empty());
     Ok((record, rest.ok_or_else(|| r.malformed("directory record distance"))?))
+}
+
+/// As [`put_directory_record`], in the shape of POSIX. POSIX-FSCC 2.2.1.
+pub fn put_posix_directory_record(
+    info: &PosixInfo,
+    name: &[u16],
+    out: &mut Vec<u8>,
+    start: usize,
+    previous: Option<usize>,
+    limit: usize,
+) -> Option<usize> {
+    // Two numbers before, the name's length behind.
+    let length = 12 + info.length_bytes() + name.len() * 2;
+    let at = begin_record(length, out, start, previous, limit)?;
+    put_u32(out, 0);
+    info.encode(out);
+    put_u32(out, (name.len() * 2) as u32);
+    name.iter().for_each(|unit| out.extend_from_slice(&unit.to_le_bytes()));
+    Some(at)
+}
+
+/// Begins an entry of `length` bytes if it fits, chained to the one before.
+fn begin_record(
+    length: usize,
+    out: &mut Vec<u8>,
+    start: usize,
+    previous: Option<usize>,
+    limit: usize,
+) -> Option<usize> {
+    let at = start + (out.len() - start).next_multiple_of(8);
+    if at - start + length > limit {
+        return None;
+    }
+    out.resize(at, 0);
+    if let Some(previous) = previous {
+        let distance = (at - previous) as u32;
+        out[previous..previous + 4].copy_from_slice(&distance.to_le_bytes());
+    }
+    put_u32(out, 0);
+    Some(at)
 }
 
 fn fixed_bytes(class: DirectoryClass) -> usize {
@@ -257,6 +288,19 @@ mod tests {
             out[0] = 8;
             assert!(take_directory_record(class, &out).is_err(), "it leads into itself");
         }
+    }
+
+    #[test]
+    fn an_entry_of_posix_has_its_name_behind_its_owners() {
+        let mut info = PosixInfo::default();
+        info.facts.owners = [vec![1; 12], vec![2; 12]];
+        let mut out = Vec::new();
+        let first = put_posix_directory_record(&info, &[65, 66], &mut out, 0, None, 120);
+        assert_eq!((first, out.len()), (Some(0), 8 + 80 + 24 + 4 + 4));
+        assert_eq!(out[112..], [4, 0, 0, 0, 65, 0, 66, 0]);
+        assert_eq!(put_posix_directory_record(&info, &[], &mut out, 0, first, 235), None);
+        let second = put_posix_directory_record(&info, &[], &mut out, 0, first, 236);
+        assert_eq!((second, out[0], out.len()), (Some(120), 120, 236));
     }
 
     #[test]

@@ -6,18 +6,26 @@ mod ea;
 mod file_info;
 mod fs_info;
 mod notify;
+mod posix;
 mod time;
 mod upcase;
 mod wildcard;
 
 pub use attributes::*;
-pub use directory::{DirectoryClass, DirectoryRecord, put_directory_record, take_directory_record};
+pub use directory::{
+    DirectoryClass, DirectoryRecord, put_directory_record, put_posix_directory_record,
+    take_directory_record,
+};
 pub use ea::{EaEntry, decode_ea_list, decode_ea_names, put_ea_list};
 pub use file_info::{
     BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info, streams_fitting,
 };
 pub use fs_info::{FsFacts, FsInfoClass, encode_fs_info};
 pub use notify::{NotifyAction, NotifyList, notify_list_bytes};
+pub use posix::{
+    FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, POSIX_EXTENSIONS, PosixFacts, PosixFsInfo,
+    PosixInfo, PosixKind, decode_posix_mode,
+};
 pub use time::FileTime;
 pub use upcase::upcase;
 pub use wildcard::{has_wildcards, matches};

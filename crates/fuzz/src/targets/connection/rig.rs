@@ -288,6 +288,7 @@ fn share(vfs: Arc<dyn Vfs>) -> Arc<Share> {
         encryption_required: false,
         users: None,
         access_based_enumeration: true,
+        posix: true,
     })
 }
 

@@ -7,6 +7,7 @@ mod plan;
 mod reconnect;
 mod replay;
 mod respond;
+mod symlink;
 
 use crate::create_guids::Claim;
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
@@ -18,7 +19,7 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use crate::trouble::tell_gone;
 use files::{Begun, CacheWish, Caching, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen};
-use plan::{Again, Plan};
+use plan::{Again, May, Plan};
 use std::sync::{Arc, Mutex};
 use vfs::FsError;
 use wire::codec::Writer;
@@ -43,8 +44,8 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
     }
-    let dialect = request.negotiated.dialect;
-    let claim = match plan::again(&body, dialect)? {
+    let may = May::on(request, &tree);
+    let claim = match plan::again(&body, may)? {
         Some(Again::Reconnects(wish, asked)) => {
             return reconnect::reconnect(request, tree, &asked, &wish);
         }
@@ -56,13 +57,17 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         }
         None => None,
     };
-    let plan = Plan::of(&body, request.header, dialect)?;
+    let plan = Plan::of(&body, request.header, may)?;
     let mut creating = Creating::new(request, tree, plan, claim)?;
     let volume = creating.tree.volume()?.clone();
     let caller = &creating.session.user().account.caller;
     let plan = creating.take_plan();
     let (opens_root, makes) = (plan.path.is_root(), plan.if_missing == IfMissing::Create);
     let begun = request.server.files.begin_open(&volume, caller, plan).await;
+    if begun.as_ref().is_err_and(|error| *error == FsError::IsSymlink) {
+        let plan = creating.plan.open;
+        return symlink::stopped(request, &volume, caller, plan).await;
+    }
     let missing = makes && begun.as_ref().is_err_and(|e| *e == FsError::NotFound);
     if (opens_root || missing) && volume.is_gone() {
         let (host, peer) = (&*request.server.host, request.shared.facts.peer);

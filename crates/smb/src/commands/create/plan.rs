@@ -2,16 +2,18 @@
 //! a file is refused here.
 
 use crate::create_guids::Guid;
-use crate::dispatch::malformed;
+use crate::dispatch::{Request, malformed};
 use crate::durable::{Durability, Reconnect};
-use crate::names::{Stream, parse_path};
+use crate::names::{SmbPath, Stream, parse_path};
 use crate::oplock::caching_of;
+use crate::posix::parse_posix_path;
 use crate::status::status_of;
-use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Share, WishedKind};
+use crate::tree::Tree;
+use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind};
 use std::borrow::Cow;
 use vfs::Name;
 use wire::codec::{Reader, utf16_units};
-use wire::fscc::{self, decode_ea_list};
+use wire::fscc::{self, POSIX_EXTENSIONS, decode_ea_list, decode_posix_mode};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, Flags, Header,
@@ -44,6 +46,8 @@ pub struct Asked {
     pub maximal_access: Option<Option<u64>>,
     /// The ids of file and volume (QFid).
     pub disk_id: bool,
+    /// Links, mode and owners.
+    pub posix: bool,
 }
 
 /// How an open is to outlive its connection.
@@ -71,8 +75,8 @@ pub enum Again {
 ///
 /// # Errors
 /// `INVALID_PARAMETER` for malformed contexts, and for those that contradict each other.
-pub fn again(body: &CreateRequest<'_>, dialect: Dialect) -> Result<Option<Again>, NtStatus> {
-    let contexts = Contexts::decode(body.contexts, dialect)?;
+pub fn again(body: &CreateRequest<'_>, may: May) -> Result<Option<Again>, NtStatus> {
+    let contexts = Contexts::decode(body.contexts, may)?;
     let mut asked = contexts.asked();
     if let Some(reconnect) = contexts.reconnects {
         asked.durable = None;
@@ -81,6 +85,26 @@ pub fn again(body: &CreateRequest<'_>, dialect: Dialect) -> Result<Option<Again>
     let named = asked.durable.and_then(|wish| wish.create_guid);
     Ok(named.map(|guid| Again::Named(guid, asked)))
 }
+
+/// What a request may ask for by contexts.
+#[derive(Clone, Copy, Debug)]
+pub struct May {
+    /// The connection's dialect.
+    dialect: Dialect,
+    /// The POSIX extensions were agreed on, and the share is with them.
+    posix: bool,
+}
+
+impl May {
+    /// What requests on `tree` may ask for.
+    pub fn on(request: &Request<'_>, tree: &Tree) -> Self {
+        let posix = request.negotiated.posix && tree.share.posix;
+        Self { dialect: request.negotiated.dialect, posix }
+    }
+}
+
+/// Name of the context by which a client of POSIX opens.
+const POSIX: &[u8] = &POSIX_EXTENSIONS;
 
 /// Contexts that matter here. MS-SMB2 2.2.13.2.
 #[derive(Debug, Default)]
@@ -95,6 +119,8 @@ struct Contexts {
     durable_v2: Option<DurableWish>,
     reconnects: Option<Reconnect>,
     reconnects_v2: Option<Reconnect>,
+    /// The client is one of POSIX, and this the mode of what is made.
+    posix_mode: Option<u32>,
 }
 
 /// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
@@ -119,24 +145,14 @@ impl Plan {
     /// # Errors
     /// `INVALID_PARAMETER`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `OBJECT_NAME_INVALID`,
     /// `BAD_IMPERSONATION_LEVEL`.
-    pub fn of(
-        body: &CreateRequest<'_>,
-        header: &Header,
-        dialect: Dialect,
-    ) -> Result<Self, NtStatus> {
+    pub fn of(body: &CreateRequest<'_>, header: &Header, may: May) -> Result<Self, NtStatus> {
         if body.impersonation > 3 {
             return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
         }
         check_options(body)?;
         let (if_exists, if_missing) = disposition(body.disposition)?;
-        let contexts = Contexts::decode(body.contexts, dialect)?;
-        let units = utf16_units(body.name, "name").map_err(malformed)?;
-        let units = if header.flags.contains(Flags::DFS) { strip_dfs(&units) } else { &units };
-        if units.first() == Some(&u16::from(b'\\')) {
-            return Err(NtStatus::INVALID_PARAMETER);
-        }
-        let units = without_parents(units)?;
-        let parsed = parse_path(&units).map_err(status_of)?;
+        let contexts = Contexts::decode(body.contexts, may)?;
+        let parsed = path_of(body, header, contexts.posix_mode.is_some())?;
         if contexts.snapshot {
             // Snapshots are not served: there is none.
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -170,6 +186,11 @@ impl Plan {
             xattrs: contexts.xattrs,
             no_follow: body.options & fscc::FILE_OPEN_REPARSE_POINT != 0,
             caching: None,
+            semantics: match contexts.posix_mode {
+                Some(_) => Semantics::Posix,
+                None => Semantics::Windows,
+            },
+            mode: contexts.posix_mode,
         };
         Ok(Self {
             open,
@@ -180,6 +201,25 @@ impl Plan {
             asked,
         })
     }
+}
+
+/// The path of a request, taken apart.
+///
+/// # Errors
+/// `INVALID_PARAMETER` for one that begins at a separator, `OBJECT_NAME_INVALID`,
+/// `OBJECT_PATH_SYNTAX_BAD`.
+fn path_of(body: &CreateRequest<'_>, header: &Header, is_posix: bool) -> Result<SmbPath, NtStatus> {
+    let units = utf16_units(body.name, "name").map_err(malformed)?;
+    let units = if header.flags.contains(Flags::DFS) { strip_dfs(&units) } else { &units };
+    if is_posix {
+        let path = parse_posix_path(units).map_err(status_of)?;
+        return Ok(SmbPath { path, stream: None });
+    }
+    if units.first() == Some(&u16::from(b'\\')) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let units = without_parents(units)?;
+    parse_path(&units).map_err(status_of)
 }
 
 /// Contradictions among options, access and attributes. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
@@ -265,12 +305,13 @@ impl Contexts {
             durable: self.durable,
             maximal_access: self.maximal_access,
             disk_id: self.disk_id,
+            posix: self.posix_mode.is_some(),
         }
     }
 
-    fn decode(list: &[u8], dialect: Dialect) -> Result<Self, NtStatus> {
+    fn decode(list: &[u8], may: May) -> Result<Self, NtStatus> {
         let mut found = Self::default();
-        let has_v2 = dialect >= Dialect::Smb300;
+        let has_v2 = may.dialect >= Dialect::Smb300;
         for context in CreateContexts::new(list) {
             let (name, data) = context.map_err(malformed)?;
             match name {
@@ -286,6 +327,9 @@ impl Contexts {
                 b"DHnC" => found.reconnects = Some(reconnect(data)?),
                 b"DH2Q" if has_v2 => found.durable_v2 = Some(durable_v2(data)?),
                 b"DH2C" if has_v2 => found.reconnects_v2 = Some(reconnect_v2(data)?),
+                POSIX if may.posix => {
+                    found.posix_mode = Some(decode_posix_mode(data).map_err(malformed)?);
+                }
                 // Leases and those nobody knows: without them.
                 _ => {}
             }
@@ -390,7 +434,7 @@ mod tests {
             };
             put_context(&mut list, *name, &vec![0; length]);
         }
-        let contexts = Contexts::decode(&list, dialect)?;
+        let contexts = Contexts::decode(&list, May { dialect, posix: false })?;
         Ok((contexts.reconnects.is_some(), contexts.durable.is_some()))
     }
 

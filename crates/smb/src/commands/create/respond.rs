@@ -4,9 +4,11 @@ use super::plan::Asked;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::open::Open;
 use crate::oplock::level_of;
+use crate::posix::posix_facts;
 use files::{Files, OpenAction, OpenResult};
 use vfs::{Attributes, FileKind};
 use wire::codec::Writer;
+use wire::fscc::POSIX_EXTENSIONS;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CreateResponse, DurableResponseV2, put_context};
 
@@ -73,6 +75,11 @@ fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> V
         data[..8].copy_from_slice(&opened.attributes.key.inode.to_le_bytes());
         data[8..16].copy_from_slice(&opened.attributes.key.device.to_le_bytes());
         put_context(&mut list, b"QFid", &data);
+    }
+    if asked.posix {
+        let mut data = Vec::new();
+        posix_facts(&opened.attributes).encode(&mut data);
+        put_context(&mut list, &POSIX_EXTENSIONS, &data);
     }
     list
 }

@@ -1,0 +1,216 @@
+//! Opens with the customs of POSIX, beside those of Windows.
+
+use crate::harness::*;
+use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Semantics, dos};
+use std::sync::Arc;
+use vfs::{FileKind, FsError, Identity, Vfs};
+
+fn posix(plan: OpenPlan) -> OpenPlan {
+    OpenPlan { semantics: Semantics::Posix, ..plan }
+}
+
+fn doomed(plan: OpenPlan) -> OpenPlan {
+    OpenPlan { delete_on_close: true, ..plan }
+}
+
+fn open(served: &Served, at: &str, desired: Access) -> Arc<OpenFile> {
+    served.try_open(posix(plan(at, desired))).unwrap().open
+}
+
+fn unlink(served: &Served, at: &str) -> Result<(), FsError> {
+    let open = served.try_open(posix(doomed(plan(at, DELETE))))?.open;
+    now(served.files.close(open))
+}
+
+fn rename(served: &Served, from: &str, to: &str) -> Result<(), FsError> {
+    let source = open(served, from, DELETE);
+    now(served.files.rename(&source, &path(to), true))
+}
+
+#[test]
+fn names_that_differ_in_case_are_two_files_to_posix() {
+    let served = serve();
+    served.put("file", b"small");
+    assert_eq!(served.refusal(posix(plan("FILE", READ))), FsError::NotFound);
+    assert_eq!(served.refusal(posix(plan("no/FILE", READ))), FsError::PathNotFound);
+    served.close(served.try_open(posix(new_file("FILE"))).unwrap().open);
+    assert_eq!(served.read(&open(&served, "file", READ)).unwrap(), b"small");
+    assert_eq!(served.read(&open(&served, "FILE", READ)).unwrap(), b"");
+    assert_eq!(served.refusal(posix(new_file("FILE"))), FsError::AlreadyExists);
+    rename(&served, "FILE", "File").unwrap();
+    assert!(served.exists("file") && served.exists("File"));
+}
+
+#[test]
+fn what_is_made_has_the_mode_that_was_asked_for_and_no_descriptor() {
+    let served = serve();
+    let wide = posix(OpenPlan { mode: Some(0o1640), ..new_file("file") });
+    let OpenResult { open, attributes, .. } = served.try_open(wide).unwrap();
+    assert_eq!(attributes.mode, 0o1640);
+    assert_eq!(open.semantics(), Semantics::Posix);
+    served.close(open);
+    let narrow = posix(OpenPlan { mode: Some(0o700), ..new_directory("d") });
+    assert_eq!(served.try_open(narrow).unwrap().attributes.mode, 0o700);
+    let none = posix(OpenPlan { mode: Some(0), ..new_file("none") });
+    let OpenResult { open, .. } = served.try_open(none).unwrap();
+    served.files.write(&open, 0, b"by its maker").unwrap();
+    let closed = posix(OpenPlan { mode: Some(0), ..new_directory("closed") });
+    assert_eq!(served.try_open(closed).unwrap().attributes.mode, 0, "nobody may look into it");
+    assert!(served.look("none", false).unwrap().node.security_descriptor().unwrap().is_none());
+}
+
+#[test]
+fn a_new_mode_takes_the_place_of_a_descriptor() {
+    let served = serve();
+    served.put("file", b"");
+    let made = open(&served, "file", ALL);
+    let descriptor =
+        served.files.descriptor(&made, files::SecurityParts { dacl: true, ..Default::default() });
+    let dacl = files::SecurityParts { dacl: true, ..Default::default() };
+    served.files.set_descriptor(&made, &descriptor.unwrap(), dacl).unwrap();
+    served.files.set_mode(&made, 0o4751).unwrap();
+    let looked = served.look("file", false).unwrap();
+    assert_eq!(looked.attributes.mode, 0o4751);
+    assert!(looked.node.security_descriptor().unwrap().is_none());
+    let reader = open(&served, "file", READ);
+    assert_eq!(served.files.set_mode(&reader, 0o600), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn a_file_is_unlinked_while_posix_has_it_open_and_used_on() {
+    let served = serve();
+    served.put("file", b"data");
+    let reader = open(&served, "file", READ | WRITE);
+    unlink(&served, "file").unwrap();
+    assert!(!served.exists("file"));
+    assert_eq!(served.refusal(posix(plan("file", READ))), FsError::NotFound);
+    assert_eq!(served.read(&reader).unwrap(), b"data");
+    served.files.write(&reader, 4, b" more").unwrap();
+    assert!(!reader.is_delete_pending());
+    assert_eq!(served.files.attributes(&reader).unwrap().links, 0);
+
+    served.put("file", b"another");
+    assert_eq!(served.read(&reader).unwrap(), b"data more");
+    served.close(reader);
+    assert_eq!(served.get("file").unwrap(), b"another");
+    served.assert_nothing_held();
+}
+
+#[test]
+fn an_open_of_windows_keeps_the_name_until_it_is_closed() {
+    let served = serve();
+    served.put("file", b"data");
+    let windows = served.open("file", READ);
+    let reader = open(&served, "file", READ);
+    unlink(&served, "file").unwrap();
+    assert!(served.exists("file"));
+    assert_eq!(served.refusal(posix(plan("file", READ))), FsError::DeletePending);
+    served.close(windows);
+    assert!(!served.exists("file"));
+    served.close(reader);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn an_open_whose_name_has_gone_does_not_take_the_next_file_of_that_name() {
+    let served = serve();
+    served.put("file", b"old");
+    let old = open(&served, "file", DELETE | READ);
+    unlink(&served, "file").unwrap();
+    served.put("file", b"new");
+    assert_eq!(now(served.files.rename(&old, &path("moved"), true)), Err(FsError::NotFound));
+    served.files.set_delete(&old, true, false).unwrap();
+    served.close(old);
+    assert_eq!(served.get("file").unwrap(), b"new");
+    assert!(!served.exists("moved"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_file_takes_the_place_of_one_that_posix_has_open() {
+    let served = serve();
+    served.put("new", b"new");
+    served.put("old", b"old");
+    let reader = open(&served, "old", READ);
+    let windows = served.open("old", READ);
+    assert_eq!(rename(&served, "new", "old"), Err(FsError::AccessDenied), "Windows has it open");
+    served.close(windows);
+    rename(&served, "new", "old").unwrap();
+    assert_eq!(served.get("old").unwrap(), b"new");
+    assert_eq!(served.read(&reader).unwrap(), b"old");
+    assert!(!served.exists("new"));
+    served.close(reader);
+    assert_eq!(served.get("old").unwrap(), b"new");
+    served.assert_nothing_held();
+}
+
+#[test]
+fn two_names_of_one_file_are_left_as_they_are_by_a_rename() {
+    let served = serve();
+    served.put("one", b"data");
+    let source = open(&served, "one", DELETE);
+    now(served.files.link(&source, &path("two"), false)).unwrap();
+    now(served.files.rename(&source, &path("two"), true)).unwrap();
+    assert!(served.exists("one") && served.exists("two"));
+    assert_eq!(source.path(), path("one"));
+}
+
+#[test]
+fn a_directory_is_renamed_with_what_posix_has_open_below_it() {
+    let served = serve();
+    served.put_directory("d");
+    served.put_directory("d/e");
+    served.put("d/e/file", b"data");
+    let file = open(&served, "d/e/file", READ | DELETE);
+    let below = open(&served, "d/e", READ);
+    let windows = served.open("d/e/file", LOOK);
+    assert_eq!(rename(&served, "d", "f"), Err(FsError::AccessDenied), "Windows has a file open");
+    served.close(windows);
+    let plain = served.open("d", DELETE);
+    assert_eq!(now(served.files.rename(&plain, &path("f"), false)), Err(FsError::AccessDenied));
+    served.close(plain);
+    rename(&served, "d", "f").unwrap();
+    assert_eq!(file.path(), path("f/e/file"));
+    assert_eq!(below.path(), path("f/e"));
+    served.files.set_delete(&file, true, false).unwrap();
+    served.close(file);
+    assert!(!served.exists("f/e/file"), "it is found by its new path");
+    served.close(below);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn dos_attributes_do_not_keep_a_file_from_posix() {
+    let served = serve();
+    let bits = dos::READONLY | dos::HIDDEN;
+    for at in ["gone", "replaced"] {
+        served.close(served.try_open(OpenPlan { dos_bits: bits, ..new_file(at) }).unwrap().open);
+    }
+    unlink(&served, "gone").unwrap();
+    assert!(!served.exists("gone"));
+    let again = OpenPlan {
+        if_exists: IfExists::Overwrite,
+        if_missing: IfMissing::Fail,
+        ..plan("replaced", ALL)
+    };
+    assert_eq!(served.refusal(posix(again)), FsError::AccessDenied, "it is not written to either");
+    served.put("file", b"new");
+    rename(&served, "file", "replaced").unwrap();
+    assert_eq!(served.get("replaced").unwrap(), b"new");
+}
+
+#[test]
+fn a_symbolic_link_is_told_to_posix_and_opened_itself_on_request() {
+    let served = serve();
+    served.put("file", b"data");
+    served.vfs.symlink(&Identity::root(), &path("link"), b"file").unwrap();
+    assert_eq!(served.read(&served.open("link", READ)).unwrap(), b"data", "Windows is led on");
+    assert_eq!(served.refusal(posix(plan("link", READ))), FsError::IsSymlink);
+    let link = posix(OpenPlan { no_follow: true, ..plan("link", LOOK | DELETE) });
+    let link = served.try_open(link).unwrap().open;
+    assert_eq!(link.kind(), FileKind::Symlink);
+    assert_eq!(served.files.read_link(&link).unwrap(), b"file");
+    served.files.set_delete(&link, true, false).unwrap();
+    served.close(link);
+    assert!(!served.exists("link") && served.exists("file"));
+}

@@ -1,0 +1,198 @@
+//! The POSIX extensions of SMB 3.1.1: names that lose nothing, and what is told
+//! of a file. POSIX-SMB2 2.1, 3.1; POSIX-FSCC 2.
+//!
+//! A client says of each CREATE whether it is one of POSIX (its context); what
+//! that changes for the open is decided in `files` (`Semantics::Posix`). Names
+//! are separated by `/`, and every other character is the name's. Characters
+//! that stand for what Windows cannot hold mean that here too: Linux sends them
+//! unless it is mounted with `nomapposix`.
+
+use crate::attributes::{attribute_bits, times};
+use crate::names::{mapped_byte, push_invalid, push_surrogate};
+use files::{Descriptor, Semantics, Sid};
+use vfs::{Attributes, FileKind, FsError, Name, RelPath};
+use wire::fscc::{PosixFacts, PosixInfo, PosixKind};
+use wire::smb::IO_REPARSE_TAG_SYMLINK;
+
+/// Longest target of a symbolic link in UTF-16 units: Linux's PATH_MAX.
+const TARGET_UNITS_MAX: usize = 4096;
+
+/// Reads a path as POSIX clients send it; empty for the share's root.
+///
+/// # Errors
+/// [`FsError::InvalidName`] for a NUL or for `..` beyond the root;
+/// [`FsError::NameTooLong`].
+pub fn parse_posix_path(units: &[u16]) -> Result<RelPath, FsError> {
+    let mut names: Vec<Name> = Vec::new();
+    for part in units.split(|&u| u == u16::from(b'/')) {
+        match posix_bytes(part)?.as_slice() {
+            b"" | b"." => {}
+            b".." => {
+                names.pop().ok_or(FsError::InvalidName)?;
+            }
+            bytes => names.push(Name::new(bytes)?),
+        }
+    }
+    Ok(names.into_iter().collect())
+}
+
+fn posix_bytes(units: &[u16]) -> Result<Vec<u8>, FsError> {
+    let mut bytes = Vec::with_capacity(units.len() + 8);
+    for decoded in char::decode_utf16(units.iter().copied()) {
+        match decoded {
+            Ok('\0') => return Err(FsError::InvalidName),
+            Ok(c) => match mapped_byte(c) {
+                Some(byte) => bytes.push(byte),
+                None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            },
+            Err(lone) => push_surrogate(&mut bytes, lone.unpaired_surrogate()),
+        }
+    }
+    Ok(bytes)
+}
+
+/// Appends a name, or the text of a link, as POSIX clients see it: only bytes
+/// that are not UTF-8 are mapped.
+pub fn push_posix_units(out: &mut Vec<u16>, name: &[u8]) {
+    let mut rest = name;
+    while !rest.is_empty() {
+        let valid = std::str::from_utf8(rest).map_or_else(|e| e.valid_up_to(), str::len);
+        let (text, after) = rest.split_at(valid);
+        out.extend(String::from_utf8_lossy(text).encode_utf16());
+        rest = push_invalid(out, after);
+    }
+}
+
+/// The text of a symbolic link, and whether it is relative to where the link is.
+///
+/// # Errors
+/// [`FsError::NameTooLong`] for one that no client could follow.
+pub fn link_target(text: &[u8]) -> Result<(Vec<u16>, bool), FsError> {
+    let mut units = Vec::new();
+    push_posix_units(&mut units, text);
+    if units.len() > TARGET_UNITS_MAX {
+        return Err(FsError::NameTooLong);
+    }
+    Ok((units, text.first() != Some(&b'/')))
+}
+
+/// Links, mode and owners of a node.
+#[must_use]
+pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
+    let encoded = |sid: Sid| {
+        let mut bytes = Vec::with_capacity(sid.length_bytes());
+        sid.encode(&mut bytes);
+        bytes
+    };
+    let (kind, reparse_tag) = match attributes.kind {
+        FileKind::File => (PosixKind::File, 0),
+        FileKind::Directory => (PosixKind::Directory, 0),
+        FileKind::Symlink => (PosixKind::Symlink, IO_REPARSE_TAG_SYMLINK),
+        // The backend does not say which kind of device.
+        FileKind::Device => (PosixKind::CharacterDevice, 0),
+        FileKind::Fifo => (PosixKind::Fifo, 0),
+        FileKind::Socket => (PosixKind::Socket, 0),
+    };
+    PosixFacts {
+        links: attributes.links,
+        reparse_tag,
+        permissions: attributes.mode,
+        kind,
+        owners: [encoded(Sid::unix_user(attributes.uid)), encoded(Sid::unix_group(attributes.gid))],
+    }
+}
+
+/// All that is told of a node: lengths as the file system has them, those of
+/// directories too.
+#[must_use]
+pub fn posix_info(attributes: &Attributes) -> PosixInfo {
+    PosixInfo {
+        times: times(attributes),
+        size_bytes: attributes.size_bytes,
+        allocation_bytes: attributes.allocated_bytes,
+        attributes: attribute_bits(attributes),
+        inode: attributes.key.inode,
+        device: attributes.key.device as u32,
+        facts: posix_facts(attributes),
+    }
+}
+
+/// The permission bits that a descriptor is sent for: its list has one entry,
+/// whose trustee is `S-1-5-88-3-mode`. POSIX-SMB2 3.1.5.4.
+#[must_use]
+pub fn mode_of(descriptor: &Descriptor) -> Option<u32> {
+    match descriptor.dacl.as_deref() {
+        Some([entry]) => entry.sid.as_nfs_mode(),
+        _ => None,
+    }
+}
+
+/// Whether an open was asked for by a client of POSIX.
+#[must_use]
+pub fn is_posix(file: &files::OpenFile) -> bool {
+    file.semantics() == Semantics::Posix
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn units(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
+    fn path_of(text: &str) -> Result<Vec<u8>, FsError> {
+        parse_posix_path(&units(text)).map(|p| p.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn every_character_but_the_slash_is_the_names() {
+        for name in ["a:b", "what?", "*", "a\\b", "end.", "end ", "<\"|>", "tab\there", "\u{1}"] {
+            assert_eq!(path_of(name).unwrap(), name.as_bytes(), "{name:?}");
+            let mut shown = Vec::new();
+            push_posix_units(&mut shown, name.as_bytes());
+            assert_eq!(shown, units(name));
+        }
+        assert_eq!(path_of("d/:/*").unwrap(), b"d/:/*");
+        assert_eq!(path_of("").unwrap(), b"");
+        assert_eq!(path_of("\u{F022}\u{F1FF}").unwrap(), b":\xFF", "as Linux sends them");
+    }
+
+    #[test]
+    fn dots_lead_where_they_say_and_never_out_of_the_share() {
+        assert_eq!(path_of("/a//./b/../c/").unwrap(), b"a/c");
+        assert_eq!(path_of("a/..").unwrap(), b"");
+        for bad in ["..", "a/../..", "a\0b"] {
+            assert_eq!(path_of(bad), Err(FsError::InvalidName), "{bad:?}");
+        }
+        assert_eq!(path_of("\u{F029}\u{F029}/a"), Err(FsError::InvalidName), "mapped dots too");
+        assert_eq!(path_of(&"n".repeat(256)), Err(FsError::NameTooLong));
+    }
+
+    #[test]
+    fn a_link_is_relative_unless_it_begins_at_the_root() {
+        assert_eq!(link_target(b"../a"), Ok((units("../a"), true)));
+        assert_eq!(link_target(b"/a"), Ok((units("/a"), false)));
+        assert_eq!(link_target(&[b'a'; 4097]), Err(FsError::NameTooLong));
+    }
+
+    proptest! {
+        #[test]
+        fn every_backend_name_round_trips(raw in prop::collection::vec(1u8..=255, 1..40)) {
+            let Ok(name) = Name::new(raw.clone()) else { return Ok(()) };
+            let mut shown = Vec::new();
+            push_posix_units(&mut shown, name.as_bytes());
+            let private = String::from_utf8_lossy(&raw).chars().any(|c| ('\u{F000}'..='\u{F1FF}').contains(&c));
+            let path = parse_posix_path(&shown);
+            prop_assert!(private || path.map(|p| p.as_bytes().to_vec()) == Ok(raw));
+        }
+
+        #[test]
+        fn any_client_path_is_refused_or_stays_in_the_share(text in prop::collection::vec(any::<u16>(), 0..20)) {
+            if let Ok(path) = parse_posix_path(&text) {
+                prop_assert!(path.components().all(|c| c != b"." && c != b".."));
+            }
+        }
+    }
+}
