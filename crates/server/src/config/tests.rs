@@ -51,19 +51,6 @@ fn every_mistake_is_named_with_its_line_and_its_remedy() {
         ),
         ("[server]\nlogon_seconds = 601\n", "line 2: logon_seconds = 601 is not between 1 and 600"),
         ("[server]\nstall_seconds = 0\n", "line 2: stall_seconds = 0 is not between 1 and 3600"),
-        (
-            "[multichannel]\nchannels_max = 33\n",
-            "line 2: channels_max = 33 is not between 1 and 32",
-        ),
-        (
-            "[multichannel]\n\nmin_protocol = \"2.1\"\n",
-            "line 3: several connections need min_protocol 3.0 or later; raise it",
-        ),
-        (
-            "[multichannel]\nexclude = [\"docker*\", \"192.0.2.0/33\"]\n",
-            "line 2: \"192.0.2.0/33\" is neither an interface's name nor ADDRESS/BITS",
-        ),
-        ("[[multichannel.interface]]\naddress = \"eth0\"\n", "line 2: invalid IP address syntax"),
         ("[server]\nworkers = 5000\n", "line 2: workers = 5000 is not between 1 and 4096"),
         (
             "[[share]]\nname = \"a/b\"\npath = \"/x\"\n",
@@ -169,6 +156,27 @@ fn the_command_line_sets_the_same_keys() {
     );
     let twice = config.add_share("A", Path::new("/b")).unwrap_err().to_string();
     assert_eq!(twice, "there are two shares named \"A\"; rename one");
+}
+
+#[test]
+fn mistakes_about_channels_are_named_alike() {
+    for (text, said) in [
+        (
+            "[multichannel]\nchannels_max = 33\n",
+            "line 2: channels_max = 33 is not between 1 and 32",
+        ),
+        (
+            "[multichannel]\n\nmin_protocol = \"2.1\"\n",
+            "line 3: several connections need min_protocol 3.0 or later; raise it",
+        ),
+        (
+            "[multichannel]\nexclude = [\"docker*\", \"192.0.2.0/33\"]\n",
+            "line 2: \"192.0.2.0/33\" is neither an interface's name nor ADDRESS/BITS",
+        ),
+        ("[[multichannel.interface]]\naddress = \"eth0\"\n", "line 2: invalid IP address syntax"),
+    ] {
+        assert_eq!(wrong(text), said);
+    }
 }
 
 #[test]
