@@ -2,6 +2,7 @@
 //! wants it to say.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod channel;
 pub mod client;
 
 use std::io::{BufRead, BufReader, Read};
@@ -179,6 +180,11 @@ impl Running {
     /// Waits for a line that has `part`, and gives it.
     pub fn logged(&self, part: &str) -> String {
         wait_for(part, || self.log().lines().find(|l| l.contains(part)).map(str::to_owned))
+    }
+
+    /// What it was configured with.
+    pub fn config(&self) -> String {
+        self.setup.config()
     }
 
     pub fn write_config(&self, text: &str) {
