@@ -200,7 +200,8 @@ fn decode_list(bytes: &[u8]) -> Result<Vec<Ace>, InvalidDescriptor> {
     let size = usize::from(u16::from_le_bytes([head[2], head[3]]));
     let count = usize::from(u16::from_le_bytes([head[4], head[5]]));
     let mut rest = bytes.get(8..size).ok_or(InvalidDescriptor)?;
-    if !(head[0] == 2 || head[0] == 4) || count > ENTRIES_MAX {
+    // Windows takes every revision from 2 to 4, and smbcacls sends 3.
+    if !(2..=4).contains(&head[0]) || count > ENTRIES_MAX {
         return Err(InvalidDescriptor);
     }
     let mut entries = Vec::new();
@@ -234,7 +235,10 @@ fn decode_entry(
 }
 
 fn encode_list(entries: &[Ace]) -> Vec<u8> {
-    let mut out = vec![2, 0, 0, 0, 0, 0, 0, 0];
+    // Entries about objects of a directory service need revision 4. MS-DTYP 2.4.5.
+    let of_objects = |a: &Ace| matches!(a.kind, AceKind::Other(5..=8 | 11 | 12 | 15 | 16, _));
+    let revision = if entries.iter().any(of_objects) { 4 } else { 2 };
+    let mut out = vec![revision, 0, 0, 0, 0, 0, 0, 0];
     for ace in entries {
         let (kind, body) = match &ace.kind {
             AceKind::Allow => (0, encode_sid(&ace.sid)),
@@ -297,6 +301,16 @@ mod tests {
         assert_eq!(stranger.dacl.unwrap()[0].sid, theirs, "nobody that is known here");
         let everyone = of(&Sid::everyone()).with_names_of(7, 8);
         assert_eq!(everyone.owner, Some(Sid::everyone()), "only accounts are renamed");
+    }
+
+    #[test]
+    fn lists_of_every_revision_that_windows_takes_are_read() {
+        let mut bytes = sample().encode();
+        assert_eq!(bytes[20], 4, "it has an entry about an object");
+        for (revision, is_taken) in [(1, false), (2, true), (3, true), (4, true), (5, false)] {
+            bytes[20] = revision;
+            assert_eq!(Descriptor::decode(&bytes).is_ok(), is_taken, "revision {revision}");
+        }
     }
 
     proptest! {

@@ -17,6 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::Timestamp;
+use wire::rpc::UnixNames;
 
 /// The process, as [`Host`] sees it.
 pub struct ProcessHost {
@@ -117,6 +118,10 @@ impl Host for ProcessHost {
         let caller = self.caller_of(&guest)?;
         let nt_hash = wire::ntlm::NtHash([0; 16]);
         Some(Account { name: "anonymous".into(), nt_hash, caller })
+    }
+
+    fn unix_names(&self) -> Arc<UnixNames> {
+        system_users::names()
     }
 
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {

@@ -1,7 +1,10 @@
 //! Users and groups of this machine, from its own files.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 use vfs::Identity;
+use wire::rpc::UnixNames;
 
 /// A line of the user database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,35 @@ pub fn own_name() -> Option<String> {
     let uid = rustix::process::geteuid().as_raw();
     let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
     passwd.lines().filter_map(parse).find(|e| e.uid == uid).map(|e| e.name)
+}
+
+/// Names of all users and groups. They are kept until a file changes.
+#[must_use]
+pub fn names() -> Arc<UnixNames> {
+    type Kept = Option<([Option<SystemTime>; 2], Arc<UnixNames>)>;
+    static KEPT: Mutex<Kept> = Mutex::new(None);
+    let files = ["/etc/passwd", "/etc/group"];
+    let changed = files.map(|path| std::fs::metadata(path).and_then(|m| m.modified()).ok());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((as_of, names)) = &*kept
+        && *as_of == changed
+    {
+        return names.clone();
+    }
+    let [passwd, group] = files.map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let names = Arc::new(names_in(&passwd, &group));
+    *kept = Some((changed, names.clone()));
+    names
+}
+
+fn names_in(passwd: &str, group: &str) -> UnixNames {
+    let group_of = |line: &str| {
+        let mut fields = line.split(':');
+        let name = fields.next()?.to_owned();
+        Some((name, fields.nth(1)?.parse().ok()?))
+    };
+    let users = passwd.lines().filter_map(parse).map(|entry| (entry.name, entry.uid));
+    UnixNames::new(users, group.lines().filter_map(group_of))
 }
 
 /// The identity that this process itself has.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::Timestamp;
 use wire::ntlm::NtHash;
+use wire::rpc::UnixNames;
 
 /// The time, read by the server and handed down.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,11 @@ pub trait Host: Send + Sync {
 
     /// Whom a guest or anonymous session acts as, where the configuration allows it.
     fn guest(&self) -> Option<Account>;
+
+    /// Names of the system's users and groups, to be shown for their numbers.
+    fn unix_names(&self) -> Arc<UnixNames> {
+        Arc::default()
+    }
 
     /// A logon failed: to be logged once, with the peer's address.
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str);

@@ -92,7 +92,7 @@ pub enum Target {
     /// A file or directory.
     File(Arc<OpenFile>),
     /// A pipe of IPC$.
-    Pipe(Mutex<Pipe>),
+    Pipe(Box<Mutex<Pipe>>),
 }
 
 /// A request of an open that is under way. Dropping it ends it.

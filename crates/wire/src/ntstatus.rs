@@ -35,6 +35,7 @@ macro_rules! table {
 table! {
     SUCCESS = 0x0000_0000, "Done.";
     PENDING = 0x0000_0103, "The final answer follows later.";
+    SOME_NOT_MAPPED = 0x0000_0107, "Some of the names or identifiers are not known.";
     NOTIFY_CLEANUP = 0x0000_010B, "The watched directory's handle was closed.";
     NOTIFY_ENUM_DIR = 0x0000_010C, "Too many changes to list; read the directory again.";
     BUFFER_OVERFLOW = 0x8000_0005, "The answer did not fit and was cut.";
@@ -73,6 +74,7 @@ table! {
     DELETE_PENDING = 0xC000_0056, "The file is about to be deleted.";
     INVALID_OWNER = 0xC000_005A, "Whom the file was to be given to may not own it.";
     PRIVILEGE_NOT_HELD = 0xC000_0061, "The user lacks a privilege.";
+    NONE_MAPPED = 0xC000_0073, "None of the names or identifiers is known.";
     LOGON_FAILURE = 0xC000_006D, "The user name or the password is wrong.";
     ACCOUNT_RESTRICTION = 0xC000_006E, "The account may not log on this way.";
     PASSWORD_EXPIRED = 0xC000_0071, "The password has expired.";
@@ -135,7 +137,6 @@ table! {
     DUPLICATE_OBJECTID = 0xC000_022A, "The object id is in use.";
     OBJECTID_NOT_FOUND = 0xC000_02F0, "The file has no object id.";
     BAD_IMPERSONATION_LEVEL = 0xC000_00A5, "The impersonation level is not one.";
-    NONE_MAPPED = 0xC000_0073, "Nothing has changed since.";
     INVALID_VIEW_SIZE = 0xC000_001F, "The range ends after the file does.";
     NO_EAS_ON_FILE = 0xC000_0052, "The file has no extended attributes.";
 }

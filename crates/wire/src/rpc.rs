@@ -1,13 +1,17 @@
 //! The remote procedure calls behind IPC$: enough of DCE/RPC for clients to
-//! list shares. C706, MS-RPCE 2.2.2, MS-SRVS 3.1.4, MS-WKST 3.2.4.
+//! list shares and to show names. C706, MS-RPCE 2.2.2, MS-SRVS 3.1.4, MS-WKST 3.2.4, MS-LSAT.
 //!
 //! One [`Pipe`] is one open of a named pipe: bytes in, bytes out.
 
+mod lsarpc;
+mod names;
 mod ndr;
 mod srvsvc;
 mod wkssvc;
 
 use crate::codec::{Malformed, Reader, Writer};
+pub use names::{Names, SidBytes, UnixNames, machine_sid};
+use std::sync::Arc;
 
 /// Bytes of one request after reassembly.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
@@ -39,6 +43,8 @@ const FEATURES: [u8; 8] = [0x2C, 0x1C, 0xB7, 0x6C, 0x12, 0x98, 0x40, 0x45];
 
 /// nca_op_rng_error.
 const FAULT_OPNUM: u32 = 0x1C01_0002;
+/// nca_s_fault_context_mismatch.
+const FAULT_HANDLE: u32 = 0x1C00_001A;
 /// nca_s_fault_ndr.
 const FAULT_NDR: u32 = 0x0000_06F7;
 
@@ -53,6 +59,10 @@ pub struct RpcFacts {
     pub comment: String,
     /// Shares, IPC$ included.
     pub shares: Vec<ShareFact>,
+    /// Who asks.
+    pub user: String,
+    /// Who is called what.
+    pub names: Arc<Names>,
 }
 
 /// One share.
@@ -69,6 +79,8 @@ pub struct ShareFact {
 /// Which interface a pipe speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
+    /// Local security authority.
+    Lsarpc,
     /// Server service.
     Srvsvc,
     /// Workstation service.
@@ -80,6 +92,7 @@ impl Interface {
     #[must_use]
     pub fn of_pipe(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().as_str() {
+            "lsarpc" => Some(Self::Lsarpc),
             "srvsvc" => Some(Self::Srvsvc),
             "wkssvc" => Some(Self::Wkssvc),
             _ => None,
@@ -88,6 +101,10 @@ impl Interface {
 
     fn uuid(self) -> [u8; 16] {
         match self {
+            Self::Lsarpc => [
+                0x78, 0x57, 0x34, 0x12, 0x34, 0x12, 0xCD, 0xAB, 0xEF, 0x00, 0x01, 0x23, 0x45, 0x67,
+                0x89, 0xAB,
+            ],
             Self::Srvsvc => [
                 0xC8, 0x4F, 0x32, 0x4B, 0x70, 0x16, 0xD3, 0x01, 0x12, 0x78, 0x5A, 0x47, 0xBF, 0x6E,
                 0xE1, 0x88,
@@ -108,13 +125,16 @@ pub struct Pipe {
     input: Vec<u8>,
     stub: Vec<u8>,
     output: Vec<u8>,
+    /// Of the local security authority.
+    handles: lsarpc::Handles,
 }
 
 impl Pipe {
     /// A pipe that nobody has written to.
     #[must_use]
     pub fn new(interface: Interface, facts: RpcFacts) -> Self {
-        Self { interface, facts, input: Vec::new(), stub: Vec::new(), output: Vec::new() }
+        let handles = lsarpc::Handles::default();
+        Self { interface, facts, input: Vec::new(), stub: Vec::new(), output: Vec::new(), handles }
     }
 
     /// Takes bytes of the client; answers are ready to be read then.
@@ -204,6 +224,7 @@ impl Pipe {
         w.u16(FRAGMENT_BYTES_MAX as u16);
         w.u32(0x53F0);
         let address = match self.interface {
+            Interface::Lsarpc => b"\\PIPE\\lsarpc\0",
             Interface::Srvsvc => b"\\PIPE\\srvsvc\0",
             Interface::Wkssvc => b"\\PIPE\\wkssvc\0",
         };
@@ -239,6 +260,7 @@ impl Pipe {
         }
         let stub = std::mem::take(&mut self.stub);
         let result = match self.interface {
+            Interface::Lsarpc => lsarpc::call(opnum, &stub, &self.facts, &mut self.handles),
             Interface::Srvsvc => srvsvc::call(opnum, &stub, &self.facts),
             Interface::Wkssvc => wkssvc::call(opnum, &stub, &self.facts),
         };
@@ -305,6 +327,7 @@ fn bind_result(known: bool, offered: &[u8]) -> [u8; 24] {
 /// Why a call gets a fault instead of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
+    Handle,
     Opnum,
     Ndr,
 }
@@ -312,6 +335,7 @@ enum Fault {
 impl Fault {
     fn code(self) -> u32 {
         match self {
+            Self::Handle => FAULT_HANDLE,
             Self::Opnum => FAULT_OPNUM,
             Self::Ndr => FAULT_NDR,
         }
@@ -336,6 +360,7 @@ mod tests {
             domain: "WG".into(),
             comment: String::new(),
             shares: vec![share("data", 0), share("IPC$", 0x8000_0003)],
+            ..RpcFacts::default()
         }
     }
 

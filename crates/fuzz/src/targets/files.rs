@@ -2,11 +2,12 @@
 
 use smb::names::{name_from_units, parse_path, path_units, units_of};
 use smb::posix::{parse_posix_path, push_posix_units};
+use std::sync::Arc;
 use wire::codec::utf16_units;
 use wire::fscc::{
     BasicInfo, RenameInfo, decode_ea_list, decode_ea_names, has_wildcards, matches, put_ea_list,
 };
-use wire::rpc::{Interface, Pipe, RpcFacts, ShareFact};
+use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, UnixNames, machine_sid};
 
 /// Information that is set.
 pub fn information(bytes: &[u8]) {
@@ -85,9 +86,20 @@ pub fn remote_calls(bytes: &[u8]) {
         domain: "WORKGROUP".into(),
         comment: String::new(),
         shares: vec![share("data", 0), share("IPC$", 0x8000_0003)],
+        user: "alice".into(),
+        names: Arc::new(Names {
+            machine: "SERVER".into(),
+            machine_sid: machine_sid(&[1; 16]),
+            workgroup: "WORKGROUP".into(),
+            unix: Arc::new(UnixNames::new([("alice".to_owned(), 1000)], [])),
+        }),
     };
     let Some((&first, rest)) = bytes.split_first() else { return };
-    let interface = if first & 1 == 0 { Interface::Srvsvc } else { Interface::Wkssvc };
+    let interface = match first % 3 {
+        0 => Interface::Srvsvc,
+        1 => Interface::Wkssvc,
+        _ => Interface::Lsarpc,
+    };
     let mut pipe = Pipe::new(interface, facts);
     let (front, back) = rest.split_at(rest.len() / 2);
     for piece in [front, back] {

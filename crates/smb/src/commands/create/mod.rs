@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use vfs::FsError;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::rpc::{Interface, Pipe, RpcFacts, ShareFact};
+use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, machine_sid};
 use wire::smb::{CreateRequest, CreateResponse, FileId, Header};
 
 /// Opens or makes a file, a directory or a pipe.
@@ -207,12 +207,12 @@ fn open_pipe(
         return Err(NtStatus::ACCESS_DENIED);
     }
     let interface = Interface::of_pipe(name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let pipe = Pipe::new(interface, rpc_facts(request));
     let session = request.session()?;
+    let pipe = Pipe::new(interface, rpc_facts(request, session, interface));
     let open = Arc::new(Open::new(OpenParts {
         id: request.server.new_file_id(),
         tree: tree.clone(),
-        target: Target::Pipe(Mutex::new(pipe)),
+        target: Target::Pipe(Box::new(Mutex::new(pipe))),
         write_through: false,
         mode: 0,
         origin: Arc::new(Origin {
@@ -239,7 +239,7 @@ fn open_pipe(
     Ok(Outcome::success())
 }
 
-fn rpc_facts(request: &Request<'_>) -> RpcFacts {
+fn rpc_facts(request: &Request<'_>, session: &Session, interface: Interface) -> RpcFacts {
     let config = request.server.config();
     let shares = config.shares.iter().map(|s| ShareFact {
         name: s.name.clone(),
@@ -247,7 +247,17 @@ fn rpc_facts(request: &Request<'_>) -> RpcFacts {
         remark: s.comment.clone(),
     });
     let ipc = ShareFact { name: "IPC$".into(), kind: 0x8000_0003, remark: "Remote IPC".into() };
+    // Read only where names are asked for.
+    let unix = (interface == Interface::Lsarpc).then(|| request.server.host.unix_names());
+    let names = Names {
+        machine: config.name.clone(),
+        machine_sid: machine_sid(&config.server_guid),
+        workgroup: config.domain.clone(),
+        unix: unix.unwrap_or_default(),
+    };
     RpcFacts {
+        user: session.user().account.name.clone(),
+        names: Arc::new(names),
         server_name: config.name.clone(),
         domain: config.domain.clone(),
         comment: String::new(),
