@@ -38,6 +38,7 @@ pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{ACKNOWLEDGED_WITHIN, CacheHolder, CacheWish};
 pub use descriptor::SecurityParts;
 pub use grants::{Caching, LockKind, OpenId, Range, RangeLock, Share};
+pub use list::Child;
 pub use offload::Workers;
 pub use open::{
     Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,

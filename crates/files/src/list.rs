@@ -1,7 +1,47 @@
 //! Listing directories.
 
-use crate::{Access, Files, OpenFile};
-use vfs::{Attributes, DirEntry, FsError, Name, Result, Wanted};
+use crate::authorize::{allowed, as_granted, descriptor_of};
+use crate::{Access, Caller, Files, OpenFile};
+use std::sync::Arc;
+use vfs::{
+    Attributes, Case, DirEntry, FsError, Name, Node, OpenHow, Result, StreamName, Wait, Wanted,
+};
+
+/// A child of a directory, looked at closely.
+#[derive(Debug)]
+pub struct Child {
+    node: Arc<dyn Node>,
+    caller: Arc<Caller>,
+    access: Access,
+}
+
+impl Child {
+    /// All that the directory's user may do to it.
+    #[must_use]
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Length of a named stream in bytes; none has no bytes.
+    #[must_use]
+    pub fn stream_bytes(&self, name: &StreamName) -> u64 {
+        self.node.find_stream(name, Case::Insensitive).map_or(0, |entry| entry.size_bytes)
+    }
+
+    /// The first bytes of a named stream, at most `length`; none if there is no
+    /// such stream, or the user may not read it.
+    #[must_use]
+    pub fn stream(&self, name: &StreamName, length: usize) -> Option<Vec<u8>> {
+        if !self.access.contains(Access::READ_DATA) {
+            return None;
+        }
+        let entry = self.node.find_stream(name, Case::Insensitive).ok()?;
+        let mut data = Vec::new();
+        let who = as_granted(&self.caller, &*self.node);
+        self.node.read_stream(&who, &entry.name, 0, length, &mut data).ok()?;
+        Some(data)
+    }
+}
 
 impl Files {
     /// Gives entries after `cookie` to `each` until it returns false. True at the end.
@@ -19,6 +59,26 @@ impl Files {
         }
         open.need_any(Access::READ_DATA)?;
         open.node.list(cookie, each)
+    }
+
+    /// A closer look at a child by its exact name; at the link itself if it is one.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if it has gone, [`FsError::AccessDenied`].
+    pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        let caller = &open.caller;
+        let found = open.volume().vfs.open(&caller.identity, &open.path().join(name), how)?;
+        let descriptor = descriptor_of(&*found.node, &found.attributes);
+        let access = allowed(open.volume(), caller, &descriptor) - Access::SYSTEM_SECURITY;
+        Ok(Child { node: found.node, caller: caller.clone(), access })
     }
 
     /// Attributes of a child by its exact name.

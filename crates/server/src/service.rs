@@ -241,6 +241,7 @@ fn open_share(
         users: share.users.clone(),
         access_based_enumeration: share.hide_unreadable,
         posix: share.posix,
+        time_machine: share.time_machine,
     }))
 }
 

@@ -53,6 +53,7 @@ impl Process {
             users: None,
             access_based_enumeration: false,
             posix: true,
+            time_machine: true,
         };
         let config = Config {
             server_guid: [7; 16],

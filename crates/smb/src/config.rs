@@ -90,6 +90,8 @@ pub struct Share {
     pub access_based_enumeration: bool,
     /// The POSIX extensions of SMB 3.1.1 may be used on it.
     pub posix: bool,
+    /// Clients of Apple may keep backups on it.
+    pub time_machine: bool,
 }
 
 impl Share {
@@ -104,6 +106,7 @@ impl Share {
             users: None,
             access_based_enumeration: false,
             posix: false,
+            time_machine: false,
         }
     }
 

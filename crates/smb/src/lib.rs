@@ -5,6 +5,7 @@
 //! sockets, the runtime, clocks, randomness, the backends.
 #![forbid(unsafe_code)]
 
+mod apple;
 mod attributes;
 mod bind;
 mod chain;

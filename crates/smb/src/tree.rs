@@ -3,6 +3,7 @@
 use crate::config::Share;
 use files::{Access, Volume};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use wire::ntstatus::NtStatus;
 use wire::smb::TreeId;
 
@@ -15,13 +16,26 @@ pub struct Tree {
     pub share: Arc<Share>,
     /// The most that an open on it can be granted.
     pub max_access: Access,
+    /// Listings have the details that clients of Apple can read.
+    apple_details: AtomicBool,
 }
 
 impl Tree {
     /// A new tree connect.
     #[must_use]
     pub fn new(id: TreeId, share: Arc<Share>, max_access: Access) -> Self {
-        Self { id, share, max_access }
+        Self { id, share, max_access, apple_details: AtomicBool::new(false) }
+    }
+
+    /// Its client is one of Apple, and was told that listings have details.
+    pub fn set_apple_details(&self) {
+        self.apple_details.store(true, Ordering::Relaxed);
+    }
+
+    /// See [`Tree::set_apple_details`].
+    #[must_use]
+    pub fn has_apple_details(&self) -> bool {
+        self.apple_details.load(Ordering::Relaxed)
     }
 
     /// The volume behind a disk share.

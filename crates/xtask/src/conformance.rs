@@ -118,7 +118,7 @@ impl Torture {
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     }
 
-    /// All smb2 tests, by the names that run one test each.
+    /// All tests of SMB 2 and later, by the names that run one test each.
     fn list(&self) -> Result<Vec<String>> {
         let output = self
             .start()
@@ -126,8 +126,12 @@ impl Torture {
             .output()
             .context("smbtorture; apt-get install samba-testsuite")?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let mut names: Vec<String> =
-            text.lines().map(str::trim).filter(|l| l.starts_with("smb2.")).map(undouble).collect();
+        let mut names: Vec<String> = text
+            .lines()
+            .map(str::trim)
+            .filter(|l| l.starts_with("smb2.") || l.starts_with("vfs."))
+            .map(undouble)
+            .collect();
         names.sort();
         names.dedup();
         Ok(names)

@@ -112,6 +112,8 @@ pub struct ShareConfig {
     pub case_sensitive: bool,
     /// The POSIX extensions of SMB 3.1.1 may be used.
     pub posix: bool,
+    /// Macs may keep backups on it.
+    pub time_machine: bool,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
@@ -243,6 +245,7 @@ impl ShareConfig {
             hide_unreadable: false,
             case_sensitive: false,
             posix: true,
+            time_machine: false,
             file_mode: 0o644,
             directory_mode: 0o755,
         }
@@ -276,6 +279,7 @@ impl ShareConfig {
             "encryption_required" => self.encryption_required = flag()?,
             "hide_unreadable" => self.hide_unreadable = flag()?,
             "case_sensitive" => self.case_sensitive = flag()?,
+            "time_machine" => self.time_machine = flag()?,
             "posix" => self.posix = flag()?,
             "comment" => value.clone_into(&mut self.comment),
             // A comma separates keys, so names are separated by plus signs.

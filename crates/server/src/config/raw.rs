@@ -24,6 +24,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "hide_unreadable",
     "posix",
     "read_only",
+    "time_machine",
     "users",
 ];
 
@@ -100,6 +101,9 @@ struct RawShare {
     case_sensitive: bool,
     /// The POSIX extensions of SMB 3.1.1 may be used; so if left out.
     posix: Option<bool>,
+    /// Macs may keep backups on it.
+    #[serde(default)]
+    time_machine: bool,
     /// Permission bits of new files, as `"0644"`.
     file_mode: Option<Spanned<String>>,
     /// Permission bits of new directories, as `"0755"`.
@@ -270,6 +274,7 @@ impl Meaning<'_> {
         share.hide_unreadable = raw.hide_unreadable;
         share.case_sensitive = raw.case_sensitive;
         share.posix = raw.posix.unwrap_or(share.posix);
+        share.time_machine = raw.time_machine;
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
         config.shares.push(share);

@@ -7,7 +7,8 @@ use files::Access;
 use wire::ntstatus::NtStatus;
 use wire::smb::{EmptyBody, FlushRequest};
 
-/// Makes what was written survive power loss.
+/// Makes what was written survive power loss. Clients of Apple mark those that
+/// must (F_FULLFSYNC, all ones in the first reserved field): here all do.
 pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;

@@ -1,5 +1,6 @@
 //! QUERY_DIRECTORY. MS-SMB2 3.3.5.18, MS-FSA 2.1.5.6.3.
 
+use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::push_units;
@@ -66,6 +67,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
         files: &request.server.files,
         file,
         class,
+        is_apple: open.tree.has_apple_details(),
         out: request.w.buffer(),
         start,
         limit,
@@ -135,6 +137,8 @@ struct Filler<'a> {
     files: &'a Files,
     file: &'a OpenFile,
     class: Shape,
+    /// Entries have details for clients of Apple.
+    is_apple: bool,
     out: &'a mut Vec<u8>,
     start: usize,
     limit: usize,
@@ -169,7 +173,7 @@ impl Filler<'_> {
         // A plain name never means them.
         if has_wildcards(&scan.pattern) && self.is_asked_for(scan, name) {
             let attributes = self.files.attributes_unchecked(self.file).map_err(status_of)?;
-            if !self.put_record(name.to_vec(), &attributes) {
+            if !self.put_record(name.to_vec(), &attributes, None) {
                 return Ok(());
             }
         }
@@ -206,7 +210,7 @@ impl Filler<'_> {
                 scan.cookie = next;
                 return Ok(());
             };
-            if !self.put_record(units, &attributes) {
+            if !self.put_record(units, &attributes, Some(&entry.name)) {
                 scan.held = Some(entry);
                 scan.cookie = next;
                 return Ok(());
@@ -236,7 +240,13 @@ impl Filler<'_> {
         }
     }
 
-    fn put_record(&mut self, name: Vec<u16>, attributes: &Attributes) -> bool {
+    /// `child`: its name on the disk, if it is one.
+    fn put_record(
+        &mut self,
+        name: Vec<u16>,
+        attributes: &Attributes,
+        child: Option<&Name>,
+    ) -> bool {
         let (start, previous, limit) = (self.start, self.previous, self.limit);
         let placed = match self.class {
             Shape::Posix => {
@@ -244,7 +254,11 @@ impl Filler<'_> {
                 put_posix_directory_record(&info, &name, self.out, start, previous, limit)
             }
             Shape::Windows(class) => {
-                let record = record(name, attributes);
+                let mut record = record(name, attributes);
+                if self.is_apple && class == DirectoryClass::IdBothDirectory {
+                    record.apple =
+                        child.map(|name| apple::details(self.files, self.file, name, attributes));
+                }
                 put_directory_record(class, &record, self.out, start, previous, limit)
             }
         };
@@ -266,5 +280,6 @@ fn record(name: Vec<u16>, attributes: &Attributes) -> DirectoryRecord {
         ea_bytes: 0,
         file_index: attributes.key.inode,
         name,
+        apple: None,
     }
 }

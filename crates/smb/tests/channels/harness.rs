@@ -103,6 +103,8 @@ impl Net {
             encryption_required: false,
             users: None,
             access_based_enumeration: false,
+            posix: true,
+            time_machine: true,
         });
         let config = config(&share, Multichannel::default());
         let server = Server::new(config, Arc::new(Files::new(Arc::new(Inline))), host);

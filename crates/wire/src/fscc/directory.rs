@@ -2,6 +2,7 @@
 
 use crate::codec::{Malformed, Reader, utf16_units};
 use crate::fscc::{FileTime, PosixInfo};
+use crate::smb::AppleDetails;
 
 /// The shapes a listing can be asked for in.
 #[allow(missing_docs)]
@@ -60,6 +61,9 @@ pub struct DirectoryRecord {
     pub file_index: u64,
     /// Name.
     pub name: Vec<u16>,
+    /// What clients of Apple are told in place of `ea_bytes` and a short name,
+    /// by [`DirectoryClass::IdBothDirectory`].
+    pub apple: Option<AppleDetails>,
 }
 
 /// Appends an entry to `out` if it fits into `limit` bytes counted from
@@ -211,9 +215,14 @@ fn put_class(class: DirectoryClass, record: &DirectoryRecord, out: &mut Vec<u8>)
             put_u64(out, record.file_index);
         }
         DirectoryClass::IdBothDirectory => {
-            put_u32(out, record.ea_bytes);
-            out.extend_from_slice(&SHORT_NAME);
-            out.extend_from_slice(&[0; 2]);
+            match &record.apple {
+                Some(details) => put_apple(details, out),
+                None => {
+                    put_u32(out, record.ea_bytes);
+                    out.extend_from_slice(&SHORT_NAME);
+                    out.extend_from_slice(&[0; 2]);
+                }
+            }
             put_u64(out, record.file_index);
         }
         DirectoryClass::IdExtdDirectory | DirectoryClass::IdExtdBothDirectory => {
@@ -226,6 +235,15 @@ fn put_class(class: DirectoryClass, record: &DirectoryRecord, out: &mut Vec<u8>)
             }
         }
     }
+}
+
+/// The short name is said to be whole: Apple's clients look at nothing else.
+fn put_apple(details: &AppleDetails, out: &mut Vec<u8>) {
+    put_u32(out, details.maximal_access);
+    out.extend_from_slice(&24u16.to_le_bytes());
+    put_u64(out, details.fork_bytes);
+    out.extend_from_slice(&details.finder_info);
+    out.extend_from_slice(&details.mode.to_le_bytes());
 }
 
 fn put_u32(out: &mut Vec<u8>, value: u32) {
@@ -264,6 +282,7 @@ mod tests {
                 ea_bytes: 9,
                 file_index: 10,
                 name: vec![65, 66, 67],
+                apple: None,
             };
             let mut out = Vec::new();
             let first = put_directory_record(class, &record, &mut out, 0, None, 1024);
@@ -301,6 +320,24 @@ mod tests {
         assert_eq!(put_posix_directory_record(&info, &[], &mut out, 0, first, 235), None);
         let second = put_posix_directory_record(&info, &[], &mut out, 0, first, 236);
         assert_eq!((second, out[0], out.len()), (Some(120), 120, 236));
+    }
+
+    #[test]
+    fn apples_details_take_the_place_of_the_short_name() {
+        let details = AppleDetails {
+            maximal_access: 0x1F,
+            fork_bytes: 3,
+            finder_info: [9; 16],
+            mode: 0o100_644,
+        };
+        let plain = DirectoryRecord { file_index: 7, ..DirectoryRecord::default() };
+        let record = DirectoryRecord { apple: Some(details), ..plain };
+        let mut out = Vec::new();
+        let class = DirectoryClass::IdBothDirectory;
+        put_directory_record(class, &record, &mut out, 0, None, 1024).unwrap();
+        assert_eq!((out.len(), out[64], out[68], out[70]), (fixed_bytes(class), 0x1F, 24, 3));
+        assert_eq!(out[78..94], [9; 16]);
+        assert_eq!(out[94..104], [0xA4, 0x81, 7, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! SMB2 and SMB3 messages. MS-SMB2 2.2.
 
+mod apple;
 mod close;
 mod compound;
 mod create;
@@ -23,6 +24,9 @@ mod transform;
 mod tree_connect;
 mod write;
 
+pub use apple::{
+    AFP_INFO_BYTES, AppleAnswer, AppleDetails, AppleQuery, apple_capabilities, apple_volume,
+};
 pub use close::{CloseRequest, CloseResponse, FlushRequest};
 pub use compound::{COMPOUND_ALIGNMENT, next_element};
 pub use create::{CreateRequest, CreateResponse};

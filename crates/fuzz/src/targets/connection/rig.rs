@@ -289,6 +289,7 @@ fn share(vfs: Arc<dyn Vfs>) -> Arc<Share> {
         users: None,
         access_based_enumeration: true,
         posix: true,
+        time_machine: true,
     })
 }
 

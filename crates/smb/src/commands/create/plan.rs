@@ -16,8 +16,8 @@ use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, POSIX_EXTENSIONS, decode_ea_list, decode_posix_mode};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, Flags, Header,
-    decode_durable_reconnect,
+    AppleQuery, CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2,
+    Flags, Header, decode_durable_reconnect,
 };
 
 /// A CREATE, understood.
@@ -48,6 +48,8 @@ pub struct Asked {
     pub disk_id: bool,
     /// Links, mode and owners.
     pub posix: bool,
+    /// What clients of Apple ask of the server.
+    pub apple: Option<AppleQuery>,
 }
 
 /// How an open is to outlive its connection.
@@ -121,6 +123,7 @@ struct Contexts {
     reconnects_v2: Option<Reconnect>,
     /// The client is one of POSIX, and this the mode of what is made.
     posix_mode: Option<u32>,
+    apple: Option<AppleQuery>,
 }
 
 /// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
@@ -306,6 +309,7 @@ impl Contexts {
             maximal_access: self.maximal_access,
             disk_id: self.disk_id,
             posix: self.posix_mode.is_some(),
+            apple: self.apple,
         }
     }
 
@@ -327,6 +331,7 @@ impl Contexts {
                 b"DHnC" => found.reconnects = Some(reconnect(data)?),
                 b"DH2Q" if has_v2 => found.durable_v2 = Some(durable_v2(data)?),
                 b"DH2C" if has_v2 => found.reconnects_v2 = Some(reconnect_v2(data)?),
+                b"AAPL" => found.apple = Some(AppleQuery::decode(data).map_err(malformed)?),
                 POSIX if may.posix => {
                     found.posix_mode = Some(decode_posix_mode(data).map_err(malformed)?);
                 }

@@ -1,6 +1,7 @@
 //! The reply to a CREATE and the contexts that were asked for.
 
 use super::plan::Asked;
+use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::open::Open;
 use crate::oplock::level_of;
@@ -75,6 +76,9 @@ fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> V
         data[..8].copy_from_slice(&opened.attributes.key.inode.to_le_bytes());
         data[8..16].copy_from_slice(&opened.attributes.key.device.to_le_bytes());
         put_context(&mut list, b"QFid", &data);
+    }
+    if let Some(query) = &asked.apple {
+        put_context(&mut list, b"AAPL", &apple::answer(query, &open.tree));
     }
     if asked.posix {
         let mut data = Vec::new();
