@@ -1,26 +1,56 @@
-//! Oplocks: what clients keep to themselves, and how they are asked for it.
-//! The rules are in [`grants::Caches`]; here are the telling and the waiting.
+//! Oplocks and leases: what clients keep to themselves, and how they are asked
+//! for it. The rules are in [`grants::Caches`]; here are the telling, the
+//! waiting, and which key names which file.
+
+mod keys;
 
 use crate::table::FileState;
 use crate::{Files, OpenFile, Workers};
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
-use grants::{BreakNumber, Caching};
+use grants::{
+    AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
+    OpenWish,
+};
+pub(crate) use keys::{Claim, KeyIndex};
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{FsError, Result};
 
+pub use keys::KEYS_PER_CLIENT_MAX;
+
 /// How long a client may take to give back what it keeps. MS-SMB2 3.3.2.1 says
 /// 35 seconds, and clients count on no less.
 pub const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(35);
 
-/// A client that keeps something of a file to itself. Called from any thread,
-/// with no lock of the file layer held.
-pub trait CacheHolder: Send + Sync + Debug {
-    /// The open may keep `to` from now on. With `acknowledge` the rest is still
-    /// its own, and others wait, until [`Files::acknowledge`].
-    fn handle_break(&self, to: Caching, acknowledge: bool);
+/// A client that keeps something of a file to itself. Called from any thread.
+pub trait CacheHolder: Any + Send + Sync + Debug {
+    /// It has less from now on; or is to have, once it acknowledges: until then
+    /// others wait. Called with no lock of the file layer held.
+    fn handle_break(&self, told: &CacheBreak);
+
+    /// Something was granted that the client does not know of yet: what it is
+    /// told of breaks must not be faster. Called with the file locked, so that
+    /// it may do no more than note it.
+    fn handle_grant_begun(&self) {}
+
+    /// The client knows, or never will.
+    fn handle_grant_ended(&self) {}
+}
+
+/// A key that a client shares between opens of one file.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheKeyWish {
+    /// The key.
+    pub key: CacheKey,
+    /// Where the client lets changes be counted from, if the key is new.
+    pub epoch: u16,
+    /// The key under which it keeps the directory that the file is in.
+    pub parent: Option<[u8; 16]>,
+    /// Directories can be kept, too.
+    pub of_directories: bool,
 }
 
 /// What a client would like to keep, and whom to ask for it.
@@ -28,44 +58,121 @@ pub trait CacheHolder: Send + Sync + Debug {
 pub struct CacheWish {
     /// How much.
     pub wanted: Caching,
-    /// Whom to tell.
+    /// Under which key; none for an oplock.
+    pub key: Option<CacheKeyWish>,
+    /// Whom to tell. For a key that has one already that one stays.
     pub holder: Arc<dyn CacheHolder>,
 }
 
+impl CacheWish {
+    /// Writes down in `wish` what is wanted.
+    pub(crate) fn enter(&self, wish: &mut OpenWish) {
+        wish.caching = self.wanted;
+        if let Some(key) = &self.key {
+            wish.key = Some(key.key);
+            wish.epoch = key.epoch;
+        }
+    }
+}
+
+/// Keeps breaks back until the client has been told what it was granted.
+#[derive(Debug)]
+pub struct CacheGrant(Arc<dyn CacheHolder>);
+
+impl CacheGrant {
+    pub(crate) fn new(holder: Arc<dyn CacheHolder>) -> Self {
+        holder.handle_grant_begun();
+        Self(holder)
+    }
+
+    /// Who is told of breaks: of the first open under a key, for all others.
+    #[must_use]
+    pub fn holder<T: CacheHolder>(&self) -> Option<Arc<T>> {
+        let holder: Arc<dyn Any + Send + Sync> = self.0.clone();
+        holder.downcast().ok()
+    }
+}
+
+impl Drop for CacheGrant {
+    fn drop(&mut self) {
+        self.0.handle_grant_ended();
+    }
+}
+
 impl Files {
-    /// The holder gives back all but `keeps`.
+    /// The client of an oplock gives back all but `keeps`.
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] if it was not asked, or keeps more than it
     /// may: then it has nothing any more.
     pub fn acknowledge(&self, open: &OpenFile, keeps: Caching) -> Result<()> {
+        let owner = CacheOwner::Open(open.id);
         let mut held = open.state.lock();
-        held.grants.caches.handle_acknowledge(open.id, keeps).map_err(|_| FsError::InvalidParameter)
+        held.grants.caches.handle_acknowledge(owner, keeps).map_err(|_| FsError::InvalidParameter)
+    }
+
+    /// A client gives back all but `keeps` of what it has under a key.
+    ///
+    /// # Errors
+    /// None inside if nothing is kept under the key; else see [`AcknowledgeRefusal`].
+    pub fn acknowledge_key(
+        &self,
+        key: CacheKey,
+        keeps: Caching,
+    ) -> std::result::Result<(), Option<AcknowledgeRefusal>> {
+        let state = self.table.keys.find(key).ok_or(None)?;
+        let mut held = state.lock();
+        held.grants.caches.handle_acknowledge(CacheOwner::Key(key), keeps).map_err(Some)
     }
 }
 
 impl OpenFile {
+    /// What its client may keep to itself now, with other opens under its key
+    /// if it has one.
+    #[must_use]
+    pub fn cache_state(&self) -> CacheState {
+        if self.key.is_some() || self.state.has_caches() {
+            self.state.lock().grants.caches.state(self.cache_owner())
+        } else {
+            CacheState::default()
+        }
+    }
+
     /// What its client may keep to itself now.
     #[must_use]
     pub fn caching(&self) -> Caching {
-        if self.state.has_caches() {
-            self.state.lock().grants.caches.of(self.id)
-        } else {
-            Caching::NONE
-        }
+        self.cache_state().has
     }
 
     /// Whether its client was asked to give something back and has not yet.
     #[must_use]
     pub fn is_breaking(&self) -> bool {
-        self.state.has_caches() && self.state.lock().grants.caches.is_breaking(self.id)
+        self.cache_state().is_breaking
+    }
+
+    /// Its client is told again what it has.
+    #[must_use]
+    pub fn grant_again(&self) -> (CacheState, Option<CacheGrant>) {
+        let held = self.state.lock();
+        let owner = self.cache_owner();
+        (held.grants.caches.state(owner), held.holder(owner).cloned().map(CacheGrant::new))
+    }
+
+    /// The key that it was opened under, if its client caches by keys.
+    #[must_use]
+    pub fn cache_key(&self) -> Option<CacheKey> {
+        self.key
+    }
+
+    pub(crate) fn cache_owner(&self) -> CacheOwner {
+        self.key.map_or(CacheOwner::Open(self.id), CacheOwner::Key)
     }
 
     /// The data is about to change, or to be locked: what others have read is
     /// not to be relied on. One load where nobody keeps anything.
     pub(crate) fn break_readers(&self) {
         if self.state.has_caches() {
-            self.state.lock().grants.caches.handle_change(self.id);
+            self.state.lock().grants.caches.handle_change(self.cache_owner());
         }
     }
 }

@@ -6,8 +6,8 @@
 //! `async`, and withdraws when its future is dropped.
 //!
 //! Lock order: a shard of the table, then the grants of one file, then those
-//! of its streams, then the index of watches, then the name of an open or one
-//! watch. None is held across a backend call or an await.
+//! of its streams, then the index of watches or that of keys, then the name of
+//! an open or one watch. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -35,9 +35,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use acl::{Access, Descriptor, Sid, Token};
 pub use attributes::{BasicChange, TimeSetting};
-pub use caching::{ACKNOWLEDGED_WITHIN, CacheHolder, CacheWish};
+pub use caching::{
+    ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
+};
 pub use descriptor::SecurityParts;
-pub use grants::{Caching, LockKind, OpenId, Range, RangeLock, Share};
+pub use grants::{
+    AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockKind, OpenId,
+    Range, RangeLock, Share,
+};
 pub use list::Child;
 pub use offload::Workers;
 pub use open::{

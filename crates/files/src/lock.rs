@@ -18,7 +18,7 @@ impl Files {
         if !held.grants.is_open(open.id) {
             return Err(FsError::RangeNotLocked);
         }
-        held.grants.caches.handle_change(open.id);
+        held.grants.caches.handle_change(open.cache_owner());
         held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
     }
 
@@ -44,6 +44,12 @@ impl Files {
 }
 
 impl OpenFile {
+    /// Whether it has locks.
+    #[must_use]
+    pub fn has_locks(&self) -> bool {
+        self.state.has_locks() && self.state.lock().grants.locks.has_of(self.id)
+    }
+
     /// Refuses what a lock of another open forbids: one load where there are none.
     ///
     /// # Errors
@@ -67,7 +73,7 @@ fn stand_in_line(open: &OpenFile, wanted: RangeLock) -> Result<Option<Waiting>> 
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
     }
-    held.grants.caches.handle_change(open.id);
+    held.grants.caches.handle_change(open.cache_owner());
     match held.grants.locks.handle_lock_or_wait(open.id, wanted).map_err(refused)? {
         Locking::Granted => Ok(None),
         Locking::Waits(wait) => {

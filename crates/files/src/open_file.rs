@@ -6,7 +6,7 @@ use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
 use crate::watch::{Filter, Watcher};
-use crate::{Access, Caller, Files, OpenId, Share, Volume};
+use crate::{Access, CacheKey, Caller, Files, OpenId, Share, Volume};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{Case, FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp};
@@ -20,6 +20,8 @@ pub struct OpenFile {
     /// What keeps the file of a named stream, until this is closed.
     hold: Mutex<Option<Box<Ticket>>>,
     pub(crate) caller: Arc<Caller>,
+    /// Under which its client keeps something, and with other opens.
+    pub(crate) key: Option<CacheKey>,
     pub(crate) frozen: Mutex<Frozen>,
     pub(crate) has_frozen: AtomicBool,
     granted: Access,
@@ -70,6 +72,7 @@ pub(crate) struct OpenParts {
     pub name: Arc<OpenName>,
     pub hold: Option<Box<Ticket>>,
     pub caller: Arc<Caller>,
+    pub key: Option<CacheKey>,
     pub granted: Access,
     pub share: Share,
     pub delete_on_close: bool,
@@ -86,6 +89,7 @@ impl OpenFile {
             name: parts.name,
             hold: Mutex::new(parts.hold),
             caller: parts.caller,
+            key: parts.key,
             frozen: Mutex::default(),
             has_frozen: AtomicBool::new(false),
             granted: parts.granted,

@@ -5,7 +5,7 @@ use crate::table::{FileState, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
 use crate::{Access, Files, OpenFile};
-use grants::{Caching, LinkId, OpenId, OpenWish, Refusal, Share};
+use grants::{OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
@@ -215,17 +215,8 @@ fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Result<(Ope
 /// Whether the opens of the new name's directory tolerate a new name in it:
 /// as if it were opened for adding one, not shared with those who delete it.
 fn check_directory_share(state: &FileState) -> Result<()> {
-    let wish = OpenWish {
-        id: OpenId(u64::MAX),
-        link: LinkId::default(),
-        only_link: false,
-        access: Access::WRITE_DATA,
-        once: Access::NONE,
-        share: Share(Share::READ.0 | Share::WRITE.0),
-        delete_on_close: false,
-        caching: Caching::NONE,
-        posix: false,
-    };
+    let share = Share(Share::READ.0 | Share::WRITE.0);
+    let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
     match state.lock().grants.check_open(&wish) {
         Err(Refusal::ShareViolation) => Err(FsError::ShareViolation),
         _ => Ok(()),

@@ -1,13 +1,13 @@
 //! Which files are open, and what is held on them.
 
-use crate::caching::{BreakWait, CacheHolder, CacheWish};
+use crate::caching::{BreakWait, CacheGrant, CacheHolder, CacheWish, Claim, KeyIndex};
 use crate::stream::OpenStream;
 use crate::watch::Watches;
 use crate::{Access, Caller, Volume};
 use futures_channel::oneshot;
 use grants::{
-    CacheBreak, Caching, Closed, Decided, FileGrants, LinkId, LockRefusal, OpenId, OpenWish,
-    Refusal, Share, WaitId,
+    Awaited, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, Closed, Decided,
+    FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, Share, WaitId,
 };
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -26,10 +26,12 @@ pub(crate) struct FileState {
     /// Which stream of the file, if it is not the file itself.
     stream: Option<Arc<OpenStream>>,
     held: Mutex<Held>,
+    /// Where keys are found that name it.
+    keys: Arc<KeyIndex>,
     /// True if there may be byte-range locks: read without the mutex, so that
     /// files without any pay one load for them.
     has_locks: AtomicBool,
-    /// True if there may be oplocks; read without the mutex for the same reason.
+    /// True if there may be oplocks or leases; read without the mutex for the same reason.
     has_caches: AtomicBool,
     /// True if the archive bit is stored as cleared: the next change sets it.
     /// Read without the mutex, too.
@@ -46,10 +48,10 @@ pub(crate) struct Held {
     doomed: Vec<Doomed>,
     /// Who is to be told of the end of a wait for a lock.
     waits: Vec<(WaitId, LockAnswer)>,
-    /// Whose clients keep something, and how they are told.
-    holders: Vec<(OpenId, Arc<dyn CacheHolder>)>,
+    /// Whose clients keep something, and how they are told; by owner.
+    holders: Vec<(CacheOwner, Arc<dyn CacheHolder>)>,
     /// Who is to be told when something was given back.
-    break_waits: Vec<oneshot::Sender<()>>,
+    break_waits: Vec<(Awaited, oneshot::Sender<()>)>,
     /// Named streams that are open. Each of their opens is among the file's too.
     streams: Vec<Arc<FileState>>,
 }
@@ -114,11 +116,7 @@ impl Drop for Guard<'_> {
             }
         }
         let breaks = self.take_breaks();
-        let settled = if self.grants.caches.poll_settled() {
-            std::mem::take(&mut self.break_waits)
-        } else {
-            Vec::new()
-        };
+        let settled = self.take_settled();
         self.state.has_locks.store(!self.grants.locks.is_empty(), Ordering::Release);
         self.state.has_caches.store(!self.grants.caches.is_empty(), Ordering::Release);
         self.held = None;
@@ -128,7 +126,7 @@ impl Drop for Guard<'_> {
             let _ = answer.send(result);
         }
         for (holder, told) in breaks {
-            holder.handle_break(told.to, told.acknowledge);
+            holder.handle_break(&told);
         }
         for waiter in settled {
             let _ = waiter.send(());
@@ -141,15 +139,31 @@ impl Guard<'_> {
     fn take_breaks(&mut self) -> Vec<(Arc<dyn CacheHolder>, CacheBreak)> {
         let mut breaks = Vec::new();
         while let Some(told) = self.grants.caches.poll_break() {
-            if let Some((_, holder)) = self.holders.iter().find(|(id, _)| *id == told.id) {
-                breaks.push((holder.clone(), told));
+            if let Ok(at) = self.find_holder(told.owner) {
+                breaks.push((self.holders[at].1.clone(), told));
             }
         }
-        if !self.holders.is_empty() {
-            let held = &mut **self;
-            held.holders.retain(|(id, _)| held.grants.caches.of(*id) != Caching::NONE);
+        while let Some(gone) = self.grants.caches.poll_gone() {
+            if let Ok(at) = self.find_holder(gone) {
+                self.holders.remove(at);
+            }
+            if let CacheOwner::Key(key) = gone {
+                self.state.keys.release(key);
+            }
         }
         breaks
+    }
+
+    /// Those whose wait is over.
+    fn take_settled(&mut self) -> Vec<oneshot::Sender<()>> {
+        if !self.grants.caches.poll_settled() || self.break_waits.is_empty() {
+            return Vec::new();
+        }
+        let held = &mut **self;
+        let over = held.break_waits.extract_if(.., |(awaited, waiter)| {
+            waiter.is_canceled() || !held.grants.holds_up(awaited)
+        });
+        over.map(|(_, waiter)| waiter).collect()
     }
 }
 
@@ -230,28 +244,75 @@ impl Held {
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
     ) -> std::result::Result<Entered, NotEntered> {
-        wish.caching = cache.map_or(Caching::NONE, |c| c.wanted);
-        let state = state.clone();
+        if let Some(cache) = cache {
+            cache.enter(&mut wish);
+        }
+        let claim = wish.key.map(|key| state.keys.claim(key, state));
+        match claim {
+            Some(Claim::Taken) => return Err(NotEntered::Refused(FsError::InvalidParameter)),
+            Some(Claim::TooMany) => (wish.key, wish.caching) = (None, Caching::NONE),
+            Some(Claim::New | Claim::Known) | None => {}
+        }
         match self.grants.handle_open(&wish) {
             Ok(caching) => {
-                if let Some(cache) = cache.filter(|_| caching != Caching::NONE) {
-                    self.holders.push((wish.id, cache.holder.clone()));
-                }
-                Ok(Entered { state, name, caching })
+                let keeps = wish.key.is_some() || caching.has != Caching::NONE;
+                let holder = cache.filter(|_| keeps).map(|c| self.keep_holder(wish.owner(), c));
+                let granting = holder.map(CacheGrant::new);
+                Ok(Entered { state: state.clone(), name, key: wish.key, caching, granting })
             }
-            Err(refusal) => Err(self.not_entered(state, refusal)),
+            Err(refusal) => {
+                if let (Some(key), Some(Claim::New)) = (wish.key, claim) {
+                    state.keys.release(key);
+                }
+                Err(self.not_entered(state.clone(), refusal, Awaited::Open(wish)))
+            }
         }
     }
 
+    /// Who is to be told of breaks of `owner`: who was told before, if anybody.
+    fn keep_holder(&mut self, owner: CacheOwner, cache: &CacheWish) -> Arc<dyn CacheHolder> {
+        match self.find_holder(owner) {
+            Ok(at) => self.holders[at].1.clone(),
+            Err(at) => {
+                self.holders.insert(at, (owner, cache.holder.clone()));
+                cache.holder.clone()
+            }
+        }
+    }
+
+    /// Who is told of breaks of `owner`.
+    pub fn holder(&self, owner: CacheOwner) -> Option<&Arc<dyn CacheHolder>> {
+        self.find_holder(owner).ok().map(|at| &self.holders[at].1)
+    }
+
+    fn find_holder(&self, owner: CacheOwner) -> std::result::Result<usize, usize> {
+        self.holders.binary_search_by_key(&owner, |(owner, _)| *owner)
+    }
+
     /// What comes of a refusal: the end, or a wait.
-    fn not_entered(&mut self, state: Arc<FileState>, refusal: Refusal) -> NotEntered {
+    fn not_entered(
+        &mut self,
+        state: Arc<FileState>,
+        refusal: Refusal,
+        awaited: Awaited,
+    ) -> NotEntered {
         let Refusal::Breaking(number) = refusal else {
             return NotEntered::Refused(refused(refusal));
         };
+        NotEntered::Breaking(self.wait_for(state, number, awaited))
+    }
+
+    /// A place among those who are told when something was given back.
+    pub fn wait_for(
+        &mut self,
+        state: Arc<FileState>,
+        number: BreakNumber,
+        awaited: Awaited,
+    ) -> BreakWait {
         let (tell, settled) = oneshot::channel();
-        self.break_waits.retain(|waiter| !waiter.is_canceled());
-        self.break_waits.push(tell);
-        NotEntered::Breaking(BreakWait { state, number, settled })
+        self.break_waits.retain(|(_, waiter)| !waiter.is_canceled());
+        self.break_waits.push((awaited, tell));
+        BreakWait { state, number, settled }
     }
 
     /// Whether a stream of the file is open.
@@ -284,12 +345,18 @@ impl Held {
 }
 
 impl FileState {
-    fn new(key: FileKey, is_directory: bool, stream: Option<Arc<OpenStream>>) -> Arc<Self> {
+    fn new(
+        key: FileKey,
+        is_directory: bool,
+        stream: Option<Arc<OpenStream>>,
+        keys: Arc<KeyIndex>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             key,
             is_directory,
             stream,
             held: Mutex::default(),
+            keys,
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
@@ -298,6 +365,11 @@ impl FileState {
 
     pub fn lock(&self) -> Guard<'_> {
         Guard { state: self, held: Some(lock(&self.held)) }
+    }
+
+    /// Whether it is of a named stream.
+    pub fn is_stream(&self) -> bool {
+        self.stream.is_some()
     }
 
     pub fn has_locks(&self) -> bool {
@@ -340,8 +412,12 @@ pub(crate) struct Removal {
 pub(crate) struct Entered {
     pub state: Arc<FileState>,
     pub name: Arc<OpenName>,
+    /// The key that it came under, if any.
+    pub key: Option<CacheKey>,
     /// What its client may keep to itself.
-    pub caching: Caching,
+    pub caching: CacheState,
+    /// Until the client knows.
+    pub granting: Option<CacheGrant>,
 }
 
 /// Why an open was not entered.
@@ -361,6 +437,8 @@ pub(crate) struct Table {
     renames_ended: AtomicU64,
     /// Who is told of changes.
     pub watches: Watches,
+    /// Which files clients mean by their keys.
+    pub keys: Arc<KeyIndex>,
     removals: AtomicU64,
     /// Renames and links take turns: each looks at names before it changes
     /// them, and another in between would make it change those of other files.
@@ -375,6 +453,7 @@ impl Default for Table {
             renames_begun: AtomicU64::new(0),
             renames_ended: AtomicU64::new(0),
             watches: Watches::default(),
+            keys: Arc::default(),
             removals: AtomicU64::new(0),
             rename_turns: Arc::default(),
         }
@@ -392,6 +471,7 @@ impl Drop for Renaming<'_> {
 
 /// How a file is found again in the table: by which names, how many it has.
 pub(crate) struct Entry<'a> {
+    pub size_bytes: u64,
     pub key: FileKey,
     pub is_directory: bool,
     pub volume: &'a Arc<Volume>,
@@ -422,12 +502,13 @@ impl Table {
         cache: Option<&CacheWish>,
     ) -> std::result::Result<Entered, NotEntered> {
         let mut shard = self.shard(entry.key);
-        let new = || FileState::new(entry.key, entry.is_directory, None);
+        let new = || FileState::new(entry.key, entry.is_directory, None, self.keys.clone());
         let state = shard.entry(entry.key).or_insert_with(new).clone();
         let mut held = state.lock();
         let name = held.name(entry.volume, entry.path);
         wish.link = name.link;
         wish.only_link = entry.only_link;
+        wish.size_bytes = entry.size_bytes;
         let deletes = (wish.access | wish.once).contains(Access::DELETE);
         let result = if deletes && held.streams_forbid_delete() {
             Err(NotEntered::Refused(FsError::ShareViolation))
@@ -451,19 +532,9 @@ impl Table {
             if !held.grants.others_forbid_delete(id) {
                 continue;
             }
-            let wish = OpenWish {
-                id,
-                link: LinkId::default(),
-                only_link: false,
-                access: Access::DELETE,
-                once: Access::NONE,
-                share: Share::ALL,
-                delete_on_close: false,
-                caching: Caching::NONE,
-                posix: false,
-            };
-            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.handle_open(&wish) {
-                return Err(held.not_entered(state.clone(), refusal));
+            let wish = OpenWish::new(id, Access::DELETE, Share::ALL);
+            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.ask(&wish) {
+                return Err(held.not_entered(state.clone(), refusal, Awaited::Open(wish)));
             }
         }
         Ok(())
@@ -484,7 +555,7 @@ impl Table {
             Some((state, stream)) => (state.clone(), stream.clone()),
             None => {
                 let stream = OpenStream::new(entry.node.clone(), entry.name.clone());
-                let state = FileState::new(key, false, Some(stream.clone()));
+                let state = FileState::new(key, false, Some(stream.clone()), self.keys.clone());
                 file.lock().streams.push(state.clone());
                 (state, stream)
             }

@@ -1,89 +1,64 @@
 //! What clients may keep to themselves of one file, and how they are asked to
-//! give it back: oplocks. MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19; MS-SMB2 3.3.4.6.
+//! give it back: oplocks, and leases as SMB has them or delegations as NFS.
+//! MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19; MS-SMB2 3.3.4.6, 3.3.4.7.
 //!
-//! An oplock is a set of [`Caching`] of one open. A break is begun here and
-//! told elsewhere ([`Caches::poll_break`]); what needs it waits until it is
-//! acknowledged, its open is closed, or [`Caches::handle_timeout`] ends it.
+//! What is kept is a set of [`Caching`] of one [`CacheOwner`]: of one open, or
+//! of a key under which a client has any number of opens, which do not disturb
+//! each other. A break is begun here and told elsewhere ([`Caches::poll_break`]);
+//! what needs it waits until it is acknowledged, the last open of its owner is
+//! closed, or [`Caches::handle_timeout`] ends it.
+
+mod holder;
+mod kinds;
 
 use crate::OpenId;
+use holder::{Breaking, Holder, Tally};
 use std::collections::VecDeque;
-use std::ops::{BitAnd, BitOr, Sub};
 
-/// What a client may do without asking. MS-SMB2 2.2.13.2.8 numbers the bits.
+pub use kinds::Caching;
+
+/// A client and the key by which it names what it keeps of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CacheKey {
+    /// The client, by whatever its protocol tells clients apart.
+    pub client: [u8; 16],
+    /// Its choice.
+    pub key: [u8; 16],
+}
+
+/// Whose caching it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CacheOwner {
+    /// One open's: an oplock.
+    Open(OpenId),
+    /// A client's, for all its opens under the key: a lease.
+    Key(CacheKey),
+}
+
+/// What an owner has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Caching(pub u8);
-
-impl Caching {
-    /// Nothing.
-    pub const NONE: Self = Self(0);
-    /// Keep what it has read.
-    pub const READ: Self = Self(1);
-    /// Keep its open when the application closes.
-    pub const HANDLE: Self = Self(2);
-    /// Keep back what it writes and locks.
-    pub const WRITE: Self = Self(4);
-    /// A level II oplock.
-    pub const LEVEL_II: Self = Self::READ;
-    /// An exclusive oplock.
-    pub const EXCLUSIVE: Self = Self(5);
-    /// A batch oplock.
-    pub const BATCH: Self = Self(7);
-
-    /// Whether all of `other` is in the set.
-    #[must_use]
-    pub fn contains(self, other: Self) -> bool {
-        self & other == other
-    }
-
-    /// Whether any of `other` is in the set.
-    #[must_use]
-    pub fn intersects(self, other: Self) -> bool {
-        self & other != Self::NONE
-    }
-
-    /// The oplock that this amounts to: handles are kept with all of it only,
-    /// and nothing without reading.
-    fn as_oplock(self) -> Self {
-        match self {
-            Self::BATCH | Self::EXCLUSIVE => self,
-            _ => self & Self::READ,
-        }
-    }
-}
-
-impl BitAnd for Caching {
-    type Output = Self;
-
-    fn bitand(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-}
-
-impl BitOr for Caching {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl Sub for Caching {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
+pub struct CacheState {
+    /// What it may keep.
+    pub has: Caching,
+    /// It was asked to give some of that back and has not yet.
+    pub is_breaking: bool,
+    /// Counts the changes of a lease, from where its client let it begin.
+    pub epoch: u16,
 }
 
 /// A holder must be told that it has less now, or must give some back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheBreak {
     /// Whose.
-    pub id: OpenId,
+    pub owner: CacheOwner,
+    /// What it had.
+    pub from: Caching,
     /// What it may keep.
     pub to: Caching,
     /// It keeps the rest until it acknowledges. Otherwise it has lost it already.
     pub acknowledge: bool,
+    /// See [`CacheState::epoch`]: after the change.
+    pub epoch: u16,
 }
 
 /// Why an acknowledgment is refused.
@@ -91,7 +66,8 @@ pub struct CacheBreak {
 pub enum AcknowledgeRefusal {
     /// Nobody asked for it.
     NotBreaking,
-    /// It keeps more than it may; it has nothing any more.
+    /// It keeps more than it may. An oplock is lost by that; a lease goes on
+    /// being asked for.
     TooMuch,
 }
 
@@ -110,18 +86,58 @@ pub(crate) enum Demand {
     Conflict,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Holder {
-    id: OpenId,
-    has: Caching,
-    breaking: Option<(Caching, BreakNumber)>,
+impl Demand {
+    /// What it cannot be had with.
+    fn lost(self) -> Caching {
+        match self {
+            Self::Share => Caching::WRITE,
+            Self::Replace => Caching::BATCH,
+            Self::Conflict => Caching::HANDLE,
+        }
+    }
+
+    /// What of that must be given back first.
+    fn waits_for(self) -> Caching {
+        match self {
+            Self::Share | Self::Replace => Caching::WRITE,
+            Self::Conflict => Caching::HANDLE,
+        }
+    }
 }
 
-/// The oplocks of one file.
+/// An open that asks for caches to be given back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demanding {
+    pub demand: Demand,
+    /// Whose it is, who need not give anything back.
+    pub by: CacheOwner,
+    /// It looks at what leases do not cover, and asks for oplocks only.
+    pub spares_leases: bool,
+}
+
+/// An open that would like to keep something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanting {
+    pub owner: CacheOwner,
+    pub wanted: Caching,
+    /// Where a new lease begins to count.
+    pub epoch: u16,
+    /// It does more than look at attributes.
+    pub is_beyond_looking: bool,
+    /// Opens of others do more than look at attributes.
+    pub others_are_beyond_looking: bool,
+    pub has_locks: bool,
+}
+
+/// Everything that is kept of one file.
 #[derive(Debug, Default)]
 pub struct Caches {
+    /// By owner.
     holders: Vec<Holder>,
+    /// Sums over the holders, so that nobody is looked for in vain.
+    tally: Tally,
     breaks: VecDeque<CacheBreak>,
+    gone: Vec<CacheOwner>,
     begun: BreakNumber,
     settled: bool,
 }
@@ -130,13 +146,19 @@ impl Caches {
     /// Whether nobody keeps anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.holders.is_empty()
+        self.tally.keeping == 0
     }
 
-    /// What an open may keep.
+    /// What an owner may keep.
     #[must_use]
-    pub fn of(&self, id: OpenId) -> Caching {
-        self.find(id).map_or(Caching::NONE, |at| self.holders[at].has)
+    pub fn of(&self, owner: CacheOwner) -> Caching {
+        self.state(owner).has
+    }
+
+    /// What an owner has.
+    #[must_use]
+    pub fn state(&self, owner: CacheOwner) -> CacheState {
+        self.find(owner).map_or_else(|_| CacheState::default(), |at| self.holders[at].state())
     }
 
     /// The latest break that has begun.
@@ -145,100 +167,248 @@ impl Caches {
         self.begun
     }
 
-    /// Whether `id` must give something back and has not yet.
+    /// Whether `owner` must give something back and has not yet.
     #[must_use]
-    pub fn is_breaking(&self, id: OpenId) -> bool {
-        self.find(id).is_some_and(|at| self.holders[at].breaking.is_some())
+    pub fn is_breaking(&self, owner: CacheOwner) -> bool {
+        self.state(owner).is_breaking
     }
 
-    /// Gives `id` as much of `wanted` as the others leave.
-    pub(crate) fn grant(
-        &mut self,
-        id: OpenId,
-        wanted: Caching,
-        is_alone: bool,
-        has_locks: bool,
-    ) -> Caching {
-        let mut granted = wanted;
-        if has_locks {
-            granted = granted - Caching::READ;
+    /// How many opens of `owner` do more than look at attributes.
+    pub(crate) fn beyond_looking(&self, owner: CacheOwner) -> usize {
+        self.find(owner).map_or(0, |at| self.holders[at].beyond_looking as usize)
+    }
+
+    /// Gives an open as much of what it wants as the others leave. Under a key
+    /// that has something already it gets all of what it asks for in addition,
+    /// or nothing: what is there is not taken away by asking for less.
+    pub(crate) fn grant(&mut self, wanting: &Wanting) -> CacheState {
+        let granted = self.room(wanting);
+        let found = self.find(wanting.owner);
+        let at = match found {
+            Ok(at) => {
+                self.upgrade(at, wanting.wanted, granted);
+                at
+            }
+            Err(_) if granted == Caching::NONE && matches!(wanting.owner, CacheOwner::Open(_)) => {
+                return CacheState::default();
+            }
+            Err(at) => {
+                let counted = u16::from(granted != Caching::NONE);
+                let epoch = wanting.epoch.wrapping_add(counted);
+                self.holders.insert(at, Holder::new(wanting.owner, granted, epoch));
+                self.tally.add(&self.holders[at]);
+                at
+            }
+        };
+        let holder = &mut self.holders[at];
+        holder.opens += 1;
+        holder.beyond_looking += u32::from(wanting.is_beyond_looking);
+        holder.state()
+    }
+
+    /// What the others leave of what is wanted. MS-FSA 2.1.5.18.
+    fn room(&self, wanting: &Wanting) -> Caching {
+        let own = self.find(wanting.owner).ok().map(|at| &self.holders[at]);
+        let others = self.tally.without(own);
+        let mut granted = wanting.wanted;
+        if wanting.has_locks {
+            granted = granted - (Caching::READ | Caching::HANDLE);
         }
-        if !is_alone || !self.holders.is_empty() {
+        if wanting.others_are_beyond_looking || others.holders > 0 {
             granted = granted - Caching::WRITE;
         }
-        // Only an open that looks at attributes gets here with one of these about.
-        if self.holders.iter().any(|holder| holder.has != Caching::READ) {
-            granted = Caching::NONE;
+        // Only an open that looks at attributes gets here with a writer about.
+        if others.writing > 0 {
+            return Caching::NONE;
         }
-        let granted = granted.as_oplock();
-        if granted != Caching::NONE {
-            self.holders.push(Holder { id, has: granted, breaking: None });
+        match wanting.owner {
+            // An oplock keeps its open only together with all else.
+            CacheOwner::Open(_) if others.keeping_handles > 0 => Caching::NONE,
+            CacheOwner::Open(_) => granted.as_oplock(),
+            CacheOwner::Key(_) if others.oplocks > 0 => (granted - Caching::HANDLE).as_lease(),
+            CacheOwner::Key(_) => granted.as_lease(),
         }
-        granted
+    }
+
+    fn upgrade(&mut self, at: usize, wanted: Caching, granted: Caching) {
+        let holder = &self.holders[at];
+        let is_more = wanted.contains(holder.has) && granted != holder.has;
+        if is_more && granted == wanted && holder.breaking.is_none() {
+            self.change(at, |holder| {
+                holder.has = granted;
+                holder.epoch = holder.epoch.wrapping_add(1);
+            });
+        }
     }
 
     /// Asks back what an open cannot be had with. True if it must wait.
-    pub(crate) fn handle_demand(&mut self, demand: Demand) -> bool {
+    pub(crate) fn handle_demand(&mut self, demanding: &Demanding) -> bool {
+        let Demanding { demand, .. } = *demanding;
+        if !self.concerns_others(demanding) {
+            return false;
+        }
         let mut waits = false;
         for at in (0..self.holders.len()).rev() {
-            let has = self.holders[at].has;
-            let (lost, keeps) = match demand {
-                Demand::Share => (Caching::WRITE, Caching::READ),
-                Demand::Replace => (Caching::BATCH, Caching::NONE),
-                Demand::Conflict => (Caching::HANDLE, Caching::READ),
-            };
-            if !has.intersects(lost) {
+            let holder = &self.holders[at];
+            if !holder.is_asked_by(demanding) {
                 continue;
             }
-            waits |= has != Caching::READ;
-            // An oplock keeps nothing but reads once it is broken.
-            self.begin_break(at, has & keeps);
+            if !holder.has.intersects(demand.lost()) {
+                waits |= holder.is_breaking_lease();
+                continue;
+            }
+            waits |= holder.has.intersects(demand.waits_for());
+            let to = match holder.owner {
+                CacheOwner::Key(_) => holder.has - demand.lost(),
+                // An oplock keeps nothing but reads once it is broken.
+                CacheOwner::Open(_) => (holder.has & Caching::READ) - demand.lost(),
+            };
+            self.begin_break(at, to);
         }
         waits
     }
 
-    /// What `id` changes is not what others have read; nor is it what itself
-    /// has read, unless it alone may write. MS-FSA 2.1.5.18, level II.
-    pub fn handle_change(&mut self, id: OpenId) {
-        if self.of(id).contains(Caching::WRITE) {
+    /// Whether an open that waited must wait on. MS-FSA 2.1.4.12.
+    pub(crate) fn holds_up(&self, demanding: &Demanding) -> bool {
+        let mask = demanding.demand.waits_for();
+        self.concerns_others(demanding)
+            && self.holders.iter().any(|holder| {
+                holder.is_asked_by(demanding)
+                    && (holder.is_breaking_lease() || holder.has.intersects(mask))
+            })
+    }
+
+    /// Whether anybody but `by` may have to answer a demand.
+    fn concerns_others(&self, demanding: &Demanding) -> bool {
+        let own = self.find(demanding.by).ok().map(|at| &self.holders[at]);
+        let others = self.tally.without(own);
+        let affected = match demanding.demand {
+            Demand::Share => others.writing,
+            Demand::Replace => others.keeping,
+            Demand::Conflict => others.keeping_handles,
+        };
+        affected > 0 || others.breaking_leases > 0
+    }
+
+    /// Asks all leases but that of `by` to let go of handles: the file's name
+    /// is about to change or to go. True if that must be waited for. MS-FSA
+    /// 2.1.5.15.3, 2.1.5.15.11.
+    pub fn handle_name_change(&mut self, by: CacheOwner) -> bool {
+        if !self.keep_handles(by) {
+            return false;
+        }
+        for at in (0..self.holders.len()).rev() {
+            let Holder { owner, has, .. } = self.holders[at];
+            if owner != by && matches!(owner, CacheOwner::Key(_)) {
+                self.begin_break(at, has - Caching::HANDLE);
+            }
+        }
+        true
+    }
+
+    /// Whether a lease other than that of `by` keeps handles.
+    #[must_use]
+    pub fn keep_handles(&self, by: CacheOwner) -> bool {
+        let own = self.find(by).ok().map(|at| &self.holders[at]);
+        let others = self.tally.without(own);
+        others.keeping_handles > others.batch
+    }
+
+    /// What `by` changes is not what others have read; nor is it what an oplock
+    /// of its own has read, unless it alone may write. MS-FSA 2.1.5.18.
+    pub fn handle_change(&mut self, by: CacheOwner) {
+        if self.tally.reading_on == 0 || self.of(by).contains(Caching::WRITE) {
             return;
         }
         for at in (0..self.holders.len()).rev() {
-            self.begin_break(at, Caching::NONE);
+            let Holder { owner, has, .. } = self.holders[at];
+            let is_own_lease = owner == by && matches!(by, CacheOwner::Key(_));
+            if !is_own_lease && has.contains(Caching::READ) {
+                self.begin_break(at, Caching::NONE);
+            }
         }
     }
 
-    /// `id` gives back all but `keeps`.
+    /// Something in the directory that this is about has changed: leases on it
+    /// are of no use, but for those under the key by which whoever changed it
+    /// names the directory. MS-SMB2 3.2.4.3.8, MS-FSA 2.1.4.12.1.
+    pub fn handle_entry_change(&mut self, except: Option<[u8; 16]>) {
+        if self.tally.reading_on == 0 {
+            return;
+        }
+        for at in (0..self.holders.len()).rev() {
+            let CacheOwner::Key(owner) = self.holders[at].owner else { continue };
+            if except != Some(owner.key) {
+                self.begin_break(at, Caching::NONE);
+            }
+        }
+    }
+
+    /// `owner` gives back all but `keeps`. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
     ///
     /// # Errors
     /// See [`AcknowledgeRefusal`].
     pub fn handle_acknowledge(
         &mut self,
-        id: OpenId,
+        owner: CacheOwner,
         keeps: Caching,
     ) -> Result<(), AcknowledgeRefusal> {
-        let at = self.find(id).ok_or(AcknowledgeRefusal::NotBreaking)?;
-        let (to, _) = self.holders[at].breaking.ok_or(AcknowledgeRefusal::NotBreaking)?;
-        let fits = to.contains(keeps);
-        self.settle(at, if fits { keeps } else { Caching::NONE });
-        if fits { Ok(()) } else { Err(AcknowledgeRefusal::TooMuch) }
+        let at = self.find(owner).map_err(|_| AcknowledgeRefusal::NotBreaking)?;
+        let breaking = self.holders[at].breaking.ok_or(AcknowledgeRefusal::NotBreaking)?;
+        let is_lease = matches!(owner, CacheOwner::Key(_));
+        if !breaking.asked.contains(keeps) {
+            if !is_lease {
+                self.settle(at, Caching::NONE);
+            }
+            return Err(AcknowledgeRefusal::TooMuch);
+        }
+        if is_lease && !breaking.required.contains(keeps) {
+            self.break_on(at, keeps, breaking.required);
+        } else {
+            self.settle(at, keeps);
+        }
+        Ok(())
+    }
+
+    /// More was asked for while a break was under way: the next step. Windows
+    /// goes by way of reading alone.
+    fn break_on(&mut self, at: usize, keeps: Caching, required: Caching) {
+        if keeps == Caching::READ {
+            self.settle(at, Caching::NONE);
+            self.tell(at, keeps, Caching::NONE, false);
+            return;
+        }
+        self.begun.0 += 1;
+        let asked = (required | Caching::READ) & keeps;
+        let breaking = Some(Breaking { asked, required, number: self.begun });
+        self.change(at, |holder| {
+            holder.has = keeps;
+            holder.breaking = breaking;
+        });
+        self.tell(at, keeps, asked, true);
     }
 
     /// Breaks up to `latest` have had time enough: their holders have nothing.
     pub fn handle_timeout(&mut self, latest: BreakNumber) {
         for at in (0..self.holders.len()).rev() {
-            if self.holders[at].breaking.is_some_and(|(_, number)| number <= latest) {
+            if self.holders[at].breaking.is_some_and(|breaking| breaking.number <= latest) {
                 self.settle(at, Caching::NONE);
             }
         }
     }
 
-    /// An open is gone, and what it had with it.
-    pub(crate) fn handle_close(&mut self, id: OpenId) {
-        if let Some(at) = self.find(id) {
-            self.settle(at, Caching::NONE);
+    /// An open is gone, and with the last of its owner what that had.
+    pub(crate) fn handle_close(&mut self, owner: CacheOwner, was_beyond_looking: bool) {
+        // Who waits may have waited for this open.
+        self.settled = true;
+        let Ok(at) = self.find(owner) else { return };
+        let holder = &mut self.holders[at];
+        holder.opens -= 1;
+        holder.beyond_looking -= u32::from(was_beyond_looking);
+        if holder.opens == 0 {
+            self.breaks.retain(|told| told.owner != owner);
+            self.remove(at);
         }
-        self.breaks.retain(|told| told.id != id);
     }
 
     /// The next holder to tell.
@@ -246,37 +416,75 @@ impl Caches {
         self.breaks.pop_front()
     }
 
-    /// Whether a break ended since this was last asked: who waits may try again.
+    /// The next owner that is none any more; to be asked for after the breaks.
+    pub fn poll_gone(&mut self) -> Option<CacheOwner> {
+        self.gone.pop()
+    }
+
+    /// Whether a break ended, or an open, since this was last asked: who waits
+    /// may try again, or at least look whether it may.
     pub fn poll_settled(&mut self) -> bool {
         std::mem::take(&mut self.settled)
     }
 
     fn begin_break(&mut self, at: usize, to: Caching) {
-        let holder = &mut self.holders[at];
-        if holder.breaking.is_some() {
+        let Holder { owner, has, breaking, .. } = self.holders[at];
+        let to = to & has;
+        if let Some(breaking) = breaking {
+            if matches!(owner, CacheOwner::Key(_)) {
+                // Told once this step is acknowledged.
+                let required = breaking.required & to;
+                self.change(at, |h| h.breaking = Some(Breaking { required, ..breaking }));
+            }
             return;
         }
-        let acknowledge = holder.has != Caching::READ;
-        self.breaks.push_back(CacheBreak { id: holder.id, to, acknowledge });
+        if to == has {
+            return;
+        }
+        let acknowledge = has != Caching::READ;
+        self.holders[at].epoch = self.holders[at].epoch.wrapping_add(1);
+        self.tell(at, has, to, acknowledge);
         if acknowledge {
             self.begun.0 += 1;
-            holder.breaking = Some((to, self.begun));
+            let breaking = Some(Breaking { asked: to, required: to, number: self.begun });
+            self.change(at, |holder| holder.breaking = breaking);
         } else {
-            self.holders.swap_remove(at);
+            self.settle(at, to);
         }
     }
 
+    fn tell(&mut self, at: usize, from: Caching, to: Caching, acknowledge: bool) {
+        let Some(&Holder { owner, epoch, .. }) = self.holders.get(at) else { return };
+        self.breaks.push_back(CacheBreak { owner, from, to, acknowledge, epoch });
+    }
+
+    /// Ends a break, if there is one. An oplock that is none any more is gone;
+    /// a lease stays with its opens.
     fn settle(&mut self, at: usize, has: Caching) {
-        let holder = &mut self.holders[at];
-        self.settled |= holder.breaking.take().is_some();
-        holder.has = has;
-        if has == Caching::NONE {
-            self.holders.swap_remove(at);
+        self.settled |= self.holders[at].breaking.is_some();
+        self.change(at, |holder| {
+            holder.breaking = None;
+            holder.has = has;
+        });
+        if has == Caching::NONE && matches!(self.holders[at].owner, CacheOwner::Open(_)) {
+            self.remove(at);
         }
     }
 
-    fn find(&self, id: OpenId) -> Option<usize> {
-        self.holders.iter().position(|holder| holder.id == id)
+    fn remove(&mut self, at: usize) {
+        let holder = self.holders.remove(at);
+        self.tally.remove(&holder);
+        self.gone.push(holder.owner);
+    }
+
+    fn change(&mut self, at: usize, how: impl FnOnce(&mut Holder)) {
+        self.tally.remove(&self.holders[at]);
+        how(&mut self.holders[at]);
+        self.tally.add(&self.holders[at]);
+    }
+
+    fn find(&self, owner: CacheOwner) -> Result<usize, usize> {
+        self.holders.binary_search_by_key(&owner, |holder| holder.owner)
     }
 }
 

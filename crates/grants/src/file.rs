@@ -1,8 +1,8 @@
 //! Opens of one file, what they tolerate of each other, and which of the
 //! file's names are about to vanish. MS-FSA 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
 
-use crate::caching::Demand;
-use crate::{Access, BreakNumber, Caches, Caching, RangeLocks};
+use crate::caching::{Demand, Demanding, Wanting};
+use crate::{Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, Caching, RangeLocks};
 
 /// Number of an open, unique in the process. Later opens have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +60,57 @@ pub struct OpenWish {
     pub caching: Caching,
     /// It is used as POSIX has it: its name may be taken away while it is open.
     pub posix: bool,
+    /// The key that it names that by, with other opens of the file.
+    pub key: Option<CacheKey>,
+    /// Where it counts changes from, if nothing is kept under the key yet.
+    pub epoch: u16,
+    /// The file's length: locks beyond it keep nobody from caching.
+    pub size_bytes: u64,
+}
+
+impl OpenWish {
+    /// An open that keeps nothing to itself, by a name to be filled in.
+    #[must_use]
+    pub fn new(id: OpenId, access: Access, share: Share) -> Self {
+        Self {
+            id,
+            link: LinkId::default(),
+            only_link: false,
+            access,
+            once: Access::NONE,
+            share,
+            delete_on_close: false,
+            caching: Caching::NONE,
+            key: None,
+            epoch: 0,
+            size_bytes: u64::MAX,
+            posix: false,
+        }
+    }
+
+    /// Whose caching it comes under.
+    #[must_use]
+    pub fn owner(&self) -> CacheOwner {
+        owner(self.id, self.key)
+    }
+
+    fn used(&self) -> Access {
+        self.access | self.once
+    }
+}
+
+fn owner(id: OpenId, key: Option<CacheKey>) -> CacheOwner {
+    key.map_or(CacheOwner::Open(id), CacheOwner::Key)
+}
+
+/// What somebody waits for who was told [`Refusal::Breaking`], or may not
+/// change a name yet: to be given to [`FileGrants::holds_up`].
+#[derive(Clone, Copy, Debug)]
+pub enum Awaited {
+    /// To open.
+    Open(OpenWish),
+    /// That leases of others than this one keep no handles.
+    NameChange(CacheOwner),
 }
 
 /// Why an open is not possible now.
@@ -95,6 +146,7 @@ struct Held {
     share: Share,
     delete_on_close: bool,
     posix: bool,
+    key: Option<CacheKey>,
 }
 
 /// All that is held on one file.
@@ -115,7 +167,7 @@ pub struct FileGrants {
     links: u64,
     /// Opens that do more than look at attributes.
     beyond_looking: usize,
-    /// Oplocks.
+    /// Oplocks and leases.
     pub caches: Caches,
     /// Byte ranges.
     pub locks: RangeLocks,
@@ -133,6 +185,8 @@ const COUNTED: Access = Access(
 /// keep others from having one. MS-FSA 2.1.5.1.2.
 const LOOKS: Access =
     Access(Access::READ_ATTRIBUTES.0 | Access::WRITE_ATTRIBUTES.0 | Access::SYNCHRONIZE.0);
+/// Rights that disturb no lease. An oplock is disturbed by the last of them.
+const LOOKS_BESIDE_LEASES: Access = Access(LOOKS.0 | Access::READ_CONTROL.0);
 /// What a share mode is about: reading, writing, deleting.
 const KINDS: [(Access, Share); 3] = [
     (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
@@ -171,38 +225,70 @@ impl FileGrants {
     /// number must be larger than those before it.
     ///
     /// # Errors
-    /// See [`Refusal`]; nothing has changed then but the oplocks that break.
-    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<Caching, Refusal> {
-        let fits = self.check_open(wish);
-        self.break_caches(wish, fits)?;
-        fits?;
-        let OpenWish { id, link, access, share, delete_on_close, posix, .. } = *wish;
-        let has_locks = wish.once == Access::NONE && !self.locks.is_empty();
-        let caching = match wish.caching {
-            Caching::NONE => Caching::NONE,
-            wanted => self.caches.grant(id, wanted, self.beyond_looking == 0, has_locks),
-        };
+    /// See [`Refusal`]; nothing has changed then but the caches that break.
+    pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
+        self.ask(wish)?;
+        let OpenWish { id, link, access, share, delete_on_close, key, posix, .. } = *wish;
+        let is_beyond_looking = !LOOKS.contains(access);
+        let state = self.grant(wish, is_beyond_looking);
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
-        self.opens.insert(at, Held { id, link, access, share, delete_on_close, posix });
+        self.opens.insert(at, Held { id, link, access, share, delete_on_close, key, posix });
         self.counts.add(access, share);
-        self.beyond_looking += usize::from(!LOOKS.contains(access));
-        Ok(caching)
+        self.beyond_looking += usize::from(is_beyond_looking);
+        Ok(state)
     }
 
-    /// Has others give back what this open cannot be had with.
-    fn break_caches(&mut self, wish: &OpenWish, fits: Result<(), Refusal>) -> Result<(), Refusal> {
+    /// Has others give back what this open cannot be had with; enters nothing.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub fn ask(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
+        let fits = self.check_open(wish);
+        let waits = match self.demand(wish, fits) {
+            Some(demanding) => self.caches.handle_demand(&demanding),
+            None => false,
+        };
+        if waits { Err(Refusal::Breaking(self.caches.latest_break())) } else { fits }
+    }
+
+    /// Whether somebody must wait on.
+    #[must_use]
+    pub fn holds_up(&self, awaited: &Awaited) -> bool {
+        match awaited {
+            Awaited::Open(wish) => self
+                .demand(wish, self.check_open(wish))
+                .is_some_and(|demanding| self.caches.holds_up(&demanding)),
+            Awaited::NameChange(by) => self.caches.keep_handles(*by),
+        }
+    }
+
+    fn grant(&mut self, wish: &OpenWish, is_beyond_looking: bool) -> CacheState {
+        let owner = wish.owner();
+        if wish.key.is_none() && wish.caching == Caching::NONE {
+            return CacheState::default();
+        }
+        self.caches.grant(&Wanting {
+            owner,
+            wanted: wish.caching,
+            epoch: wish.epoch,
+            is_beyond_looking,
+            others_are_beyond_looking: self.beyond_looking > self.caches.beyond_looking(owner),
+            has_locks: wish.once == Access::NONE && self.locks.has_before(wish.size_bytes),
+        })
+    }
+
+    /// What must be given back for an open, if anything.
+    fn demand(&self, wish: &OpenWish, fits: Result<(), Refusal>) -> Option<Demanding> {
         let demand = match fits {
-            _ if self.caches.is_empty() || LOOKS.contains(wish.access | wish.once) => return Ok(()),
+            _ if LOOKS.contains(wish.used()) => return None,
             Ok(()) if wish.once == Access::NONE => Demand::Share,
             Ok(()) => Demand::Replace,
             Err(Refusal::ShareViolation) => Demand::Conflict,
-            Err(_) => return Ok(()),
+            Err(_) => return None,
         };
-        if self.caches.handle_demand(demand) {
-            return Err(Refusal::Breaking(self.caches.latest_break()));
-        }
-        Ok(())
+        let spares_leases = LOOKS_BESIDE_LEASES.contains(wish.used());
+        Some(Demanding { demand, by: wish.owner(), spares_leases })
     }
 
     /// Takes an open out, with its locks; requests of it that wait are
@@ -211,9 +297,10 @@ impl FileGrants {
         let Some(at) = self.find(id) else { return Closed::default() };
         let open = self.opens.remove(at);
         self.counts.remove(open.access, open.share);
-        self.beyond_looking -= usize::from(!LOOKS.contains(open.access));
+        let was_beyond_looking = !LOOKS.contains(open.access);
+        self.beyond_looking -= usize::from(was_beyond_looking);
         self.locks.handle_close(id);
-        self.caches.handle_close(id);
+        self.caches.handle_close(owner(id, open.key), was_beyond_looking);
         if open.delete_on_close {
             self.doom(open.link);
         }
@@ -290,6 +377,12 @@ impl FileGrants {
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.opens.len()
+    }
+
+    /// Whose caching an open comes under.
+    #[must_use]
+    pub fn owner(&self, id: OpenId) -> CacheOwner {
+        owner(id, self.find(id).and_then(|at| self.opens[at].key))
     }
 
     /// Whether `id` is held.

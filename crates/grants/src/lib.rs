@@ -1,6 +1,6 @@
 //! Who may do what to a file at the same time: opens with share modes, delete
-//! pending, oplocks, byte-range locks. One pure state machine per file, for every
-//! protocol; leases and delegations belong here too.
+//! pending, oplocks, leases, byte-range locks. One pure state machine per file, for
+//! every protocol; delegations are leases here.
 //!
 //! Owns no clock, no lock and no I/O. Inputs are `handle_*`; what must then be
 //! done elsewhere is returned.
@@ -11,6 +11,8 @@ mod file;
 mod ranges;
 
 pub use acl::Access;
-pub use caching::{AcknowledgeRefusal, BreakNumber, CacheBreak, Caches, Caching};
-pub use file::{Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
+pub use caching::{
+    AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caches, Caching,
+};
+pub use file::{Awaited, Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
 pub use ranges::{Decided, LockKind, LockRefusal, Locking, Range, RangeLock, RangeLocks, WaitId};

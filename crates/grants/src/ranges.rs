@@ -231,6 +231,18 @@ impl RangeLocks {
         range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
     }
 
+    /// Whether an open has locks.
+    #[must_use]
+    pub fn has_of(&self, open: OpenId) -> bool {
+        self.held.iter().any(|held| held.open == open)
+    }
+
+    /// Whether a lock begins before `offset`.
+    #[must_use]
+    pub fn has_before(&self, offset: u64) -> bool {
+        self.held.iter().any(|held| held.lock.range.offset < offset)
+    }
+
     /// Whether there is no lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {

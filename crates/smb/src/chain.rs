@@ -10,12 +10,12 @@ use crate::dispatch::{self, Outcome, Reply, Request, Waited};
 use crate::lasting::Lasting;
 use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
-use crate::oplock::Oplock;
 use crate::pending::WaitTicket;
 use crate::server::Server;
 use crate::transmit::{FileRange, MESSAGE_START, PREFIX, Transmit, new_buffer};
 use crate::trouble;
 use bytes::Bytes;
+use files::CacheGrant;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use smallvec::SmallVec;
@@ -38,8 +38,8 @@ pub struct Finished {
     pub transmit: Option<Transmit>,
     /// A session that logged off in it.
     pub logged_off: Option<SessionId>,
-    /// Oplocks that the reply grants.
-    pub granted: SmallVec<[Arc<Oplock>; 1]>,
+    /// What the reply grants; to be dropped once it is queued.
+    pub granted: SmallVec<[CacheGrant; 1]>,
 }
 
 /// One request of a frame.
@@ -113,7 +113,7 @@ impl Chain {
                 }
                 result = waited.map(|w| self.append(w, &mut related));
             }
-            let reply = match result {
+            let mut reply = match result {
                 Ok(Outcome::Done(reply)) => reply,
                 Ok(Outcome::Wait(_) | Outcome::WaitLasting(_)) => {
                     self.refuse(start, NtStatus::INTERNAL_ERROR)
@@ -125,7 +125,7 @@ impl Chain {
             };
             drop(under_way);
             finished.logged_off = finished.logged_off.or(reply.logged_off);
-            finished.granted.extend(reply.granted.clone());
+            finished.granted.extend(reply.granted.take());
             self.end_reply(at, start, reply, ticket_id, &mut written);
         }
         if written.replies.len() > 1 {

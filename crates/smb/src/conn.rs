@@ -342,9 +342,8 @@ impl Conn {
         if let Some(transmit) = finished.transmit {
             self.transmits.push_back(transmit);
         }
-        for oplock in finished.granted {
-            oplock.handle_granted();
-        }
+        // Breaks of what the reply grants may follow it.
+        drop(finished.granted);
         if let Some(session) = finished.logged_off {
             self.channels.remove(&session.0);
         }

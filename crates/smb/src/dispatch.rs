@@ -7,11 +7,11 @@ use crate::conn::Shared;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
-use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::FileRange;
 use crate::tree::Tree;
+use files::CacheGrant;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ pub struct Reply {
     pub tree_id: Option<TreeId>,
     /// The session that logged off.
     pub logged_off: Option<SessionId>,
-    /// The oplock that is granted.
-    pub granted: Option<Arc<Oplock>>,
+    /// What is granted to be cached.
+    pub granted: Option<CacheGrant>,
     /// The reply must be sealed even if the request was not.
     pub seal: bool,
 }

@@ -2,20 +2,23 @@
 //! for a while, and is given back to the same user. MS-SMB2 3.3.5.9.6,
 //! 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1.
 //!
-//! An open with a batch oplock is kept because nobody else had to be asked
-//! while the client was away; the first who would have to be asked ends it. A
+//! An open with a batch oplock, or a lease that keeps handles, is kept because
+//! nobody else had to be asked while the client was away; the first who would have to be asked ends it. A
 //! resilient one is kept whatever it has.
 
 use crate::create_guids::Guid;
 use crate::limits::{
     DETACHED_MAX, DURABLE_FOR, DURABLE_V2_FOR, DURABLE_V2_FOR_MAX, RESILIENT_FOR, RESILIENT_FOR_MAX,
 };
+use crate::names::parse_path;
 use crate::open::{Open, Target};
 use crate::reserve::Reserve;
 use crate::session::Session;
-use files::Caching;
+use files::{CacheKey, Caching};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use vfs::{Case, fold_case};
+use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
 
 /// How far an open outlives its connection.
@@ -79,6 +82,8 @@ pub struct Reconnect {
     pub create_guid: Option<Guid>,
     /// It is said to outlive the server.
     pub persistent: bool,
+    /// The lease that it is under, if any.
+    pub lease_key: Option<[u8; 16]>,
 }
 
 /// The opens whose clients may come back, by the lasting half of their ids.
@@ -101,6 +106,9 @@ impl DurableOpens {
             open.closed.raise();
             let id = open.id.persistent;
             gone.extend(self.lock().insert(id, open.clone(), now + durability.timeout));
+            if let Some(lease) = &open.lease {
+                lease.handle_detached(id);
+            }
             // Asked for its oplock before it was entered: nobody was told.
             if kept_as(&open).is_none() {
                 gone.extend(self.remove(id));
@@ -112,23 +120,32 @@ impl DurableOpens {
     /// The open that a client comes back for; it is the caller's to go on with.
     ///
     /// # Errors
-    /// `OBJECT_NAME_NOT_FOUND` if it is not there, of another share, or made by
-    /// another CREATE; `ACCESS_DENIED` for another user.
+    /// `OBJECT_NAME_NOT_FOUND` if it is not there, of another share, under another
+    /// lease, or made by another CREATE; `ACCESS_DENIED` for another user;
+    /// `INVALID_PARAMETER` for a lease on a file of another name, which without a
+    /// lease nobody looks at.
     pub fn reattach(
         &self,
         wish: &Reconnect,
         session: &Session,
         share: &str,
+        name: &[u8],
     ) -> Result<Arc<Open>, NtStatus> {
         let mut reserve = self.lock();
         let open = reserve.get(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
         // Version 1 may ask for an open of version 2, not the other way round.
         let is_other = wish.create_guid.is_some() && wish.create_guid != open.origin.create_guid;
+        let client = session.client_guid;
+        let key = wish.lease_key.map(|key| CacheKey { client, key });
+        let is_other = is_other || open.lease.as_ref().map(|lease| lease.key()) != key;
         if is_other || open.tree.share.name != share {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
         if open.origin.owner != session.user().account.name {
             return Err(NtStatus::ACCESS_DENIED);
+        }
+        if open.lease.is_some() && !is_named(open, name) {
+            return Err(NtStatus::INVALID_PARAMETER);
         }
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }
@@ -169,10 +186,28 @@ impl DurableOpens {
     }
 }
 
+/// Whether `name`, as it is on the wire, is that of the open's file. Where case
+/// does not count for the file it does not count here.
+fn is_named(open: &Open, name: &[u8]) -> bool {
+    let Target::File(file) = &open.target else { return false };
+    let named = utf16_units(name, "name").ok().and_then(|units| parse_path(&units).ok());
+    let case = file.volume().options.case;
+    named.is_some_and(|named| {
+        let (named, is) = (named.path, file.path());
+        let (named, is) = (named.as_bytes(), is.as_bytes());
+        named == is || (case == Case::Insensitive && fold_case(named) == fold_case(is))
+    })
+}
+
 /// How the open is kept, if it may be: nobody needs to be asked for it.
 fn kept_as(open: &Open) -> Option<Durability> {
     let Target::File(file) = &open.target else { return None };
     let durability = open.durability()?;
-    let is_alone = || file.caching() == Caching::BATCH && !file.is_breaking();
+    let is_alone = || {
+        let state = file.cache_state();
+        // Locks that others were not told of yet are gone with the connection.
+        let locks = state.has.contains(Caching::WRITE) || !file.has_locks();
+        state.has.contains(Caching::HANDLE) && !state.is_breaking && locks
+    };
     (durability.kind == DurableKind::Resilient || is_alone()).then_some(durability)
 }

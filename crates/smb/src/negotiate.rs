@@ -227,9 +227,13 @@ fn agree(
         config.encryption != Encryption::Off || config.shares.iter().any(|s| s.encryption_required);
     let (mut cipher, mut signing) = (None, SigningAlgorithm::HmacSha256);
     let mut posix = false;
-    let mut offered = if dialect > Dialect::Smb202 { capabilities::LARGE_MTU } else { 0 };
+    let mut offered = match dialect {
+        Dialect::Smb202 => 0,
+        _ => capabilities::LARGE_MTU | capabilities::LEASING,
+    };
     if dialect >= Dialect::Smb300 {
         signing = SigningAlgorithm::AesCmac;
+        offered |= capabilities::DIRECTORY_LEASING;
         if config.multichannel.is_for(dialect) {
             offered |= request.capabilities & capabilities::MULTI_CHANNEL;
         }

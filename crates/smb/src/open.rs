@@ -4,6 +4,7 @@
 use crate::channel_sequence::{ChannelSequence, Generation};
 use crate::create_guids::{Claim, Guid};
 use crate::durable::Durability;
+use crate::lease::Lease;
 use crate::lock_sequence::LockSequences;
 use crate::oplock::Oplock;
 use crate::signal::Signal;
@@ -31,6 +32,8 @@ pub struct Open {
     pub origin: Arc<Origin>,
     /// How its client is asked for its oplock.
     pub oplock: Option<Arc<Oplock>>,
+    /// The lease that it is under.
+    pub lease: Option<Arc<Lease>>,
     /// Raised when it is closed: whatever waits on it gives up.
     pub closed: Signal,
     /// Which LOCK requests were carried out.
@@ -80,6 +83,8 @@ pub struct OpenParts {
     pub origin: Arc<Origin>,
     /// How its client is told.
     pub oplock: Option<Arc<Oplock>>,
+    /// Its lease.
+    pub lease: Option<Arc<Lease>>,
     /// How it outlives its connection.
     pub durability: Option<Durability>,
     /// ChannelSequence of the CREATE.
@@ -121,6 +126,7 @@ impl Open {
             mode: parts.mode,
             origin: parts.origin,
             oplock: parts.oplock,
+            lease: parts.lease,
             closed: Signal::default(),
             lock_sequences: Mutex::default(),
             scan: Mutex::default(),
@@ -141,6 +147,7 @@ impl Open {
             mode: self.mode,
             origin: self.origin.clone(),
             oplock: self.oplock.clone(),
+            lease: self.lease.clone(),
             durability: self.durability(),
             channel_sequence,
         });

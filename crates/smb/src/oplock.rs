@@ -4,7 +4,7 @@
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use files::{CacheHolder, Caching};
+use files::{CacheBreak, CacheHolder, Caching};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
@@ -79,14 +79,12 @@ impl Oplock {
         Arc::new(Self { server: Arc::downgrade(server), client: Mutex::new(client), told })
     }
 
-    /// The client has come back for its open; the reply that says so is on its way.
+    /// The client has come back for its open.
     pub fn handle_reattached(&self, client: Client) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told::Granting(None);
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
     }
 
-    /// The reply that grants it has been queued.
-    pub fn handle_granted(&self) {
+    fn handle_granted(&self) {
         let told = std::mem::replace(
             &mut *self.told.lock().unwrap_or_else(PoisonError::into_inner),
             Told::Granted,
@@ -107,21 +105,32 @@ impl Oplock {
             drop(kept);
             return;
         };
-        let mut out = new_buffer(Vec::new());
-        let mut w = Writer::with_origin(&mut out, MESSAGE_START);
-        notice_header().encode(&mut w);
-        OplockBreak { level: level_of(to), file_id: client.file_id }.encode(&mut w);
-        // Never signed: it belongs to no request. Sealed where all is.
-        let sealing = session.sealing.as_ref().filter(|_| client.seal);
-        let notice = match sealing {
-            Some(keys) => {
-                keys.seal.seal_in_place(&mut out[PREFIX..], session.id, keys.next_nonce());
-                Transmit::sealed(out)
-            }
-            None => Transmit::plain(out, None),
-        };
-        session.notify(client.connection, notice);
+        let body = OplockBreak { level: level_of(to), file_id: client.file_id };
+        send_notice(&session, Some(client.connection), client.seal, |w| body.encode(w));
     }
+}
+
+/// Tells the client of `session` something unasked. MS-SMB2 3.3.4.6, 3.3.4.7.
+pub fn send_notice(
+    session: &Session,
+    connection: Option<u64>,
+    seal: bool,
+    body: impl FnOnce(&mut Writer<'_>),
+) {
+    let mut out = new_buffer(Vec::new());
+    let mut w = Writer::with_origin(&mut out, MESSAGE_START);
+    notice_header().encode(&mut w);
+    body(&mut w);
+    // Never signed: it belongs to no request. Sealed where all is.
+    let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
+    let notice = match sealing {
+        Some(keys) => {
+            keys.seal.seal_in_place(&mut out[PREFIX..], session.id, keys.next_nonce());
+            Transmit::sealed(out)
+        }
+        None => Transmit::plain(out, None),
+    };
+    session.notify(connection, notice);
 }
 
 fn notice_header() -> Header {
@@ -141,13 +150,21 @@ fn notice_header() -> Header {
 }
 
 impl CacheHolder for Oplock {
-    fn handle_break(&self, to: Caching, _acknowledge: bool) {
+    fn handle_break(&self, broken: &CacheBreak) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Told::Granting(kept_back) = &mut *told {
-            *kept_back = Some(to);
+            *kept_back = Some(broken.to);
             return;
         }
         drop(told);
-        self.notify(to);
+        self.notify(broken.to);
+    }
+
+    fn handle_grant_begun(&self) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told::Granting(None);
+    }
+
+    fn handle_grant_ended(&self) {
+        self.handle_granted();
     }
 }

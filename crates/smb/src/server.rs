@@ -1,6 +1,7 @@
 //! What all connections share: configuration, sessions, counters.
 //! MS-SMB2 3.3.1.5.
 
+use crate::clients::Clients;
 use crate::config::{Config, Share};
 use crate::create_guids::CreateGuids;
 use crate::durable::DurableOpens;
@@ -43,6 +44,8 @@ pub struct Server {
     /// Sessions by id. Touched at set-up and logoff only: requests reach
     /// their session through their connection's own table.
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
+    /// Sessions by client.
+    pub clients: Clients,
     next_open: AtomicU64,
     /// Opens whose connection is lost.
     pub durable: DurableOpens,
@@ -69,6 +72,7 @@ impl Server {
             config: RwLock::new(Arc::new(config)),
             ipc: Arc::new(Share::ipc()),
             sessions: Mutex::default(),
+            clients: Clients::default(),
             next_open: AtomicU64::new(1),
             durable: DurableOpens::default(),
             create_guids: CreateGuids::default(),
@@ -113,6 +117,7 @@ impl Server {
 
     /// Enters a session.
     pub fn add_session(&self, session: Arc<Session>) {
+        self.clients.add(&session);
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.0, session);
     }
 
@@ -123,16 +128,21 @@ impl Server {
 
     /// Ends a session and closes what it holds.
     pub fn end_session(&self, session: &Session) {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
+        self.forget_session(session);
         close_all(session.end());
     }
 
     /// Ends a session whose last connection is lost; its client may come back
     /// for what is durable.
     pub fn lose_session(&self, session: &Session) {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
+        self.forget_session(session);
         let now = self.host.now().instant;
         close_all(self.durable.detach(session.end(), now));
+    }
+
+    fn forget_session(&self, session: &Session) {
+        self.clients.remove(session);
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
     }
 
     /// Closes what nobody has come back for in time. To be called about once a second.

@@ -90,6 +90,8 @@ pub struct Session {
     pub id: SessionId,
     /// The dialect that it was set up with.
     pub dialect: Dialect,
+    /// What its client calls itself.
+    pub client_guid: [u8; 16],
     /// Key that applications derive theirs from, and that channels are bound with.
     pub session_key: [u8; 16],
     /// Sealing, if the dialect and the client can.
@@ -173,6 +175,8 @@ pub struct SessionParts {
     pub id: SessionId,
     /// Dialect of the connection.
     pub dialect: Dialect,
+    /// See [`Session::client_guid`].
+    pub client_guid: [u8; 16],
     /// Session key.
     pub session_key: [u8; 16],
     /// Sealing keys, if any.
@@ -204,6 +208,7 @@ impl Session {
         Self {
             id: parts.id,
             dialect: parts.dialect,
+            client_guid: parts.client_guid,
             session_key: parts.session_key,
             sealing: parts.sealing,
             cipher: parts.cipher,
@@ -369,11 +374,11 @@ impl Session {
     }
 
     /// Tells its client something unasked: on `connection`, or on another
-    /// channel if that one is gone.
-    pub fn notify(&self, connection: u64, notice: Transmit) {
+    /// channel if that one is gone or none is preferred.
+    pub fn notify(&self, connection: Option<u64>, notice: Transmit) {
         let channels = lock(&self.channels);
         let mut live = channels.iter().filter(|c| c.shared.strong_count() > 0);
-        let preferred = live.clone().find(|c| c.connection == connection);
+        let preferred = live.clone().find(|c| Some(c.connection) == connection);
         let shared = preferred.or_else(|| live.next()).and_then(|c| c.shared.upgrade());
         drop(channels);
         if let Some(shared) = shared {

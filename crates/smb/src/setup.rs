@@ -293,6 +293,7 @@ impl Conn {
         let session = Arc::new(Session::new(SessionParts {
             id,
             dialect: negotiated.dialect,
+            client_guid: negotiated.client_guid,
             session_key: logon.session_key,
             cipher: negotiated.cipher.filter(|_| sealing.is_some()).map_or("-", |c| c.name()),
             signing: negotiated.signing.name(),

@@ -1,13 +1,13 @@
 //! Stage 5: a place among the opens of the file.
 
-use super::Opening;
+use super::{OpenPlan, Opening};
 use crate::Caller;
 use crate::caching::CacheWish;
 use crate::remove::carry_out;
 use crate::stream::OpenStream;
 use crate::table::{Doomed, Entered, Entry, NotEntered, StreamEntry, Table};
 use acl::Access;
-use grants::{Caching, LinkId, OpenId, OpenWish, Share};
+use grants::{OpenId, OpenWish, Share};
 use std::sync::Arc;
 
 /// An open that is held and releases itself unless it is kept.
@@ -35,19 +35,7 @@ impl Ticket {
         if (access | once).contains(Access::DELETE) {
             opening.table.ask_streams(entry.key, opening.id)?;
         }
-        let wish = OpenWish {
-            id: opening.id,
-            // These and what is cached are known to the table only.
-            link: LinkId::default(),
-            only_link: entry.only_link,
-            access,
-            once,
-            share: opening.plan.share,
-            delete_on_close: opening.plan.delete_on_close,
-            caching: Caching::NONE,
-            posix: opening.is_posix(),
-        };
-        let held = opening.table.open(entry, wish, cache)?;
+        let held = opening.table.open(entry, wish_of(opening, access, once), cache)?;
         Ok(Self::of(opening, held, None))
     }
 
@@ -57,17 +45,7 @@ impl Ticket {
     /// # Errors
     /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`].
     pub(super) fn hold(opening: &Opening, entry: &Entry<'_>) -> Result<Self, NotEntered> {
-        let wish = OpenWish {
-            id: opening.id,
-            link: LinkId::default(),
-            only_link: entry.only_link,
-            access: Access::NONE,
-            once: Access::NONE,
-            share: Share::ALL,
-            delete_on_close: false,
-            caching: Caching::NONE,
-            posix: false,
-        };
+        let wish = OpenWish::new(opening.id, Access::NONE, Share::ALL);
         let held = opening.table.open(entry, wish, None)?;
         Ok(Self::of(opening, held, None))
     }
@@ -83,17 +61,7 @@ impl Ticket {
         entry: &StreamEntry<'_>,
         (access, once): (Access, Access),
     ) -> Result<Self, NotEntered> {
-        let wish = OpenWish {
-            id: opening.id,
-            link: LinkId::default(),
-            only_link: true,
-            access,
-            once,
-            share: opening.plan.share,
-            delete_on_close: opening.plan.delete_on_close,
-            caching: Caching::NONE,
-            posix: opening.is_posix(),
-        };
+        let wish = OpenWish { only_link: true, ..wish_of(opening, access, once) };
         match opening.table.open_stream(entry, wish, opening.plan.caching.as_ref()) {
             Ok(held) => Ok(Self::of(opening, held, Some(Box::new(self)))),
             Err(refusal) => {
@@ -173,6 +141,13 @@ impl Ticket {
             None => Ok(()),
         }
     }
+}
+
+/// Link and caching are known to the table only.
+fn wish_of(opening: &Opening, access: Access, once: Access) -> OpenWish {
+    let OpenPlan { share, delete_on_close, .. } = opening.plan;
+    let posix = opening.is_posix();
+    OpenWish { once, delete_on_close, posix, ..OpenWish::new(opening.id, access, share) }
 }
 
 impl Drop for Ticket {

@@ -10,7 +10,7 @@ mod authorize;
 mod resolve;
 mod stream;
 
-use crate::caching::{BreakWait, CacheWish};
+use crate::caching::{BreakWait, CacheGrant, CacheWish};
 use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::table::{Entered, Entry, NotEntered, Table};
@@ -20,7 +20,7 @@ use crate::{Caller, Files, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::Ticket;
 use apply::reserve;
-use grants::{Caching, OpenId, Share};
+use grants::{CacheState, Caching, OpenId, Share};
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, FileKind, FsError, Name, Opened, RelPath, Result, StreamName, Wait, Wanted,
@@ -138,7 +138,9 @@ pub struct OpenResult {
     /// Attributes after it.
     pub attributes: Attributes,
     /// What its client may keep to itself.
-    pub caching: Caching,
+    pub caching: CacheState,
+    /// To be dropped once the client has been told of that.
+    pub granting: Option<CacheGrant>,
 }
 
 /// How far an open has come at once.
@@ -337,6 +339,7 @@ impl Opening {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             other => Some(other?),
         };
+        self.check_key(found.as_ref())?;
         let result = match (found, &self.plan.stream) {
             (Some(found), None) => self.open_existing(found, wait, &seen),
             (Some(found), Some(name)) => self.open_stream(found, name, &seen),
@@ -359,6 +362,15 @@ impl Opening {
             Err(_) if !seen.is_still_so(&self.table) => Ok(Attempt::Lost),
             other => other,
         }
+    }
+
+    /// Refuses a key that names another file: before anything is made.
+    fn check_key(&self, found: Option<&resolve::Found>) -> Result<()> {
+        let key = self.plan.caching.as_ref().and_then(|cache| cache.key);
+        let Some(named) = key.and_then(|key| self.table.keys.find(key.key)) else { return Ok(()) };
+        let is_same = found.is_some_and(|found| found.opened.attributes.key == named.key)
+            && named.is_stream() == self.plan.stream.is_some();
+        if is_same { Ok(()) } else { Err(FsError::InvalidParameter) }
     }
 
     /// Whether the path may lead elsewhere by now. Asked once the open is
@@ -454,6 +466,7 @@ impl Opening {
             is_directory,
             volume: &self.volume,
             path: &opened.path,
+            size_bytes: attributes.size_bytes,
             only_link: is_directory || attributes.links <= 1,
         }
     }
@@ -461,9 +474,21 @@ impl Opening {
     fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
         // Cutting a file to nothing is a write, whatever the open is for.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
-        let is_file = opened.attributes.kind == FileKind::File;
-        let cache = self.plan.caching.as_ref().filter(|_| is_file);
-        Ticket::acquire(self, &self.entry(opened), granted, once, cache)
+        let cache = self.cache_of(opened.attributes.kind);
+        Ticket::acquire(self, &self.entry(opened), granted, once, cache.as_ref())
+    }
+
+    /// What the client would like to keep of such a node: directories have
+    /// leases only, and nothing to keep back of them.
+    fn cache_of(&self, kind: FileKind) -> Option<CacheWish> {
+        let cache = self.plan.caching.clone()?;
+        match kind {
+            FileKind::File => Some(cache),
+            FileKind::Directory if cache.key.is_some_and(|key| key.of_directories) => {
+                Some(CacheWish { wanted: cache.wanted - Caching::WRITE, ..cache })
+            }
+            _ => None,
+        }
     }
 
     fn finish(
@@ -474,7 +499,7 @@ impl Opening {
         granted: Access,
         action: OpenAction,
     ) -> OpenResult {
-        let (Entered { state, name, caching }, hold) = ticket.keep();
+        let (Entered { state, name, key, caching, granting }, hold) = ticket.keep();
         let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
@@ -486,13 +511,14 @@ impl Opening {
             name,
             hold,
             caller: self.caller.clone(),
+            key,
             granted,
             share: self.plan.share,
             delete_on_close: self.plan.delete_on_close,
             semantics: self.plan.semantics,
             table: self.table.clone(),
         }));
-        OpenResult { open, action, attributes, caching }
+        OpenResult { open, action, attributes, caching, granting }
     }
 
     fn report(&self, kind: ChangeKind, what: Filter, path: &RelPath) {

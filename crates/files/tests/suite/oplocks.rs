@@ -1,7 +1,7 @@
 //! Oplocks: who is told, who waits, and how the waiting ends.
 
 use crate::harness::*;
-use files::{CacheHolder, CacheWish, Caching, OpenPlan, RangeLock, Share, Workers};
+use files::{CacheBreak, CacheHolder, CacheWish, Caching, OpenPlan, RangeLock, Share, Workers};
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -14,8 +14,8 @@ use vfs::{FsError, StreamName};
 struct Client(Mutex<Vec<(Caching, bool)>>);
 
 impl CacheHolder for Client {
-    fn handle_break(&self, to: Caching, acknowledge: bool) {
-        self.0.lock().unwrap().push((to, acknowledge));
+    fn handle_break(&self, told: &CacheBreak) {
+        self.0.lock().unwrap().push((told.to, told.acknowledge));
     }
 }
 
@@ -26,7 +26,7 @@ impl Client {
 }
 
 fn cached(plan: OpenPlan, wanted: Caching, client: &Arc<Client>) -> OpenPlan {
-    OpenPlan { caching: Some(CacheWish { wanted, holder: client.clone() }), ..plan }
+    OpenPlan { caching: Some(CacheWish { wanted, key: None, holder: client.clone() }), ..plan }
 }
 
 #[test]
@@ -34,14 +34,14 @@ fn a_second_open_waits_for_the_acknowledgment_and_both_read_on() {
     let served = serve();
     let (client, other) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
-    assert_eq!(first.caching, Caching::BATCH);
+    assert_eq!(first.caching.has, Caching::BATCH);
     let second = cached(plan("a", READ), Caching::BATCH, &other);
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, second));
     assert!(waiting.as_mut().now_or_never().is_none());
     assert_eq!(client.told(), [(Caching::LEVEL_II, true)]);
     served.files.acknowledge(&first.open, Caching::LEVEL_II).unwrap();
     let second = waiting.now_or_never().expect("nothing to wait for").unwrap();
-    assert_eq!((second.caching, first.open.caching()), (Caching::LEVEL_II, Caching::LEVEL_II));
+    assert_eq!((second.caching.has, first.open.caching()), (Caching::LEVEL_II, Caching::LEVEL_II));
     // A write is not what others have read.
     served.files.write(&first.open, 0, b"x").unwrap();
     assert_eq!(other.told(), [(Caching::NONE, false)]);
@@ -84,7 +84,7 @@ fn sizes_locks_and_holes_break_what_others_have_read() {
     let writer = served.try_open(new_file("a")).unwrap().open;
     let look = || {
         let reader = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
-        assert_eq!(reader.caching, Caching::LEVEL_II);
+        assert_eq!(reader.caching.has, Caching::LEVEL_II);
         reader.open
     };
     let mut open = look();
@@ -99,7 +99,7 @@ fn sizes_locks_and_holes_break_what_others_have_read() {
     served.files.try_locks(&writer, &[lock]).unwrap();
     assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
     let locked = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
-    assert_eq!(locked.caching, Caching::NONE, "locks need to be asked for");
+    assert_eq!(locked.caching.has, Caching::NONE, "locks need to be asked for");
 }
 
 /// A clock that runs when it is told to.
@@ -145,7 +145,7 @@ fn oplocks_are_of_each_stream() {
     let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let stream = served.try_open(cached(of_stream(new_file("a")), Caching::BATCH, &one)).unwrap();
     let file = served.try_open(cached(plan("a", READ), Caching::BATCH, &two)).unwrap();
-    assert_eq!((stream.caching, file.caching), (Caching::BATCH, Caching::BATCH));
+    assert_eq!((stream.caching.has, file.caching.has), (Caching::BATCH, Caching::BATCH));
     let again = of_stream(plan("a", READ));
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, again));
     assert!(waiting.as_mut().now_or_never().is_none());

@@ -10,18 +10,11 @@ const READ: Access = Access::READ_DATA;
 const WRITE: Access = Access::WRITE_DATA;
 
 fn wish(id: u64, access: Access, share: Share) -> OpenWish {
-    OpenWish {
-        id: OpenId(id),
-        link: L,
-        only_link: true,
-        access,
-        once: Access::NONE,
-        share,
-        delete_on_close: false,
-        caching: Caching::NONE,
-        posix: false,
-    }
+    OpenWish { link: L, only_link: true, ..OpenWish::new(OpenId(id), access, share) }
 }
+
+/// What an open is told that keeps nothing to itself.
+const NOTHING: CacheState = CacheState { has: Caching::NONE, is_breaking: false, epoch: 0 };
 
 fn doomed(id: u64) -> OpenWish {
     OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, Share::ALL) }
@@ -37,7 +30,7 @@ fn either_side_can_forbid_the_other() {
     file.handle_open(&wish(1, READ, Share::READ)).unwrap();
     assert_eq!(file.handle_open(&wish(2, WRITE, Share::ALL)), Err(Refusal::ShareViolation));
     assert_eq!(file.handle_open(&wish(2, READ, Share::WRITE)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(NOTHING));
     assert_eq!(file.open_count(), 2);
 }
 
@@ -54,7 +47,7 @@ fn appending_counts_as_writing_and_running_as_reading() {
         Err(Refusal::ShareViolation)
     );
     assert_eq!(file.handle_open(&wish(2, READ, Share::DELETE)), Err(Refusal::ShareViolation));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::READ)), Ok(NOTHING));
 }
 
 #[test]
@@ -65,9 +58,9 @@ fn looking_at_attributes_conflicts_with_nothing_and_denies_nothing() {
         | Access::READ_CONTROL
         | Access::SYNCHRONIZE;
     file.handle_open(&wish(1, WRITE, Share::default())).unwrap();
-    assert_eq!(file.handle_open(&wish(2, look, Share::default())), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(2, look, Share::default())), Ok(NOTHING));
     file.handle_close(OpenId(1));
-    assert_eq!(file.handle_open(&wish(3, WRITE | READ, Share::default())), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(3, WRITE | READ, Share::default())), Ok(NOTHING));
 }
 
 #[test]
@@ -76,7 +69,7 @@ fn a_closed_open_denies_nothing_any_more() {
     file.handle_open(&wish(1, READ, Share::default())).unwrap();
     assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::ShareViolation));
     assert_eq!(file.handle_close(OpenId(1)), closed(true, None));
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
 }
 
 #[test]
@@ -86,8 +79,8 @@ fn what_is_used_only_at_the_open_is_checked_and_not_held() {
     let cut = OpenWish { once: WRITE, ..wish(2, READ, Share::ALL) };
     assert_eq!(file.handle_open(&cut), Err(Refusal::ShareViolation));
     file.handle_close(OpenId(1));
-    assert_eq!(file.handle_open(&cut), Ok(Caching::NONE));
-    assert_eq!(file.handle_open(&wish(3, READ, Share::READ)), Ok(Caching::NONE), "the cut is over");
+    assert_eq!(file.handle_open(&cut), Ok(NOTHING));
+    assert_eq!(file.handle_open(&wish(3, READ, Share::READ)), Ok(NOTHING), "the cut is over");
 }
 
 #[test]
@@ -138,7 +131,7 @@ fn a_disposition_that_is_taken_back_removes_nothing() {
     file.handle_disposition(OpenId(1), true);
     assert!(file.is_delete_pending(L));
     file.handle_disposition(OpenId(1), false);
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
     assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
     assert_eq!(file.handle_close(OpenId(2)), closed(true, None));
 }
@@ -169,8 +162,8 @@ fn deleting_one_name_leaves_the_other_usable() {
         "no other open came by this name"
     );
     assert_eq!(file.handle_open(&by(a, wish(3, READ, Share::ALL))), Err(Refusal::DeletePending));
-    assert_eq!(file.handle_open(&by(b, wish(3, READ, Share::ALL))), Ok(Caching::NONE));
-    assert_eq!(file.handle_open(&by(b, wish(4, READ, Share::READ))), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&by(b, wish(3, READ, Share::ALL))), Ok(NOTHING));
+    assert_eq!(file.handle_open(&by(b, wish(4, READ, Share::READ))), Ok(NOTHING));
     file.handle_removed(a);
     assert_eq!(file.handle_close(OpenId(2)), closed(false, None));
 }
@@ -203,7 +196,7 @@ fn there_is_a_limit_to_the_opens_of_a_file() {
     let one_more = wish(u64::MAX, READ, Share::ALL);
     assert_eq!(file.handle_open(&one_more), Err(Refusal::TooMany));
     file.handle_close(OpenId(3));
-    assert_eq!(file.handle_open(&one_more), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&one_more), Ok(NOTHING));
 }
 
 #[test]
@@ -211,14 +204,18 @@ fn looking_disturbs_no_oplock_and_reading_breaks_it() {
     let mut file = FileGrants::default();
     let batch = |id, access| OpenWish { caching: Caching::BATCH, ..wish(id, access, Share::ALL) };
     file.handle_open(&wish(1, Access::READ_ATTRIBUTES, Share::ALL)).unwrap();
-    assert_eq!(file.handle_open(&batch(2, READ)), Ok(Caching::BATCH), "the other only looks");
+    assert_eq!(
+        file.handle_open(&batch(2, READ)).map(|s| s.has),
+        Ok(Caching::BATCH),
+        "the other only looks"
+    );
     file.handle_open(&wish(3, Access::WRITE_ATTRIBUTES, Share::default())).unwrap();
     assert_eq!(file.caches.poll_break(), None);
-    let refused = file.handle_open(&batch(4, READ)).unwrap_err();
+    let refused = file.handle_open(&batch(4, READ)).map(|s| s.has).unwrap_err();
     assert!(matches!(refused, Refusal::Breaking(_)), "{refused:?}");
     assert!(!file.is_open(OpenId(4)));
-    file.caches.handle_acknowledge(OpenId(2), Caching::LEVEL_II).unwrap();
-    assert_eq!(file.handle_open(&batch(4, READ)), Ok(Caching::LEVEL_II));
+    file.caches.handle_acknowledge(CacheOwner::Open(OpenId(2)), Caching::LEVEL_II).unwrap();
+    assert_eq!(file.handle_open(&batch(4, READ)).map(|s| s.has), Ok(Caching::LEVEL_II));
 }
 
 #[test]
@@ -229,7 +226,7 @@ fn an_open_kept_by_a_batch_oplock_alone_can_go_before_sharing_is_refused() {
     assert!(matches!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::Breaking(_))));
     file.handle_close(OpenId(1));
     assert!(file.caches.poll_settled());
-    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(Caching::NONE));
+    assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
 }
 
 /// The rules, pair by pair.
@@ -333,15 +330,12 @@ proptest! {
             match step {
                 Step::Open { link, only_link, access, once, share, delete_on_close, posix } => {
                     let wish = OpenWish {
-                        id: OpenId(id),
                         link: LinkId(link),
                         only_link,
-                        access: Access(access),
                         once: if once { Access::WRITE_DATA } else { Access::NONE },
-                        share: Share(share),
                         delete_on_close,
-                        caching: Caching::NONE,
                         posix,
+                        ..wish(id, Access(access), Share(share))
                     };
                     prop_assert_eq!(file.check_open(&wish).is_ok(), file.handle_open(&wish).is_ok() && {
                         file.handle_withdraw(wish.id);

@@ -1,16 +1,18 @@
-//! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1. Leases are not granted
-//! yet, so nobody can have one to give back.
+//! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
 
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::oplock::{caching_of, level_of};
+use files::{AcknowledgeRefusal, CacheKey, Caching};
 use wire::ntstatus::NtStatus;
-use wire::smb::{OplockBreak, OplockBreakAck};
+use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 
 /// Takes back what a client kept to itself.
 ///
 /// # Errors
 /// `INVALID_OPLOCK_PROTOCOL` if it was not asked or keeps too much,
-/// `INVALID_PARAMETER` for a level that is none.
+/// `INVALID_PARAMETER` for a level that is none. Of a lease: `OBJECT_NAME_NOT_FOUND`
+/// if there is none, `UNSUCCESSFUL` if it was not asked for, `REQUEST_NOT_ACCEPTED`
+/// if too much is kept.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     match OplockBreakAck::decode(&mut request.body()?).map_err(malformed)? {
         OplockBreakAck::Oplock { level, file_id } => {
@@ -23,6 +25,21 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             OplockBreak { level: level_of(keeps), file_id }.encode(&mut request.w);
             Ok(Outcome::success())
         }
-        OplockBreakAck::Lease { .. } => Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+        OplockBreakAck::Lease { key, state } => {
+            let client = request.session()?.client_guid;
+            acknowledge_lease(request, CacheKey { client, key }, state)?;
+            LeaseBreakResponse { key, state }.encode(&mut request.w);
+            Ok(Outcome::success())
+        }
     }
+}
+
+fn acknowledge_lease(request: &Request<'_>, key: CacheKey, state: u32) -> Result<(), NtStatus> {
+    let keeps = u8::try_from(state).map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
+    let result = request.server.files.acknowledge_key(key, Caching(keeps));
+    result.map_err(|refusal| match refusal {
+        None => NtStatus::OBJECT_NAME_NOT_FOUND,
+        Some(AcknowledgeRefusal::NotBreaking) => NtStatus::UNSUCCESSFUL,
+        Some(AcknowledgeRefusal::TooMuch) => NtStatus::REQUEST_NOT_ACCEPTED,
+    })
 }

@@ -15,6 +15,7 @@ mod ids;
 mod info;
 mod interfaces;
 mod ioctl;
+mod lease;
 mod lock;
 pub mod negotiate;
 mod read;
@@ -44,6 +45,10 @@ pub use info::{
 };
 pub use interfaces::NetworkInterface;
 pub use ioctl::{IoctlRequest, IoctlResponse};
+pub use lease::{
+    LEASE_BREAK_IN_PROGRESS, LEASE_CONTEXT, LEASE_PARENT_KEY_SET, Lease, LeaseBreak,
+    LeaseBreakResponse, LeaseV2,
+};
 pub use lock::{LockElement, LockRequest};
 pub use read::{ReadRequest, ReadResponse};
 pub use session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};

@@ -11,6 +11,7 @@ mod symlink;
 
 use crate::create_guids::Claim;
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::lease::Lease;
 use crate::open::{Open, OpenParts, Origin, Target};
 use crate::oplock::{Client, Oplock};
 use crate::server::Server;
@@ -18,14 +19,16 @@ use crate::session::Session;
 use crate::status::status_of;
 use crate::tree::Tree;
 use crate::trouble::tell_gone;
-use files::{Begun, CacheWish, Caching, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen};
+use files::{
+    Begun, CacheGrant, CacheWish, Caching, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen,
+};
 use plan::{Again, May, Plan};
 use std::sync::{Arc, Mutex};
 use vfs::FsError;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, machine_sid};
-use wire::smb::{CreateRequest, CreateResponse, FileId, Header};
+use wire::smb::{CreateRequest, CreateResponse, FileId, Header, Lease as LeaseRequest};
 
 /// Opens or makes a file, a directory or a pipe.
 pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
@@ -47,7 +50,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let may = May::on(request, &tree);
     let claim = match plan::again(&body, may)? {
         Some(Again::Reconnects(wish, asked)) => {
-            return reconnect::reconnect(request, tree, &asked, &wish);
+            return reconnect::reconnect(request, tree, &asked, &wish, body.name);
         }
         Some(Again::Named(guid, asked)) => {
             match replay::take_name(request, &tree, &body, guid, asked)? {
@@ -77,12 +80,12 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     match begun.map_err(status_of)? {
         Begun::Opened(opened) => {
-            let (reply, open) = creating.finish(&opened, &mut request.w)?;
+            let (reply, open) = creating.finish(opened, &mut request.w)?;
             request.related.failed = None;
             request.related.open = Some(open);
             Ok(Outcome::Done(reply))
         }
-        // Another client has an oplock to give back first.
+        // Another client has something to give back first.
         Begun::Waits(waiting) => {
             let is_named = creating.claim.is_some();
             let rest = Box::pin(creating.finish_waiting(waiting));
@@ -99,10 +102,16 @@ struct Creating {
     tree: Arc<Tree>,
     id: FileId,
     plan: Plan,
-    oplock: Option<Arc<Oplock>>,
+    cache: Option<Cache>,
     claim: Option<Claim<Open>>,
     client_guid: [u8; 16],
     channel_sequence: u16,
+}
+
+/// By what the client keeps something, if it does.
+enum Cache {
+    Oplock(Arc<Oplock>),
+    Lease(Arc<Lease>, LeaseRequest),
 }
 
 impl Creating {
@@ -114,15 +123,24 @@ impl Creating {
     ) -> Result<Self, NtStatus> {
         let session = request.session()?.clone();
         let id = request.server.new_file_id();
-        let oplock = (plan.oplock != Caching::NONE)
-            .then(|| Oplock::new(request.server, client_of(request, &session, &tree, id)));
+        let cache = match plan.asked.lease {
+            Some(asked) => {
+                let seal = tree.share.encryption_required;
+                Some(Cache::Lease(Lease::new(request.server, &asked, &session, seal), asked))
+            }
+            None if plan.oplock == Caching::NONE => None,
+            None => {
+                let client = client_of(request, &session, &tree, id);
+                Some(Cache::Oplock(Oplock::new(request.server, client)))
+            }
+        };
         Ok(Self {
             server: request.server.clone(),
             session,
             tree,
             id,
             plan,
-            oplock,
+            cache,
             claim,
             client_guid: request.negotiated.client_guid,
             channel_sequence: request.header.channel_sequence(),
@@ -131,9 +149,12 @@ impl Creating {
 
     /// What the file layer is to do.
     fn take_plan(&mut self) -> OpenPlan {
-        let wanted = self.plan.oplock;
-        let holder = self.oplock.clone();
-        let caching = holder.map(|holder| CacheWish { wanted, holder });
+        let caching = self.cache.as_ref().map(|cache| match cache {
+            Cache::Oplock(oplock) => {
+                CacheWish { wanted: self.plan.oplock, key: None, holder: oplock.clone() }
+            }
+            Cache::Lease(lease, asked) => lease.wish(asked),
+        });
         OpenPlan { caching, ..self.plan.open.clone() }
     }
 
@@ -142,19 +163,25 @@ impl Creating {
         let opened = waiting.opened().await.map_err(status_of)?;
         // Offsets in the reply count from its header.
         let mut body = vec![0; Header::LENGTH];
-        let (reply, open) = self.finish(&opened, &mut Writer::with_origin(&mut body, 0))?;
+        let (reply, open) = self.finish(opened, &mut Writer::with_origin(&mut body, 0))?;
         Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
     }
 
     /// Enters the open and writes the reply.
     fn finish(
         self,
-        opened: &OpenResult,
+        mut opened: OpenResult,
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
-        let oplock = self.oplock.filter(|_| opened.caching != Caching::NONE);
+        let granted = opened.granting.take();
+        let (oplock, lease) = match self.cache {
+            Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
+            // That of an earlier open under the key, if there is one.
+            Some(Cache::Lease(..)) => (None, granted.as_ref().and_then(CacheGrant::holder)),
+            None => (None, None),
+        };
         let durable = self.plan.asked.durable;
-        let granted = durable.filter(|_| opened.caching == Caching::BATCH);
+        let lasts = durable.filter(|_| opened.caching.has.contains(Caching::HANDLE));
         let open = Arc::new(Open::new(OpenParts {
             id: self.id,
             tree: self.tree,
@@ -167,8 +194,9 @@ impl Creating {
                 client_guid: self.client_guid,
                 create_guid: durable.and_then(|wish| wish.create_guid),
             }),
-            oplock: oplock.clone(),
-            durability: granted.map(|wish| wish.durability),
+            oplock,
+            lease,
+            durability: lasts.map(|wish| wish.durability),
             channel_sequence: self.channel_sequence,
         }));
         self.session.add_open(open.clone())?;
@@ -176,8 +204,8 @@ impl Creating {
             open.set_claim(claim);
             open.answer_replays();
         }
-        respond::respond(w, &self.server.files, &self.plan.asked, &open, opened);
-        Ok((Reply { granted: oplock, ..Reply::default() }, open))
+        respond::respond(w, &self.server.files, &self.plan.asked, &open, &opened);
+        Ok((Reply { granted, ..Reply::default() }, open))
     }
 }
 
@@ -222,6 +250,7 @@ fn open_pipe(
             create_guid: None,
         }),
         oplock: None,
+        lease: None,
         durability: None,
         channel_sequence: request.header.channel_sequence(),
     }));

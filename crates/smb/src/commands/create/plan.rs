@@ -4,6 +4,7 @@
 use crate::create_guids::Guid;
 use crate::dispatch::{Request, malformed};
 use crate::durable::{Durability, Reconnect};
+use crate::lease::LEVEL_LEASE;
 use crate::names::{SmbPath, Stream, parse_path};
 use crate::oplock::caching_of;
 use crate::posix::parse_posix_path;
@@ -17,7 +18,7 @@ use wire::fscc::{self, POSIX_EXTENSIONS, decode_ea_list, decode_posix_mode};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     AppleQuery, CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2,
-    Flags, Header, decode_durable_reconnect,
+    Flags, Header, LEASE_CONTEXT, Lease, decode_durable_reconnect,
 };
 
 /// A CREATE, understood.
@@ -25,7 +26,7 @@ use wire::smb::{
 pub struct Plan {
     /// For the file layer.
     pub open: OpenPlan,
-    /// What the client would like to keep to itself.
+    /// What the client would like to keep to itself of this open alone.
     pub oplock: Caching,
     /// Every write is to be durable.
     pub write_through: bool,
@@ -50,6 +51,8 @@ pub struct Asked {
     pub posix: bool,
     /// What clients of Apple ask of the server.
     pub apple: Option<AppleQuery>,
+    /// What the client would like to keep with other opens under a key (RqLs).
+    pub lease: Option<Lease>,
 }
 
 /// How an open is to outlive its connection.
@@ -79,9 +82,12 @@ pub enum Again {
 /// `INVALID_PARAMETER` for malformed contexts, and for those that contradict each other.
 pub fn again(body: &CreateRequest<'_>, may: May) -> Result<Option<Again>, NtStatus> {
     let contexts = Contexts::decode(body.contexts, may)?;
-    let mut asked = contexts.asked();
-    if let Some(reconnect) = contexts.reconnects {
+    let mut asked = contexts.asked(body);
+    if let Some(mut reconnect) = contexts.reconnects {
         asked.durable = None;
+        // The level is among what means nothing.
+        asked.lease = contexts.lease;
+        reconnect.lease_key = contexts.lease.map(|lease| lease.key);
         return Ok(Some(Again::Reconnects(reconnect, asked)));
     }
     let named = asked.durable.and_then(|wish| wish.create_guid);
@@ -124,6 +130,8 @@ struct Contexts {
     /// The client is one of POSIX, and this the mode of what is made.
     posix_mode: Option<u32>,
     apple: Option<AppleQuery>,
+    /// Of a version that the dialect knows.
+    lease: Option<Lease>,
 }
 
 /// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
@@ -173,7 +181,7 @@ impl Plan {
             Some(Stream::Named(name)) => Some(name),
             Some(Stream::Default) | None => None,
         };
-        let asked = contexts.asked();
+        let asked = contexts.asked(body);
         let open = OpenPlan {
             path: parsed.path,
             stream,
@@ -197,7 +205,7 @@ impl Plan {
         };
         Ok(Self {
             open,
-            // Leases are not granted yet; other levels are none.
+            // A level that is none is no oplock.
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
             mode: body.options & MODE_FLAGS,
@@ -223,6 +231,11 @@ fn path_of(body: &CreateRequest<'_>, header: &Header, is_posix: bool) -> Result<
     }
     let units = without_parents(units)?;
     parse_path(&units).map_err(status_of)
+}
+
+/// Whether the dialect knows leases of this form. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
+fn knows_lease(lease: &Lease, dialect: Dialect) -> bool {
+    dialect >= if lease.v2.is_some() { Dialect::Smb300 } else { Dialect::Smb210 }
 }
 
 /// Contradictions among options, access and attributes. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
@@ -302,7 +315,7 @@ fn strip_dfs(units: &[u16]) -> &[u16] {
 }
 
 impl Contexts {
-    fn asked(&self) -> Asked {
+    fn asked(&self, body: &CreateRequest<'_>) -> Asked {
         Asked {
             allocation_bytes: self.allocation,
             durable: self.durable,
@@ -310,6 +323,7 @@ impl Contexts {
             disk_id: self.disk_id,
             posix: self.posix_mode.is_some(),
             apple: self.apple,
+            lease: self.lease.filter(|_| body.oplock == LEVEL_LEASE),
         }
     }
 
@@ -335,7 +349,11 @@ impl Contexts {
                 POSIX if may.posix => {
                     found.posix_mode = Some(decode_posix_mode(data).map_err(malformed)?);
                 }
-                // Leases and those nobody knows: without them.
+                LEASE_CONTEXT => {
+                    let lease = Lease::decode(data).map_err(malformed)?;
+                    found.lease = Some(lease).filter(|lease| knows_lease(lease, may.dialect));
+                }
+                // Those nobody knows: without them.
                 _ => {}
             }
         }
@@ -378,7 +396,7 @@ fn durable_v2(data: &[u8]) -> Result<DurableWish, NtStatus> {
 
 fn reconnect(data: &[u8]) -> Result<Reconnect, NtStatus> {
     let id = decode_durable_reconnect(data).map_err(malformed)?;
-    Ok(Reconnect { id, create_guid: None, persistent: false })
+    Ok(Reconnect { id, create_guid: None, persistent: false, lease_key: None })
 }
 
 fn reconnect_v2(data: &[u8]) -> Result<Reconnect, NtStatus> {
@@ -387,6 +405,7 @@ fn reconnect_v2(data: &[u8]) -> Result<Reconnect, NtStatus> {
         id: asked.file_id.persistent,
         create_guid: Some(asked.create_guid),
         persistent: asked.persistent,
+        lease_key: None,
     })
 }
 

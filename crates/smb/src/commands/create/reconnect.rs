@@ -21,8 +21,9 @@ pub(super) fn reconnect(
     tree: Arc<Tree>,
     asked: &Asked,
     wish: &Reconnect,
+    name: &[u8],
 ) -> Result<Outcome, NtStatus> {
-    let open = take_up(request, tree, wish)?;
+    let open = take_up(request, tree, wish, name)?;
     answer(request, asked, &open, OpenAction::Opened)
 }
 
@@ -31,18 +32,22 @@ pub(super) fn reconnect(
 /// # Errors
 /// `OBJECT_NAME_NOT_FOUND` if it is not there any more, or was never its client's;
 /// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if it does not outlive the
-/// server and is said to.
+/// server and is said to, or is under a lease and of a file of another name.
 pub(super) fn take_up(
     request: &mut Request<'_>,
     tree: Arc<Tree>,
     wish: &Reconnect,
+    name: &[u8],
 ) -> Result<Arc<Open>, NtStatus> {
     let session = request.session()?.clone();
     let server = request.server.clone();
-    let kept = server.durable.reattach(wish, &session, &tree.share.name)?;
+    let kept = server.durable.reattach(wish, &session, &tree.share.name, name)?;
     let id = FileId { volatile: server.new_file_id().volatile, ..kept.id };
     if let Some(oplock) = &kept.oplock {
         oplock.handle_reattached(client_of(request, &session, &tree, id));
+    }
+    if let Some(lease) = &kept.lease {
+        lease.handle_reattached(id.persistent);
     }
     // Asked for its oplock on the way here, when nobody could be told: over.
     if kept.file()?.is_breaking() {
@@ -65,9 +70,9 @@ pub(super) fn answer(
     let file = open.file()?;
     let files = &request.server.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
-    let opened = OpenResult { open: file.clone(), action, attributes, caching: file.caching() };
+    let (caching, granted) = file.grant_again();
+    let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);
-    let granted = open.oplock.clone();
     request.related.failed = None;
     request.related.open = Some(open.clone());
     Ok(Outcome::Done(Reply { granted, ..Reply::default() }))

@@ -47,8 +47,13 @@ pub(super) fn take_name(
     }
     let persistent = asked.durable.is_some_and(|wish| wish.persistent);
     if request.server.durable.is_kept(open.id.persistent) {
-        let wish = Reconnect { id: open.id.persistent, create_guid: Some(guid), persistent };
-        let open = reconnect::take_up(request, tree.clone(), &wish)?;
+        let wish = Reconnect {
+            id: open.id.persistent,
+            create_guid: Some(guid),
+            persistent,
+            lease_key: asked.lease.map(|lease| lease.key),
+        };
+        let open = reconnect::take_up(request, tree.clone(), &wish, body.name)?;
         return reconnect::answer(request, &asked, &open, open.origin.action).map(Named::Again);
     }
     if open.closed.is_raised() {
@@ -72,16 +77,21 @@ fn answer(
     }
     let file = open.file()?;
     let files = &request.server.files;
+    // If its first answer was lost with its channel, this one grants what it has.
+    let (mut caching, granted) = file.grant_again();
+    if open.lease.is_none() {
+        caching.has = caching_of(body.oplock).unwrap_or(Caching::NONE);
+        asked.durable = asked.durable.filter(|_| body.oplock == LEVEL_BATCH);
+    }
     let opened = OpenResult {
         open: file.clone(),
         action: open.origin.action,
         attributes: files.attributes_unchecked(file).map_err(status_of)?,
-        caching: caching_of(body.oplock).unwrap_or(Caching::NONE),
+        caching,
+        granting: None,
     };
-    asked.durable = asked.durable.filter(|_| body.oplock == LEVEL_BATCH);
     respond::respond(&mut request.w, files, &asked, open, &opened);
     request.related.failed = None;
     request.related.open = Some(open.clone());
-    // If its first answer was lost with its channel, this one grants the oplock.
-    Ok(Outcome::Done(Reply { granted: open.oplock.clone(), ..Reply::default() }))
+    Ok(Outcome::Done(Reply { granted, ..Reply::default() }))
 }

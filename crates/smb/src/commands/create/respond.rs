@@ -3,6 +3,7 @@
 use super::plan::Asked;
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::lease::LEVEL_LEASE;
 use crate::open::Open;
 use crate::oplock::level_of;
 use crate::posix::posix_facts;
@@ -11,7 +12,7 @@ use vfs::{Attributes, FileKind};
 use wire::codec::Writer;
 use wire::fscc::POSIX_EXTENSIONS;
 use wire::ntstatus::NtStatus;
-use wire::smb::{CreateResponse, DurableResponseV2, put_context};
+use wire::smb::{CreateResponse, DurableResponseV2, LEASE_CONTEXT, put_context};
 
 /// What happened, in numbers. MS-SMB2 2.2.14.
 const FILE_SUPERSEDED: u32 = 0;
@@ -30,7 +31,7 @@ pub(super) fn respond(
     let contexts = contexts(files, asked, open, opened);
     let attributes = &opened.attributes;
     let response = CreateResponse {
-        oplock: level_of(opened.caching),
+        oplock: open.lease.as_ref().map_or_else(|| level_of(opened.caching.has), |_| LEVEL_LEASE),
         action: match opened.action {
             OpenAction::Superseded => FILE_SUPERSEDED,
             OpenAction::Opened => FILE_OPENED,
@@ -63,6 +64,9 @@ fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> V
             data[4..].copy_from_slice(&access.0.to_le_bytes());
         }
         put_context(&mut list, b"MxAc", &data);
+    }
+    if let (Some(lease), Some(asked)) = (&open.lease, &asked.lease) {
+        put_context(&mut list, LEASE_CONTEXT, &lease.reply(asked, opened.caching).encode());
     }
     if let (Some(wish), Some(granted)) = (asked.durable, open.durability()) {
         let answer = DurableResponseV2 { timeout_ms: granted.timeout_ms(), persistent: false };

@@ -1,0 +1,101 @@
+//! One owner's caching, and sums over all of a file's.
+
+use super::{BreakNumber, CacheOwner, CacheState, Caching, Demanding};
+
+/// A break that is not acknowledged yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Breaking {
+    /// What the client was told that it may keep.
+    pub asked: Caching,
+    /// What it may keep in the end, if others have come meanwhile.
+    pub required: Caching,
+    pub number: BreakNumber,
+}
+
+/// What one owner keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub owner: CacheOwner,
+    pub has: Caching,
+    pub breaking: Option<Breaking>,
+    pub epoch: u16,
+    /// Opens that it is for.
+    pub opens: u32,
+    /// Those of them that do more than look at attributes.
+    pub beyond_looking: u32,
+}
+
+impl Holder {
+    pub fn new(owner: CacheOwner, has: Caching, epoch: u16) -> Self {
+        Self { owner, has, breaking: None, epoch, opens: 0, beyond_looking: 0 }
+    }
+
+    pub fn state(&self) -> CacheState {
+        CacheState { has: self.has, is_breaking: self.breaking.is_some(), epoch: self.epoch }
+    }
+
+    pub fn is_lease(&self) -> bool {
+        matches!(self.owner, CacheOwner::Key(_))
+    }
+
+    pub fn is_breaking_lease(&self) -> bool {
+        self.is_lease() && self.breaking.is_some()
+    }
+
+    pub fn is_asked_by(&self, demanding: &Demanding) -> bool {
+        self.owner != demanding.by && !(demanding.spares_leases && self.is_lease())
+    }
+
+    /// Has read something, and was not told yet to forget it.
+    fn reads_on(&self) -> bool {
+        let forgets = self.breaking.is_some_and(|b| b.required == Caching::NONE);
+        self.has.contains(Caching::READ) && !forgets
+    }
+}
+
+/// How many holders there are, and how many of some kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub holders: usize,
+    pub keeping: usize,
+    pub writing: usize,
+    pub keeping_handles: usize,
+    /// Oplocks among those that keep handles.
+    pub batch: usize,
+    pub oplocks: usize,
+    pub breaking_leases: usize,
+    pub reading_on: usize,
+}
+
+impl Tally {
+    pub fn add(&mut self, holder: &Holder) {
+        self.each(holder, |count| *count += 1);
+    }
+
+    pub fn remove(&mut self, holder: &Holder) {
+        self.each(holder, |count| *count -= 1);
+    }
+
+    /// The others, as `own` sees them.
+    pub fn without(mut self, own: Option<&Holder>) -> Self {
+        if let Some(own) = own {
+            self.remove(own);
+        }
+        self
+    }
+
+    fn each(&mut self, holder: &Holder, change: impl Fn(&mut usize)) {
+        let handles = holder.has.contains(Caching::HANDLE);
+        let counts = [
+            (&mut self.holders, true),
+            (&mut self.keeping, holder.has != Caching::NONE),
+            (&mut self.writing, holder.has.contains(Caching::WRITE)),
+            (&mut self.keeping_handles, handles),
+            (&mut self.batch, handles && !holder.is_lease()),
+            (&mut self.oplocks, !holder.is_lease()),
+            (&mut self.breaking_leases, holder.is_breaking_lease()),
+            (&mut self.reading_on, holder.reads_on()),
+        ];
+        counts.into_iter().filter(|(_, is)| *is).for_each(|(count, _)| change(count));
+    }
+}

@@ -1,0 +1,75 @@
+//! Sets of what a client may keep to itself.
+
+use std::ops::{BitAnd, BitOr, Sub};
+
+/// What a client may do without asking. MS-SMB2 2.2.13.2.8 numbers the bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Caching(pub u8);
+
+impl Caching {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// Keep what it has read.
+    pub const READ: Self = Self(1);
+    /// Keep its open when the application closes.
+    pub const HANDLE: Self = Self(2);
+    /// Keep back what it writes and locks.
+    pub const WRITE: Self = Self(4);
+    /// A level II oplock.
+    pub const LEVEL_II: Self = Self::READ;
+    /// An exclusive oplock.
+    pub const EXCLUSIVE: Self = Self(5);
+    /// A batch oplock.
+    pub const BATCH: Self = Self(7);
+
+    /// Whether all of `other` is in the set.
+    #[must_use]
+    pub fn contains(self, other: Self) -> bool {
+        self & other == other
+    }
+
+    /// Whether any of `other` is in the set.
+    #[must_use]
+    pub fn intersects(self, other: Self) -> bool {
+        self & other != Self::NONE
+    }
+
+    /// The oplock that this amounts to: handles are kept with all of it only,
+    /// and nothing without reading.
+    pub(super) fn as_oplock(self) -> Self {
+        match self {
+            Self::BATCH | Self::EXCLUSIVE => self,
+            _ => self & Self::READ,
+        }
+    }
+
+    /// The lease that this amounts to: what is not read cannot be kept.
+    pub(super) fn as_lease(self) -> Self {
+        let known = self & Self::BATCH;
+        if known.contains(Self::READ) { known } else { Self::NONE }
+    }
+}
+
+impl BitAnd for Caching {
+    type Output = Self;
+
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl BitOr for Caching {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl Sub for Caching {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}

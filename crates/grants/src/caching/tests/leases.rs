@@ -1,0 +1,344 @@
+//! Leases: several opens under one key, steps, epochs; and, for any order of
+//! things, that nobody has what another's caching forbids.
+
+use super::*;
+
+const NONE: Caching = Caching::NONE;
+const R: Caching = Caching::READ;
+const RH: Caching = Caching(3);
+const RW: Caching = Caching(5);
+const RWH: Caching = Caching(7);
+const ONE: CacheOwner = lease(1);
+const TWO: CacheOwner = lease(2);
+
+const fn lease(key: u8) -> CacheOwner {
+    CacheOwner::Key(CacheKey { client: [0; 16], key: [key; 16] })
+}
+
+/// Another open of `owner`, all of whose opens read or write.
+fn open(caches: &mut Caches, owner: CacheOwner, wanted: Caching) -> CacheState {
+    let others = [ONE, TWO, A, B].into_iter().filter(|other| *other != owner);
+    let others_are_beyond_looking = others.map(|o| caches.beyond_looking(o)).sum::<usize>() > 0;
+    caches.grant(&Wanting {
+        owner,
+        wanted,
+        epoch: 10,
+        is_beyond_looking: true,
+        others_are_beyond_looking,
+        has_locks: false,
+    })
+}
+
+fn with(held: &[(CacheOwner, Caching)]) -> Caches {
+    let mut caches = Caches::default();
+    for (owner, wanted) in held {
+        assert_eq!(open(&mut caches, *owner, *wanted).has, *wanted);
+    }
+    caches
+}
+
+fn state(has: Caching, is_breaking: bool, epoch: u16) -> CacheState {
+    CacheState { has, is_breaking, epoch }
+}
+
+#[test]
+fn what_is_not_read_cannot_be_kept() {
+    let granted = |wanted| open(&mut Caches::default(), ONE, Caching(wanted)).has;
+    let expected = [NONE, R, NONE, RH, NONE, RW, NONE, RWH];
+    for (wanted, expected) in (0..).zip(expected) {
+        assert_eq!(granted(wanted), expected, "{wanted}");
+    }
+    assert_eq!(granted(0xFF), RWH, "bits that nobody knows");
+}
+
+#[test]
+fn asking_again_gives_all_of_more_or_leaves_what_is_there() {
+    for held in [NONE, R, RH, RW, RWH] {
+        for wanted in [NONE, R, RH, RW, RWH] {
+            let mut caches = with(&[(ONE, held)]);
+            let expected = if wanted.contains(held) { wanted } else { held };
+            let changes = u16::from(held != NONE) + u16::from(expected != held);
+            let got = open(&mut caches, ONE, wanted);
+            assert_eq!(got, state(expected, false, 10 + changes), "{held:?} {wanted:?}");
+        }
+    }
+    // Beside another: only what both can have, and no part of more.
+    let mut caches = with(&[(ONE, R), (TWO, RH)]);
+    assert_eq!(open(&mut caches, ONE, RWH).has, R);
+    assert_eq!(open(&mut caches, ONE, RH).has, RH);
+    assert_eq!(told(&mut caches), []);
+}
+
+#[test]
+fn a_new_lease_gets_the_part_that_others_leave() {
+    assert_eq!(open(&mut with(&[(ONE, RH)]), TWO, RWH).has, RH);
+    assert_eq!(open(&mut with(&[(ONE, R)]), TWO, RW).has, R);
+    // An oplock keeps no handles, and leases beside one neither.
+    assert_eq!(open(&mut with(&[(A, R)]), ONE, RWH).has, R);
+    assert_eq!(open(&mut with(&[(ONE, RH)]), A, RWH).has, NONE);
+    assert_eq!(open(&mut with(&[(ONE, R)]), A, RWH).has, R);
+}
+
+#[test]
+fn opens_under_one_key_do_not_disturb_each_other_and_the_last_ends_it() {
+    let mut caches = with(&[(ONE, RWH)]);
+    open(&mut caches, ONE, NONE);
+    let own = Demanding { demand: Demand::Replace, by: ONE, spares_leases: false };
+    assert!(!caches.handle_demand(&own));
+    caches.handle_change(ONE);
+    assert!(!caches.handle_name_change(ONE));
+    assert_eq!(told(&mut caches), []);
+    caches.handle_close(ONE, true);
+    assert_eq!(caches.of(ONE), RWH);
+    assert_eq!(caches.poll_gone(), None);
+    caches.handle_close(ONE, true);
+    assert_eq!((caches.of(ONE), caches.poll_gone()), (NONE, Some(ONE)));
+    assert!(caches.is_empty());
+}
+
+#[test]
+fn each_demand_takes_its_part_and_a_conflict_leaves_writes() {
+    let after = |held, which| {
+        let mut caches = with(&[(ONE, held)]);
+        let waits = demand(&mut caches, which);
+        (waits, told(&mut caches).first().map(|(_, to, acknowledge)| (*to, *acknowledge)))
+    };
+    assert_eq!(after(RWH, Demand::Share), (true, Some((RH, true))));
+    assert_eq!(after(RW, Demand::Share), (true, Some((R, true))));
+    assert_eq!(after(RH, Demand::Share), (false, None));
+    assert_eq!(after(RWH, Demand::Conflict), (true, Some((RW, true))));
+    assert_eq!(after(RH, Demand::Conflict), (true, Some((R, true))));
+    assert_eq!(after(RW, Demand::Conflict), (false, None));
+    assert_eq!(after(RWH, Demand::Replace), (true, Some((NONE, true))));
+    // Nothing is kept back that must be written first.
+    assert_eq!(after(RH, Demand::Replace), (false, Some((NONE, true))));
+    assert_eq!(after(R, Demand::Replace), (false, Some((NONE, false))));
+}
+
+#[test]
+fn what_is_demanded_meanwhile_is_told_step_by_step() {
+    let mut caches = with(&[(ONE, RWH)]);
+    assert!(demand(&mut caches, Demand::Share));
+    assert!(demand(&mut caches, Demand::Replace));
+    assert_eq!(told(&mut caches), [(ONE, RH, true)], "once");
+    assert_eq!(caches.state(ONE), state(RWH, true, 12));
+    // No upgrade while it breaks.
+    assert_eq!(open(&mut caches, ONE, RWH), state(RWH, true, 12));
+    let waiting = Demanding { demand: Demand::Share, by: STRANGER, spares_leases: false };
+    for (keeps, next) in [(RH, Some((R, true))), (R, Some((NONE, false)))] {
+        assert!(caches.holds_up(&waiting));
+        assert_eq!(caches.handle_acknowledge(ONE, keeps), Ok(()));
+        assert_eq!(told(&mut caches).pop().map(|(_, to, must)| (to, must)), next);
+    }
+    assert!(!caches.holds_up(&waiting) && caches.poll_settled());
+    assert_eq!(caches.state(ONE), state(NONE, false, 12), "steps do not count");
+}
+
+#[test]
+fn an_acknowledgment_may_keep_less_but_not_more_nor_come_twice() {
+    for keeps in [RH, R, NONE] {
+        let mut caches = with(&[(ONE, RWH)]);
+        let early = caches.handle_acknowledge(ONE, keeps);
+        assert_eq!(early, Err(AcknowledgeRefusal::NotBreaking));
+        demand(&mut caches, Demand::Share);
+        for too_much in [RWH, RW, Caching::WRITE] {
+            let refused = caches.handle_acknowledge(ONE, too_much);
+            assert_eq!(refused, Err(AcknowledgeRefusal::TooMuch));
+            assert!(caches.is_breaking(ONE), "it can be done better");
+        }
+        assert_eq!(caches.handle_acknowledge(ONE, keeps), Ok(()));
+        assert_eq!(caches.state(ONE), state(keeps, false, 12));
+        let again = caches.handle_acknowledge(ONE, keeps);
+        assert_eq!(again, Err(AcknowledgeRefusal::NotBreaking));
+    }
+}
+
+#[test]
+fn who_is_silent_loses_all_but_keeps_its_key() {
+    let mut caches = with(&[(ONE, RWH)]);
+    demand(&mut caches, Demand::Share);
+    caches.handle_timeout(caches.latest_break());
+    assert_eq!(caches.state(ONE), state(NONE, false, 12));
+    assert_eq!(caches.poll_gone(), None);
+    assert_eq!(open(&mut caches, ONE, RWH).has, RWH, "nobody else is there");
+}
+
+#[test]
+fn a_change_leaves_only_what_is_read_by_who_made_it() {
+    let mut caches = with(&[(ONE, RH), (TWO, RH)]);
+    caches.handle_change(ONE);
+    caches.handle_change(ONE);
+    assert_eq!(told(&mut caches), [(TWO, NONE, true)]);
+    assert_eq!(caches.handle_acknowledge(TWO, NONE), Ok(()));
+    caches.handle_change(TWO);
+    assert_eq!(told(&mut caches), [(ONE, NONE, true)]);
+}
+
+#[test]
+fn a_change_of_the_name_takes_handles_of_all_others() {
+    let mut caches = with(&[(ONE, RH), (TWO, RH)]);
+    assert!(caches.handle_name_change(ONE));
+    assert_eq!(told(&mut caches), [(TWO, R, true)]);
+    assert!(caches.keep_handles(ONE));
+    caches.handle_acknowledge(TWO, R).unwrap();
+    assert!(!caches.keep_handles(ONE) && !caches.handle_name_change(ONE));
+    assert_eq!(caches.of(ONE), RH);
+}
+
+#[test]
+fn a_directory_s_leases_break_but_for_the_key_of_who_changed_it() {
+    let mut caches = with(&[(ONE, RH), (TWO, RH)]);
+    caches.handle_entry_change(Some([1; 16]));
+    assert_eq!(told(&mut caches), [(TWO, NONE, true)]);
+    caches.handle_entry_change(None);
+    assert_eq!(told(&mut caches), [(ONE, NONE, true)]);
+}
+
+#[test]
+fn looking_at_the_descriptor_disturbs_oplocks_only() {
+    let look = Demanding { demand: Demand::Share, by: STRANGER, spares_leases: true };
+    let mut caches = with(&[(ONE, RWH)]);
+    assert!(!caches.handle_demand(&look) && !caches.holds_up(&look));
+    let mut caches = with(&[(A, RWH)]);
+    assert!(caches.handle_demand(&look) && caches.holds_up(&look));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open(usize, u8),
+    Demand(usize, u8),
+    Change(usize),
+    NameChange(usize),
+    Acknowledge(usize, u8),
+    TimeOut,
+    Close(usize),
+}
+
+const OWNERS: [CacheOwner; 5] = [ONE, TWO, lease(3), A, B];
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let who = 0..OWNERS.len();
+    let step = prop_oneof![
+        3 => (who.clone(), 0..8u8).prop_map(|(who, wanted)| Step::Open(who, wanted)),
+        2 => (who.clone(), 0..3u8).prop_map(|(who, which)| Step::Demand(who, which)),
+        1 => who.clone().prop_map(Step::Change),
+        1 => who.clone().prop_map(Step::NameChange),
+        3 => (who.clone(), 0..8u8).prop_map(|(who, keeps)| Step::Acknowledge(who, keeps)),
+        1 => Just(Step::TimeOut),
+        2 => who.prop_map(Step::Close),
+    ];
+    prop::collection::vec(step, 0..60)
+}
+
+/// What clients know, who believe what they are told and nothing else.
+#[derive(Default)]
+struct Clients {
+    opens: [usize; OWNERS.len()],
+    believe: [Caching; OWNERS.len()],
+}
+
+impl Clients {
+    fn hear(&mut self, caches: &mut Caches) {
+        while let Some(told) = caches.poll_break() {
+            let at = OWNERS.iter().position(|owner| *owner == told.owner).unwrap();
+            assert_eq!(self.believe[at], told.from, "told of what it has");
+            if !told.acknowledge {
+                self.believe[at] = told.to;
+            }
+        }
+    }
+
+    /// Who writes without telling is alone; who keeps an open for a program
+    /// that has closed it knows no oplock beside it.
+    fn check(&self) {
+        let holders = || self.believe.iter().filter(|has| **has != NONE);
+        let writes = holders().any(|has| has.contains(Caching::WRITE));
+        assert!(!writes || holders().count() == 1, "{:?}", self.believe);
+    }
+
+    fn open(&mut self, caches: &mut Caches, at: usize, wanted: u8) {
+        let owner = OWNERS[at];
+        let is_oplock = matches!(owner, CacheOwner::Open(_));
+        let demanding = Demanding { demand: Demand::Share, by: owner, spares_leases: false };
+        if (is_oplock && self.opens[at] > 0) || caches.handle_demand(&demanding) {
+            return;
+        }
+        let others = (0..OWNERS.len()).filter(|other| *other != at).map(|o| self.opens[o]);
+        self.believe[at] = caches
+            .grant(&Wanting {
+                owner,
+                wanted: Caching(wanted),
+                epoch: 0,
+                is_beyond_looking: true,
+                others_are_beyond_looking: others.sum::<usize>() > 0,
+                has_locks: false,
+            })
+            .has;
+        self.opens[at] += 1;
+    }
+
+    fn acknowledge(&mut self, caches: &mut Caches, at: usize, keeps: u8) {
+        let was_asked = caches.is_breaking(OWNERS[at]);
+        let result = caches.handle_acknowledge(OWNERS[at], Caching(keeps));
+        assert_eq!(result == Err(AcknowledgeRefusal::NotBreaking), !was_asked);
+        match result {
+            Ok(()) => self.believe[at] = Caching(keeps),
+            Err(AcknowledgeRefusal::TooMuch) if matches!(OWNERS[at], CacheOwner::Open(_)) => {
+                self.believe[at] = NONE;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_writer_is_alone_and_everyone_has_what_it_was_told(steps in steps()) {
+        let (mut caches, mut clients) = (Caches::default(), Clients::default());
+        for step in steps {
+            match step {
+                Step::Open(at, wanted) => clients.open(&mut caches, at, wanted),
+                Step::Demand(by, which) => {
+                    let demand = [Demand::Share, Demand::Replace, Demand::Conflict];
+                    let demand = demand[usize::from(which)];
+                    let demanding = Demanding { demand, by: OWNERS[by], spares_leases: false };
+                    caches.handle_demand(&demanding);
+                    // Once nothing holds it up, what it cannot be had with is gone.
+                    let waits_for = demand.waits_for();
+                    let others = (0..OWNERS.len()).filter(|at| *at != by);
+                    let left = others.into_iter().any(|at| caches.of(OWNERS[at]).intersects(waits_for));
+                    prop_assert!(!left || caches.holds_up(&demanding));
+                }
+                Step::Change(at) => caches.handle_change(OWNERS[at]),
+                Step::NameChange(at) => {
+                    prop_assert_eq!(caches.handle_name_change(OWNERS[at]), caches.keep_handles(OWNERS[at]));
+                }
+                Step::Acknowledge(at, keeps) => clients.acknowledge(&mut caches, at, keeps),
+                Step::TimeOut => {
+                    for (owner, believes) in OWNERS.iter().zip(&mut clients.believe) {
+                        if caches.is_breaking(*owner) { *believes = NONE; }
+                    }
+                    caches.handle_timeout(caches.latest_break());
+                }
+                Step::Close(at) if clients.opens[at] > 0 => {
+                    clients.opens[at] -= 1;
+                    caches.handle_close(OWNERS[at], true);
+                    if clients.opens[at] == 0 { clients.believe[at] = NONE; }
+                }
+                Step::Close(_) => {}
+            }
+            clients.hear(&mut caches);
+            clients.check();
+            for (owner, believes) in OWNERS.iter().zip(clients.believe) {
+                prop_assert_eq!(caches.of(*owner), believes, "{:?}", owner);
+            }
+            // Sums are what they are sums of.
+            let mut counted = Tally::default();
+            caches.holders.iter().for_each(|holder| counted.add(holder));
+            prop_assert_eq!(caches.tally, counted);
+            prop_assert!(caches.holders.is_sorted_by_key(|holder| holder.owner));
+        }
+    }
+}

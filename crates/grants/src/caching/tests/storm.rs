@@ -1,0 +1,54 @@
+//! Many holders of one file at once. How long that takes is measured where
+//! there is a clock: `sim/tests/storm.rs`.
+
+use super::*;
+
+const HOLDERS: u64 = 1000;
+
+fn lease(number: u64) -> CacheOwner {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+    CacheOwner::Key(CacheKey { client: key, key })
+}
+
+fn crowd() -> Caches {
+    let mut caches = Caches::default();
+    for number in 0..HOLDERS {
+        let wanting = Wanting {
+            owner: lease(number),
+            wanted: Caching(3),
+            epoch: 0,
+            is_beyond_looking: true,
+            others_are_beyond_looking: true,
+            has_locks: false,
+        };
+        assert_eq!(caches.grant(&wanting).has, Caching(3));
+    }
+    caches
+}
+
+#[test]
+fn a_thousand_holders_are_asked_once_each_and_the_last_answer_ends_it() {
+    let mut caches = crowd();
+    let conflict = Demanding { demand: Demand::Conflict, by: STRANGER, spares_leases: false };
+    assert!(caches.handle_demand(&conflict));
+    let asked = told(&mut caches);
+    assert_eq!(asked.len() as u64, HOLDERS);
+    for (owner, to, _) in asked {
+        assert!(caches.holds_up(&conflict));
+        // Others come meanwhile, to no avail.
+        assert!(caches.handle_demand(&conflict));
+        assert_eq!(caches.handle_acknowledge(owner, to), Ok(()));
+        assert_eq!(told(&mut caches), []);
+    }
+    assert!(!caches.holds_up(&conflict));
+    // Each who writes takes from all others what they have read.
+    for number in 0..HOLDERS {
+        caches.handle_change(lease(number));
+    }
+    assert_eq!(told(&mut caches).len() as u64, HOLDERS);
+    for number in 0..HOLDERS {
+        caches.handle_close(lease(number), true);
+    }
+    assert!(caches.is_empty());
+}

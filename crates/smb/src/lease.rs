@@ -1,0 +1,160 @@
+//! Leases on the wire: what a client asks for, what it is told.
+//! MS-SMB2 3.3.1.11, 3.3.1.12, 3.3.4.7, 3.3.5.9.8, 3.3.5.9.11.
+//!
+//! What a lease lets its client keep is known to the file layer; here is whom
+//! to tell, and in which version's form.
+
+use crate::oplock::send_notice;
+use crate::server::Server;
+use crate::session::Session;
+use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheState, CacheWish, Caching};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use wire::smb::{
+    LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, Lease as LeaseRequest, LeaseBreak, LeaseV2,
+};
+
+/// The level by which CREATE asks for a lease, and is told of it. MS-SMB2 2.2.13.
+pub const LEVEL_LEASE: u8 = 0xFF;
+
+/// The lease of one client under one key.
+#[derive(Debug)]
+pub struct Lease {
+    server: Weak<Server>,
+    key: CacheKey,
+    /// Who asked for it first.
+    user: String,
+    /// It was asked for in the form of version 2: notices have an epoch.
+    pub is_v2: bool,
+    /// Notices are sealed if they can be.
+    seal: bool,
+    told: Mutex<Told>,
+}
+
+/// A break must not overtake the reply that grants what it breaks.
+#[derive(Debug, Default)]
+struct Told {
+    /// Replies on their way.
+    granting: usize,
+    /// Breaks to tell after them: at most the few steps that a lease has.
+    kept_back: Vec<CacheBreak>,
+    /// Opens whose connection is lost, by the lasting half of their ids.
+    detached: Vec<u64>,
+}
+
+impl Lease {
+    /// For the first open under a key.
+    #[must_use]
+    pub fn new(
+        server: &Arc<Server>,
+        asked: &LeaseRequest,
+        session: &Session,
+        seal: bool,
+    ) -> Arc<Self> {
+        let key = CacheKey { client: session.client_guid, key: asked.key };
+        let user = session.user().account.name.clone();
+        let (server, is_v2) = (Arc::downgrade(server), asked.v2.is_some());
+        Arc::new(Self { server, key, user, is_v2, seal, told: Mutex::default() })
+    }
+
+    /// What the file layer is asked for.
+    #[must_use]
+    pub fn wish(self: &Arc<Self>, asked: &LeaseRequest) -> CacheWish {
+        let parent = asked.v2.filter(|_| asked.flags & LEASE_PARENT_KEY_SET != 0);
+        let key = CacheKeyWish {
+            key: self.key,
+            epoch: asked.v2.map_or(0, |v2| v2.epoch),
+            parent: parent.map(|v2| v2.parent_key),
+            of_directories: asked.v2.is_some(),
+        };
+        // What no bit means is not asked for.
+        let wanted = Caching((asked.state & u32::from(Caching::BATCH.0)) as u8);
+        CacheWish { wanted, key: Some(key), holder: self.clone() }
+    }
+
+    /// What the reply to a CREATE tells of it. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
+    #[must_use]
+    pub fn reply(&self, asked: &LeaseRequest, state: CacheState) -> LeaseRequest {
+        let mut reply =
+            LeaseRequest { key: self.key.key, state: state.has.0.into(), ..Default::default() };
+        if state.is_breaking {
+            reply.flags |= LEASE_BREAK_IN_PROGRESS;
+        }
+        if self.is_v2 {
+            let mut v2 = LeaseV2 { parent_key: [0; 16], epoch: state.epoch };
+            if let Some(parent) = asked.v2.filter(|_| asked.flags & LEASE_PARENT_KEY_SET != 0) {
+                reply.flags |= LEASE_PARENT_KEY_SET;
+                v2.parent_key = parent.parent_key;
+            }
+            reply.v2 = Some(v2);
+        }
+        reply
+    }
+
+    /// Whose it is, and the client's name for it.
+    #[must_use]
+    pub fn key(&self) -> CacheKey {
+        self.key
+    }
+
+    /// An open under it waits for its client to come back.
+    pub fn handle_detached(&self, id: u64) {
+        self.lock().detached.push(id);
+    }
+
+    /// The open does not wait any more.
+    pub fn handle_reattached(&self, id: u64) {
+        self.lock().detached.retain(|detached| *detached != id);
+    }
+
+    fn notify(&self, told: &CacheBreak) {
+        let Some(server) = self.server.upgrade() else { return };
+        let session = server.clients.session(self.key.client, &self.user);
+        if session.is_none() || !told.to.contains(Caching::HANDLE) {
+            // Whose client is away cannot be asked, and is not kept for nothing.
+            let detached = std::mem::take(&mut self.lock().detached);
+            let gone: Vec<_> =
+                detached.iter().filter_map(|id| server.durable.remove_for_others(*id)).collect();
+            drop(gone);
+        }
+        let Some(session) = session else { return };
+        let body = LeaseBreak {
+            key: self.key.key,
+            current: u32::from(told.from.0),
+            new: u32::from(told.to.0),
+            epoch: if self.is_v2 { told.epoch } else { 0 },
+            acknowledge: told.acknowledge,
+        };
+        send_notice(&session, None, self.seal, |w| body.encode(w));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CacheHolder for Lease {
+    fn handle_break(&self, told: &CacheBreak) {
+        let mut state = self.lock();
+        if state.granting > 0 || !state.kept_back.is_empty() {
+            state.kept_back.push(*told);
+            return;
+        }
+        drop(state);
+        self.notify(told);
+    }
+
+    fn handle_grant_begun(&self) {
+        self.lock().granting += 1;
+    }
+
+    fn handle_grant_ended(&self) {
+        let mut state = self.lock();
+        state.granting -= 1;
+        if state.granting > 0 {
+            return;
+        }
+        let kept_back = std::mem::take(&mut state.kept_back);
+        drop(state);
+        kept_back.iter().for_each(|told| self.notify(told));
+    }
+}
