@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients kernel kernel-steady bench
+.PHONY: run test check units conformance clients servers kernel kernel-steady bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -7,7 +7,7 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
-	$(MAKE) --no-print-directory check units clients kernel kernel-steady conformance
+	$(MAKE) --no-print-directory check units clients servers kernel kernel-steady conformance
 
 check: ## Form, lints, licences, house rules
 	cargo fmt --all --check
@@ -21,6 +21,9 @@ units: ## Everything that needs no other program
 clients: ## Foreign clients against the built server
 	cargo build --locked --quiet --package cli
 	conformance/clients
+
+servers: ## Our client against foreign servers: Debian's Samba and the newest (root)
+	cargo test --package cli --test client --locked --quiet -- --ignored --test-threads 1
 
 kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli

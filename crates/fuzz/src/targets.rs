@@ -1,5 +1,6 @@
 //! The table of targets.
 
+mod client_side;
 mod connection;
 mod files;
 mod messages;
@@ -27,6 +28,9 @@ pub const TARGETS: &[Target] = &[
     of_decoder("create_contexts", messages::create_contexts),
     of_decoder("control_codes", messages::control_codes),
     of_decoder("security_tokens", security::security_tokens),
+    // Each input has a logon's work before it.
+    Target { rounds: 60_000, ..of_decoder("set_up_replies", client_side::set_up_replies) },
+    Target { rounds: 40_000, ..of_decoder("server_replies", client_side::server_replies) },
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),
     of_decoder("extended_attributes", files::extended_attributes),

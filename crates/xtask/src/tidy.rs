@@ -12,20 +12,28 @@ const FILE_LINES_MAX: usize = 1000;
 /// What may be named in which crates only, and what to do instead.
 const PLACES: [(&str, &[&str], &str); 7] = [
     ("unsafe {", &["vfs-local"], "keep it in a backend"),
-    ("tokio", &["server", "cli"], "the runtime is the server's business; return a future"),
-    ("Instant::now", &["server", "cli", "sim", "xtask", "fuzz"], "take the time as an argument"),
+    (
+        "tokio",
+        &["server", "client", "cli"],
+        "the runtime is the server's business; return a future",
+    ),
+    (
+        "Instant::now",
+        &["server", "client", "cli", "sim", "xtask", "fuzz"],
+        "take the time as an argument",
+    ),
     ("SystemTime::now", &["server", "cli", "xtask"], "take the time as an argument"),
     ("getrandom", &["server", "cli"], "take random bytes as an argument"),
     ("env::var", &["server", "cli", "xtask", "fuzz"], "take it as an argument"),
     (
         "NtStatus",
-        &["wire", "smb", "sim", "fuzz"],
+        &["wire", "smb", "client", "cli", "sim", "fuzz"],
         "answer with FsError; smb/src/status.rs translates",
     ),
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 12] = [
+const DIRECTION: [(&str, &[&str]); 13] = [
     ("acl", &[]),
     ("wire", &[]),
     ("grants", &["acl"]),
@@ -34,9 +42,10 @@ const DIRECTION: [(&str, &[&str]); 12] = [
     ("files", &["acl", "grants", "vfs"]),
     ("smb", &["wire", "files", "vfs"]),
     ("server", &["wire", "files", "smb", "vfs", "vfs-local"]),
-    ("cli", &["server"]),
+    ("client", &["wire"]),
+    ("cli", &["client", "server", "wire"]),
     ("sim", &["wire", "files", "smb", "vfs"]),
-    ("fuzz", &["acl", "files", "smb", "vfs", "vfs-local", "wire"]),
+    ("fuzz", &["acl", "client", "files", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
 ];
 

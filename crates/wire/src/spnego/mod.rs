@@ -152,6 +152,12 @@ const ACCEPT_COMPLETED: u8 = 0;
 const ACCEPT_INCOMPLETE: u8 = 1;
 const REQUEST_MIC: u8 = 3;
 
+/// A challenge as a server wraps it, for tests of clients.
+#[must_use]
+pub fn wrap_challenge(challenge: &[u8]) -> Vec<u8> {
+    response(ACCEPT_INCOMPLETE, Some(NTLMSSP), Some(challenge), None)
+}
+
 fn response(
     state: u8,
     mechanism: Option<&[u8]>,

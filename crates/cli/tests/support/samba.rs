@@ -1,0 +1,125 @@
+//! Samba as a foreign server: Debian's, or a newer one of another root.
+
+use super::{PASSWORD, PATIENCE};
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A port that nothing else uses.
+const PORT: u16 = 24452;
+
+/// The user that the tests log on as; Samba needs to be started by root anyway.
+pub const USER: &str = "root";
+
+/// A running smbd with the shares `data` and `sealed`, the latter encrypted.
+pub struct Samba {
+    child: Child,
+    pub smb: SocketAddr,
+    pub folder: PathBuf,
+}
+
+/// Which Samba.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The system's.
+    Installed,
+    /// The one beside the newest smbtorture, made by `conformance/torture-root`.
+    Newest,
+}
+
+fn root_of(which: Which) -> Option<PathBuf> {
+    let cache = std::env::var("ANABRANCH_CACHE").map_or_else(
+        |_| PathBuf::from(std::env::var("HOME").unwrap_or_default()).join(".cache/anabranch"),
+        PathBuf::from,
+    );
+    (which == Which::Newest).then(|| cache.join("forky"))
+}
+
+fn program(root: Option<&PathBuf>, path: &str) -> Command {
+    let mut command = match root {
+        Some(_) => Command::new("chroot"),
+        None => Command::new(path),
+    };
+    if let Some(root) = root {
+        command.arg(root).arg(path);
+    }
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+}
+
+impl Samba {
+    /// Starts it on the loopback address with this last number; `options` are
+    /// lines of `[global]`.
+    pub fn start(which: Which, host: u8, options: &str) -> Self {
+        let root = root_of(which);
+        let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
+        let address = format!("127.0.{net}.{host}");
+        let inner = PathBuf::from(format!("/tmp/anabranch-samba-{}-{host}", std::process::id()));
+        let folder = match &root {
+            Some(root) => root.join(inner.strip_prefix("/").expect("an absolute path")),
+            None => inner.clone(),
+        };
+        for part in ["data", "private", "lock", "state", "cache", "pid", "ncalrpc"] {
+            std::fs::create_dir_all(folder.join(part)).expect("a folder");
+        }
+        let at = inner.display();
+        let config = format!(
+            "[global]\nnetbios name = PEER\nserver role = standalone server\nmap to guest = Never\n\
+             disable netbios = yes\nsmb ports = {PORT}\nbind interfaces only = yes\n\
+             interfaces = \"{address}/8;speed=10000000000,capability=RSS\"\n\
+             server min protocol = SMB2_02\nload printers = no\nserver multi channel support = yes\n\
+             private dir = {at}/private\nlock directory = {at}/lock\nstate directory = {at}/state\n\
+             cache directory = {at}/cache\npid directory = {at}/pid\nncalrpc dir = {at}/ncalrpc\n\
+             log file = {at}/log\n{options}\n[data]\npath = {at}/data\nread only = no\n\
+             [sealed]\npath = {at}/data\nread only = no\nsmb encrypt = required\n"
+        );
+        std::fs::write(folder.join("smb.conf"), config).expect("a file");
+        let config = inner.join("smb.conf");
+        let mut passwd = program(root.as_ref(), "/usr/bin/smbpasswd")
+            .arg("-c")
+            .arg(&config)
+            .args(["-s", "-a", USER])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("apt-get install samba");
+        write!(passwd.stdin.take().expect("piped"), "{PASSWORD}\n{PASSWORD}\n").expect("it reads");
+        assert!(passwd.wait().expect("our child").success(), "smbpasswd failed");
+        let child = program(root.as_ref(), "/usr/sbin/smbd")
+            .args(["-F", "--no-process-group", "-s"])
+            .arg(&config)
+            // When it ends it ends its whole group, which must not be ours.
+            .process_group(0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("apt-get install samba");
+        let smb: SocketAddr = format!("{address}:{PORT}").parse().expect("an address");
+        let samba = Self { child, smb, folder };
+        let start = Instant::now();
+        while TcpStream::connect(smb).is_err() {
+            assert!(
+                start.elapsed() < PATIENCE,
+                "smbd does not answer; see {}",
+                samba.folder.display()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        samba
+    }
+}
+
+impl Drop for Samba {
+    fn drop(&mut self) {
+        // Asked to end, it ends its children too.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+        if !std::thread::panicking() {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}

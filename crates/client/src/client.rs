@@ -1,0 +1,493 @@
+//! One session on a server, over as many channels as help: opened, used by
+//! free credits and load, replaced when they die. MS-SMB2 3.2.4.1.7, 3.2.7.1.
+
+use crate::channel::{Channel, ChannelFacts};
+use crate::error::Error;
+use crate::inbound::Inbound;
+use crate::interfaces::choose_paths;
+use crate::limits::{
+    CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, REOPEN_PAUSE_MAX,
+    REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX, SET_UP_WITHIN,
+};
+use crate::options::Options;
+use crate::pool::Pool;
+use crate::request::{Again, Body, Request};
+use crate::session::{Negotiated, Session};
+use crate::set_up::{Established, Logon, Offer, SetUp, Step};
+use crate::slots::Reply;
+use crate::sync::lock;
+use crate::tree::Tree;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use wire::codec::Reader;
+use wire::fscc::FileTime;
+use wire::ntlm::{Credentials, Secrets};
+use wire::ntstatus::NtStatus;
+use wire::smb::fsctl::{QUERY_NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
+use wire::smb::negotiate::capabilities;
+use wire::smb::{Dialect, FileId, Header, IoctlRequest, IoctlResponse, NetworkInterface, TreeId};
+
+/// What the client needs of the world: both are read in one place of a program.
+pub trait Host: std::fmt::Debug + Send + Sync {
+    /// Fills `out` with unguessable bytes.
+    fn random(&self, out: &mut [u8]);
+    /// The time.
+    fn now(&self) -> FileTime;
+}
+
+/// Which server, and as whom.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server's name, as in `\\name\share`.
+    pub name: String,
+    /// Its address.
+    pub address: SocketAddr,
+    /// Who logs on.
+    pub credentials: Credentials,
+}
+
+/// What happened to the channels of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Channels that were lost.
+    pub lost: u64,
+    /// Channels that were opened again.
+    pub reopened: u64,
+    /// Requests that were sent again.
+    pub replayed: u64,
+}
+
+/// A session. Cheap to clone; the last clone ends it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    target: Target,
+    options: Options,
+    host: Arc<dyn Host>,
+    session: Arc<Session>,
+    offer: Offer,
+    channels: Mutex<Vec<Arc<Channel>>>,
+    /// Addresses of all channels that there should be.
+    paths: Mutex<Vec<SocketAddr>>,
+    pool: Arc<Pool>,
+    closing: AtomicBool,
+    lost: AtomicU64,
+    reopened: AtomicU64,
+    replayed: AtomicU64,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let error = Error::lost(false, "the client ended");
+        lock(&self.channels).drain(..).for_each(|channel| channel.end(error.clone()));
+    }
+}
+
+impl Client {
+    /// Connects, logs on, and opens the further channels that help. Must be
+    /// called within a tokio runtime, which the channels then live in.
+    ///
+    /// # Errors
+    /// Why there is no session. That a further channel does not open is none.
+    pub async fn connect(
+        target: Target,
+        options: Options,
+        host: Arc<dyn Host>,
+    ) -> Result<Self, Error> {
+        let (stream, ready) = open(&target, &options, &*host, target.address, None).await?;
+        let Established { conn, offer } = ready;
+        let first = target.address;
+        let inner = Arc::new(Inner {
+            session: conn.session().clone(),
+            target,
+            offer,
+            channels: Mutex::default(),
+            paths: Mutex::new(vec![first]),
+            pool: Arc::default(),
+            closing: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+            reopened: AtomicU64::new(0),
+            replayed: AtomicU64::new(0),
+            options,
+            host,
+        });
+        inner.adopt(stream, conn)?;
+        let client = Self { inner };
+        if client.inner.options.channels > 1 {
+            client.open_channels().await;
+        }
+        Ok(client)
+    }
+
+    /// Connects to a share.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it lied in NEGOTIATE.
+    pub async fn tree(&self, share: &str) -> Result<Tree, Error> {
+        let tree = Tree::connect(self, share).await?;
+        self.validate(&tree).await?;
+        Ok(tree)
+    }
+
+    /// What was negotiated.
+    #[must_use]
+    pub fn negotiated(&self) -> &Negotiated {
+        &self.inner.session.negotiated
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.inner.session
+    }
+
+    /// The server's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.target.name
+    }
+
+    /// The channels that stand.
+    #[must_use]
+    pub fn channels(&self) -> Vec<ChannelFacts> {
+        lock(&self.inner.channels).iter().map(|channel| channel.facts()).collect()
+    }
+
+    /// What happened to the channels.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let inner = &self.inner;
+        Counters {
+            lost: read(&inner.lost),
+            reopened: read(&inner.reopened),
+            replayed: read(&inner.replayed),
+        }
+    }
+
+    /// Logs off and closes all channels.
+    pub async fn close(&self) {
+        self.inner.closing.store(true, Ordering::Relaxed);
+        let request = Request::new(Body::Logoff, TreeId(0));
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.call(request)).await;
+        let error = Error::lost(false, "logged off");
+        lock(&self.inner.channels).drain(..).for_each(|channel| channel.end(error.clone()));
+    }
+
+    /// Asks the server for its addresses, and opens channels to the best.
+    async fn open_channels(&self) {
+        let count = self.inner.options.channels.min(CHANNELS_MAX);
+        let negotiated = self.negotiated();
+        let able = negotiated.dialect >= Dialect::Smb300 && !self.inner.session.is_guest;
+        if !able || negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
+            return;
+        }
+        let interfaces = self.interfaces().await.unwrap_or_default();
+        let present = self.inner.target.address;
+        let paths = choose_paths(&interfaces, present.ip(), count, self.inner.options.assume_rss);
+        let at = |ip: &IpAddr| SocketAddr::new(*ip, present.port());
+        let paths: Vec<SocketAddr> = paths.iter().map(at).collect();
+        for path in paths.iter().skip(1) {
+            let opened = match self.inner.bind(*path).await {
+                // One address of several may not be for us.
+                Err(_) if *path != present => self.inner.bind(present).await.map(|()| present),
+                other => other.map(|()| *path),
+            };
+            let Ok(path) = opened else { break };
+            lock(&self.inner.paths).push(path);
+        }
+    }
+
+    /// What the server says of its interfaces.
+    ///
+    /// # Errors
+    /// The server's refusal: not all can tell.
+    pub async fn interfaces(&self) -> Result<Vec<NetworkInterface>, Error> {
+        let tree = Tree::connect(self, "IPC$").await?;
+        let output = self.control(&tree, QUERY_NETWORK_INTERFACE_INFO, &[]).await;
+        let list =
+            output.and_then(|bytes| Ok(NetworkInterface::decode_list(&bytes, INTERFACES_MAX)?));
+        tree.disconnect().await;
+        list
+    }
+
+    async fn control(&self, tree: &Tree, code: u32, input: &[u8]) -> Result<Vec<u8>, Error> {
+        let body = Body::Ioctl(IoctlRequest {
+            code,
+            file_id: FileId::RELATED,
+            input,
+            input_bytes_max: 0,
+            output_bytes_max: 64 * 1024,
+            is_fsctl: true,
+        });
+        let reply = self.call(tree.request(body)).await?;
+        let mut r = Reader::new(&reply.message);
+        r.skip(Header::LENGTH, "header")?;
+        Ok(IoctlResponse::decode(&mut r)?.output.to_vec())
+    }
+
+    /// Before 3.1.1 nothing protects NEGOTIATE itself: asks again, signed, what
+    /// was said. MS-SMB2 3.2.5.5.
+    async fn validate(&self, tree: &Tree) -> Result<(), Error> {
+        let (negotiated, offer) = (self.negotiated(), &self.inner.offer);
+        let newest = offer.dialects.last().copied().unwrap_or_default();
+        let unprotected = negotiated.dialect < Dialect::Smb311 && newest >= 0x0300;
+        if !unprotected || self.inner.session.is_guest {
+            return Ok(());
+        }
+        let input = ValidateNegotiate {
+            capabilities: offer.capabilities,
+            guid: self.inner.options.client_guid,
+            security_mode: offer.security_mode,
+            dialects: offer.dialects.clone(),
+        };
+        let output = match self.control(tree, VALIDATE_NEGOTIATE_INFO, &input.encode()).await {
+            Ok(output) => output,
+            // A signed refusal is as good as not knowing the question.
+            Err(Error::Refused(
+                _,
+                NtStatus::NOT_SUPPORTED
+                | NtStatus::INVALID_DEVICE_REQUEST
+                | NtStatus::FS_DRIVER_REQUIRED,
+            )) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let mut r = Reader::new(&output);
+        let capabilities = r.u32("validation")?;
+        let guid: [u8; 16] = r.array("validation")?;
+        let (mode, dialect) = (r.u16("validation")?, r.u16("validation")?);
+        let said = (negotiated.capabilities, negotiated.server_guid);
+        let same = (capabilities, guid) == said
+            && mode == negotiated.security_mode
+            && dialect == negotiated.dialect.number();
+        if same { Ok(()) } else { Err(Error::Hostile("NEGOTIATE was changed on the way")) }
+    }
+
+    /// Sends a request on the least busy channel, again on another one if that
+    /// dies, and waits for the answer.
+    pub(crate) async fn call(&self, mut request: Request<'_>) -> Result<Reply, Error> {
+        let (mut replays, mut retries) = (0, 0);
+        loop {
+            let again = request.again();
+            let answer = self.once(std::slice::from_ref(&request)).await;
+            match answer.map(first) {
+                Ok(Some(reply)) => {
+                    let status = reply.header.status;
+                    // The server works on the first one still, or the request
+                    // crossed the loss of another channel.
+                    let crossed = status == NtStatus::FILE_NOT_AVAILABLE
+                        && again == Again::Replay
+                        && self.session().sequence() > 0;
+                    if crossed && retries < REPLAY_RETRIES_MAX {
+                        retries += 1;
+                        request.is_replay = true;
+                        tokio::time::sleep(REPLAY_PAUSE).await;
+                        continue;
+                    }
+                    return judge(&request, reply);
+                }
+                Ok(None) => return Err(Error::Hostile("no answer")),
+                Err(Error::Lost { sent, why }) => {
+                    let may = !sent || again != Again::Never;
+                    if !may || replays == REPLAYS_MAX || self.inner.is_over() {
+                        return Err(Error::Lost { sent, why });
+                    }
+                    replays += 1;
+                    self.inner.replayed.fetch_add(1, Ordering::Relaxed);
+                    request.is_replay |= sent && again == Again::Replay && self.has_sequences();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Sends a chain of related requests; the answers are the caller's to judge.
+    pub(crate) async fn chain(
+        &self,
+        chain: &[Request<'_>],
+    ) -> Result<[Option<Reply>; CHAIN_MAX], Error> {
+        self.once(chain).await
+    }
+
+    async fn once(&self, chain: &[Request<'_>]) -> Result<[Option<Reply>; CHAIN_MAX], Error> {
+        let channel = self.inner.pick(chain)?;
+        channel.call(chain).await
+    }
+
+    fn has_sequences(&self) -> bool {
+        self.negotiated().dialect >= Dialect::Smb300
+    }
+
+    /// An open made by a CREATE with a GUID of its own survives that the
+    /// answer is lost with its channel.
+    pub(crate) fn create_guid(&self) -> Option<[u8; 16]> {
+        (self.has_sequences() && self.inner.options.channels > 1).then(|| {
+            let mut guid = [0; 16];
+            self.inner.host.random(&mut guid);
+            guid
+        })
+    }
+}
+
+fn first(replies: [Option<Reply>; CHAIN_MAX]) -> Option<Reply> {
+    replies.into_iter().next().flatten()
+}
+
+/// The answer, if it is no refusal.
+fn judge(request: &Request<'_>, reply: Reply) -> Result<Reply, Error> {
+    let status = reply.header.status;
+    if status == NtStatus::SUCCESS || status == NtStatus::BUFFER_OVERFLOW {
+        return Ok(reply);
+    }
+    Err(Error::Refused(request.command(), status))
+}
+
+impl Inner {
+    /// Takes in a connection that is set up.
+    fn adopt(self: &Arc<Self>, stream: TcpStream, conn: crate::conn::Conn) -> Result<(), Error> {
+        let weak = Arc::downgrade(self);
+        let on_end = move |channel: Arc<Channel>| Self::lost(&weak, &channel);
+        let patience = self.options.patience;
+        let channel = Channel::start(stream, conn, self.pool.clone(), patience, on_end)?;
+        lock(&self.channels).push(channel);
+        Ok(())
+    }
+
+    /// Opens one more channel of the session.
+    async fn bind(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
+        let session = Some(self.session.clone());
+        let opened = open(&self.target, &self.options, &*self.host, path, session).await?;
+        self.adopt(opened.0, opened.1.conn)
+    }
+
+    /// A channel ended: the others go on at once, and a new one is opened.
+    fn lost(weak: &Weak<Self>, channel: &Arc<Channel>) {
+        let Some(inner) = weak.upgrade() else { return };
+        let left = {
+            let mut channels = lock(&inner.channels);
+            let before = channels.len();
+            channels.retain(|one| !Arc::ptr_eq(one, channel));
+            if channels.len() == before {
+                return;
+            }
+            channels.len()
+        };
+        if inner.closing.load(Ordering::Relaxed) {
+            return;
+        }
+        inner.lost.fetch_add(1, Ordering::Relaxed);
+        if left > 0 {
+            let path = channel.remote();
+            tokio::spawn(Self::reopen(weak.clone(), path));
+        }
+    }
+
+    async fn reopen(weak: Weak<Self>, path: SocketAddr) {
+        let mut pause = Duration::from_millis(50);
+        for _ in 0..REOPEN_TRIES_MAX {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(REOPEN_PAUSE_MAX);
+            let Some(inner) = weak.upgrade() else { return };
+            if inner.is_over() {
+                return;
+            }
+            match inner.bind(path).await {
+                Ok(()) => {
+                    inner.reopened.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                // It will not change its mind.
+                Err(Error::Refused(..) | Error::Incompatible(_)) => return,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.closing.load(Ordering::Relaxed) || lock(&self.channels).is_empty()
+    }
+
+    /// The channel with credits and the least payload under way. One that ended
+    /// raises the sequence before anything is sent again. MS-SMB2 3.2.4.1.7.
+    fn pick(&self, chain: &[Request<'_>]) -> Result<Arc<Channel>, Error> {
+        let charge = chain.iter().map(|request| u32::from(request.charge())).sum();
+        let mut why = None;
+        let channels = lock(&self.channels);
+        let best = channels
+            .iter()
+            .filter_map(|channel| match channel.burden(charge) {
+                Some(burden) => Some((burden, channel)),
+                None => {
+                    why = channel.ended();
+                    None
+                }
+            })
+            .min_by_key(|(burden, _)| *burden);
+        match best {
+            Some((_, channel)) => Ok(channel.clone()),
+            None => Err(why.unwrap_or_else(|| Error::lost(false, "no channel is left"))),
+        }
+    }
+}
+
+/// Connects and logs on, or binds the connection to `binds`.
+async fn open(
+    target: &Target,
+    options: &Options,
+    host: &dyn Host,
+    to: SocketAddr,
+    binds: Option<Arc<Session>>,
+) -> Result<(TcpStream, Established), Error> {
+    let attempt = async {
+        let unreachable = |e: std::io::Error| Error::Unreachable(e.kind(), to.to_string().into());
+        let stream = TcpStream::connect(to).await.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let mut secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
+        host.random(&mut secrets.challenge);
+        host.random(&mut secrets.session_key);
+        let mut salt = [0; 32];
+        host.random(&mut salt);
+        let logon = Logon { credentials: target.credentials.clone(), secrets, salt, binds };
+        set_up(stream, options, logon).await
+    };
+    match tokio::time::timeout(SET_UP_WITHIN, attempt).await {
+        Ok(result) => result,
+        Err(_) => Err(Error::Unreachable(std::io::ErrorKind::TimedOut, to.to_string().into())),
+    }
+}
+
+async fn set_up(
+    mut stream: TcpStream,
+    options: &Options,
+    logon: Logon,
+) -> Result<(TcpStream, Established), Error> {
+    let (mut set_up, mut frame) = SetUp::new(options, logon)?;
+    let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
+    loop {
+        stream.write_all(&frame).await.map_err(|e| Error::lost(true, e))?;
+        let mut answer = loop {
+            if let Some(answer) = inbound.next_frame()? {
+                break answer;
+            }
+            match stream.read(inbound.room()).await {
+                Ok(0) => return Err(Error::lost(true, "the server closed it")),
+                Ok(count) => inbound.advance(count),
+                Err(error) => return Err(Error::lost(true, error)),
+            }
+        };
+        match set_up.handle_frame(&mut answer.buffer[..answer.length])? {
+            Step::Send(next) => frame = next,
+            // Nothing was asked that more could answer.
+            Step::Done(_) if !inbound.is_empty() => return Err(Error::Hostile("more than asked")),
+            Step::Done(ready) => return Ok((stream, *ready)),
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! One connection after logon: numbers, credits, signatures, seals, and which
+//! request a reply answers. MS-SMB2 3.2.4.1, 3.2.5.1.
+
+use crate::error::Error;
+use crate::limits::{CREDITS_MAX, SHARED_BYTES_MIN};
+use crate::opener::{Message, Opener, UNASKED};
+use crate::outbox::Outbox;
+use crate::request::{Body, Request};
+use crate::session::Session;
+use std::collections::HashMap;
+use std::sync::Arc;
+use wire::codec::Writer;
+use wire::frame::{PREFIX_BYTES, prefix};
+use wire::ntstatus::NtStatus;
+use wire::smb::fsctl::VALIDATE_NEGOTIATE_INFO;
+use wire::smb::negotiate::capabilities;
+use wire::smb::{COMPOUND_ALIGNMENT, Command, Dialect, Flags, Header, MessageId, TransformHeader};
+
+/// A request that was sent and not answered.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    token: usize,
+    command: Command,
+    charge: u16,
+    /// The interim answer came.
+    is_pending: bool,
+    /// It went out sealed, so must its answer.
+    is_sealed: bool,
+}
+
+/// What a message from the server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The answer to the request with this token.
+    Answer(usize),
+    /// The request with this token waits.
+    Interim(usize),
+    /// A notice, as of a lease break; nothing here asks for one.
+    Notice,
+}
+
+/// The state of one connection after logon.
+#[derive(Debug)]
+pub struct Conn {
+    opener: Opener,
+    next_id: u64,
+    credits: u32,
+    /// Credits that requests under way cost.
+    charged: u32,
+    wanted: u32,
+    pending: usize,
+    outstanding: HashMap<u64, Outstanding>,
+}
+
+impl Conn {
+    pub(crate) fn new(opener: Opener, next_id: u64, credits: u32, wanted: u16) -> Self {
+        let outstanding = HashMap::with_capacity(usize::from(wanted));
+        let wanted = u32::from(wanted);
+        Self { opener, next_id, credits, charged: 0, wanted, pending: 0, outstanding }
+    }
+
+    /// Opens what comes back. It has the keys only: use it beside this.
+    #[must_use]
+    pub fn opener(&self) -> Opener {
+        self.opener.clone()
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.opener.session
+    }
+
+    /// Credits that may be spent now.
+    #[must_use]
+    pub fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    /// Requests without an answer, and how many of them wait with the server's consent.
+    #[must_use]
+    pub fn outstanding(&self) -> (usize, usize) {
+        (self.outstanding.len(), self.pending)
+    }
+
+    /// What a chain costs in credits.
+    #[must_use]
+    pub fn cost(&self, chain: &[Request<'_>]) -> u32 {
+        chain.iter().map(|request| u32::from(self.charge(request))).sum()
+    }
+
+    fn charge(&self, request: &Request<'_>) -> u16 {
+        if self.has_large_requests() { request.charge() } else { 1 }
+    }
+
+    fn has_large_requests(&self) -> bool {
+        self.opener.session.negotiated.capabilities & capabilities::LARGE_MTU != 0
+    }
+
+    /// Appends one frame with these requests to `out`, if there are credits for
+    /// it; `tokens` come back with the answers. Gives whether it was sent.
+    ///
+    /// # Errors
+    /// [`Error::NoCredits`] if there can never be enough, [`Error::Misuse`] for
+    /// a frame that is too long or cannot be sealed.
+    pub fn send(
+        &mut self,
+        chain: &[Request<'_>],
+        tokens: &[usize],
+        out: &mut Outbox,
+    ) -> Result<bool, Error> {
+        let cost = self.cost(chain);
+        if cost > self.credits {
+            let starved = self.outstanding.is_empty();
+            return if starved { Err(Error::NoCredits) } else { Ok(false) };
+        }
+        let session = self.opener.session.clone();
+        let is_sealed = session.seals || chain.iter().any(|request| request.seals);
+        if is_sealed && session.sealing.is_none() {
+            return Err(Error::Misuse("the connection has no cipher to seal with"));
+        }
+        let shared = match chain {
+            [Request { body: Body::Write { data, .. }, .. }]
+                if !is_sealed && !session.signs && data.len() >= SHARED_BYTES_MIN =>
+            {
+                Some((*data).clone())
+            }
+            _ => None,
+        };
+        let own = out.own();
+        let frame = own.len();
+        let room = if is_sealed { TransformHeader::LENGTH } else { 0 };
+        own.resize(frame + PREFIX_BYTES + room, 0);
+        let detached = shared.is_some();
+        for (at, request) in chain.iter().enumerate() {
+            let related = at > 0;
+            let is_last = at + 1 == chain.len();
+            let form = Form { related, is_last, is_sealed, detached };
+            self.put(request, tokens[at], form, own);
+        }
+        let length = own.len() - frame - PREFIX_BYTES + shared.as_ref().map_or(0, |s| s.len());
+        let head = prefix(length).ok_or(Error::Misuse("the frame is too long"))?;
+        own[frame..frame + PREFIX_BYTES].copy_from_slice(&head);
+        if let Some(sealing) = session.sealing.as_ref().filter(|_| is_sealed) {
+            let body = &mut own[frame + PREFIX_BYTES..];
+            sealing.seal.seal_in_place(body, session.id, sealing.next_nonce());
+        }
+        if let Some(data) = shared {
+            out.share(data);
+        }
+        Ok(true)
+    }
+
+    /// Whether a request is signed: all are, or the few that prove that nobody
+    /// in between changed what was negotiated. MS-SMB2 3.2.4.1.1, 3.2.5.5.
+    fn signs(&self, request: &Request<'_>) -> bool {
+        let session = &self.opener.session;
+        let proves = match &request.body {
+            Body::TreeConnect(_) => session.negotiated.dialect >= Dialect::Smb311,
+            Body::Ioctl(ioctl) => ioctl.code == VALIDATE_NEGOTIATE_INFO,
+            _ => false,
+        };
+        !session.is_guest && (session.signs || proves)
+    }
+
+    fn put(&mut self, request: &Request<'_>, token: usize, form: Form, own: &mut Vec<u8>) {
+        let session = &self.opener.session;
+        let signs = !form.is_sealed && self.signs(request);
+        let charge = self.charge(request);
+        let mut flags = Flags::default();
+        let mut raise = |on: bool, flag| flags = if on { flags | flag } else { flags };
+        raise(form.related, Flags::RELATED);
+        raise(signs, Flags::SIGNED);
+        raise(request.is_replay, Flags::REPLAY);
+        let has_channels = session.negotiated.dialect >= Dialect::Smb300;
+        let sequence = if has_channels { u32::from(session.sequence()) } else { 0 };
+        let header = Header {
+            credit_charge: if self.has_large_requests() { charge } else { 0 },
+            status: NtStatus(sequence),
+            command: request.command(),
+            credits: self.to_ask(charge),
+            flags,
+            next_command: 0,
+            message_id: MessageId(self.next_id),
+            process_id: 0xFEFF,
+            tree_id: request.tree,
+            session_id: session.id,
+            signature: [0; 16],
+        };
+        let start = own.len();
+        let mut w = Writer::with_origin(own, start);
+        header.encode(&mut w);
+        request.encode(&mut w, form.detached);
+        if !form.is_last {
+            w.align(COMPOUND_ALIGNMENT);
+            let distance = w.position() as u32;
+            Header::set_next_command(&mut own[start..], distance);
+        }
+        if signs {
+            self.opener.signing.sign(&mut own[start..]);
+        }
+        let id = self.next_id;
+        self.next_id += u64::from(charge);
+        self.credits -= u32::from(charge);
+        self.charged += u32::from(charge);
+        let command = request.command();
+        let is_sealed = form.is_sealed;
+        let one = Outstanding { token, command, charge, is_pending: false, is_sealed };
+        self.outstanding.insert(id, one);
+    }
+
+    /// What the request costs, and what is missing to what we want to hold.
+    fn to_ask(&self, charge: u16) -> u16 {
+        let held = self.credits + self.charged;
+        let missing = self.wanted.saturating_sub(held);
+        u16::try_from(missing + u32::from(charge)).unwrap_or(u16::MAX)
+    }
+
+    /// Says what a message is, and takes the credits that come with it.
+    ///
+    /// # Errors
+    /// [`Error::Hostile`] if it answers nothing that was asked.
+    pub fn take(&mut self, message: &Message) -> Result<Taken, Error> {
+        let header = &message.header;
+        if header.message_id == UNASKED {
+            return Ok(Taken::Notice);
+        }
+        let one = self
+            .outstanding
+            .get_mut(&header.message_id.0)
+            .ok_or(Error::Hostile("an answer that nothing was asked for"))?;
+        if one.command != header.command {
+            return Err(Error::Hostile("an answer to another command"));
+        }
+        if one.is_sealed && !message.is_sealed {
+            return Err(Error::Hostile("an answer that is not sealed"));
+        }
+        let is_interim = header.status == NtStatus::PENDING && header.flags.contains(Flags::ASYNC);
+        if is_interim && one.is_pending {
+            return Err(Error::Hostile("two interim answers"));
+        }
+        let token = one.token;
+        if is_interim {
+            one.is_pending = true;
+            self.pending += 1;
+        } else {
+            let (charge, was_pending) = (one.charge, one.is_pending);
+            self.pending -= usize::from(was_pending);
+            self.outstanding.remove(&header.message_id.0);
+            self.charged -= u32::from(charge);
+        }
+        self.credits = (self.credits + u32::from(header.credits)).min(CREDITS_MAX);
+        Ok(if is_interim { Taken::Interim(token) } else { Taken::Answer(token) })
+    }
+}
+
+/// How one message of a frame is to look.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    related: bool,
+    is_last: bool,
+    is_sealed: bool,
+    detached: bool,
+}
+
+#[cfg(test)]
+#[path = "conn/tests.rs"]
+mod tests;

@@ -1,0 +1,97 @@
+//! What can go wrong, by who is to blame.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use wire::codec::Malformed;
+use wire::ntstatus::NtStatus;
+use wire::smb::Command;
+
+/// Why something did not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The server refused a request.
+    Refused(Command, NtStatus),
+    /// The server and these options have nothing in common.
+    Incompatible(&'static str),
+    /// The server broke the protocol, or someone in between did.
+    Hostile(&'static str),
+    /// The server is not reached.
+    Unreachable(io::ErrorKind, Arc<str>),
+    /// The connection ended. If `sent`, the request may have been carried out.
+    Lost {
+        /// The request had left, at least in part.
+        sent: bool,
+        /// Why.
+        why: Arc<str>,
+    },
+    /// The server never gives as many credits as the request costs.
+    NoCredits,
+    /// What was asked cannot be asked so.
+    Misuse(&'static str),
+}
+
+impl Error {
+    /// A lost connection.
+    pub(crate) fn lost(sent: bool, why: impl fmt::Display) -> Self {
+        Self::Lost { sent, why: why.to_string().into() }
+    }
+
+    /// The server's refusal, if it is one.
+    #[must_use]
+    pub fn status(&self) -> Option<NtStatus> {
+        match self {
+            Self::Refused(_, status) => Some(*status),
+            _ => None,
+        }
+    }
+}
+
+impl From<Malformed> for Error {
+    fn from(malformed: Malformed) -> Self {
+        Self::Hostile(malformed.what)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(command, status) => {
+                write!(f, "the server refused {}: {status}", command_name(*command))
+            }
+            Self::Incompatible(what) => write!(f, "the server does not fit: {what}"),
+            Self::Hostile(what) => write!(f, "the server's answer is not valid: {what}"),
+            Self::Unreachable(kind, to) => write!(f, "cannot reach {to}: {kind}"),
+            Self::Lost { why, .. } => write!(f, "the connection was lost: {why}"),
+            Self::NoCredits => f.write_str("the server grants too few credits for this request"),
+            Self::Misuse(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+fn command_name(command: Command) -> &'static str {
+    const NAMES: [&str; 19] = [
+        "NEGOTIATE",
+        "SESSION_SETUP",
+        "LOGOFF",
+        "TREE_CONNECT",
+        "TREE_DISCONNECT",
+        "CREATE",
+        "CLOSE",
+        "FLUSH",
+        "READ",
+        "WRITE",
+        "LOCK",
+        "IOCTL",
+        "CANCEL",
+        "ECHO",
+        "QUERY_DIRECTORY",
+        "CHANGE_NOTIFY",
+        "QUERY_INFO",
+        "SET_INFO",
+        "OPLOCK_BREAK",
+    ];
+    NAMES.get(usize::from(command.0)).copied().unwrap_or("a request")
+}

@@ -1,0 +1,275 @@
+//! An open file.
+
+use crate::error::Error;
+use crate::pool::Data;
+use crate::request::Body;
+use crate::tree::{Tree, body_of};
+use bytes::Bytes;
+use wire::codec::Reader;
+use wire::fscc::{self, FileTime};
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    CloseRequest, CreateRequest, CreateResponse, FileId, FlushRequest, Header, InfoType,
+    QueryInfoRequest, ReadRequest, ReadResponse, SetInfoRequest, WriteResponse,
+    decode_output_buffer, put_context,
+};
+
+/// How to open. MS-SMB2 2.2.13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenHow {
+    /// Access mask.
+    pub access: u32,
+    /// What others may do meanwhile: 1 read, 2 write, 4 delete.
+    pub share: u32,
+    /// `FILE_OPEN` and its like.
+    pub disposition: u32,
+    /// `FILE_*` options.
+    pub options: u32,
+}
+
+impl OpenHow {
+    /// Must be a directory.
+    pub const DIRECTORY: u32 = 0x1;
+    /// Must not be a directory.
+    pub const FILE: u32 = 0x40;
+    /// Goes when it is closed.
+    pub const DELETE_ON_CLOSE: u32 = 0x1000;
+    /// Every write is durable before it is answered.
+    pub const WRITE_THROUGH: u32 = 0x2;
+    const READ_ATTRIBUTES: u32 = 0x80;
+    const SYNCHRONIZE: u32 = 0x0010_0000;
+    /// FILE_GENERIC_READ.
+    const READ: u32 = 0x0012_0089;
+    /// FILE_GENERIC_WRITE.
+    const WRITE: u32 = 0x0012_0116;
+
+    /// To look at it.
+    #[must_use]
+    pub fn stat() -> Self {
+        let access = Self::READ_ATTRIBUTES | Self::SYNCHRONIZE;
+        Self { access, share: 7, disposition: fscc::FILE_OPEN, options: 0 }
+    }
+
+    /// To list a directory.
+    #[must_use]
+    pub fn list() -> Self {
+        Self { access: Self::READ, options: Self::DIRECTORY, ..Self::stat() }
+    }
+
+    /// To read a file.
+    #[must_use]
+    pub fn read() -> Self {
+        Self { access: Self::READ, options: Self::FILE, ..Self::stat() }
+    }
+
+    /// To read and write a file, which is made if it is not there.
+    #[must_use]
+    pub fn read_write() -> Self {
+        let access = Self::READ | Self::WRITE;
+        let disposition = fscc::FILE_OPEN_IF;
+        Self { access, disposition, options: Self::FILE, ..Self::stat() }
+    }
+
+    pub(crate) fn body<'a>(&self, name: &'a [u8], contexts: &'a [u8]) -> Body<'a> {
+        Body::Create(CreateRequest {
+            oplock: 0,
+            impersonation: 2,
+            desired_access: self.access,
+            attributes: 0,
+            share_access: self.share,
+            disposition: self.disposition,
+            options: self.options,
+            name,
+            contexts,
+        })
+    }
+
+    /// SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2, for its GUID: the server finds the
+    /// open by it when the request is replayed. MS-SMB2 2.2.13.2.11.
+    #[allow(clippy::unused_self)] // What is asked for beside it will come here.
+    pub(crate) fn contexts(&self, guid: Option<[u8; 16]>) -> Vec<u8> {
+        let mut list = Vec::new();
+        if let Some(guid) = guid {
+            let mut data = [0; 32];
+            data[16..].copy_from_slice(&guid);
+            put_context(&mut list, b"DH2Q", &data);
+        }
+        list
+    }
+}
+
+/// What the server says when it opens something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Created {
+    /// FILE_OPENED, FILE_CREATED and so on.
+    pub action: u32,
+    /// Creation, last access, last write, change.
+    pub times: [FileTime; 4],
+    /// Length.
+    pub size_bytes: u64,
+    /// FILE_ATTRIBUTE_*.
+    pub attributes: u32,
+    file_id: FileId,
+}
+
+impl From<&CreateResponse> for Created {
+    fn from(answer: &CreateResponse) -> Self {
+        let CreateResponse { action, times, size_bytes, attributes, file_id, .. } = *answer;
+        Self { action, times, size_bytes, attributes, file_id }
+    }
+}
+
+impl Created {
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(&self) -> bool {
+        self.attributes & 0x10 != 0
+    }
+}
+
+/// An open. It must be closed: the server keeps it as long as the session.
+#[derive(Debug)]
+pub struct File {
+    tree: Tree,
+    created: Created,
+}
+
+impl File {
+    pub(crate) fn new(tree: Tree, created: Created) -> Self {
+        Self { tree, created }
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.created.file_id
+    }
+
+    /// What the server said when it opened it.
+    #[must_use]
+    pub fn created(&self) -> &Created {
+        &self.created
+    }
+
+    /// Reads at most `length` bytes, fewer at the end, none behind it. They stay
+    /// in the buffer that they were received in.
+    ///
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] for more than it reads at once.
+    pub async fn read(&self, offset_bytes: u64, length_bytes: u32) -> Result<Data, Error> {
+        let client = self.tree.client();
+        if length_bytes > client.negotiated().read_bytes_max {
+            return Err(Error::Misuse("more than the server reads at once"));
+        }
+        let file_id = self.id();
+        let read = ReadRequest { flags: 0, length_bytes, offset_bytes, file_id, minimum_bytes: 0 };
+        let reply = match client.call(self.tree.request(Body::Read(read))).await {
+            Err(Error::Refused(_, NtStatus::END_OF_FILE)) => {
+                return Ok(Data::new(Vec::new(), 0..0, std::sync::Arc::default()));
+            }
+            other => other?,
+        };
+        let mut r = Reader::new(&reply.message);
+        r.skip(Header::LENGTH, "header")?;
+        let data = ReadResponse::decode(&mut r)?;
+        if data.len() > length_bytes as usize {
+            return Err(Error::Hostile("more data than asked for"));
+        }
+        let start = data.as_ptr() as usize - reply.message.as_ptr() as usize;
+        let range = start..start + data.len();
+        Ok(reply.message.part(range))
+    }
+
+    /// As [`File::read`], into `out`; gives how much there was.
+    ///
+    /// # Errors
+    /// As [`File::read`].
+    pub async fn read_into(&self, offset_bytes: u64, out: &mut [u8]) -> Result<usize, Error> {
+        let length = u32::try_from(out.len()).map_err(|_| Error::Misuse("a read of 4 GiB"))?;
+        let data = self.read(offset_bytes, length).await?;
+        out[..data.len()].copy_from_slice(&data);
+        Ok(data.len())
+    }
+
+    /// Writes all of `data`, which is not copied where it is not changed.
+    ///
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] for more than it writes at once.
+    pub async fn write(&self, offset_bytes: u64, data: &Bytes) -> Result<(), Error> {
+        let client = self.tree.client();
+        if data.len() > client.negotiated().write_bytes_max as usize {
+            return Err(Error::Misuse("more than the server writes at once"));
+        }
+        let body = Body::Write { file_id: self.id(), offset_bytes, flags: 0, data };
+        let reply = client.call(self.tree.request(body)).await?;
+        let answer = WriteResponse::decode(&mut body_of(&reply)?)?;
+        if answer.count as usize == data.len() {
+            Ok(())
+        } else {
+            Err(Error::Hostile("a write of another length"))
+        }
+    }
+
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn flush(&self) -> Result<(), Error> {
+        let body = Body::Flush(FlushRequest { file_id: self.id() });
+        self.tree.client().call(self.tree.request(body)).await.map(|_| ())
+    }
+
+    /// Sets the length.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn set_size(&self, size_bytes: u64) -> Result<(), Error> {
+        self.set_info(20, &size_bytes.to_le_bytes()).await
+    }
+
+    /// Sets information of a class of MS-FSCC 2.4.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn set_info(&self, class: u8, input: &[u8]) -> Result<(), Error> {
+        let kind = InfoType::File;
+        let body = SetInfoRequest { kind, class, additional: 0, file_id: self.id(), input };
+        self.tree.client().call(self.tree.request(Body::SetInfo(body))).await.map(|_| ())
+    }
+
+    /// Asks for information of a class of MS-FSCC 2.4, at most `output_bytes` of it.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn query_info(&self, class: u8, output_bytes: u32) -> Result<Vec<u8>, Error> {
+        let body = Body::QueryInfo(QueryInfoRequest {
+            kind: InfoType::File,
+            class,
+            output_bytes,
+            additional: 0,
+            flags: 0,
+            file_id: self.id(),
+            input: &[],
+        });
+        let reply = self.tree.client().call(self.tree.request(body)).await?;
+        Ok(decode_output_buffer(&mut body_of(&reply)?)?.to_vec())
+    }
+
+    /// The present length, asked of the server.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn size(&self) -> Result<u64, Error> {
+        let standard = self.query_info(5, 24).await?;
+        let mut r = Reader::new(&standard);
+        r.skip(8, "standard information")?;
+        Ok(r.u64("standard information")?)
+    }
+
+    /// Closes.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn close(self) -> Result<(), Error> {
+        let body = Body::Close(CloseRequest { flags: 0, file_id: self.id() });
+        self.tree.client().call(self.tree.request(body)).await.map(|_| ())
+    }
+}

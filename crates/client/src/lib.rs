@@ -1,0 +1,46 @@
+//! A client of SMB 2.1 to 3.1.1 that uses several channels at once.
+//!
+//! Two layers. The core takes and gives bytes: [`SetUp`] negotiates and logs on,
+//! [`Conn`] numbers, signs and seals requests within its credits, [`Opener`]
+//! opens and verifies what comes back. The shell, on tokio: [`Client`] keeps the
+//! channels of one session and sends each request on the least busy,
+//! [`Tree`] and [`File`] are what programs use. [`load`] measures with them.
+//!
+//! Absent on purpose: anything of the server; the clock of the wall and
+//! randomness ([`Host`] brings them); Kerberos, leases and SMB 2.0.2 so far.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod client;
+mod conn;
+mod error;
+mod file;
+mod inbound;
+mod interfaces;
+pub mod limits;
+pub mod load;
+mod opener;
+mod options;
+mod outbox;
+mod pool;
+mod request;
+mod session;
+mod set_up;
+mod slots;
+mod sync;
+mod tree;
+
+pub use channel::ChannelFacts;
+pub use client::{Client, Counters, Host, Target};
+pub use conn::{Conn, Taken};
+pub use error::Error;
+pub use file::{Created, File, OpenHow};
+pub use interfaces::choose_paths;
+pub use opener::{Message, Opener};
+pub use options::{Options, Signing};
+pub use outbox::Outbox;
+pub use pool::{Data, Pool};
+pub use request::{Body, Request};
+pub use session::{Negotiated, Session};
+pub use set_up::{Established, Logon, SetUp, Step};
+pub use tree::{Entry, Tree};

@@ -1,0 +1,84 @@
+//! What a client offers and insists on.
+
+use crate::limits::IO_BYTES_MAX;
+use std::time::Duration;
+use wire::crypto::{Cipher, SigningAlgorithm};
+use wire::smb::Dialect;
+
+/// How much a client cares for signatures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signing {
+    /// Signs if the server insists.
+    Offered,
+    /// Signs every message and takes no other.
+    Required,
+}
+
+/// Options of a connection; the default is what Windows does, but for leases.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Oldest dialect to accept; 2.1 at least.
+    pub dialect_min: Dialect,
+    /// Newest dialect to offer.
+    pub dialect_max: Dialect,
+    /// See [`Signing`].
+    pub signing: Signing,
+    /// Algorithms offered with 3.1.1, best first.
+    pub signing_algorithms: Vec<SigningAlgorithm>,
+    /// Ciphers offered with 3.1.1, best first; empty: none. With 3.0 it is AES-128-CCM.
+    pub ciphers: Vec<Cipher>,
+    /// Be content with a session as a guest, which nothing protects: whoever is
+    /// in between can make us one.
+    pub allow_guest: bool,
+    /// Seal every message, wanted by the server or not.
+    pub sealed: bool,
+    /// Connections of one session.
+    pub channels: usize,
+    /// Open several channels to one address whether or not it says that they help.
+    pub assume_rss: bool,
+    /// Largest READ and WRITE, in bytes.
+    pub io_bytes_max: u32,
+    /// Credits to hold on each connection.
+    pub credits: u16,
+    /// A connection that answers nothing for so long is taken for dead.
+    pub patience: Duration,
+    /// Names this client to the server; the same on all its connections.
+    pub client_guid: [u8; 16],
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            dialect_min: Dialect::Smb210,
+            dialect_max: Dialect::Smb311,
+            signing: Signing::Offered,
+            signing_algorithms: vec![
+                SigningAlgorithm::AesGmac,
+                SigningAlgorithm::AesCmac,
+                SigningAlgorithm::HmacSha256,
+            ],
+            ciphers: vec![
+                Cipher::Aes128Gcm,
+                Cipher::Aes128Ccm,
+                Cipher::Aes256Gcm,
+                Cipher::Aes256Ccm,
+            ],
+            allow_guest: false,
+            sealed: false,
+            channels: 4,
+            assume_rss: false,
+            io_bytes_max: IO_BYTES_MAX,
+            credits: 512,
+            patience: Duration::from_secs(15),
+            client_guid: [0; 16],
+        }
+    }
+}
+
+impl Options {
+    /// Offered dialects, from old to new.
+    pub(crate) fn dialects(&self) -> Vec<Dialect> {
+        let least = self.dialect_min.max(Dialect::Smb210);
+        Dialect::ALL.into_iter().filter(|d| (least..=self.dialect_max).contains(d)).collect()
+    }
+}

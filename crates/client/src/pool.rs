@@ -1,0 +1,118 @@
+//! Buffers of received frames, used again and again.
+
+use crate::limits::{LARGE_FRAME_BYTES, SPARE_LARGE_BYTES_MAX, SPARE_SMALL_MAX};
+use crate::sync::lock;
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex};
+
+/// Spare buffers. Their length is what they hold, so that none is cleared twice.
+#[derive(Debug, Default)]
+pub struct Pool {
+    small: Mutex<Vec<Vec<u8>>>,
+    large: Mutex<Large>,
+}
+
+#[derive(Debug, Default)]
+struct Large {
+    spare: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Pool {
+    /// A buffer of at least `length` bytes, with anything in it.
+    #[must_use]
+    pub fn take(&self, length: usize) -> Vec<u8> {
+        let mut buffer = if length <= LARGE_FRAME_BYTES {
+            lock(&self.small).pop().unwrap_or_default()
+        } else {
+            let mut large = lock(&self.large);
+            let buffer = large.spare.pop().unwrap_or_default();
+            large.bytes -= buffer.len();
+            buffer
+        };
+        if buffer.len() < length {
+            buffer.resize(length.max(LARGE_FRAME_BYTES), 0);
+        }
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&self, buffer: Vec<u8>) {
+        if buffer.len() <= LARGE_FRAME_BYTES {
+            let mut small = lock(&self.small);
+            if small.len() < SPARE_SMALL_MAX {
+                small.push(buffer);
+            }
+            return;
+        }
+        let mut large = lock(&self.large);
+        if large.bytes + buffer.len() <= SPARE_LARGE_BYTES_MAX {
+            large.bytes += buffer.len();
+            large.spare.push(buffer);
+        }
+    }
+}
+
+/// Bytes in a buffer that returns to its pool.
+#[derive(Debug)]
+pub struct Data {
+    buffer: Vec<u8>,
+    range: Range<usize>,
+    pool: Arc<Pool>,
+}
+
+impl Data {
+    pub(crate) fn new(buffer: Vec<u8>, range: Range<usize>, pool: Arc<Pool>) -> Self {
+        debug_assert!(range.end <= buffer.len());
+        Self { buffer, range, pool }
+    }
+
+    /// A part of the bytes, in the same buffer.
+    #[must_use]
+    pub fn part(mut self, part: Range<usize>) -> Self {
+        let start = self.range.start;
+        self.range = start + part.start..(start + part.end).min(self.range.end);
+        self
+    }
+}
+
+impl Deref for Data {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer[self.range.clone()]
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back_and_a_bounded_number_is_kept() {
+        let pool = Arc::new(Pool::default());
+        for length in [100, LARGE_FRAME_BYTES, 1 << 20] {
+            let buffer = pool.take(length);
+            let address = buffer.as_ptr();
+            drop(Data::new(buffer, 10..20, pool.clone()));
+            let again = pool.take(length);
+            assert_eq!(again.as_ptr(), address, "{length}");
+        }
+        for _ in 0..100 {
+            pool.give(vec![0; 1 << 20]);
+        }
+        assert!(lock(&pool.large).bytes <= SPARE_LARGE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_part_is_within_what_there_is() {
+        let data = Data::new(vec![1, 2, 3, 4, 5], 1..5, Arc::new(Pool::default()));
+        assert_eq!(&data.part(1..99)[..], [3, 4, 5]);
+    }
+}

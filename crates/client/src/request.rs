@@ -1,0 +1,162 @@
+//! Requests, before they are numbered.
+
+use crate::limits::CREDIT_BYTES;
+use bytes::Bytes;
+use wire::codec::Writer;
+use wire::smb::{
+    CloseRequest, Command, CreateRequest, EmptyBody, FileId, FlushRequest, IoctlRequest,
+    LockRequest, QueryDirectoryRequest, QueryFlags, QueryInfoRequest, ReadRequest, SetInfoRequest,
+    TreeConnectRequest, TreeId, WriteRequest,
+};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum Body<'a> {
+    TreeConnect(TreeConnectRequest<'a>),
+    TreeDisconnect,
+    Logoff,
+    Echo,
+    Create(CreateRequest<'a>),
+    Close(CloseRequest),
+    Flush(FlushRequest),
+    Read(ReadRequest),
+    Write { file_id: FileId, offset_bytes: u64, flags: u32, data: &'a Bytes },
+    Lock(&'a LockRequest),
+    Ioctl(IoctlRequest<'a>),
+    QueryDirectory(QueryDirectoryRequest<'a>),
+    QueryInfo(QueryInfoRequest<'a>),
+    SetInfo(SetInfoRequest<'a>),
+}
+
+/// A request.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// What is asked.
+    pub body: Body<'a>,
+    /// Of which tree; 0 for none.
+    pub tree: TreeId,
+    /// The tree demands sealed messages.
+    pub seals: bool,
+    /// It was sent before, on a channel that was lost.
+    pub is_replay: bool,
+}
+
+/// What may be done with a request whose channel was lost after it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Carried out twice it does no harm.
+    Repeat,
+    /// The server can tell that it was carried out. MS-SMB2 3.2.7.1.
+    Replay,
+    /// It must not be sent again.
+    Never,
+}
+
+impl<'a> Request<'a> {
+    /// A request about a tree.
+    #[must_use]
+    pub fn new(body: Body<'a>, tree: TreeId) -> Self {
+        Self { body, tree, seals: false, is_replay: false }
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        match self.body {
+            Body::TreeConnect(_) => Command::TREE_CONNECT,
+            Body::TreeDisconnect => Command::TREE_DISCONNECT,
+            Body::Logoff => Command::LOGOFF,
+            Body::Echo => Command::ECHO,
+            Body::Create(_) => Command::CREATE,
+            Body::Close(_) => Command::CLOSE,
+            Body::Flush(_) => Command::FLUSH,
+            Body::Read(_) => Command::READ,
+            Body::Write { .. } => Command::WRITE,
+            Body::Lock(_) => Command::LOCK,
+            Body::Ioctl(_) => Command::IOCTL,
+            Body::QueryDirectory(_) => Command::QUERY_DIRECTORY,
+            Body::QueryInfo(_) => Command::QUERY_INFO,
+            Body::SetInfo(_) => Command::SET_INFO,
+        }
+    }
+
+    /// Bytes of payload, in the direction that has more of them.
+    pub(crate) fn payload_bytes(&self) -> usize {
+        match &self.body {
+            Body::Read(read) => read.length_bytes as usize,
+            Body::Write { data, .. } => data.len(),
+            Body::Ioctl(ioctl) => ioctl.input.len().max(ioctl.output_bytes_max as usize),
+            Body::QueryDirectory(query) => query.output_bytes as usize,
+            Body::QueryInfo(query) => query.output_bytes as usize,
+            Body::SetInfo(set) => set.input.len(),
+            _ => 0,
+        }
+    }
+
+    /// Credits that it costs where large requests are possible. MS-SMB2 3.2.4.1.5.
+    pub(crate) fn charge(&self) -> u16 {
+        self.payload_bytes().div_ceil(CREDIT_BYTES).max(1).min(usize::from(u16::MAX)) as u16
+    }
+
+    pub(crate) fn again(&self) -> Again {
+        match &self.body {
+            Body::Write { .. } | Body::SetInfo(_) | Body::Ioctl(_) => Again::Replay,
+            // With a GUID of its own the server finds the open that it made.
+            Body::Create(create) if !create.contexts.is_empty() => Again::Replay,
+            Body::Create(_) | Body::Lock(_) | Body::Logoff => Again::Never,
+            // A listing goes on from where the first answer ended.
+            Body::QueryDirectory(query) if !query.flags.has(QueryFlags::RESTART) => Again::Never,
+            _ => Again::Repeat,
+        }
+    }
+
+    /// Appends the body, but for the data of a WRITE if it is to be `detached`.
+    pub(crate) fn encode(&self, w: &mut Writer<'_>, detached: bool) {
+        match &self.body {
+            Body::TreeConnect(body) => body.encode(w),
+            Body::TreeDisconnect | Body::Logoff | Body::Echo => EmptyBody.encode(w),
+            Body::Create(body) => body.encode(w),
+            Body::Close(body) => body.encode(w),
+            Body::Flush(body) => body.encode(w),
+            Body::Read(body) => body.encode(w),
+            Body::Write { file_id, offset_bytes, flags, data } => {
+                let (file_id, offset_bytes, flags) = (*file_id, *offset_bytes, *flags);
+                let body = WriteRequest { offset_bytes, file_id, flags, data };
+                if detached { body.encode_without_data(w) } else { body.encode(w) }
+            }
+            Body::Lock(body) => body.encode(w),
+            Body::Ioctl(body) => body.encode(w),
+            Body::QueryDirectory(body) => body.encode(w),
+            Body::QueryInfo(body) => body.encode(w),
+            Body::SetInfo(body) => body.encode(w),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(length_bytes: u32) -> Request<'static> {
+        let file_id = FileId::default();
+        let read =
+            ReadRequest { flags: 0, length_bytes, offset_bytes: 0, file_id, minimum_bytes: 0 };
+        Request::new(Body::Read(read), TreeId(1))
+    }
+
+    #[test]
+    fn a_credit_pays_for_64_kib_of_payload() {
+        for (bytes, charge) in [(0, 1), (1, 1), (65_536, 1), (65_537, 2), (8 << 20, 128)] {
+            assert_eq!(read(bytes).charge(), charge, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_changes_something_is_replayed_and_never_just_repeated() {
+        let data = Bytes::from_static(b"x");
+        let file_id = FileId::default();
+        let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: &data };
+        assert_eq!(Request::new(write, TreeId(1)).again(), Again::Replay);
+        assert_eq!(read(1).again(), Again::Repeat);
+        assert_eq!(Request::new(Body::Logoff, TreeId(0)).again(), Again::Never);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the channels of one session share. MS-SMB2 3.2.1.3.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use wire::crypto::{
+    Cipher, KeyPurpose, OpeningKey, PreauthHash, SealingKey, SigningAlgorithm, SigningKey, derive,
+};
+use wire::smb::{Dialect, SessionId};
+
+/// What NEGOTIATE came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Dialect.
+    pub dialect: Dialect,
+    /// Algorithm of signatures.
+    pub signing: SigningAlgorithm,
+    /// Cipher, if sealing is possible.
+    pub cipher: Option<Cipher>,
+    /// The server's capabilities.
+    pub capabilities: u32,
+    /// The server's security mode.
+    pub security_mode: u16,
+    /// The server.
+    pub server_guid: [u8; 16],
+    /// Largest payload of other requests, in bytes.
+    pub transact_bytes_max: u32,
+    /// Largest READ, in bytes.
+    pub read_bytes_max: u32,
+    /// Largest WRITE, in bytes.
+    pub write_bytes_max: u32,
+}
+
+/// Keys to seal with and to open with.
+#[derive(Debug)]
+pub(crate) struct Sealing {
+    pub(crate) seal: SealingKey,
+    pub(crate) open: OpeningKey,
+    /// One counter for all channels: they share the key.
+    nonce: AtomicU64,
+}
+
+impl Sealing {
+    pub(crate) fn next_nonce(&self) -> u64 {
+        self.nonce.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// What its first connection negotiated; all others must come to the same.
+    pub negotiated: Negotiated,
+    /// Nobody in particular is logged on, so nothing is signed.
+    pub is_guest: bool,
+    /// Every message is signed.
+    pub signs: bool,
+    /// Every message is sealed.
+    pub seals: bool,
+    /// Signs while further channels are bound.
+    pub(crate) signing_key: Arc<SigningKey>,
+    pub(crate) sealing: Option<Sealing>,
+    /// ChannelSequence: raised with each channel that is lost.
+    sequence: AtomicU16,
+}
+
+/// What a session is made of.
+pub(crate) struct SessionParts {
+    pub(crate) id: SessionId,
+    pub(crate) negotiated: Negotiated,
+    pub(crate) is_guest: bool,
+    pub(crate) signs: bool,
+    pub(crate) seals: bool,
+    pub(crate) session_key: [u8; 16],
+    pub(crate) preauth: PreauthHash,
+}
+
+impl Session {
+    pub(crate) fn new(parts: SessionParts) -> Self {
+        let SessionParts { id, negotiated, is_guest, signs, seals, session_key, preauth } = parts;
+        let sealing = negotiated.cipher.filter(|_| !is_guest).map(|cipher| {
+            let key = |purpose| cipher_key(&negotiated, cipher, &session_key, purpose, &preauth);
+            Sealing {
+                seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
+                open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
+                nonce: AtomicU64::new(0),
+            }
+        });
+        let signing_key = Arc::new(signing_key(&negotiated, &session_key, &preauth));
+        let sequence = AtomicU16::new(0);
+        Self { id, negotiated, is_guest, signs, seals, signing_key, sealing, sequence }
+    }
+
+    /// The present ChannelSequence.
+    pub fn sequence(&self) -> u16 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
+    /// A channel was lost. MS-SMB2 3.2.7.1.
+    pub(crate) fn raise_sequence(&self) {
+        self.sequence.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The key of one channel. MS-SMB2 3.2.5.3.1, 3.2.5.3.3.
+pub(crate) fn signing_key(
+    negotiated: &Negotiated,
+    session_key: &[u8; 16],
+    preauth: &PreauthHash,
+) -> SigningKey {
+    if negotiated.dialect < Dialect::Smb300 {
+        return SigningKey::new(negotiated.signing, session_key);
+    }
+    let key = derive(negotiated.dialect, session_key, KeyPurpose::Signing, &preauth.0);
+    SigningKey::new(negotiated.signing, &key)
+}
+
+fn cipher_key(
+    negotiated: &Negotiated,
+    cipher: Cipher,
+    session_key: &[u8; 16],
+    purpose: KeyPurpose,
+    preauth: &PreauthHash,
+) -> [u8; 32] {
+    if cipher.is_256() {
+        return derive(negotiated.dialect, session_key, purpose, &preauth.0);
+    }
+    let half: [u8; 16] = derive(negotiated.dialect, session_key, purpose, &preauth.0);
+    let mut key = [0; 32];
+    key[..16].copy_from_slice(&half);
+    key
+}

@@ -1,0 +1,152 @@
+//! Where answers wait for those who asked. A slot is used again and again.
+
+use crate::error::Error;
+use crate::pool::Data;
+use std::task::{Poll, Waker};
+use wire::smb::Header;
+
+/// An answer: its header, and the message it stands in front of.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) header: Header,
+    /// The whole message, header and all: offsets in it count from there.
+    pub(crate) message: Data,
+}
+
+#[derive(Debug)]
+enum Slot {
+    Free {
+        next: Option<usize>,
+    },
+    Waiting(Option<Waker>),
+    Done(Result<Reply, Error>),
+    /// Nobody waits any more; free once the answer is there.
+    Abandoned,
+}
+
+/// All slots of one channel.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Option<usize>,
+}
+
+impl Slots {
+    /// A slot that waits.
+    pub(crate) fn take(&mut self) -> usize {
+        match self.free {
+            Some(at) => {
+                if let Slot::Free { next } = self.slots[at] {
+                    self.free = next;
+                }
+                self.slots[at] = Slot::Waiting(None);
+                at
+            }
+            None => {
+                self.slots.push(Slot::Waiting(None));
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    fn release(&mut self, at: usize) {
+        self.slots[at] = Slot::Free { next: self.free };
+        self.free = Some(at);
+    }
+
+    /// The request was not sent after all.
+    pub(crate) fn cancel(&mut self, at: usize) {
+        self.release(at);
+    }
+
+    /// The answer is there; gives who is to be woken.
+    pub(crate) fn finish(&mut self, at: usize, result: Result<Reply, Error>) -> Option<Waker> {
+        match std::mem::replace(&mut self.slots[at], Slot::Abandoned) {
+            Slot::Waiting(waker) => {
+                self.slots[at] = Slot::Done(result);
+                waker
+            }
+            Slot::Abandoned => {
+                self.release(at);
+                None
+            }
+            other => {
+                self.slots[at] = other;
+                None
+            }
+        }
+    }
+
+    /// The answer, or the promise to wake `waker` when it is there.
+    pub(crate) fn poll(&mut self, at: usize, waker: &Waker) -> Poll<Result<Reply, Error>> {
+        match &mut self.slots[at] {
+            Slot::Waiting(present) => {
+                if !present.as_ref().is_some_and(|present| present.will_wake(waker)) {
+                    *present = Some(waker.clone());
+                }
+                Poll::Pending
+            }
+            _ => {
+                let done = std::mem::replace(&mut self.slots[at], Slot::Abandoned);
+                self.release(at);
+                match done {
+                    Slot::Done(result) => Poll::Ready(result),
+                    _ => Poll::Ready(Err(Error::Misuse("asked again after the answer"))),
+                }
+            }
+        }
+    }
+
+    /// Nobody waits for the answer any more.
+    pub(crate) fn abandon(&mut self, at: usize) {
+        match self.slots[at] {
+            Slot::Waiting(_) => self.slots[at] = Slot::Abandoned,
+            Slot::Done(_) => self.release(at),
+            _ => {}
+        }
+    }
+
+    /// No answer comes any more; gives who is to be woken.
+    pub(crate) fn fail_all(&mut self, error: &Error) -> Vec<Waker> {
+        (0..self.slots.len())
+            .filter(|at| matches!(self.slots[*at], Slot::Waiting(_) | Slot::Abandoned))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .filter_map(|at| self.finish(at, Err(error.clone())))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error() -> Error {
+        Error::Misuse("test")
+    }
+
+    #[test]
+    fn a_slot_is_free_again_once_its_answer_was_taken_or_is_not_wanted() {
+        let (mut slots, waker) = (Slots::default(), Waker::noop());
+        let at = slots.take();
+        assert!(slots.poll(at, waker).is_pending());
+        assert!(slots.finish(at, Err(error())).is_some());
+        assert!(matches!(slots.poll(at, waker), Poll::Ready(Err(_))));
+        assert_eq!(slots.take(), at);
+        slots.abandon(at);
+        assert_ne!(slots.take(), at, "its answer may still come");
+        assert!(slots.finish(at, Err(error())).is_none());
+        assert_eq!(slots.take(), at);
+    }
+
+    #[test]
+    fn all_who_wait_learn_that_nothing_comes() {
+        let (mut slots, waker) = (Slots::default(), Waker::noop());
+        let (one, two, three) = (slots.take(), slots.take(), slots.take());
+        assert!(slots.poll(one, waker).is_pending() && slots.poll(two, waker).is_pending());
+        slots.abandon(three);
+        assert_eq!(slots.fail_all(&error()).len(), 2);
+        assert!(slots.poll(one, waker).is_ready() && slots.poll(two, waker).is_ready());
+        assert_eq!(slots.slots.len(), 3);
+    }
+}

@@ -1,0 +1,224 @@
+//! A share, and what is done with names in it.
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::file::{Created, File, OpenHow};
+use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
+use crate::request::{Body, Request};
+use crate::slots::Reply;
+use wire::codec::{Reader, put_utf16};
+use wire::fscc::{self, DirectoryClass, DirectoryRecord, take_directory_record};
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    CloseRequest, Command, CreateResponse, FileId, Header, InfoType, QueryDirectoryRequest,
+    QueryFlags, SetInfoRequest, TreeConnectRequest, TreeConnectResponse, TreeId,
+    decode_output_buffer,
+};
+
+const LIST_CLASS: DirectoryClass = DirectoryClass::IdBothDirectory;
+const LIST_CLASS_NUMBER: u8 = 37;
+const DELETE: u32 = 0x0001_0000;
+
+/// One entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Name; a unit that is no text is replaced.
+    pub name: String,
+    /// What the server says of it.
+    pub record: DirectoryRecord,
+}
+
+/// A share. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    client: Client,
+    id: TreeId,
+    seals: bool,
+    share_type: u8,
+}
+
+impl Tree {
+    pub(crate) async fn connect(client: &Client, share: &str) -> Result<Self, Error> {
+        let mut path = Vec::new();
+        put_utf16(&mut path, &format!("\\\\{}\\{share}", client.name()));
+        let body = Body::TreeConnect(TreeConnectRequest { flags: 0, path: &path });
+        let reply = client.call(Request::new(body, TreeId(0))).await?;
+        let mut r = body_of(&reply)?;
+        let answer = TreeConnectResponse::decode(&mut r)?;
+        let seals = answer.flags & TreeConnectResponse::ENCRYPT_DATA != 0;
+        let share_type = answer.share_type;
+        Ok(Self { client: client.clone(), id: reply.header.tree_id, seals, share_type })
+    }
+
+    /// Whether it holds files.
+    #[must_use]
+    pub fn is_disk(&self) -> bool {
+        self.share_type == TreeConnectResponse::DISK
+    }
+
+    /// Its session.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn request<'a>(&self, body: Body<'a>) -> Request<'a> {
+        Request { seals: self.seals, ..Request::new(body, self.id) }
+    }
+
+    /// Leaves the share; errors do not matter.
+    pub async fn disconnect(self) {
+        let _ = self.client.call(self.request(Body::TreeDisconnect)).await;
+    }
+
+    /// Opens a file or directory; `path` has backslashes or slashes, and is
+    /// relative to the share.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn open(&self, path: &str, how: &OpenHow) -> Result<File, Error> {
+        let name = utf16_path(path);
+        let contexts = how.contexts(self.client.create_guid());
+        let reply = self.client.call(self.request(how.body(&name, &contexts))).await?;
+        let (answer, _) = CreateResponse::decode(&mut body_of(&reply)?)?;
+        Ok(File::new(self.clone(), Created::from(&answer)))
+    }
+
+    /// Opens and closes in one frame; gives what the server says of the file.
+    ///
+    /// # Errors
+    /// The server's refusal of either.
+    pub async fn touch(&self, path: &str, how: &OpenHow) -> Result<Created, Error> {
+        let name = utf16_path(path);
+        let close = CloseRequest { flags: 0, file_id: FileId::RELATED };
+        let chain = [self.request(how.body(&name, &[])), self.request(Body::Close(close))];
+        let [created, closed, ..] = self.client.chain(&chain).await?;
+        let created = judged(created, Command::CREATE)?;
+        judged(closed, Command::CLOSE)?;
+        let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
+        Ok(Created::from(&answer))
+    }
+
+    /// What there is of that name.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn stat(&self, path: &str) -> Result<Created, Error> {
+        self.touch(path, &OpenHow::stat()).await
+    }
+
+    /// Removes a file or an empty directory.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn remove(&self, path: &str) -> Result<(), Error> {
+        let how = OpenHow { access: DELETE, options: OpenHow::DELETE_ON_CLOSE, ..OpenHow::stat() };
+        self.touch(path, &how).await.map(|_| ())
+    }
+
+    /// Makes a directory, or finds it there.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        let how = OpenHow {
+            disposition: fscc::FILE_OPEN_IF,
+            options: OpenHow::DIRECTORY,
+            ..OpenHow::stat()
+        };
+        self.touch(path, &how).await.map(|_| ())
+    }
+
+    /// Renames.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Error> {
+        let file = self.open(from, &OpenHow { access: DELETE, ..OpenHow::stat() }).await?;
+        let name = utf16_path(to);
+        let mut input = vec![0; 16];
+        input[0] = u8::from(replace);
+        input.extend_from_slice(&(name.len() as u32).to_le_bytes());
+        input.extend_from_slice(&name);
+        let (kind, class) = (InfoType::File, 10);
+        let body = SetInfoRequest { kind, class, additional: 0, file_id: file.id(), input: &input };
+        let renamed = self.client.call(self.request(Body::SetInfo(body))).await.map(|_| ());
+        file.close().await?;
+        renamed
+    }
+
+    /// Lists a directory, without `.` and `..`.
+    ///
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] for more than
+    /// [`LIST_ENTRIES_MAX`](crate::limits::LIST_ENTRIES_MAX) entries.
+    pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
+        let directory = self.open(path, &OpenHow::list()).await?;
+        let mut listed = self.list_open(directory.id()).await;
+        if matches!(listed, Err(Error::Lost { .. })) {
+            // Where it was is not known: from the first entry again.
+            listed = self.list_open(directory.id()).await;
+        }
+        let closed = directory.close().await;
+        let entries = listed?;
+        closed?;
+        Ok(entries)
+    }
+
+    async fn list_open(&self, file_id: FileId) -> Result<Vec<Entry>, Error> {
+        let mut entries = Vec::new();
+        let mut flags = QueryFlags(QueryFlags::RESTART);
+        let output_bytes = LIST_BYTES.min(self.client.negotiated().transact_bytes_max);
+        loop {
+            let body = Body::QueryDirectory(QueryDirectoryRequest {
+                class: LIST_CLASS_NUMBER,
+                flags,
+                index: 0,
+                file_id,
+                pattern: b"*\0",
+                output_bytes,
+            });
+            let reply = match self.client.call(self.request(body)).await {
+                Err(Error::Refused(_, NtStatus::NO_MORE_FILES | NtStatus::NO_SUCH_FILE)) => {
+                    return Ok(entries);
+                }
+                other => other?,
+            };
+            let mut list = decode_output_buffer(&mut body_of(&reply)?)?;
+            while !list.is_empty() {
+                let (record, rest) = take_directory_record(LIST_CLASS, list)?;
+                list = rest;
+                let name = String::from_utf16_lossy(&record.name);
+                if name != "." && name != ".." {
+                    entries.push(Entry { name, record });
+                }
+            }
+            if entries.len() > LIST_ENTRIES_MAX {
+                return Err(Error::Misuse("the directory has too many entries"));
+            }
+            flags = QueryFlags(0);
+        }
+    }
+}
+
+/// A reader of the message, just after its header.
+pub(crate) fn body_of(reply: &Reply) -> Result<Reader<'_>, Error> {
+    let mut r = Reader::new(&reply.message);
+    r.skip(Header::LENGTH, "header")?;
+    Ok(r)
+}
+
+fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Error> {
+    let reply = reply.ok_or(Error::Hostile("a chain with too few answers"))?;
+    match reply.header.status {
+        NtStatus::SUCCESS => Ok(reply),
+        status => Err(Error::Refused(command, status)),
+    }
+}
+
+/// A path as it goes over the wire.
+fn utf16_path(path: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len() * 2);
+    put_utf16(&mut out, path.replace('/', "\\").trim_matches('\\'));
+    out
+}
