@@ -10,10 +10,12 @@ use bytes::Bytes;
 use client::{Client, Host, OpenHow, Options, Signing, Target, Tree};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::relay::Relay;
 use support::samba::{Samba, USER, Which};
 use support::{PASSWORD, Setup, user};
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::fscc::FileTime;
+use wire::fscc::{FILE_CREATE, FILE_OPEN_IF, FileTime};
 use wire::ntlm::{Credentials, NtHash};
 use wire::ntstatus::NtStatus;
 use wire::smb::Dialect;
@@ -198,4 +200,204 @@ fn every_dialect_signature_and_cipher_works_with_the_newest_samba() {
 fn several_channels_work_with_the_newest_samba() {
     let server = Samba::start(Which::Newest, 84, "");
     every_cell(server.smb, USER, 4);
+}
+
+/// Four paths to a server, and a client that uses them.
+async fn four_paths(address: SocketAddr, user: &str, options: Options) -> (Vec<Relay>, Client) {
+    let mut relays = Vec::new();
+    for _ in 0..4 {
+        relays.push(Relay::new(address).await);
+    }
+    let paths = relays[1..].iter().map(|relay| relay.address).collect();
+    let options = Options { channels: 4, paths, ..options };
+    let client = connect(relays[0].address, user, options).await;
+    assert_eq!(client.channels().len(), 4);
+    (relays, client)
+}
+
+async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// One writer: its own part of a file, over and over; gives how often.
+async fn write_on(
+    tree: Tree,
+    folder: &str,
+    disposition: u32,
+    number: u64,
+    stop: Arc<std::sync::atomic::AtomicBool>,
+) -> u64 {
+    const BLOCK: usize = 40_000;
+    let file = tree.open(&format!("{folder}/written"), &OpenHow::read_write()).await.unwrap();
+    let (at, mut round) = (number * BLOCK as u64, 0);
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        round += 1;
+        let data = pattern(BLOCK, (round * 31 + number) as u8);
+        file.write(at, &data).await.unwrap();
+        let read = file.read(at, BLOCK as u32).await.unwrap();
+        assert!(read[..] == data[..], "writer {number}, round {round}");
+        let new = OpenHow { disposition, ..OpenHow::read_write() };
+        let made = tree.open(&format!("{folder}/new {number} {round}"), &new).await;
+        made.unwrap_or_else(|e| panic!("{number} {round}: {e}")).close().await.unwrap();
+    }
+    file.close().await.unwrap();
+    round
+}
+
+/// Channels are cut again and again under load: no error, no lost byte.
+///
+/// Files are made with `disposition`: one that is made twice is refused with
+/// FILE_CREATE, so its replay must find what came of the first request.
+fn survives(
+    address: SocketAddr,
+    user: &str,
+    (folder, disposition): (&'static str, u32),
+    options: Options,
+) {
+    block_on(async {
+        let (relays, client) = four_paths(address, user, options).await;
+        let tree = client.tree("data").await.unwrap();
+        tree.make_directory(folder).await.unwrap();
+        tree.touch(&format!("{folder}/written"), &OpenHow::read_write()).await.unwrap();
+        let stop = Arc::default();
+        let writers: Vec<_> = (0..8)
+            .map(|number| {
+                tokio::spawn(write_on(tree.clone(), folder, disposition, number, Arc::clone(&stop)))
+            })
+            .collect();
+        for round in 0..12 {
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            relays[round % 4].cut();
+            until("the lost channel is replaced", || {
+                client.counters().reopened == round as u64 + 1
+            })
+            .await;
+            assert_eq!(client.channels().len(), 4);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut rounds = 0;
+        for writer in writers {
+            rounds += writer.await.unwrap();
+        }
+        let counters = client.counters();
+        println!("{rounds} rounds, {counters:?}");
+        assert_eq!(counters.lost, 12);
+        assert!(counters.replayed > 0 && rounds > 24, "{rounds} {counters:?}");
+        assert_eq!(tree.stat(&format!("{folder}/written")).await.unwrap().size_bytes, 8 * 40_000);
+        client.close().await;
+    });
+}
+
+fn sealed() -> Options {
+    Options { sealed: true, ..options() }
+}
+
+fn signed() -> Options {
+    Options { signing: Signing::Required, ..options() }
+}
+
+#[test]
+fn channels_that_are_cut_under_load_cost_no_error_and_no_byte() {
+    let server = Setup::new().start();
+    survives(server.smb, &user(), ("plain", FILE_OPEN_IF), options());
+    survives(server.smb, &user(), ("signed", FILE_OPEN_IF), signed());
+    survives(server.smb, &user(), ("sealed", FILE_OPEN_IF), sealed());
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn channels_that_are_cut_under_load_cost_nothing_with_the_installed_samba() {
+    let server = Samba::start(Which::Installed, 85, "");
+    survives(server.smb, USER, ("plain", FILE_CREATE), options());
+    survives(server.smb, USER, ("sealed", FILE_CREATE), sealed());
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn channels_that_are_cut_under_load_cost_nothing_with_the_newest_samba() {
+    let server = Samba::start(Which::Newest, 86, "");
+    survives(server.smb, USER, ("plain", FILE_CREATE), options());
+    survives(server.smb, USER, ("signed", FILE_CREATE), signed());
+}
+
+#[test]
+fn a_channel_that_falls_silent_is_given_up_and_its_requests_go_another_way() {
+    let server = Setup::new().start();
+    block_on(async {
+        let patience = Duration::from_secs(1);
+        let (relays, client) =
+            four_paths(server.smb, &user(), Options { patience, ..options() }).await;
+        let tree = client.tree("data").await.unwrap();
+        let file = Arc::new(tree.open("silent", &OpenHow::read_write()).await.unwrap());
+        relays[2].fall_silent();
+        let data = pattern(100_000, 3);
+        let writes: Vec<_> = (0..16u64)
+            .map(|at| {
+                let (file, data) = (file.clone(), data.clone());
+                tokio::spawn(async move { file.write(at * 100_000, &data).await })
+            })
+            .collect();
+        for write in writes {
+            write.await.unwrap().unwrap();
+        }
+        assert_eq!(client.counters().lost, 1);
+        for at in 0..16 {
+            assert!(file.read(at * 100_000, 100_000).await.unwrap()[..] == data[..]);
+        }
+    });
+}
+
+#[test]
+fn load_is_spread_over_all_channels() {
+    let server = Setup::new().start();
+    block_on(async {
+        let (_relays, client) = four_paths(server.smb, &user(), options()).await;
+        let tree = client.tree("data").await.unwrap();
+        let file = Arc::new(tree.open("spread", &OpenHow::read_write()).await.unwrap());
+        let data = pattern(60_000, 4);
+        for _ in 0..20 {
+            let writes: Vec<_> = (0..16u64)
+                .map(|at| {
+                    let (file, data) = (file.clone(), data.clone());
+                    tokio::spawn(async move { file.write(at * 60_000, &data).await })
+                })
+                .collect();
+            for write in writes {
+                write.await.unwrap().unwrap();
+            }
+        }
+        let shares: Vec<u64> = client.channels().iter().map(|channel| channel.bytes).collect();
+        let total: u64 = shares.iter().sum();
+        assert!(total >= 20 * 16 * 60_000);
+        assert!(shares.iter().all(|share| *share * 8 > total), "{shares:?}");
+    });
+}
+
+#[test]
+fn a_wrong_password_and_a_missing_share_are_told() {
+    let server = Setup::new().start();
+    block_on(async {
+        let wrong = target(server.smb, &user(), "a wrong password");
+        let refused = Client::connect(wrong, options(), Arc::new(World)).await.unwrap_err();
+        assert_eq!(refused.status(), Some(NtStatus::LOGON_FAILURE), "{refused}");
+        let client = connect(server.smb, &user(), options()).await;
+        let missing = client.tree("missing").await.unwrap_err();
+        assert_eq!(missing.status(), Some(NtStatus::BAD_NETWORK_NAME), "{missing}");
+    });
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn a_share_that_demands_sealing_is_used_sealed() {
+    let server = Samba::start(Which::Installed, 87, "");
+    block_on(async {
+        let client = connect(server.smb, USER, options()).await;
+        assert!(!client.session().seals, "the session does without");
+        use_all(&client.tree("sealed").await.unwrap()).await;
+        client.close().await;
+    });
 }

@@ -29,7 +29,9 @@ use wire::ntlm::{Credentials, Secrets};
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl::{QUERY_NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
 use wire::smb::negotiate::capabilities;
-use wire::smb::{Dialect, FileId, Header, IoctlRequest, IoctlResponse, NetworkInterface, TreeId};
+use wire::smb::{
+    Command, Dialect, FileId, Header, IoctlRequest, IoctlResponse, NetworkInterface, TreeId,
+};
 
 /// What the client needs of the world: both are read in one place of a program.
 pub trait Host: std::fmt::Debug + Send + Sync {
@@ -75,8 +77,6 @@ struct Inner {
     session: Arc<Session>,
     offer: Offer,
     channels: Mutex<Vec<Arc<Channel>>>,
-    /// Addresses of all channels that there should be.
-    paths: Mutex<Vec<SocketAddr>>,
     pool: Arc<Pool>,
     closing: AtomicBool,
     lost: AtomicU64,
@@ -104,13 +104,11 @@ impl Client {
     ) -> Result<Self, Error> {
         let (stream, ready) = open(&target, &options, &*host, target.address, None).await?;
         let Established { conn, offer } = ready;
-        let first = target.address;
         let inner = Arc::new(Inner {
             session: conn.session().clone(),
             target,
             offer,
             channels: Mutex::default(),
-            paths: Mutex::new(vec![first]),
             pool: Arc::default(),
             closing: AtomicBool::new(false),
             lost: AtomicU64::new(0),
@@ -190,20 +188,29 @@ impl Client {
         if !able || negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
             return;
         }
-        let interfaces = self.interfaces().await.unwrap_or_default();
         let present = self.inner.target.address;
-        let paths = choose_paths(&interfaces, present.ip(), count, self.inner.options.assume_rss);
-        let at = |ip: &IpAddr| SocketAddr::new(*ip, present.port());
-        let paths: Vec<SocketAddr> = paths.iter().map(at).collect();
-        for path in paths.iter().skip(1) {
+        for path in &self.paths(count).await {
             let opened = match self.inner.bind(*path).await {
                 // One address of several may not be for us.
-                Err(_) if *path != present => self.inner.bind(present).await.map(|()| present),
-                other => other.map(|()| *path),
+                Err(_) if *path != present => self.inner.bind(present).await,
+                other => other,
             };
-            let Ok(path) = opened else { break };
-            lock(&self.inner.paths).push(path);
+            if opened.is_err() {
+                break;
+            }
         }
+    }
+
+    /// Where the channels after the first lead to.
+    async fn paths(&self, count: usize) -> Vec<SocketAddr> {
+        let (options, present) = (&self.inner.options, self.inner.target.address);
+        if !options.paths.is_empty() {
+            return options.paths.iter().copied().cycle().take(count - 1).collect();
+        }
+        let interfaces = self.interfaces().await.unwrap_or_default();
+        let paths = choose_paths(&interfaces, present.ip(), count, options.assume_rss);
+        let at = |ip: &IpAddr| SocketAddr::new(*ip, present.port());
+        paths.iter().skip(1).map(at).collect()
     }
 
     /// What the server says of its interfaces.
@@ -274,7 +281,7 @@ impl Client {
     /// Sends a request on the least busy channel, again on another one if that
     /// dies, and waits for the answer.
     pub(crate) async fn call(&self, mut request: Request<'_>) -> Result<Reply, Error> {
-        let (mut replays, mut retries) = (0, 0);
+        let (mut replays, mut retries, mut was_sent) = (0, 0, false);
         loop {
             let again = request.again();
             let answer = self.once(std::slice::from_ref(&request)).await;
@@ -292,7 +299,11 @@ impl Client {
                         tokio::time::sleep(REPLAY_PAUSE).await;
                         continue;
                     }
-                    return judge(&request, reply);
+                    // Its first copy was carried out.
+                    let is_closed = request.command() == Command::CLOSE
+                        && status == NtStatus::FILE_CLOSED
+                        && was_sent;
+                    return if is_closed { Ok(reply) } else { judge(&request, reply) };
                 }
                 Ok(None) => return Err(Error::Hostile("no answer")),
                 Err(Error::Lost { sent, why }) => {
@@ -301,6 +312,7 @@ impl Client {
                         return Err(Error::Lost { sent, why });
                     }
                     replays += 1;
+                    was_sent |= sent;
                     self.inner.replayed.fetch_add(1, Ordering::Relaxed);
                     request.is_replay |= sent && again == Again::Replay && self.has_sequences();
                 }

@@ -1,6 +1,7 @@
 //! What a client offers and insists on.
 
 use crate::limits::IO_BYTES_MAX;
+use std::net::SocketAddr;
 use std::time::Duration;
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::smb::Dialect;
@@ -36,6 +37,8 @@ pub struct Options {
     pub channels: usize,
     /// Open several channels to one address whether or not it says that they help.
     pub assume_rss: bool,
+    /// Addresses for further channels, instead of those that the server lists.
+    pub paths: Vec<SocketAddr>,
     /// Largest READ and WRITE, in bytes.
     pub io_bytes_max: u32,
     /// Credits to hold on each connection.
@@ -67,6 +70,7 @@ impl Default for Options {
             sealed: false,
             channels: 4,
             assume_rss: false,
+            paths: Vec::new(),
             io_bytes_max: IO_BYTES_MAX,
             credits: 512,
             patience: Duration::from_secs(15),

@@ -4,6 +4,7 @@
 
 pub mod channel;
 pub mod client;
+pub mod relay;
 pub mod samba;
 
 use std::io::{BufRead, BufReader, Read};
