@@ -119,6 +119,18 @@ impl Sid {
         }
     }
 
+    /// Who, or what, `S-1-5-88-kind-value` stands for: 1 a user, 2 a group, 3 a mode.
+    #[must_use]
+    pub fn nfs(kind: u32, value: u32) -> Self {
+        Self::new(5, &[88, kind, value])
+    }
+
+    /// Whether it is one of those.
+    #[must_use]
+    pub fn is_nfs(&self) -> bool {
+        self.authority == 5 && matches!(self.parts[..], [88, ..])
+    }
+
     /// The local user or group that a client names by number alone
     /// (`S-1-5-88-1-uid`, `S-1-5-88-2-gid`); others as they are.
     #[must_use]

@@ -33,7 +33,7 @@ mod xattr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use acl::{Access, Descriptor, Sid, Token};
+pub use acl::{Access, Ace, AceKind, Descriptor, Sid, Token};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,

@@ -3,7 +3,7 @@
 //! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
 use crate::authorize::as_granted;
-use crate::table::lock;
+use crate::table::{Doomed, lock};
 use crate::{Access, Caller, Files, OpenFile};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,6 +67,56 @@ impl Files {
             Some(stream) => stream.file.streams(),
             None => open.node.streams(),
         }
+    }
+
+    /// Empties an open stream, which vanishes with its last open.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] without the right to write, [`FsError::NotSupported`]
+    /// if no stream is open, [`FsError::ReadOnly`], [`FsError::LockConflict`].
+    pub fn discard_stream(&self, open: &OpenFile) -> Result<()> {
+        if open.name.stream.is_none() {
+            return Err(FsError::NotSupported);
+        }
+        open.need_any(Access::WRITE_DATA)?;
+        open.need_writable()?;
+        open.need_unlocked(0, u64::MAX, true)?;
+        open.node.set_size(0)?;
+        open.note_changed();
+        let mut held = open.state.lock();
+        held.grants.handle_disposition(open.id, true);
+        held.doom(Doomed { name: open.name.clone(), caller: open.caller.clone() });
+        Ok(())
+    }
+
+    /// Copies all named streams of one file to another that is open; those that
+    /// are there already are replaced.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] by the rights of either open; [`FsError::NoSpace`].
+    pub async fn copy_streams(&self, source: &Arc<OpenFile>, target: &Arc<OpenFile>) -> Result<()> {
+        source.need_any(Access::READ_DATA | Access::EXECUTE)?;
+        target.need_any(Access::WRITE_DATA)?;
+        target.need_writable()?;
+        let (from, to) = (source.node.clone(), target.node.clone());
+        let reader = as_granted(&source.caller, &*from);
+        let writer = as_granted(&target.caller, &*to);
+        self.offload(move || {
+            for stream in from.streams()? {
+                let mut data = Vec::new();
+                let length = usize::try_from(stream.size_bytes).map_err(|_| FsError::TooLarge)?;
+                from.read_stream(&reader, &stream.name, 0, length, &mut data)?;
+                match to.create_stream(&writer, &stream.name, Case::Insensitive) {
+                    Ok(()) | Err(FsError::AlreadyExists) => {}
+                    Err(error) => return Err(error),
+                }
+                let name = to.find_stream(&stream.name, Case::Insensitive)?.name;
+                to.set_stream_size(&writer, &name, 0)?;
+                to.write_stream(&writer, &name, 0, &data)?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Attributes of the file itself, whichever part of it is open.

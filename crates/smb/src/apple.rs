@@ -3,18 +3,24 @@
 
 use crate::attributes::times;
 use crate::tree::Tree;
-use files::{Files, OpenFile};
+use files::{Access, Ace, AceKind, Descriptor, Files, OpenFile, Sid};
+use std::ops::Range;
 use vfs::{Attributes, Case, FileKind, Name, StreamName};
+use wire::ntstatus::NtStatus;
 use wire::smb::{
     AFP_INFO_BYTES, AppleAnswer, AppleDetails, AppleQuery, apple_capabilities, apple_volume,
 };
 
-/// Apple's name for a server in a rack: clients show its icon.
-const MODEL: &str = "RackMac";
+/// The model that Samba names too: clients know no machine of that name, and
+/// show the icon of a plain server.
+const MODEL: &str = "MacSamba";
 /// The stream with what Finder keeps of a file.
 const INFO_STREAM: &[u8] = b"AFP_AfpInfo";
 /// The stream that is the resource fork.
 const FORK_STREAM: &[u8] = b"AFP_Resource";
+
+/// Where Finder's own bytes are in the former.
+const FINDER_INFO: Range<usize> = 16..48;
 
 /// Kinds of nodes in POSIX's `st_mode`.
 const MODE_FILE: u32 = 0o100_000;
@@ -28,7 +34,12 @@ pub fn answer(query: &AppleQuery, tree: &Tree) -> Vec<u8> {
     let has_details = query.asks_for_server()
         && query.capabilities & apple_capabilities::DIRECTORY_DETAILS != 0
         && volume.is_some_and(|volume| volume.has_streams());
-    let mut server = apple_capabilities::UNIX_BASED;
+    let mut server = apple_capabilities::UNIX_BASED
+        | apple_capabilities::COPY_FILE
+        | apple_capabilities::NFS_ENTRIES;
+    if query.asks_for_server() {
+        tree.set_apple();
+    }
     if has_details {
         server |= apple_capabilities::DIRECTORY_DETAILS;
         tree.set_apple_details();
@@ -44,6 +55,73 @@ pub fn answer(query: &AppleQuery, tree: &Tree) -> Vec<u8> {
     AppleAnswer { server, volume: capabilities, model: MODEL }.encode(query)
 }
 
+/// Shows mode and owners in an access list: entries that refuse nothing.
+pub fn add_nfs_entries(descriptor: &mut Descriptor, attributes: &Attributes) {
+    let Some(list) = &mut descriptor.dacl else { return };
+    let mode = attributes.mode | kind_bits(attributes.kind);
+    for (kind, value) in [(3, mode), (1, attributes.uid), (2, attributes.gid)] {
+        let sid = Sid::nfs(kind, value);
+        list.push(Ace { kind: AceKind::Deny, flags: 0, access: Access::NONE, sid });
+    }
+}
+
+/// Takes those entries out of a list that is to be set; the permission bits
+/// among them, if any.
+pub fn take_nfs_entries(descriptor: &mut Descriptor) -> Option<u32> {
+    const PERMISSIONS: u32 = 0o777;
+    let list = descriptor.dacl.as_mut()?;
+    let mode = list.iter().find_map(|entry| entry.sid.as_nfs_mode());
+    list.retain(|entry| !entry.sid.is_nfs());
+    mode.map(|mode| mode & PERMISSIONS)
+}
+
+/// What becomes of a write to AFP_AfpInfo, which is always written whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfoWrite {
+    /// This is written at its beginning.
+    Whole([u8; AFP_INFO_BYTES]),
+    /// Finder keeps nothing any more: there is no such stream then.
+    Removed,
+    /// Nothing is.
+    Ignored,
+}
+
+/// Judges a write to AFP_AfpInfo as macOS does.
+///
+/// # Errors
+/// `INVALID_PARAMETER` for what cannot be one.
+pub fn judge_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus> {
+    if !data.starts_with(b"AFP") || (offset != 0 && data.len() < AFP_INFO_BYTES) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if data.len() <= FINDER_INFO.start {
+        return Ok(InfoWrite::Ignored);
+    }
+    let mut whole = [0; AFP_INFO_BYTES];
+    let length = data.len().min(AFP_INFO_BYTES);
+    whole[..length].copy_from_slice(&data[..length]);
+    let is_empty = whole[FINDER_INFO].iter().all(|byte| *byte == 0);
+    Ok(if is_empty { InfoWrite::Removed } else { InfoWrite::Whole(whole) })
+}
+
+/// Whether an open is of AFP_AfpInfo.
+pub fn is_info(file: &OpenFile) -> bool {
+    file.stream().is_some_and(|name| name.as_bytes() == INFO_STREAM)
+}
+
+/// Whether a stream is one of Apple's: an empty one is none.
+pub fn is_apples(name: &StreamName) -> bool {
+    [INFO_STREAM, FORK_STREAM].contains(&name.as_bytes())
+}
+
+fn kind_bits(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::Directory => MODE_DIRECTORY,
+        FileKind::Symlink => MODE_SYMLINK,
+        _ => MODE_FILE,
+    }
+}
+
 /// What is told of one entry of a directory. What cannot be seen is left out.
 pub fn details(
     files: &Files,
@@ -51,12 +129,7 @@ pub fn details(
     name: &Name,
     attributes: &Attributes,
 ) -> AppleDetails {
-    let kind = match attributes.kind {
-        FileKind::Directory => MODE_DIRECTORY,
-        FileKind::Symlink => MODE_SYMLINK,
-        _ => MODE_FILE,
-    };
-    let mode = (attributes.mode | kind) as u16;
+    let mode = (attributes.mode | kind_bits(attributes.kind)) as u16;
     let mut details = AppleDetails { mode, ..AppleDetails::default() };
     let Ok(child) = files.look_at_child(directory, name) else { return details };
     details.maximal_access = child.access().0;
@@ -67,4 +140,40 @@ pub fn details(
     }
     details.fork_bytes = stream(FORK_STREAM).map_or(0, |name| child.stream_bytes(&name));
     details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finders_information_is_written_whole_or_removed() {
+        let mut info = b"AFP\0\0\0\x01\0".to_vec();
+        info.resize(AFP_INFO_BYTES, 0);
+        assert_eq!(judge_info_write(0, &info), Ok(InfoWrite::Removed));
+        info[47] = 1;
+        let whole: [u8; AFP_INFO_BYTES] = info.clone().try_into().unwrap();
+        assert_eq!(judge_info_write(0, &info), Ok(InfoWrite::Whole(whole)));
+        assert_eq!(
+            judge_info_write(9, &[&info[..], b"more"].concat()),
+            Ok(InfoWrite::Whole(whole))
+        );
+        assert_eq!(judge_info_write(0, &info[..16]), Ok(InfoWrite::Ignored));
+        for bad in [&b"AF"[..], b"", b"XFP\0", &info[1..]] {
+            assert_eq!(judge_info_write(0, bad), Err(NtStatus::INVALID_PARAMETER));
+        }
+        assert_eq!(judge_info_write(1, &info[..59]), Err(NtStatus::INVALID_PARAMETER));
+    }
+
+    #[test]
+    fn entries_of_nfs_are_shown_and_taken_back() {
+        let entry = Ace::allow(Sid::everyone(), Access::FILE_READ);
+        let mut descriptor = Descriptor { dacl: Some(vec![entry.clone()]), ..Default::default() };
+        let mode = Ace::allow(Sid::nfs(3, 0o100_640), Access::NONE);
+        descriptor.dacl.as_mut().unwrap().push(mode);
+        descriptor.dacl.as_mut().unwrap().push(Ace::allow(Sid::nfs(1, 5), Access::NONE));
+        assert_eq!(take_nfs_entries(&mut descriptor), Some(0o640));
+        assert_eq!(descriptor.dacl, Some(vec![entry]));
+        assert_eq!(take_nfs_entries(&mut descriptor), None);
+    }
 }

@@ -16,6 +16,8 @@ pub struct Tree {
     pub share: Arc<Share>,
     /// The most that an open on it can be granted.
     pub max_access: Access,
+    /// Its client is one of Apple, as it said.
+    is_apple: AtomicBool,
     /// Listings have the details that clients of Apple can read.
     apple_details: AtomicBool,
 }
@@ -24,7 +26,24 @@ impl Tree {
     /// A new tree connect.
     #[must_use]
     pub fn new(id: TreeId, share: Arc<Share>, max_access: Access) -> Self {
-        Self { id, share, max_access, apple_details: AtomicBool::new(false) }
+        Self {
+            id,
+            share,
+            max_access,
+            is_apple: AtomicBool::new(false),
+            apple_details: AtomicBool::new(false),
+        }
+    }
+
+    /// Its client is one of Apple.
+    pub fn set_apple(&self) {
+        self.is_apple.store(true, Ordering::Relaxed);
+    }
+
+    /// See [`Tree::set_apple`].
+    #[must_use]
+    pub fn is_apple(&self) -> bool {
+        self.is_apple.load(Ordering::Relaxed)
     }
 
     /// Its client is one of Apple, and was told that listings have details.

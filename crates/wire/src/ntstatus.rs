@@ -83,6 +83,7 @@ table! {
     INVALID_SECURITY_DESCR = 0xC000_0079, "The security descriptor is malformed.";
     RANGE_NOT_LOCKED = 0xC000_007E, "The range was not locked.";
     DISK_FULL = 0xC000_007F, "The disk is full.";
+    ALLOTTED_SPACE_EXCEEDED = 0xC000_0099, "It would be longer than it may be.";
     INVALID_LOCK_RANGE = 0xC000_01A1, "The range wraps around.";
     INSUFFICIENT_RESOURCES = 0xC000_009A, "A limit of the server was reached.";
     MEDIA_WRITE_PROTECTED = 0xC000_00A2, "The share or its disk is read-only.";

@@ -1,5 +1,6 @@
 //! QUERY_INFO. MS-SMB2 3.3.5.20.
 
+use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::{path_units, short_name, stream_units, units_of};
@@ -187,6 +188,9 @@ fn streams(files: &Files, file: &OpenFile) -> Result<Vec<StreamFact>, NtStatus> 
         });
     }
     for stream in files.streams(file).map_err(status_of)? {
+        if stream.size_bytes == 0 && apple::is_apples(&stream.name) {
+            continue;
+        }
         let Some(units) = stream_units(&stream.name) else { continue };
         let colon = [u16::from(b':')];
         facts.push(StreamFact {
@@ -329,7 +333,13 @@ fn security_info(
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let parts = parts(body.additional);
-    let descriptor = request.server.files.descriptor(file, parts).map_err(status_of)?;
+    let files = &request.server.files;
+    let mut descriptor = files.descriptor(file, parts).map_err(status_of)?;
+    let is_apple = request.related.open.as_ref().is_some_and(|open| open.tree.is_apple());
+    if is_apple && parts.dacl {
+        let attributes = files.file_attributes(file).map_err(status_of)?;
+        apple::add_nfs_entries(&mut descriptor, &attributes);
+    }
     *data = descriptor.encode();
     if data.len() > body.output_bytes as usize {
         return Err(NtStatus::BUFFER_TOO_SMALL);

@@ -1,6 +1,7 @@
 //! SET_INFO. MS-SMB2 3.3.5.21.
 
 use super::query_info::parts;
+use crate::apple::{is_info, take_nfs_entries};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::{SmbPath, Stream, parse_path};
 use crate::posix::{is_posix, mode_of, parse_posix_path};
@@ -11,7 +12,7 @@ use vfs::{Name, Timestamp};
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{BasicInfo, FileInfoClass, FileTime, RenameInfo, decode_ea_list};
 use wire::ntstatus::NtStatus;
-use wire::smb::{InfoType, SetInfoRequest};
+use wire::smb::{AFP_INFO_BYTES, InfoType, SetInfoRequest};
 
 /// Changes a file, its name, its fate or its security.
 pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
@@ -29,7 +30,12 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         InfoType::Security => {
             let descriptor =
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
-            set_security(&request.server.files, file, descriptor, parts(body.additional))?;
+            let (files, parts) = (&request.server.files, parts(body.additional));
+            if open.tree.is_apple() && parts.dacl {
+                set_security_of_apple(files, file, descriptor, parts)?;
+            } else {
+                set_security(files, file, descriptor, parts)?;
+            }
         }
         InfoType::Quota => return Err(NtStatus::NOT_SUPPORTED),
         InfoType::Unknown(_) => return Err(NtStatus::INVALID_PARAMETER),
@@ -55,6 +61,26 @@ fn set_security(
     let group = descriptor.group.map(Sid::from_nfs);
     if parts != SecurityParts::default() {
         let descriptor = Descriptor { owner, group, ..descriptor };
+        files.set_descriptor(file, &descriptor, parts).map_err(status_of)?;
+    }
+    mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
+}
+
+/// Clients of Apple send back the entries that they were shown, with other
+/// permission bits; and empty lists that mean nothing.
+fn set_security_of_apple(
+    files: &Files,
+    file: &OpenFile,
+    mut descriptor: Descriptor,
+    parts: SecurityParts,
+) -> Result<(), NtStatus> {
+    let is_empty = |descriptor: &Descriptor| descriptor.dacl.as_ref().is_some_and(Vec::is_empty);
+    if is_empty(&descriptor) {
+        return Ok(());
+    }
+    let mode = take_nfs_entries(&mut descriptor);
+    let parts = SecurityParts { dacl: !is_empty(&descriptor), ..parts };
+    if parts != SecurityParts::default() {
         files.set_descriptor(file, &descriptor, parts).map_err(status_of)?;
     }
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
@@ -97,6 +123,11 @@ async fn set_file_info(
         FileInfoClass::EndOfFile => {
             let size = r.u64("end of file").map_err(short)?;
             check_size(size)?;
+            if is_info(file) {
+                // macOS: longer than it is it cannot be, and is never cut.
+                let fits = size <= AFP_INFO_BYTES as u64;
+                return if fits { Ok(()) } else { Err(NtStatus::ALLOTTED_SPACE_EXCEEDED) };
+            }
             files.set_size(file, size).await.map_err(status_of)
         }
         FileInfoClass::Allocation => {

@@ -1,7 +1,8 @@
 //! WRITE. MS-SMB2 3.3.5.13.
 
+use crate::apple::{InfoWrite, is_info, judge_info_write};
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::open::Target;
+use crate::open::{Open, Target};
 use crate::posix::is_posix;
 use crate::status::status_of;
 use files::{Access, OpenFile};
@@ -16,6 +17,22 @@ const APPEND: u64 = u64::MAX;
 fn appends(file: &OpenFile) -> bool {
     let granted = file.granted();
     granted.contains(Access::APPEND_DATA) && !granted.contains(Access::WRITE_DATA)
+}
+
+/// Writes what Finder keeps of a file.
+async fn write_info(
+    request: &mut Request<'_>,
+    open: &Open,
+    body: &WriteRequest<'_>,
+) -> Result<Outcome, NtStatus> {
+    let (files, file) = (&request.server.files, open.file()?);
+    match judge_info_write(body.offset_bytes, body.data)? {
+        InfoWrite::Whole(info) => files.write(file, 0, &info).map_err(status_of)?,
+        InfoWrite::Removed => files.discard_stream(file).map_err(status_of)?,
+        InfoWrite::Ignored => {}
+    }
+    WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
+    Ok(Outcome::success())
 }
 
 /// Writes to a file or a pipe.
@@ -38,6 +55,9 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     };
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    if is_info(file) {
+        return write_info(request, &open, &body).await;
     }
     if is_posix(file) && appends(file) != (body.offset_bytes == APPEND) {
         return Err(NtStatus::INVALID_PARAMETER);

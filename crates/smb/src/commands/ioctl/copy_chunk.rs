@@ -5,7 +5,7 @@ use crate::dispatch::{Request, malformed};
 use crate::limits::{COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_TOTAL_BYTES_MAX};
 use crate::open::Open;
 use crate::status::status_of;
-use files::Access;
+use files::{Access, OpenFile};
 use std::sync::Arc;
 use vfs::FsError;
 use wire::ntstatus::NtStatus;
@@ -56,6 +56,9 @@ pub(super) async fn copy(
         return Err(NtStatus::ACCESS_DENIED);
     }
     let size = request.server.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
+    if wish.chunks.is_empty() && target.tree.is_apple() {
+        copy_file(request, from, to, size).await.map_err(status_of)?;
+    }
     let (mut chunks, mut written) = (0, 0);
     for chunk in &wish.chunks {
         let length = u64::from(chunk.length_bytes);
@@ -77,6 +80,24 @@ pub(super) async fn copy(
         written += chunk.length_bytes;
     }
     Ok(Answer::ok(result(chunks, 0, written)))
+}
+
+/// No chunk at all is Apple's way to ask for the whole file, with its streams.
+async fn copy_file(
+    request: &Request<'_>,
+    from: &Arc<OpenFile>,
+    to: &Arc<OpenFile>,
+    size: u64,
+) -> vfs::Result<()> {
+    let files = &request.server.files;
+    files.set_size(to, size).await?;
+    let mut done = 0;
+    while done < size {
+        let length = (size - done).min(u64::from(COPY_TOTAL_BYTES_MAX));
+        files.copy_range(from, done, to, done, length).await?;
+        done += length;
+    }
+    files.copy_streams(from, to).await
 }
 
 fn find_source(request: &Request<'_>, key: &[u8; 24]) -> Result<Arc<Open>, NtStatus> {
