@@ -68,10 +68,14 @@ fn a_mac_is_told_what_the_server_can_do_and_reads_it_off_the_listing() {
     assert_eq!(reply.status, SUCCESS);
     let answer = &reply.contexts()[24..];
     assert_eq!(answer[..16], [1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(answer[16..24], 5u64.to_le_bytes(), "details of directories, a Unix");
+    assert_eq!(
+        answer[16..24],
+        15u64.to_le_bytes(),
+        "details of directories, copies, a Unix, modes in lists"
+    );
     assert_eq!(answer[24..32], [0; 8], "no backups");
-    let model: Vec<u8> = "RackMac".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert_eq!((answer[36], &answer[40..]), (14, &model[..]));
+    let model: Vec<u8> = "MacSamba".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!((answer[36], &answer[40..]), (16, &model[..]));
 
     let entry = entry(&mut client, "file");
     assert_eq!(entry[64..68], 0x001F_01FFu32.to_le_bytes(), "all rights");

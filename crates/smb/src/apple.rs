@@ -3,7 +3,7 @@
 
 use crate::attributes::times;
 use crate::tree::Tree;
-use files::{Access, Ace, AceKind, Descriptor, Files, OpenFile, Sid};
+use files::{Access, Ace, AceKind, Descriptor, Files, OpenAction, OpenFile, OpenResult, Sid};
 use std::ops::Range;
 use vfs::{Attributes, Case, FileKind, Name, StreamName};
 use wire::ntstatus::NtStatus;
@@ -107,6 +107,15 @@ pub fn judge_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus>
 /// Whether an open is of AFP_AfpInfo.
 pub fn is_info(file: &OpenFile) -> bool {
     file.stream().is_some_and(|name| name.as_bytes() == INFO_STREAM)
+}
+
+/// Whether a client of Apple is not to find what it opened: to macOS a stream
+/// without bytes is none, unless it is being made.
+pub fn is_nothing(tree: &Tree, opened: &OpenResult) -> bool {
+    tree.is_apple()
+        && opened.action == OpenAction::Opened
+        && opened.attributes.size_bytes == 0
+        && opened.open.stream().is_some()
 }
 
 /// Whether a stream is one of Apple's: an empty one is none.

@@ -3,8 +3,8 @@
 
 use crate::harness::*;
 use files::{
-    Access, BasicChange, IfExists, LockKind, OpenAction, OpenFile, OpenPlan, Range, RangeLock,
-    Share, WishedKind, dos,
+    Access, BasicChange, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan, Range,
+    RangeLock, Share, WishedKind, dos,
 };
 use std::sync::Arc;
 use vfs::{FileKind, FsError, StreamName};
@@ -403,4 +403,44 @@ fn a_file_that_appears_meanwhile_gets_the_stream() {
     served.close(made.open);
     assert_eq!(served.names("file"), ["s"]);
     served.assert_nothing_held();
+}
+
+#[test]
+fn all_streams_of_a_file_are_copied_to_another() {
+    let Some(served) = serve_streams() else { return };
+    served.put("from", b"data");
+    served.put("to", b"");
+    for (at, name, data) in [("from", "a", "one"), ("from", "b", ""), ("to", "A", "longer than it")]
+    {
+        let made = served.try_open(of(new_or_there(at), name)).unwrap().open;
+        served.files.write(&made, 0, data.as_bytes()).unwrap();
+        served.close(made);
+    }
+    let (from, to) = (served.open("from", READ), served.open("to", WRITE));
+    now(served.files.copy_streams(&from, &to)).unwrap();
+    let mut names: Vec<_> = served.files.streams(&to).unwrap();
+    names.sort_by(|a, b| a.name.cmp(&b.name));
+    let shown: Vec<_> = names.iter().map(|s| (s.name.as_bytes().to_vec(), s.size_bytes)).collect();
+    assert_eq!(shown, [(b"A".to_vec(), 3), (b"b".to_vec(), 0)]);
+    let reader = served.open("to", READ);
+    assert_eq!(now(served.files.copy_streams(&from, &reader)), Err(FsError::AccessDenied));
+}
+
+#[test]
+fn a_discarded_stream_is_empty_at_once_and_gone_with_its_last_open() {
+    let Some(served) = serve_streams() else { return };
+    served.put("file", b"data");
+    let made = served.try_open(of(new_or_there("file"), "s")).unwrap().open;
+    served.files.write(&made, 0, b"bytes").unwrap();
+    served.files.discard_stream(&made).unwrap();
+    assert_eq!(served.files.streams(&made).unwrap()[0].size_bytes, 0);
+    served.close(made);
+    let file = served.open("file", READ);
+    assert!(served.files.streams(&file).unwrap().is_empty());
+    assert_eq!(served.files.discard_stream(&file), Err(FsError::NotSupported));
+    assert_eq!(served.read(&file).unwrap(), b"data");
+}
+
+fn new_or_there(at: &str) -> OpenPlan {
+    OpenPlan { if_exists: IfExists::Open, if_missing: IfMissing::Create, ..plan(at, ALL) }
 }

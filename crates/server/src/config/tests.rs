@@ -139,6 +139,8 @@ fn the_command_line_sets_the_same_keys() {
         ("encryption_required", "true"),
         ("hide_unreadable", "no"),
         ("case_sensitive", "yes"),
+        ("posix", "no"),
+        ("time_machine", "yes"),
         ("comment", "hello"),
         ("users", "alice+bob"),
         ("file_mode", "0600"),
@@ -147,6 +149,7 @@ fn the_command_line_sets_the_same_keys() {
         share.set(key, value).unwrap();
     }
     assert_eq!((share.file_mode, share.directory_mode, share.read_only), (0o600, 0o700, true));
+    assert_eq!((share.posix, share.time_machine), (false, true));
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
     let said = share.set("readonly", "yes").unwrap_err().to_string();
     assert_eq!(said, "a share has no key `readonly`; did you mean `read_only`?");

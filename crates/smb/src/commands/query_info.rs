@@ -92,7 +92,7 @@ fn file_info(
     let mut facts = file_facts(files, open, file)?;
     let mut status = NtStatus::SUCCESS;
     if class == FileInfoClass::Stream {
-        facts.streams = streams(files, file)?;
+        facts.streams = streams(files, file, open.tree.is_apple())?;
         let count = streams_fitting(&facts.streams, room);
         if count < facts.streams.len() {
             facts.streams.truncate(count);
@@ -177,7 +177,7 @@ fn name_units(file: &OpenFile) -> Vec<u16> {
 }
 
 /// All streams of a file, the unnamed one first. MS-FSA 2.1.5.12.28.
-fn streams(files: &Files, file: &OpenFile) -> Result<Vec<StreamFact>, NtStatus> {
+fn streams(files: &Files, file: &OpenFile, is_apple: bool) -> Result<Vec<StreamFact>, NtStatus> {
     let attributes = files.file_attributes(file).map_err(status_of)?;
     let mut facts = Vec::new();
     if attributes.kind != FileKind::Directory {
@@ -188,7 +188,7 @@ fn streams(files: &Files, file: &OpenFile) -> Result<Vec<StreamFact>, NtStatus> 
         });
     }
     for stream in files.streams(file).map_err(status_of)? {
-        if stream.size_bytes == 0 && apple::is_apples(&stream.name) {
+        if stream.size_bytes == 0 && (is_apple || apple::is_apples(&stream.name)) {
             continue;
         }
         let Some(units) = stream_units(&stream.name) else { continue };

@@ -9,6 +9,7 @@ mod replay;
 mod respond;
 mod symlink;
 
+use crate::apple;
 use crate::create_guids::Claim;
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::lease::Lease;
@@ -173,6 +174,9 @@ impl Creating {
         mut opened: OpenResult,
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
+        if !self.plan.makes && apple::is_nothing(&self.tree, &opened) {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
         let granted = opened.granting.take();
         let (oplock, lease) = match self.cache {
             Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),

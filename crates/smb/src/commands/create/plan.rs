@@ -32,6 +32,8 @@ pub struct Plan {
     pub write_through: bool,
     /// Mode flags that queries show.
     pub mode: u32,
+    /// What is not there is made.
+    pub makes: bool,
     /// What the reply is to tell.
     pub asked: Asked,
 }
@@ -209,6 +211,7 @@ impl Plan {
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
             mode: body.options & MODE_FLAGS,
+            makes: if_missing == IfMissing::Create,
             asked,
         })
     }

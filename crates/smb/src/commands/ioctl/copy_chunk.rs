@@ -58,6 +58,7 @@ pub(super) async fn copy(
     let size = request.server.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
     if wish.chunks.is_empty() && target.tree.is_apple() {
         copy_file(request, from, to, size).await.map_err(status_of)?;
+        return Ok(Answer::ok(result(0, 0, u32::try_from(size).unwrap_or(u32::MAX))));
     }
     let (mut chunks, mut written) = (0, 0);
     for chunk in &wish.chunks {
