@@ -56,7 +56,7 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
-        open.node.attributes(WANTED)
+        Ok(open.shown(open.node.attributes(WANTED)?))
     }
 
     /// Sets times and DOS attributes.
@@ -278,5 +278,9 @@ fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {
     }
     let kept = present.dos.bits.unwrap_or(0) & dos::SPARSE;
     let kind = if open.is_directory() { dos::DIRECTORY } else { 0 };
-    Ok(bits & dos::SETTABLE | kept | kind)
+    let stored = bits & dos::SETTABLE | kept | kind;
+    // What the name shows by itself is not stored for it.
+    let bare = Attributes { dos: DosInfo { bits: Some(0), created: None }, ..*present };
+    let of_name = open.shown(bare).dos.bits.unwrap_or(0) & !present.dos.bits.unwrap_or(0);
+    Ok(stored & !(of_name & dos::HIDDEN))
 }

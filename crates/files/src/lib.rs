@@ -17,6 +17,7 @@ mod copy;
 mod descriptor;
 mod list;
 mod lock;
+mod names;
 mod offload;
 mod open;
 mod open_file;
@@ -44,6 +45,7 @@ pub use grants::{
     Range, RangeLock, Share,
 };
 pub use list::Child;
+pub use names::NamePatterns;
 pub use offload::Workers;
 pub use open::{
     Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,

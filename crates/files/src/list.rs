@@ -4,7 +4,7 @@ use crate::authorize::{allowed, as_granted, descriptor_of};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, DirEntry, FsError, Name, Node, OpenHow, Result, StreamName, Wait, Wanted,
+    Attributes, Case, DirEntry, FileKind, FsError, Name, Node, OpenHow, Result, StreamName, Wait, Wanted,
 };
 
 /// A child of a directory, looked at closely.
@@ -44,7 +44,8 @@ impl Child {
 }
 
 impl Files {
-    /// Gives entries after `cookie` to `each` until it returns false. True at the end.
+    /// Gives entries after `cookie` to `each` until it returns false. True at
+    /// the end. Names that the volume does not serve are left out.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not list, [`FsError::NotDirectory`].
@@ -58,7 +59,8 @@ impl Files {
             return Err(FsError::NotDirectory);
         }
         open.need_any(Access::READ_DATA)?;
-        open.node.list(cookie, each)
+        let veto = &open.volume().options.veto_names;
+        open.node.list(cookie, &mut |entry| veto.has(entry.name.as_bytes()) || each(entry))
     }
 
     /// A closer look at a child by its exact name; at the link itself if it is one.
@@ -84,8 +86,26 @@ impl Files {
     /// Attributes of a child by its exact name.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if it has gone.
+    /// [`FsError::NotFound`] if it has gone, or is not shown to those who may
+    /// not read it.
     pub fn child_attributes(&self, open: &OpenFile, name: &Name) -> Result<Attributes> {
-        open.node.child_attributes(name, Wanted { dos: true })
+        let attributes = open.node.child_attributes(name, Wanted { dos: true })?;
+        let volume = open.volume();
+        if volume.options.hide_unreadable && !self.may_read(open, name, attributes.kind) {
+            return Err(FsError::NotFound);
+        }
+        Ok(volume.shown_as(name.as_bytes(), attributes))
+    }
+}
+
+impl Files {
+    /// Whether the caller may read a child's data, or list it. What has
+    /// neither data nor names may be looked at.
+    fn may_read(&self, open: &OpenFile, name: &Name, kind: FileKind) -> bool {
+        open.caller.is_root()
+            || !matches!(kind, FileKind::File | FileKind::Directory)
+            || self
+                .look_at_child(open, name)
+                .is_ok_and(|child| child.access().contains(Access::READ_DATA))
     }
 }

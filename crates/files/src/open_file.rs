@@ -9,7 +9,9 @@ use crate::watch::{Filter, Watcher};
 use crate::{Access, CacheKey, Caller, Files, OpenId, Share, Volume};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use vfs::{Case, FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp};
+use vfs::{
+    Attributes, Case, FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp,
+};
 
 /// An open. Dropping it closes it; [`Files::close`] does so with an answer.
 pub struct OpenFile {
@@ -127,6 +129,11 @@ impl OpenFile {
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind() == FileKind::Directory
+    }
+
+    /// The file's attributes, as they are shown for its name.
+    pub(crate) fn shown(&self, attributes: Attributes) -> Attributes {
+        self.name.shown(attributes)
     }
 
     /// Rights it was granted.

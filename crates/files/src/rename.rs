@@ -33,6 +33,7 @@ impl Files {
             let within = *to == open.path();
             return Err(if within { FsError::ShareViolation } else { FsError::InvalidParameter });
         }
+        open.volume().options.veto_names.check(to, true)?;
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         open.renames.store(true, Ordering::Release);
         let turn = table.rename_turns.clone().lock_owned().await;
@@ -55,6 +56,7 @@ impl Files {
         if open.name.stream.is_some() {
             return Err(FsError::InvalidParameter);
         }
+        open.volume().options.veto_names.check(to, true)?;
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         let turn = table.rename_turns.clone().lock_owned().await;
         self.offload(move || {

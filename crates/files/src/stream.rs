@@ -125,10 +125,11 @@ impl Files {
     /// [`FsError::Io`].
     pub fn file_attributes(&self, open: &OpenFile) -> Result<Attributes> {
         let wanted = Wanted { dos: true };
-        match &open.name.stream {
+        let attributes = match &open.name.stream {
             Some(stream) => stream.file.attributes(wanted),
             None => open.node.attributes(wanted),
-        }
+        };
+        Ok(open.shown(attributes?))
     }
 
     /// Gives an open stream the name `to`; every open of it has it then. An

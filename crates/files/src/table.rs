@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, Node, RelPath, StreamName, Vfs};
+use vfs::{Attributes, FileKey, FsError, Node, RelPath, StreamName, Vfs};
 
 /// A power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -72,6 +72,11 @@ pub(crate) struct OpenName {
 impl OpenName {
     pub fn path(&self) -> RelPath {
         lock(&self.path).clone()
+    }
+
+    /// The file's attributes, as they are shown for its name.
+    pub fn shown(&self, attributes: Attributes) -> Attributes {
+        self.volume.shown(lock(&self.path).as_bytes(), attributes)
     }
 
     fn is(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {

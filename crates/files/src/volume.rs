@@ -1,8 +1,11 @@
 //! What is served, and on whose behalf.
 
+use crate::NamePatterns;
 use acl::{Access, Sid, Token};
 use std::sync::Arc;
-use vfs::{Attributes, Case, FsError, Identity, OpenHow, RelPath, Result, Vfs, Wait, Wanted};
+use vfs::{
+    Attributes, Case, FileKind, FsError, Identity, OpenHow, RelPath, Result, Vfs, Wait, Wanted,
+};
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
 #[allow(missing_docs)]
@@ -60,11 +63,25 @@ pub struct VolumeOptions {
     pub file_mode: u32,
     /// Permission bits of new directories.
     pub directory_mode: u32,
+    /// Names that are shown with the hidden attribute.
+    pub hidden_names: NamePatterns,
+    /// Names that are not served: not found, not listed, and not to be made.
+    pub veto_names: NamePatterns,
+    /// Leave out of listings what the caller may not read.
+    pub hide_unreadable: bool,
 }
 
 impl Default for VolumeOptions {
     fn default() -> Self {
-        Self { read_only: false, case: Case::Insensitive, file_mode: 0o644, directory_mode: 0o755 }
+        Self {
+            read_only: false,
+            case: Case::Insensitive,
+            file_mode: 0o644,
+            directory_mode: 0o755,
+            hidden_names: NamePatterns::default(),
+            veto_names: NamePatterns::default(),
+            hide_unreadable: false,
+        }
     }
 }
 
@@ -122,6 +139,22 @@ impl Volume {
     #[must_use]
     pub fn vfs_serial(&self) -> u64 {
         self.vfs.features().serial
+    }
+
+    /// The attributes as they are shown for the name at the end of `path`.
+    pub(crate) fn shown(&self, path: &[u8], attributes: Attributes) -> Attributes {
+        let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        self.shown_as(name, attributes)
+    }
+
+    /// The attributes as they are shown for a name.
+    pub(crate) fn shown_as(&self, name: &[u8], mut attributes: Attributes) -> Attributes {
+        if !name.is_empty() && self.options.hidden_names.has(name) {
+            let kind = attributes.kind;
+            let plain = if kind == FileKind::Directory { dos::DIRECTORY } else { dos::ARCHIVE };
+            attributes.dos.bits = Some(attributes.dos.bits.unwrap_or(plain) | dos::HIDDEN);
+        }
+        attributes
     }
 
     /// Whether named streams can be stored.

@@ -216,6 +216,8 @@ impl Files {
         caller: &Arc<Caller>,
         plan: OpenPlan,
     ) -> Result<Begun> {
+        let makes = plan.if_missing == IfMissing::Create;
+        volume.options.veto_names.check(&plan.path, makes)?;
         let opening = Opening::new(self, volume, caller, plan)?;
         let workers = self.workers.clone();
         match opening.once(Wait::Never) {
@@ -504,6 +506,7 @@ impl Opening {
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
         }
+        let attributes = name.shown(attributes);
         let open = Arc::new(OpenFile::new(OpenParts {
             id: self.id,
             node: opened.node,

@@ -201,6 +201,8 @@ impl Watcher {
 
     /// Changes that belong together, seen from the directory.
     pub fn handle_changes(&self, changes: impl Iterator<Item = Change>) {
+        let veto = &self.name.volume.options.veto_names;
+        let changes = changes.filter(|change| !veto.has_any(&change.path));
         let mut guard = lock(&self.told);
         changes.for_each(|change| guard.watch.handle_change(change));
         drop(guard);

@@ -10,6 +10,7 @@ mod harness;
 mod locks;
 mod model;
 mod moving_names;
+mod names;
 mod oplocks;
 mod posix;
 mod races;

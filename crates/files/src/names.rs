@@ -1,0 +1,146 @@
+//! Names that a volume shows as hidden, or does not serve at all.
+
+use vfs::{Case, FsError, RelPath, Result, fold_case};
+
+/// Names by patterns: `*` stands for any letters, `?` for one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamePatterns {
+    patterns: Vec<Vec<char>>,
+    is_folded: bool,
+}
+
+impl NamePatterns {
+    /// Names that match one of `patterns`, compared by `case`.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>, case: Case) -> Self {
+        let is_folded = case == Case::Insensitive;
+        let letters = |pattern: &str| letters(pattern.as_bytes(), is_folded);
+        Self { patterns: patterns.into_iter().map(letters).collect(), is_folded }
+    }
+
+    /// Whether one component is such a name.
+    #[must_use]
+    pub fn has(&self, name: &[u8]) -> bool {
+        if !self.patterns.iter().any(|pattern| self.begins_alike(pattern, name)) {
+            return false;
+        }
+        let name = letters(name, self.is_folded);
+        self.patterns.iter().any(|pattern| matches(pattern, &name))
+    }
+
+    /// Costs nothing, and tells nearly all names that do not match.
+    fn begins_alike(&self, pattern: &[char], name: &[u8]) -> bool {
+        let first = name.first().copied().unwrap_or_default();
+        match pattern.first() {
+            Some('*' | '?') | None => true,
+            Some(letter) if !letter.is_ascii() => !first.is_ascii(),
+            Some(&letter) if self.is_folded => letter == char::from(first.to_ascii_uppercase()),
+            Some(&letter) => letter == char::from(first),
+        }
+    }
+
+    /// Whether a component of `path` is such a name.
+    #[must_use]
+    pub fn has_any(&self, path: &RelPath) -> bool {
+        !self.patterns.is_empty() && path.components().any(|name| self.has(name))
+    }
+
+    /// Refuses what leads to such a name as if there were none; making one is denied.
+    pub(crate) fn check(&self, path: &RelPath, makes: bool) -> Result<()> {
+        if !self.has_any(path) {
+            return Ok(());
+        }
+        match path.split() {
+            Some((parent, _)) if self.has_any(&parent) => Err(FsError::PathNotFound),
+            _ if makes => Err(FsError::AccessDenied),
+            _ => Err(FsError::NotFound),
+        }
+    }
+}
+
+fn letters(name: &[u8], is_folded: bool) -> Vec<char> {
+    let folded = if is_folded { fold_case(name) } else { name.into() };
+    String::from_utf8_lossy(&folded).chars().collect()
+}
+
+/// Goes back to the last star only, so that it takes at most the product of
+/// both lengths.
+fn matches(pattern: &[char], name: &[char]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while from < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at + 1, from));
+                at += 1;
+            }
+            Some(&letter) if letter == '?' || letter == name[from] => {
+                at += 1;
+                from += 1;
+            }
+            _ => {
+                let Some((after, tried)) = star else { return false };
+                star = Some((after, tried + 1));
+                at = after;
+                from = tried + 1;
+            }
+        }
+    }
+    pattern[at..].iter().all(|&letter| letter == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use vfs::Name;
+
+    fn has(pattern: &str, name: &str) -> bool {
+        NamePatterns::new([pattern], Case::Insensitive).has(name.as_bytes())
+    }
+
+    #[test]
+    fn stars_and_question_marks_stand_for_letters() {
+        for (pattern, name) in
+            [(".*", ".profile"), ("*.tmp", "A.TMP"), ("~$*", "~$x"), ("a?c", "abc"), ("*", "x")]
+        {
+            assert!(has(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [(".*", "a.b"), ("*.tmp", "a.tmp.x"), ("a?c", "ac"), ("", "a")] {
+            assert!(!has(pattern, name), "{pattern} {name}");
+        }
+        assert!(has("ä*", "Äh"), "letters beyond ASCII have no case either");
+        assert!(!NamePatterns::new(["a"], Case::Sensitive).has(b"A"));
+        assert!(!NamePatterns::default().has(b"a"));
+    }
+
+    #[test]
+    fn what_is_below_such_a_name_is_not_found_and_making_one_is_denied() {
+        let patterns = NamePatterns::new(["secret"], Case::Insensitive);
+        let path = |names: &[&str]| {
+            names.iter().fold(RelPath::root(), |p, n| p.join(&Name::new(n.as_bytes()).unwrap()))
+        };
+        assert_eq!(patterns.check(&path(&["a", "SECRET"]), false), Err(FsError::NotFound));
+        assert_eq!(patterns.check(&path(&["a", "SECRET"]), true), Err(FsError::AccessDenied));
+        assert_eq!(patterns.check(&path(&["Secret", "a"]), true), Err(FsError::PathNotFound));
+        assert_eq!(patterns.check(&path(&["a", "secrets"]), true), Ok(()));
+        assert_eq!(patterns.check(&RelPath::root(), true), Ok(()));
+    }
+
+    proptest! {
+        #[test]
+        fn matching_is_as_a_naive_matcher_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+            fn naive(pattern: &[char], name: &[char]) -> bool {
+                match (pattern.split_first(), name.split_first()) {
+                    (None, rest) => rest.is_none(),
+                    (Some(('*', rest)), _) => (0..=name.len()).any(|n| naive(rest, &name[n..])),
+                    (Some((letter, rest)), Some((first, others))) => {
+                        (*letter == '?' || letter == first) && naive(rest, others)
+                    }
+                    (Some(_), None) => false,
+                }
+            }
+            let (p, n): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+            prop_assert_eq!(matches(&p, &n), naive(&p, &n));
+        }
+    }
+}

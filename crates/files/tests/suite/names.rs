@@ -1,0 +1,157 @@
+//! Names that are hidden, vetoed, or shown to those only who may read them.
+
+use crate::harness::*;
+use files::{
+    BasicChange, IfExists, IfMissing, NamePatterns, OpenPlan, VolumeOptions, WatchAnswer,
+    WatchWish, dos,
+};
+use futures_util::FutureExt;
+use std::sync::Arc;
+use vfs::{Case, FsError};
+
+fn patterns(of: &[&str]) -> NamePatterns {
+    NamePatterns::new(of.iter().copied(), Case::Insensitive)
+}
+
+fn serve_names(hidden: &[&str], veto: &[&str], hide_unreadable: bool) -> Served {
+    let options = VolumeOptions {
+        hidden_names: patterns(hidden),
+        veto_names: patterns(veto),
+        hide_unreadable,
+        ..VolumeOptions::default()
+    };
+    serve_with(options, Arc::new(Inline))
+}
+
+impl Served {
+    /// Names as a listing shows them to `alice`.
+    fn listed(&self, at: &str) -> Vec<String> {
+        let open = self.open(at, READ);
+        let mut names = Vec::new();
+        let ended = self.files.list(&open, 0, &mut |entry| {
+            names.push(entry.name);
+            true
+        });
+        assert!(ended.unwrap());
+        names.retain(|name| match self.files.child_attributes(&open, name) {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error, FsError::NotFound);
+                false
+            }
+        });
+        let mut names: Vec<String> =
+            names.iter().map(|n| String::from_utf8_lossy(n.as_bytes()).into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+#[test]
+fn hidden_names_are_shown_as_hidden_everywhere_and_can_be_replaced() {
+    let served = serve_names(&[".*", "*.Log"], &[], false);
+    let made = served.try_open(new_file("Some.LOG")).unwrap();
+    let is_hidden = |attributes: &vfs::Attributes| {
+        attributes.dos.bits.is_some_and(|bits| bits & dos::HIDDEN != 0)
+    };
+    assert!(is_hidden(&made.attributes), "by the open that made it");
+    assert!(is_hidden(&served.files.attributes(&made.open).unwrap()), "by a query");
+    served.close(made.open);
+    let root = served.open("", READ);
+    let attributes = served.files.child_attributes(&root, &name("Some.LOG")).unwrap();
+    assert_eq!(attributes.dos.bits, Some(dos::ARCHIVE | dos::HIDDEN), "by a listing");
+    // As if it were not hidden: who overwrites it need not know.
+    let over =
+        OpenPlan { if_exists: IfExists::Overwrite, dos_bits: dos::NORMAL, ..plan("some.log", ALL) };
+    served.close(served.try_open(over).unwrap().open);
+    served.put_directory(".cache");
+    assert!(is_hidden(&served.files.attributes(&served.open(".cache", LOOK)).unwrap()));
+    served.put("plain", b"");
+    assert!(!is_hidden(&served.files.attributes(&served.open("plain", LOOK)).unwrap()));
+    assert!(!is_hidden(&served.files.attributes(&served.open("", LOOK)).unwrap()), "the root");
+}
+
+#[test]
+fn what_a_name_shows_by_itself_is_not_stored_for_it() {
+    let served = serve_names(&[".*"], &[], false);
+    served.put(".profile", b"");
+    let open = served.open(".profile", ALL);
+    let bits = dos::HIDDEN | dos::READONLY;
+    let change = BasicChange { dos_bits: Some(bits), ..BasicChange::default() };
+    served.files.set_basic(&open, &change).unwrap();
+    assert_eq!(served.files.attributes(&open).unwrap().dos.bits, Some(bits));
+    let stored = served.look(".profile", false).unwrap().attributes.dos.bits;
+    assert_eq!(stored, Some(dos::READONLY));
+}
+
+#[test]
+fn vetoed_names_are_not_found_not_listed_and_cannot_be_made() {
+    let served = serve_names(&[], &["*.EXE", "private"], false);
+    make_beneath(&*served.vfs, "setup.exe");
+    std::fs::create_dir(served.dir.path().join("Private")).unwrap();
+    std::fs::write(served.dir.path().join("Private/inside"), b"x").unwrap();
+    served.put("plain", b"");
+    assert_eq!(served.listed(""), ["plain"]);
+    assert_eq!(served.refusal(plan("SETUP.exe", READ)), FsError::NotFound);
+    assert_eq!(served.refusal(plan("private/inside", READ)), FsError::PathNotFound);
+    assert_eq!(served.refusal(new_file("other.exe")), FsError::AccessDenied);
+    assert_eq!(served.refusal(new_directory("PRIVATE")), FsError::AccessDenied);
+    let open_if = OpenPlan { if_missing: IfMissing::Create, ..plan("setup.exe", READ) };
+    assert_eq!(served.refusal(open_if), FsError::AccessDenied, "there or not");
+    let open = served.open("plain", ALL);
+    let to = path("plain.exe");
+    assert_eq!(now(served.files.rename(&open, &to, true)), Err(FsError::AccessDenied));
+    assert_eq!(now(served.files.link(&open, &to, true)), Err(FsError::AccessDenied));
+    drop(open);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_directory_with_vetoed_names_is_listed_empty_and_not_deleted() {
+    let served = serve_names(&[], &["*.tmp"], false);
+    served.put_directory("directory");
+    std::fs::write(served.dir.path().join("directory/a.tmp"), b"x").unwrap();
+    assert_eq!(served.listed("directory"), [""; 0]);
+    let open = served.open("directory", ALL);
+    assert_eq!(served.files.set_delete(&open, true, false), Err(FsError::NotEmpty));
+}
+
+#[test]
+fn who_watches_a_directory_hears_nothing_of_vetoed_names() {
+    let served = serve_names(&[], &["*.tmp"], false);
+    let root = served.open("", READ);
+    let wish = WatchWish {
+        filter: files::Filter(u32::MAX),
+        tree: true,
+        room_bytes: 100,
+        measure: |length, _| length + 1,
+    };
+    let asked = served.files.next_changes(&root, &wish).unwrap();
+    let of = |name: &str| vfs::OutsideName { name: crate::harness::name(name), is_directory: false };
+    served.somebody_did(&vfs::OutsideChange::Added(of("a.tmp")));
+    served.somebody_did(&vfs::OutsideChange::Added(of("a.txt")));
+    let Some(WatchAnswer::Changes(changes)) = asked.answer().now_or_never() else {
+        panic!("it is told of one change");
+    };
+    assert_eq!(changes.len(), 1);
+    assert_eq!(changes[0].path, path("a.txt"));
+}
+
+#[test]
+fn a_listing_by_access_shows_only_what_its_user_may_read() {
+    let served = serve_names(&[], &[], true);
+    if !served.is_root {
+        return eprintln!("skipped: needs the superuser, to have files of two users");
+    }
+    served.put("own", b"");
+    served.put_directory("own directory");
+    // Beneath the file layer, so they are the superuser's.
+    make_beneath(&*served.vfs, "readable");
+    make_beneath(&*served.vfs, "unreadable");
+    served.set_mode("unreadable", 0o600);
+    std::fs::create_dir(served.dir.path().join("closed")).unwrap();
+    served.set_mode("closed", 0o700);
+    assert_eq!(served.listed(""), ["own", "own directory", "readable"]);
+    // What is not shown is there: it is an aid, not a lock.
+    assert_eq!(served.refusal(plan("unreadable", READ)), FsError::AccessDenied);
+}
