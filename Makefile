@@ -21,6 +21,7 @@ units: ## Everything that needs no other program
 clients: ## Foreign clients against the built server
 	cargo build --locked --quiet --package cli
 	conformance/clients
+	conformance/shares
 
 servers: ## Our client against foreign servers: Debian's Samba and the newest (root)
 	cargo test --package cli --test client --locked --quiet -- --ignored --test-threads 1

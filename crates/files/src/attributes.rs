@@ -227,12 +227,18 @@ impl Files {
         Ok(())
     }
 
-    /// Size and free space.
+    /// Size and free space, within what the volume is to show.
     ///
     /// # Errors
     /// [`FsError::Stale`] if the volume's directory is gone.
     pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
-        volume.vfs.space(&caller.identity)
+        let mut space = volume.vfs.space(&caller.identity)?;
+        if let Some(limit) = volume.options.size_limit_bytes {
+            space.total_bytes = space.total_bytes.min(limit);
+            space.free_bytes = space.free_bytes.min(limit);
+            space.available_bytes = space.available_bytes.min(limit);
+        }
+        Ok(space)
     }
 }
 

@@ -4,7 +4,8 @@ use crate::authorize::{allowed, as_granted, descriptor_of};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, DirEntry, FileKind, FsError, Name, Node, OpenHow, Result, StreamName, Wait, Wanted,
+    Attributes, Case, DirEntry, FileKind, FsError, Name, Node, OpenHow, Result, StreamName, Wait,
+    Wanted,
 };
 
 /// A child of a directory, looked at closely.

@@ -69,6 +69,8 @@ pub struct VolumeOptions {
     pub veto_names: NamePatterns,
     /// Leave out of listings what the caller may not read.
     pub hide_unreadable: bool,
+    /// The most space that clients are shown, in bytes.
+    pub size_limit_bytes: Option<u64>,
 }
 
 impl Default for VolumeOptions {
@@ -81,6 +83,7 @@ impl Default for VolumeOptions {
             hidden_names: NamePatterns::default(),
             veto_names: NamePatterns::default(),
             hide_unreadable: false,
+            size_limit_bytes: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::system_users;
 use crate::throttle::Throttle;
 use crate::users::Users;
 use files::Caller;
-use smb::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
+use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,16 +19,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::Timestamp;
 use wire::rpc::UnixNames;
 
+/// What is known of a system user.
+#[derive(Clone)]
+struct SystemUser {
+    caller: Arc<Caller>,
+    groups: Arc<[String]>,
+}
+
 /// The process, as [`Host`] sees it.
 pub struct ProcessHost {
     users: RwLock<Users>,
     guest: RwLock<Option<String>>,
     /// Callers by system user, so that a logon reads no file twice.
-    callers: Mutex<HashMap<String, Arc<Caller>>>,
+    callers: Mutex<HashMap<String, SystemUser>>,
     throttle: Throttle,
     failures: Quiet,
     /// By kind: one kind of trouble does not hide another.
     troubles: [Quiet; 4],
+    refused_dialects: Quiet,
     interfaces: Arc<Interfaces>,
     runtime: tokio::runtime::Handle,
 }
@@ -44,6 +52,7 @@ impl ProcessHost {
             throttle: Throttle::default(),
             failures: Quiet::new(LOGON_LINES_MAX),
             troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
+            refused_dialects: Quiet::new(TROUBLE_LINES_MAX),
             interfaces: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
         }
@@ -63,19 +72,17 @@ impl ProcessHost {
 
     /// On whose behalf files are touched: as root the system user's, else
     /// this process's own.
-    fn caller_of(&self, system_user: &str) -> Option<Arc<Caller>> {
+    fn system_user(&self, system_user: &str) -> Option<SystemUser> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(caller) = callers.get(system_user) {
-            return Some(caller.clone());
+        if let Some(known) = callers.get(system_user) {
+            return Some(known.clone());
         }
-        let identity = if rustix::process::geteuid().is_root() {
-            system_users::identity_of(system_user)?
-        } else {
-            system_users::own_identity()
+        let known = SystemUser {
+            caller: system_users::caller_of(system_user)?,
+            groups: system_users::groups_of(system_user).into(),
         };
-        let caller = Arc::new(Caller::of(identity));
-        callers.insert(system_user.to_owned(), caller.clone());
-        Some(caller)
+        callers.insert(system_user.to_owned(), known.clone());
+        Some(known)
     }
 }
 
@@ -102,7 +109,7 @@ impl Host for ProcessHost {
     fn account(&self, user: &str) -> Option<Account> {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
         let (name, nt_hash, system_user) = users.find(user)?;
-        let Some(caller) = self.caller_of(system_user) else {
+        let Some(SystemUser { caller, groups }) = self.system_user(system_user) else {
             tracing::error!(
                 user = name,
                 system_user,
@@ -110,14 +117,14 @@ impl Host for ProcessHost {
             );
             return None;
         };
-        Some(Account { name: name.to_owned(), nt_hash, caller })
+        Some(Account { name: name.to_owned(), nt_hash, caller, groups })
     }
 
     fn guest(&self) -> Option<Account> {
         let guest = self.guest.read().unwrap_or_else(PoisonError::into_inner).clone()?;
-        let caller = self.caller_of(&guest)?;
+        let SystemUser { caller, groups } = self.system_user(&guest)?;
         let nt_hash = wire::ntlm::NtHash([0; 16]);
-        Some(Account { name: "anonymous".into(), nt_hash, caller })
+        Some(Account { name: "anonymous".into(), nt_hash, caller, groups })
     }
 
     fn unix_names(&self) -> Arc<UnixNames> {
@@ -161,6 +168,13 @@ impl Host for ProcessHost {
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         // Dropped if the runtime is ending.
         self.runtime.spawn(work);
+    }
+
+    fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
+        let Some(unsaid) = self.refused_dialects.says(Instant::now()) else { return };
+        let offered = offered.iter().map(|number| Dialect::from_number(*number));
+        let best = offered.flatten().max().map_or("1".to_owned(), |best| best.to_string());
+        tracing::warn!(%peer, unsaid, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
     }
 
     fn logon_delay(&self, peer: SocketAddr) -> Duration {

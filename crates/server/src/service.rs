@@ -6,10 +6,11 @@ use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::limits::END_WITHIN;
 use crate::listener::Listener;
+use crate::system_users;
 use crate::users::Users;
 use crate::workers::Pool;
-use files::{Files, Volume, VolumeOptions};
-use smb::{Host, Server, Share};
+use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
+use smb::{Accounts, Admission, Host, Server, Share};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -219,11 +220,17 @@ fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
 ) -> Result<Arc<Share>, StartError> {
+    let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
+    let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
     let options = VolumeOptions {
         read_only: share.read_only,
-        case: if share.case_sensitive { Case::Sensitive } else { Case::Insensitive },
+        case,
         file_mode: share.file_mode,
         directory_mode: share.directory_mode,
+        hidden_names: patterns(&share.hidden_names),
+        veto_names: patterns(&share.veto_names),
+        hide_unreadable: share.hide_unreadable,
+        size_limit_bytes: share.size_limit_bytes,
     };
     let open = || LocalVfs::open(&share.path).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
@@ -238,11 +245,49 @@ fn open_share(
         comment: share.comment.clone(),
         volume: Some(Arc::new(volume)),
         encryption_required: share.encryption_required,
-        users: share.users.clone(),
+        admission: admission(share),
         access_based_enumeration: share.hide_unreadable,
         posix: share.posix,
         time_machine: share.time_machine,
+        listed: share.listed,
+        forced_user: share
+            .force_user
+            .as_deref()
+            .map(|user| forced_user(share, user))
+            .transpose()?,
+        forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
     }))
+}
+
+fn admission(share: &ShareConfig) -> Admission {
+    let accounts = |of: &[String]| Accounts(of.to_vec());
+    Admission {
+        users: share.users.as_deref().map(accounts),
+        denied_users: accounts(&share.denied_users),
+        read_users: accounts(&share.read_users),
+        write_users: accounts(&share.write_users),
+        hosts_allowed: share.hosts_allowed.clone(),
+        hosts_denied: share.hosts_denied.clone(),
+        guests: share.guest_ok,
+    }
+}
+
+fn forced_user(share: &ShareConfig, user: &str) -> Result<Arc<Caller>, StartError> {
+    system_users::caller_of(user).ok_or_else(|| {
+        StartError(format!(
+            "share {}: there is no system user {user}; make one, or take force_user away",
+            share.name
+        ))
+    })
+}
+
+fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
+    system_users::group_number(group).ok_or_else(|| {
+        StartError(format!(
+            "share {}: there is no system group {group}; make one, or take force_group away",
+            share.name
+        ))
+    })
 }
 
 /// Every connection and every open file has a descriptor.

@@ -1,5 +1,6 @@
 //! Users and groups of this machine, from its own files.
 
+use files::Caller;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -20,6 +21,43 @@ pub fn identity_of(name: &str) -> Option<Identity> {
     let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
     let group = std::fs::read_to_string(Path::new("/etc/group")).unwrap_or_default();
     identity_in(&passwd, &group, name)
+}
+
+/// As whom files are touched for the system user `name`: as root its own, else
+/// as whom this process runs.
+#[must_use]
+pub fn caller_of(name: &str) -> Option<Arc<Caller>> {
+    let identity =
+        if rustix::process::geteuid().is_root() { identity_of(name)? } else { own_identity() };
+    Some(Arc::new(Caller::of(identity)))
+}
+
+/// Names of all groups that the system user `name` is in.
+#[must_use]
+pub fn groups_of(name: &str) -> Vec<String> {
+    let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).unwrap_or_default();
+    let group = std::fs::read_to_string(Path::new("/etc/group")).unwrap_or_default();
+    groups_in(&passwd, &group, name)
+}
+
+/// The number of the group `name`.
+#[must_use]
+pub fn group_number(name: &str) -> Option<u32> {
+    let group = std::fs::read_to_string(Path::new("/etc/group")).ok()?;
+    group.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then(|| fields.nth(1)?.parse().ok()).flatten()
+    })
+}
+
+fn groups_in(passwd: &str, group: &str, name: &str) -> Vec<String> {
+    let own = passwd.lines().filter_map(parse).find(|e| e.name == name).map(|e| e.gid);
+    let of_line = |line: &str| -> Option<String> {
+        let gid: u32 = line.split(':').nth(2)?.parse().ok()?;
+        let is_in = own == Some(gid) || membership(line, name).is_some();
+        is_in.then(|| line.split(':').next().unwrap_or_default().to_owned())
+    };
+    group.lines().filter_map(of_line).collect()
 }
 
 /// The name of the user that this process runs as.
@@ -110,5 +148,7 @@ mod tests {
             Some(Identity { uid: 1000, gid: 1001, groups: vec![5, 10] })
         );
         assert_eq!(identity_in(passwd, group, "carol"), None);
+        assert_eq!(groups_in(passwd, group, "alice"), ["alice", "wheel", "media"]);
+        assert_eq!(groups_in(passwd, group, "carol"), [""; 0]);
     }
 }

@@ -218,7 +218,7 @@ impl Host for Environment {
 
     fn account(&self, user: &str) -> Option<Account> {
         let (name, nt_hash) = (user.to_owned(), NtHash::of_password(PASSWORD));
-        Some(Account { name, nt_hash, caller: self.caller.clone() })
+        Some(Account { name, nt_hash, caller: self.caller.clone(), groups: Arc::default() })
     }
 
     fn guest(&self) -> Option<Account> {

@@ -47,13 +47,10 @@ impl Process {
         let volume = Arc::new(Volume { vfs: vfs.clone(), options });
         let share = Share {
             name: "data".into(),
-            comment: String::new(),
             volume: Some(volume),
-            encryption_required: false,
-            users: None,
-            access_based_enumeration: false,
             posix: true,
             time_machine: true,
+            ..Share::default()
         };
         let config = Config {
             server_guid: [7; 16],

@@ -40,7 +40,7 @@ impl Conn {
         if !header.flags.contains(Flags::SIGNED) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        if session.user().is_anonymous {
+        if !session.user().is_proven() {
             return Err(NtStatus::NOT_SUPPORTED);
         }
         if !session.signing_key.verify(frame) {
@@ -86,7 +86,7 @@ impl Conn {
     ) -> Result<Arc<Channel>, NtStatus> {
         let same = logon.kind == LogonKind::User
             && self.server.host.account(&logon.user).is_some_and(|account| {
-                account.name == session.user().account.name && !session.user().is_anonymous
+                account.name == session.user().account.name && session.user().is_proven()
             });
         if !same {
             return Err(NtStatus::ACCESS_DENIED);

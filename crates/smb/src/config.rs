@@ -1,8 +1,13 @@
 //! What the protocol layer is configured with. Immutable once built; a reload
 //! builds a new one, and what is connected stays connected.
 
-use files::Volume;
+use crate::admission::Admission;
+use crate::session::SessionUser;
+use files::{Caller, Volume};
+use std::net::IpAddr;
 use std::sync::Arc;
+use vfs::Identity;
+use wire::rpc::{self, ShareFact};
 use wire::smb::Dialect;
 
 /// Whether messages are sealed.
@@ -73,8 +78,20 @@ pub struct Config {
     pub shares: Vec<Arc<Share>>,
 }
 
+/// Whom lists of shares show one to. Who is not shown it may connect all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listed {
+    /// To all who ask.
+    #[default]
+    Everyone,
+    /// To those who may connect.
+    Users,
+    /// To none.
+    Nobody,
+}
+
 /// One share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Share {
     /// The name that clients use, compared without case.
     pub name: String,
@@ -84,14 +101,20 @@ pub struct Share {
     pub volume: Option<Arc<Volume>>,
     /// Refuse tree connects that are not sealed.
     pub encryption_required: bool,
-    /// Who may connect; everyone with an account if none.
-    pub users: Option<Vec<String>>,
-    /// Leave out of listings what the caller may not read.
+    /// Who may connect, and for what.
+    pub admission: Admission,
+    /// Listings leave out what the caller may not read.
     pub access_based_enumeration: bool,
     /// The POSIX extensions of SMB 3.1.1 may be used on it.
     pub posix: bool,
     /// Clients of Apple may keep backups on it.
     pub time_machine: bool,
+    /// Whom lists of shares show it to.
+    pub listed: Listed,
+    /// As whom all users touch its files; as themselves if none.
+    pub forced_user: Option<Arc<Caller>>,
+    /// The group that its users are in first, and make files with.
+    pub forced_group: Option<u32>,
 }
 
 impl Share {
@@ -101,12 +124,9 @@ impl Share {
         Self {
             name: "IPC$".into(),
             comment: "Remote IPC".into(),
-            volume: None,
-            encryption_required: false,
-            users: None,
-            access_based_enumeration: false,
-            posix: false,
-            time_machine: false,
+            // Who has no name may look what there is.
+            admission: Admission { guests: true, ..Admission::default() },
+            ..Self::default()
         }
     }
 
@@ -116,10 +136,42 @@ impl Share {
         self.volume.is_none()
     }
 
-    /// Whether `user` may connect.
+    /// What lists of shares tell of it to a user; none if they must not know.
     #[must_use]
-    pub fn admits(&self, user: &str) -> bool {
-        self.users.as_ref().is_none_or(|users| users.iter().any(|u| u.eq_ignore_ascii_case(user)))
+    pub fn fact_for(&self, user: &SessionUser, peer: IpAddr) -> Option<ShareFact> {
+        let admission = &self.admission;
+        let is_admitted =
+            admission.admits_host(peer) && admission.admits(&user.account, user.is_proven());
+        if self.listed == Listed::Users && !is_admitted {
+            return None;
+        }
+        let flag = |set, flag| if set { flag } else { 0 };
+        Some(ShareFact {
+            name: self.name.clone(),
+            // A disk, or the special share of pipes. MS-SRVS 2.2.2.4.
+            kind: if self.is_ipc() { 0x8000_0003 } else { 0 },
+            remark: self.comment.clone(),
+            flags: flag(self.access_based_enumeration, rpc::SHARE_ACCESS_BASED_ENUMERATION)
+                | flag(self.encryption_required, rpc::SHARE_ENCRYPT_DATA),
+            is_listed: self.listed != Listed::Nobody,
+        })
+    }
+
+    /// On whose behalf `caller` touches files here, if not on their own.
+    #[must_use]
+    pub fn forced(&self, caller: &Caller) -> Option<Arc<Caller>> {
+        let base = self.forced_user.as_deref();
+        let Some(gid) = self.forced_group else { return self.forced_user.clone() };
+        let mut identity = base.unwrap_or(caller).identity.clone();
+        let own = std::mem::replace(&mut identity.gid, gid);
+        // Forcing a group takes none of the user's own away.
+        if own != gid && !identity.groups.contains(&own) {
+            identity.groups.push(own);
+        }
+        identity.groups.retain(|g| *g != gid);
+        identity.groups.sort_unstable();
+        identity.groups.truncate(Identity::GROUPS_MAX);
+        Some(Arc::new(Caller::of(identity)))
     }
 }
 

@@ -56,6 +56,12 @@ pub trait Host: Send + Sync {
         drop(work);
     }
 
+    /// A client speaks no dialect that the configuration allows; what it
+    /// offered, by number, or nothing if that was SMB1 only: to be logged.
+    fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
+        let _ = (peer, offered);
+    }
+
     /// How long an answer to a failed logon of this peer is held back now.
     fn logon_delay(&self, peer: SocketAddr) -> Duration;
 
@@ -101,6 +107,8 @@ pub struct Account {
     pub nt_hash: NtHash,
     /// On whose behalf files are touched.
     pub caller: Arc<Caller>,
+    /// Names of the system groups that the user is in.
+    pub groups: Arc<[String]>,
 }
 
 /// One address of a network interface. MS-SMB2 2.2.32.5.

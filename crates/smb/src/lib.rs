@@ -5,6 +5,7 @@
 //! sockets, the runtime, clocks, randomness, the backends.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod apple;
 mod attributes;
 mod bind;
@@ -42,8 +43,9 @@ mod transmit;
 mod tree;
 mod trouble;
 
+pub use admission::{Accounts, Admission, Network};
 pub use chain::{Finished, Job};
-pub use config::{Config, Encryption, Multichannel, Share};
+pub use config::{Config, Encryption, Listed, Multichannel, Share};
 pub use conn::{Close, Conn, ConnFacts, Shared};
 pub use host::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
 pub use notices::Notices;

@@ -254,49 +254,6 @@ pub fn path_units(path: &RelPath) -> Vec<u16> {
     out
 }
 
-/// The 8.3 name that goes with a name: itself in upper case if it is one,
-/// else its first letters with a hash, the same at every call. MS-FSCC 2.1.5.2.1.
-#[must_use]
-pub fn short_name(units: &[u16]) -> Vec<u16> {
-    let upper: Vec<u16> = units.iter().map(|u| wire::fscc::upcase(*u)).collect();
-    let dot = upper.iter().rposition(|&u| u == u16::from(b'.'));
-    let (base, extension) = match dot {
-        Some(at) if at > 0 => (&upper[..at], &upper[at + 1..]),
-        _ => (&upper[..], &[][..]),
-    };
-    let plain = |part: &[u16]| part.iter().all(|&u| u8::try_from(u).is_ok_and(is_short_letter));
-    let fits =
-        (1..=8).contains(&base.len()) && extension.len() <= 3 && plain(base) && plain(extension);
-    if fits && (dot.is_none() || !extension.is_empty()) {
-        return upper;
-    }
-    let mut hash =
-        upper.iter().fold(0x811C_9DC5u32, |h, &u| (h ^ u32::from(u)).wrapping_mul(0x0100_0193));
-    let letters = |part: &[u16], count| -> Vec<u16> {
-        part.iter()
-            .copied()
-            .filter(|&u| u8::try_from(u).is_ok_and(is_short_letter))
-            .take(count)
-            .collect()
-    };
-    let mut short = letters(base, 2);
-    for _ in 0..4 {
-        short.push(u16::from(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[(hash % 36) as usize]));
-        hash /= 36;
-    }
-    short.extend([u16::from(b'~'), u16::from(b'1')]);
-    let extension = letters(extension, 3);
-    if !extension.is_empty() {
-        short.push(u16::from(b'.'));
-        short.extend(extension);
-    }
-    short
-}
-
-fn is_short_letter(letter: u8) -> bool {
-    letter.is_ascii_alphanumeric() || b"!#$%&'()-@^_`{}~".contains(&letter)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,17 +341,6 @@ mod tests {
             assert_eq!(name_from_units(&shown).unwrap().as_bytes(), raw);
         }
         assert_eq!(units_of(b"a:b"), [u16::from(b'a'), 0xF022, u16::from(b'b')]);
-    }
-
-    #[test]
-    fn short_names_are_eight_and_three_and_stable() {
-        let short = |t: &str| String::from_utf16(&short_name(&units(t))).unwrap();
-        assert_eq!(short("ReadMe.txt"), "README.TXT");
-        assert_eq!(short("plain"), "PLAIN");
-        let long = short("a rather long name.jpeg");
-        assert_eq!(long, short("A Rather Long Name.JPEG"));
-        assert!(long.starts_with("AR") && long.ends_with("~1.JPE") && long.len() == 12, "{long}");
-        assert_ne!(long, short("another rather long name.jpeg"));
     }
 
     #[test]

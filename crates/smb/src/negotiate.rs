@@ -68,6 +68,7 @@ impl Conn {
             self.negotiated = Some(Arc::new(plain_202(&config)));
             Dialect::Smb202.number()
         } else {
+            self.server.host.dialect_refused(self.shared.facts.peer, &[]);
             return Err(Close::Refused("only SMB1 offered"));
         };
         // Its message id is 0; the request that follows a wildcard has 0 or 1.
@@ -95,6 +96,7 @@ impl Conn {
                 && request.dialects.contains(&d.number())
         });
         let Some(dialect) = common else {
+            self.server.host.dialect_refused(self.shared.facts.peer, &request.dialects);
             return self.refuse_negotiate(header, grant, NtStatus::NOT_SUPPORTED);
         };
         let (negotiated, contexts) = match agree(&config, &request, dialect, &self.server) {

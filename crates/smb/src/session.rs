@@ -5,14 +5,13 @@
 //! set-up; the tables have a mutex each, held for a look-up only. Lock order:
 //! trees before opens; neither across a call into `files`.
 
-use crate::config::Share;
 use crate::conn::Shared;
 use crate::host::Account;
 use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
 use crate::open::Open;
 use crate::signal::Signal;
 use crate::transmit::Transmit;
-use crate::tree::Tree;
+use crate::tree::{Admitted, Tree};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -201,6 +200,14 @@ pub struct SessionParts {
     pub channel: ChannelFact,
 }
 
+impl SessionUser {
+    /// Whether a password was proven.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        !self.is_guest && !self.is_anonymous
+    }
+}
+
 impl Session {
     /// A session that has just been authenticated.
     #[must_use]
@@ -247,15 +254,11 @@ impl Session {
         lock(&self.trees).get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
-    /// Connects `share`.
+    /// Connects a share.
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`].
-    pub fn add_tree(
-        &self,
-        share: Arc<Share>,
-        max_access: files::Access,
-    ) -> Result<Arc<Tree>, NtStatus> {
+    pub fn add_tree(&self, admitted: Admitted) -> Result<Arc<Tree>, NtStatus> {
         let mut trees = lock(&self.trees);
         if trees.len() >= TREES_PER_SESSION_MAX || self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -266,7 +269,7 @@ impl Session {
                 break TreeId(id);
             }
         };
-        let tree = Arc::new(Tree::new(id, share, max_access));
+        let tree = Arc::new(Tree::new(id, admitted));
         trees.insert(id.0, tree.clone());
         Ok(tree)
     }

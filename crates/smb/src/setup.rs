@@ -18,7 +18,7 @@ use std::time::Duration;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{KeyPurpose, OpeningKey, PreauthHash, SealingKey, SigningKey, derive};
 use wire::fscc::FileTime;
-use wire::ntlm::{self, Authenticated, LogonKind, Refused};
+use wire::ntlm::{self, Authenticated, LogonKind, Refused, Unproven};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{
@@ -26,6 +26,9 @@ use wire::smb::{
     SessionSetupResponse,
 };
 use wire::spnego;
+
+/// What a guest is called. No account can have this name.
+const GUEST: &str = "@guest";
 
 /// An exchange under way.
 #[derive(Debug)]
@@ -160,7 +163,11 @@ impl Conn {
         self.server.host.random(&mut challenge);
         let wall = FileTime::from_unix_nanos(self.server.host.now().wall.0);
         let exchange = ntlm::Acceptor::new(facts, challenge, wall);
-        let acceptor = spnego::Acceptor::new(exchange, self.server.host.guest().is_some());
+        let anonymous = self.server.host.guest().is_some();
+        // A session that is somebody's does not become a guest's.
+        let is_new = matches!(purpose, Purpose::New);
+        let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
+        let acceptor = spnego::Acceptor::new(exchange, Unproven { anonymous, guest });
         self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
         Ok(id)
     }
@@ -235,11 +242,13 @@ impl Conn {
         let user = channel.session.user();
         self.server.stats.logons.fetch_add(1, Ordering::Relaxed);
         self.server.host.logon_succeeded(self.shared.facts.peer, &user.account.name);
-        let is_anonymous = user.is_anonymous;
-        self.is_proven |= !is_anonymous;
+        self.is_proven |= user.is_proven();
         let mut flags = SessionFlags::default();
-        if is_anonymous {
+        if user.is_anonymous {
             flags.0 |= SessionFlags::ANONYMOUS.0;
+        }
+        if user.is_guest {
+            flags.0 |= SessionFlags::GUEST.0;
         }
         if channel.session.encrypt_data {
             flags.0 |= SessionFlags::ENCRYPT_DATA.0;
@@ -249,14 +258,17 @@ impl Conn {
     }
 
     fn user_of(&self, logon: &Authenticated) -> Result<SessionUser, NtStatus> {
-        let is_anonymous = logon.kind == LogonKind::Anonymous;
-        let account: Option<Account> = if is_anonymous {
-            self.server.host.guest()
-        } else {
-            self.server.host.account(&logon.user)
+        let host = &self.server.host;
+        let account = match logon.kind {
+            LogonKind::User => host.account(&logon.user),
+            LogonKind::Anonymous => host.guest(),
+            LogonKind::Guest => host.guest().map(|a| Account { name: GUEST.into(), ..a }),
         };
-        let account = account.ok_or(NtStatus::LOGON_FAILURE)?;
-        Ok(SessionUser { account, is_guest: false, is_anonymous })
+        Ok(SessionUser {
+            account: account.ok_or(NtStatus::LOGON_FAILURE)?,
+            is_guest: logon.kind == LogonKind::Guest,
+            is_anonymous: logon.kind == LogonKind::Anonymous,
+        })
     }
 
     fn new_session(
@@ -269,9 +281,10 @@ impl Conn {
         user: SessionUser,
     ) -> Result<Arc<Channel>, NtStatus> {
         let config = self.server.config();
-        let is_user = !user.is_anonymous;
+        // Who has proven nothing has no key to sign or to seal with.
+        let is_user = user.is_proven();
         let required = config.encryption == Encryption::Required && is_user;
-        let sealing = negotiated.cipher.map(|cipher| {
+        let sealing = negotiated.cipher.filter(|_| !user.is_guest).map(|cipher| {
             let key = |purpose| -> [u8; 32] {
                 if cipher.is_256() {
                     return derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
@@ -320,6 +333,8 @@ impl Conn {
             return;
         }
         if let Some(old) = self.server.session(previous)
+            && old.user().is_proven()
+            && by.user().is_proven()
             && old.user().account.name == by.user().account.name
         {
             self.server.lose_session(&old);
@@ -329,8 +344,8 @@ impl Conn {
     fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool, now: Now) {
         let mut buffer = new_buffer(Vec::new());
         let mut reply = header.reply(step.status, grant);
-        // Someone without a name has no secret to prove the answer with.
-        let proven = step.channel.as_ref().filter(|c| !c.session.user().is_anonymous);
+        // Who has proven nothing has no secret to prove the answer with.
+        let proven = step.channel.as_ref().filter(|c| c.session.user().is_proven());
         // While a session is being bound its own key speaks for it.
         let binding = self.setups.get(&header.session_id.0).and_then(PendingSetup::bound);
         let binding = binding.or(step.refused_binding.as_ref());

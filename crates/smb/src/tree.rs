@@ -1,7 +1,8 @@
 //! Tree connects. MS-SMB2 3.3.1.9.
 
 use crate::config::Share;
-use files::{Access, Volume};
+use crate::session::SessionUser;
+use files::{Access, Caller, Volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::ntstatus::NtStatus;
@@ -20,16 +21,43 @@ pub struct Tree {
     is_apple: AtomicBool,
     /// Listings have the details that clients of Apple can read.
     apple_details: AtomicBool,
+    /// What is served, as this user may use it.
+    volume: Option<Arc<Volume>>,
+    /// As whom files are touched, if not as the session's user.
+    forced: Option<Arc<Caller>>,
+}
+
+/// A share as one user may use it.
+#[derive(Debug)]
+pub struct Admitted {
+    /// The share.
+    pub share: Arc<Share>,
+    /// See [`Tree::volume`].
+    pub volume: Option<Arc<Volume>>,
+    /// See [`Tree::caller`].
+    pub forced: Option<Arc<Caller>>,
+}
+
+impl Admitted {
+    /// The most that an open can be granted.
+    #[must_use]
+    pub fn max_access(&self) -> Access {
+        self.volume.as_ref().map_or(Access::FILE_ALL, |volume| volume.max_access())
+    }
 }
 
 impl Tree {
     /// A new tree connect.
     #[must_use]
-    pub fn new(id: TreeId, share: Arc<Share>, max_access: Access) -> Self {
+    pub fn new(id: TreeId, admitted: Admitted) -> Self {
+        let max_access = admitted.max_access();
+        let Admitted { share, volume, forced } = admitted;
         Self {
             id,
             share,
             max_access,
+            volume,
+            forced,
             is_apple: AtomicBool::new(false),
             apple_details: AtomicBool::new(false),
         }
@@ -57,11 +85,17 @@ impl Tree {
         self.apple_details.load(Ordering::Relaxed)
     }
 
+    /// On whose behalf files are touched for `user`.
+    #[must_use]
+    pub fn caller<'a>(&'a self, user: &'a SessionUser) -> &'a Arc<Caller> {
+        self.forced.as_ref().unwrap_or(&user.account.caller)
+    }
+
     /// The volume behind a disk share.
     ///
     /// # Errors
     /// `INVALID_DEVICE_REQUEST` on IPC$.
     pub fn volume(&self) -> Result<&Arc<Volume>, NtStatus> {
-        self.share.volume.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)
+        self.volume.as_ref().ok_or(NtStatus::INVALID_DEVICE_REQUEST)
     }
 }

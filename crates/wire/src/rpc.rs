@@ -57,12 +57,14 @@ pub struct RpcFacts {
     pub domain: String,
     /// Shown beside the name.
     pub comment: String,
-    /// Shares, IPC$ included.
+    /// Shares that the caller may know of, IPC$ included.
     pub shares: Vec<ShareFact>,
     /// Who asks.
     pub user: String,
     /// Who is called what.
     pub names: Arc<Names>,
+    /// Whether the caller may see what is for administrators.
+    pub is_administrator: bool,
 }
 
 /// One share.
@@ -74,7 +76,16 @@ pub struct ShareFact {
     pub kind: u32,
     /// Comment.
     pub remark: String,
+    /// SHI1005_FLAGS_*. MS-SRVS 2.2.4.29.
+    pub flags: u32,
+    /// Whether lists show it.
+    pub is_listed: bool,
 }
+
+/// SHI1005_FLAGS_ACCESS_BASED_DIRECTORY_ENUM: listings show what may be read.
+pub const SHARE_ACCESS_BASED_ENUMERATION: u32 = 0x0800;
+/// SHI1005_FLAGS_ENCRYPT_DATA: only for sealed connections.
+pub const SHARE_ENCRYPT_DATA: u32 = 0x8000;
 
 /// Which interface a pipe speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,8 +364,13 @@ mod tests {
     use super::*;
 
     fn facts() -> RpcFacts {
-        let share =
-            |name: &str, kind| ShareFact { name: name.into(), kind, remark: "a remark".into() };
+        let share = |name: &str, kind| ShareFact {
+            name: name.into(),
+            kind,
+            remark: "a remark".into(),
+            flags: 0,
+            is_listed: true,
+        };
         RpcFacts {
             server_name: "SRV".into(),
             domain: "WG".into(),

@@ -47,7 +47,8 @@ impl Running {
             .args(["serve", "--admin", "off", "--signing", "offered"])
             .args(["--config", &config.display().to_string()])
             .args(["--smb", &format!("{address}:{PORT}")])
-            .args(["--share", &format!("plain={}", plain.display())])
+            // A test looks whether a file of this name is hidden.
+            .args(["--share", &format!("plain={},hidden_names=.*+hidefile", plain.display())])
             .args(["--share", &format!("noperm={}", noperm.display())])
             .args([
                 "--user",

@@ -1,7 +1,8 @@
 //! Times, attribute bits, lengths, holes, extended attributes, reading and writing.
 
 use crate::harness::*;
-use files::{Access, BasicChange, TimeSetting, dos};
+use files::{Access, BasicChange, TimeSetting, VolumeOptions, dos};
+use std::sync::Arc;
 use vfs::{FsError, Timestamp};
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
@@ -250,4 +251,16 @@ fn a_directory_lists_what_is_in_it_and_continues_where_it_stopped() {
     assert_eq!(names, (0..10).map(|n| name(&n.to_string())).collect::<Vec<_>>());
     assert_eq!(served.files.child_attributes(&open, &names[0]).unwrap().kind, vfs::FileKind::File);
     assert_eq!(served.files.child_attributes(&open, &name("no")), Err(FsError::NotFound));
+}
+
+#[test]
+fn a_volume_shows_no_more_space_than_it_is_to_show() {
+    let limit = 1 << 20;
+    let options = VolumeOptions { size_limit_bytes: Some(limit), ..VolumeOptions::default() };
+    let served = serve_with(options, Arc::new(Inline));
+    let space = served.files.space(&served.volume, &served.alice).unwrap();
+    assert_eq!(space.total_bytes, limit);
+    assert!(space.free_bytes <= limit && space.available_bytes <= limit);
+    let open = serve();
+    assert!(open.files.space(&open.volume, &open.alice).unwrap().total_bytes > limit);
 }

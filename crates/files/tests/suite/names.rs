@@ -127,7 +127,8 @@ fn who_watches_a_directory_hears_nothing_of_vetoed_names() {
         measure: |length, _| length + 1,
     };
     let asked = served.files.next_changes(&root, &wish).unwrap();
-    let of = |name: &str| vfs::OutsideName { name: crate::harness::name(name), is_directory: false };
+    let of =
+        |name: &str| vfs::OutsideName { name: crate::harness::name(name), is_directory: false };
     served.somebody_did(&vfs::OutsideChange::Added(of("a.tmp")));
     served.somebody_did(&vfs::OutsideChange::Added(of("a.txt")));
     let Some(WatchAnswer::Changes(changes)) = asked.answer().now_or_never() else {

@@ -80,7 +80,13 @@ pub fn remote_calls_bytes_max(input_bytes: usize) -> usize {
 
 /// Bytes written to a pipe, in two pieces, and all its answers.
 pub fn remote_calls(bytes: &[u8]) {
-    let share = |name: &str, kind| ShareFact { name: name.into(), kind, remark: "a remark".into() };
+    let share = |name: &str, kind| ShareFact {
+        name: name.into(),
+        kind,
+        remark: "a remark".into(),
+        flags: 0,
+        is_listed: true,
+    };
     let facts = RpcFacts {
         server_name: "SERVER".into(),
         domain: "WORKGROUP".into(),
@@ -93,6 +99,7 @@ pub fn remote_calls(bytes: &[u8]) {
             workgroup: "WORKGROUP".into(),
             unix: Arc::new(UnixNames::new([("alice".to_owned(), 1000)], [])),
         }),
+        is_administrator: true,
     };
     let Some((&first, rest)) = bytes.split_first() else { return };
     let interface = match first % 3 {

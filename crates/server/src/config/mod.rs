@@ -6,6 +6,7 @@
 mod multichannel;
 mod raw;
 mod suggest;
+mod values;
 
 use crate::connections::Patience;
 use crate::limits::CONNECTIONS_MAX;
@@ -118,6 +119,30 @@ pub struct ShareConfig {
     pub file_mode: u32,
     /// Permission bits of new directories.
     pub directory_mode: u32,
+    /// Who may not connect. As in the other lists, `@NAME` is a system group.
+    pub denied_users: Vec<String>,
+    /// Who may only read.
+    pub read_users: Vec<String>,
+    /// Who may write though others may not.
+    pub write_users: Vec<String>,
+    /// Networks that may connect; all if empty.
+    pub hosts_allowed: Vec<smb::Network>,
+    /// Networks that may not.
+    pub hosts_denied: Vec<smb::Network>,
+    /// Patterns of names that are shown as hidden.
+    pub hidden_names: Vec<String>,
+    /// Patterns of names that are not served.
+    pub veto_names: Vec<String>,
+    /// Those may connect who have proven nothing.
+    pub guest_ok: bool,
+    /// Whom lists show it to.
+    pub listed: smb::Listed,
+    /// System user that everyone touches files as.
+    pub force_user: Option<String>,
+    /// System group that everyone's files are made with.
+    pub force_group: Option<String>,
+    /// Space that clients are shown at most, in bytes.
+    pub size_limit_bytes: Option<u64>,
 }
 
 /// A configuration that makes sense.
@@ -222,13 +247,17 @@ impl Config {
             "channels_max = {channels_max}: more than {usual} connections of one client rarely bring more, and each takes memory and a descriptor"
         );
         let many = enabled && channels_max > usual;
-        many.then_some(Problem { line, text }).into_iter().collect()
+        many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
     }
 
-    /// What is wrong outside of the file: directories that are not there.
+    /// What is wrong outside of the file: directories, users and groups that
+    /// are not there.
     #[must_use]
     pub fn problems_outside(&self) -> Vec<Problem> {
-        self.shares.iter().filter_map(ShareConfig::problem_outside).collect()
+        let of = |share: &ShareConfig| {
+            share.problem_outside().into_iter().chain(share.unknown_names()).collect::<Vec<_>>()
+        };
+        self.shares.iter().flat_map(of).collect()
     }
 }
 
@@ -248,6 +277,18 @@ impl ShareConfig {
             time_machine: false,
             file_mode: 0o644,
             directory_mode: 0o755,
+            denied_users: Vec::new(),
+            read_users: Vec::new(),
+            write_users: Vec::new(),
+            hosts_allowed: Vec::new(),
+            hosts_denied: Vec::new(),
+            hidden_names: vec![".*".into()],
+            veto_names: Vec::new(),
+            guest_ok: false,
+            listed: smb::Listed::Everyone,
+            force_user: None,
+            force_group: None,
+            size_limit_bytes: None,
         }
     }
 
@@ -274,6 +315,8 @@ impl ShareConfig {
             "false" | "no" => Ok(false),
             _ => Err(ConfigError::of(format!("{key} is yes or no, not {value:?}"))),
         };
+        // A comma separates keys, so what is in a list is separated by plus signs.
+        let list = || value.split('+').map(str::to_owned).collect();
         match key {
             "read_only" => self.read_only = flag()?,
             "encryption_required" => self.encryption_required = flag()?,
@@ -282,8 +325,35 @@ impl ShareConfig {
             "time_machine" => self.time_machine = flag()?,
             "posix" => self.posix = flag()?,
             "comment" => value.clone_into(&mut self.comment),
-            // A comma separates keys, so names are separated by plus signs.
-            "users" => self.users = Some(value.split('+').map(str::to_owned).collect()),
+            "users" => self.users = Some(list()),
+            "denied_users" => self.denied_users = list(),
+            "read_users" => self.read_users = list(),
+            "write_users" => self.write_users = list(),
+            "hosts_allowed" | "hosts_denied" => {
+                let networks = values::parse_networks(key, value.split('+'));
+                let networks = networks.map_err(ConfigError::of)?;
+                if key == "hosts_denied" {
+                    self.hosts_denied = networks;
+                } else {
+                    self.hosts_allowed = networks;
+                }
+            }
+            "hidden_names" | "veto_names" => {
+                let patterns = value.split('+').filter(|p| !p.is_empty());
+                let patterns = values::parse_patterns(key, patterns).map_err(ConfigError::of)?;
+                if key == "veto_names" {
+                    self.veto_names = patterns;
+                } else {
+                    self.hidden_names = patterns;
+                }
+            }
+            "guest_ok" => self.guest_ok = flag()?,
+            "listed" => self.listed = values::parse_listed(value).map_err(ConfigError::of)?,
+            "force_user" => self.force_user = Some(value.to_owned()),
+            "force_group" => self.force_group = Some(value.to_owned()),
+            "size_limit" => {
+                self.size_limit_bytes = Some(values::parse_size(value).map_err(ConfigError::of)?);
+            }
             "file_mode" => self.file_mode = parse_mode(value).map_err(ConfigError::of)?,
             "directory_mode" => self.directory_mode = parse_mode(value).map_err(ConfigError::of)?,
             _ => {

@@ -2,6 +2,7 @@
 
 use super::multichannel::RawMultichannel;
 use super::suggest;
+use super::values::{parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
     Config, ConfigError, Encryption, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
     check_share_name, parse_mode, same_name,
@@ -18,14 +19,26 @@ use toml::Spanned;
 pub const SHARE_KEYS: &[&str] = &[
     "case_sensitive",
     "comment",
+    "denied_users",
     "directory_mode",
     "encryption_required",
     "file_mode",
+    "force_group",
+    "force_user",
+    "guest_ok",
+    "hidden_names",
     "hide_unreadable",
+    "hosts_allowed",
+    "hosts_denied",
+    "listed",
     "posix",
     "read_only",
+    "read_users",
+    "size_limit",
     "time_machine",
     "users",
+    "veto_names",
+    "write_users",
 ];
 
 /// The file as it is typed.
@@ -93,6 +106,34 @@ struct RawShare {
     encryption_required: bool,
     /// Who may connect; everyone with an account if left out.
     users: Option<Vec<String>>,
+    /// Who may not connect.
+    #[serde(default)]
+    denied_users: Vec<String>,
+    /// Who may only read.
+    #[serde(default)]
+    read_users: Vec<String>,
+    /// Who may write though others may not.
+    #[serde(default)]
+    write_users: Vec<String>,
+    /// Networks that may connect, as `"192.0.2.0/24"`.
+    hosts_allowed: Option<Spanned<Vec<String>>>,
+    /// Networks that may not.
+    hosts_denied: Option<Spanned<Vec<String>>>,
+    /// Those may connect who have proven nothing.
+    #[serde(default)]
+    guest_ok: bool,
+    /// Whom lists show it to: `everyone`, `users` or `nobody`.
+    listed: Option<Spanned<String>>,
+    /// System user that everyone touches files as.
+    force_user: Option<String>,
+    /// System group that everyone's files are made with.
+    force_group: Option<String>,
+    /// Patterns of names that are shown as hidden.
+    hidden_names: Option<Spanned<Vec<String>>>,
+    /// Patterns of names that are not served.
+    veto_names: Option<Spanned<Vec<String>>>,
+    /// Space that clients are shown at most.
+    size_limit: Option<Spanned<String>>,
     /// Leave out of listings what the user may not read.
     #[serde(default)]
     hide_unreadable: bool,
@@ -261,12 +302,9 @@ impl Meaning<'_> {
         if !path.is_absolute() {
             self.wrong(raw.path.span(), format!("path = {path:?} must begin with /"));
         }
-        if raw.encryption_required && config.encryption == Encryption::Off {
-            let what = "encryption_required needs encryption in [server], where it is \"off\"";
-            self.wrong(raw.name.span(), format!("share {}: {what}", raw.name.get_ref()));
-        }
         let mut share = ShareConfig::new(raw.name.get_ref(), path);
         share.line = Some(line_of(self.text, raw.path.span().start));
+        self.names_and_hosts(&raw, &mut share);
         share.comment = raw.comment.unwrap_or_default();
         share.read_only = raw.read_only;
         share.encryption_required = raw.encryption_required;
@@ -277,7 +315,48 @@ impl Meaning<'_> {
         share.time_machine = raw.time_machine;
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
+        share.denied_users = raw.denied_users;
+        share.read_users = raw.read_users;
+        share.write_users = raw.write_users;
+        share.guest_ok = raw.guest_ok;
+        share.force_user = raw.force_user;
+        share.force_group = raw.force_group;
+        for what in share.contradictions(config) {
+            self.wrong(raw.name.span(), what);
+        }
         config.shares.push(share);
+    }
+
+    fn names_and_hosts(&mut self, raw: &RawShare, share: &mut ShareConfig) {
+        if let Some(list) = &raw.hosts_allowed {
+            share.hosts_allowed =
+                self.meant(list.span(), parse_networks("hosts_allowed", texts(list)));
+        }
+        if let Some(list) = &raw.hosts_denied {
+            share.hosts_denied =
+                self.meant(list.span(), parse_networks("hosts_denied", texts(list)));
+        }
+        if let Some(list) = &raw.hidden_names {
+            share.hidden_names =
+                self.meant(list.span(), parse_patterns("hidden_names", texts(list)));
+        }
+        if let Some(list) = &raw.veto_names {
+            share.veto_names = self.meant(list.span(), parse_patterns("veto_names", texts(list)));
+        }
+        if let Some(text) = &raw.listed {
+            share.listed = self.meant(text.span(), parse_listed(text.get_ref()));
+        }
+        if let Some(text) = &raw.size_limit {
+            share.size_limit_bytes = self.meant(text.span(), parse_size(text.get_ref()).map(Some));
+        }
+    }
+
+    /// The value, or its default after saying what is wrong with it.
+    fn meant<T: Default>(&mut self, span: Range<usize>, value: Result<T, String>) -> T {
+        value.unwrap_or_else(|what| {
+            self.wrong(span, what);
+            T::default()
+        })
     }
 
     fn mode(&mut self, text: Option<&Spanned<String>>, default: u32) -> u32 {
@@ -296,6 +375,10 @@ impl Meaning<'_> {
         self.problems
             .push(Problem { line: Some(line_of(self.text, span.start)), text: text.into() });
     }
+}
+
+fn texts(list: &Spanned<Vec<String>>) -> impl Iterator<Item = &str> {
+    list.get_ref().iter().map(String::as_str)
 }
 
 /// What the parser says, with a suggestion where a word was mistyped.

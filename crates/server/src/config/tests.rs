@@ -75,6 +75,50 @@ fn every_mistake_is_named_with_its_line_and_its_remedy() {
 }
 
 #[test]
+fn so_is_each_mistake_in_the_options_of_a_share() {
+    for (text, said) in [
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nhosts_allowed = [\"192.0.2.0/99\"]\n",
+            "line 4: hosts_allowed: \"192.0.2.0/99\" is not an address or a network, as \"192.0.2.0/24\"",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nhosts_denied = [\"host\"]\n",
+            "line 4: hosts_denied: \"host\" is not an address or a network, as \"192.0.2.0/24\"",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nhidden_names = [\"a/b\"]\n",
+            "line 4: hidden_names has \"a/b\"; a pattern is of one name, without / and with * and ? for any letters",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nveto_names = [\"**\"]\n",
+            "line 4: veto_names has \"**\", which no name is left by",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nlisted = \"no\"\n",
+            "line 4: listed = \"no\" is none of everyone, users and nobody",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nsize_limit = \"much\"\n",
+            "line 4: size_limit = \"much\" is not a size, as \"500 GiB\"",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n",
+            "line 2: share a: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\"",
+        ),
+        (
+            "[server]\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\nencryption_required = true\n",
+            "line 4: share a: guest_ok and required encryption exclude each other: who has proven nothing has no key",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nvetonames = []\n",
+            "line 4: unknown key `vetonames`; did you mean `veto_names`?",
+        ),
+    ] {
+        assert_eq!(wrong(text), said, "in {text:?}");
+    }
+}
+
+#[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_their_lines() {
     let text = "[[share]]\nname = \"a\"\npath = \"x\"\n[[share]]\nname = \"A\"\npath = \"/y\"\n[server]\nworkers = 0\n";
     let lines: Vec<Option<usize>> =
@@ -93,6 +137,37 @@ fn a_directory_that_is_not_there_is_found_with_the_line_of_its_path() {
     let config = Config::parse("[[share]]\nname = \"a\"\n\npath = \"/nonexistent/a\"\n").unwrap();
     let text = "share a: /nonexistent/a does not exist; make it with: mkdir -p /nonexistent/a";
     assert_eq!(config.problems_outside(), [Problem { line: Some(4), text: text.into() }]);
+}
+
+#[test]
+fn groups_and_users_that_this_machine_lacks_are_found() {
+    let config = Config::parse(
+        "[[share]]\nname = \"a\"\npath = \"/\"\nusers = [\"x\", \"@no-such-group\"]\nforce_user = \"no-such-user\"\n",
+    );
+    let texts: Vec<String> =
+        config.unwrap().problems_outside().into_iter().map(|p| p.text).collect();
+    assert_eq!(
+        texts,
+        [
+            "share a: there is no system group no-such-group; make it with: groupadd no-such-group",
+            "share a: there is no system user no-such-user, which force_user names",
+        ]
+    );
+}
+
+#[test]
+fn guests_are_warned_about() {
+    let text =
+        "[server]\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n";
+    let warnings = Config::parse(text).unwrap().warnings();
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0]
+            .text
+            .contains("neither signed nor encrypted; signing = \"required\" does not hold"),
+        "{warnings:?}"
+    );
+    assert!(Config::parse("[server]\nguest = \"nobody\"\n").unwrap().warnings().is_empty());
 }
 
 /// The example is what people begin with: it must be complete and true.
@@ -145,12 +220,28 @@ fn the_command_line_sets_the_same_keys() {
         ("users", "alice+bob"),
         ("file_mode", "0600"),
         ("directory_mode", "0700"),
+        ("denied_users", "mallory"),
+        ("read_users", "@readers"),
+        ("write_users", "alice+@writers"),
+        ("hosts_allowed", "192.0.2.0/24+2001:db8::/32"),
+        ("hosts_denied", "192.0.2.66"),
+        ("hidden_names", ".*+hidefile"),
+        ("veto_names", "*.exe"),
+        ("guest_ok", "no"),
+        ("listed", "users"),
+        ("force_user", "nobody"),
+        ("force_group", "users"),
+        ("size_limit", "10 GiB"),
     ] {
         share.set(key, value).unwrap();
     }
     assert_eq!((share.file_mode, share.directory_mode, share.read_only), (0o600, 0o700, true));
     assert_eq!((share.posix, share.time_machine), (false, true));
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
+    assert_eq!(share.write_users, ["alice", "@writers"]);
+    assert_eq!((share.hosts_allowed.len(), share.hosts_denied.len()), (2, 1));
+    assert_eq!(share.hidden_names, [".*", "hidefile"]);
+    assert_eq!(share.size_limit_bytes, Some(10 << 30));
     let said = share.set("readonly", "yes").unwrap_err().to_string();
     assert_eq!(said, "a share has no key `readonly`; did you mean `read_only`?");
     assert_eq!(

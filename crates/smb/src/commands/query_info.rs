@@ -3,7 +3,7 @@
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::names::{path_units, short_name, stream_units, units_of};
+use crate::names::{path_units, stream_units, units_of};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
 use crate::status::status_of;
@@ -120,12 +120,14 @@ fn posix_file_info(
     Ok(fit(data, room))
 }
 
+/// No shorter names are made up: a name is its own alternate, the only one that
+/// opens it. Programs that cannot do without 8.3 names are older than SMB2.
 fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
     let (_, name) = file.path().split().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let short = short_name(&units_of(name.as_bytes()));
+    let own = units_of(name.as_bytes());
     let mut w = Writer::new(data);
-    w.u32((short.len() * 2) as u32);
-    short.iter().for_each(|u| w.u16(*u));
+    w.u32((own.len() * 2) as u32);
+    own.iter().for_each(|u| w.u16(*u));
     Ok(fit(data, room))
 }
 
@@ -277,7 +279,7 @@ fn fs_info(
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let user = request.session()?.user();
     let space =
-        request.server.files.space(file.volume(), &user.account.caller).map_err(status_of)?;
+        request.server.files.space(file.volume(), open.tree.caller(&user)).map_err(status_of)?;
     let unit = u64::from(space.block_bytes.max(512));
     let serial = file.volume().vfs_serial();
     let mut object_id = [0; 16];
@@ -308,9 +310,10 @@ fn posix_fs_info(
     if room < PosixFsInfo::BYTES {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
+    let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let user = request.session()?.user();
-    let space =
-        request.server.files.space(file.volume(), &user.account.caller).map_err(status_of)?;
+    let caller = open.tree.caller(&user);
+    let space = request.server.files.space(file.volume(), caller).map_err(status_of)?;
     let block = u64::from(space.block_bytes.max(1));
     let info = PosixFsInfo {
         transfer_bytes: request.negotiated.io_bytes_max,

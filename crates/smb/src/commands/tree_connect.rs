@@ -2,8 +2,11 @@
 
 use crate::config::Share;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::session::SessionUser;
+use crate::tree::Admitted;
 use crate::trouble::tell_gone;
-use files::Access;
+use files::{Access, Volume, VolumeOptions};
+use std::net::IpAddr;
 use std::sync::Arc;
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
@@ -20,12 +23,8 @@ pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let share = find_share(request, body.path)?;
     let session = request.session()?;
     let user = session.user();
-    if user.is_anonymous && !share.is_ipc() {
-        return Err(NtStatus::ACCESS_DENIED);
-    }
-    if !share.admits(&user.account.name) {
-        return Err(NtStatus::ACCESS_DENIED);
-    }
+    let admitted = admit(share, &user, request.shared.facts.peer.ip())?;
+    let share = &admitted.share;
     if share.encryption_required && session.sealing.is_none() {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -34,11 +33,30 @@ pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         tell_gone(host, request.shared.facts.peer, &user.account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
-    let max_access = share.volume.as_ref().map_or(Access::FILE_ALL, |v| v.max_access());
-    let tree = session.add_tree(share.clone(), max_access)?;
+    let response = response(share, admitted.max_access());
+    let tree = session.add_tree(admitted)?;
     request.related.tree = Some(tree.id);
-    response(&share, max_access).encode(&mut request.w);
+    response.encode(&mut request.w);
     Ok(Outcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))
+}
+
+/// The share as this user may use it from there.
+fn admit(share: Arc<Share>, user: &SessionUser, peer: IpAddr) -> Result<Admitted, NtStatus> {
+    let admission = &share.admission;
+    if !admission.admits_host(peer) || !admission.admits(&user.account, user.is_proven()) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let volume = share.volume.as_ref().map(|volume| {
+        let read_only = !admission.may_write(&user.account, !volume.options.read_only);
+        if read_only == volume.options.read_only {
+            return volume.clone();
+        }
+        // The same files: what is open there is known by their backend.
+        let options = VolumeOptions { read_only, ..volume.options.clone() };
+        Arc::new(Volume { vfs: volume.vfs.clone(), options })
+    });
+    let forced = share.forced(&user.account.caller);
+    Ok(Admitted { share, volume, forced })
 }
 
 fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<Share>, NtStatus> {

@@ -49,7 +49,12 @@ impl Host for StillHost {
     fn account(&self, user: &str) -> Option<Account> {
         let caller = Arc::new(Caller::of(Identity::root()));
         let nt_hash = NtHash::of_password(PASSWORD);
-        [ALICE, BOB].contains(&user).then(|| Account { name: user.into(), nt_hash, caller })
+        [ALICE, BOB].contains(&user).then(|| Account {
+            name: user.into(),
+            nt_hash,
+            caller,
+            groups: Arc::default(),
+        })
     }
 
     fn guest(&self) -> Option<Account> {
@@ -98,13 +103,10 @@ impl Net {
             Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
         let share = Arc::new(Share {
             name: "data".into(),
-            comment: String::new(),
             volume: Some(Arc::new(Volume { vfs, options: VolumeOptions::default() })),
-            encryption_required: false,
-            users: None,
-            access_based_enumeration: false,
             posix: true,
             time_machine: true,
+            ..Share::default()
         });
         let config = config(&share, Multichannel::default());
         let server = Server::new(config, Arc::new(Files::new(Arc::new(Inline))), host);

@@ -20,8 +20,19 @@ pub struct TargetFacts {
 pub enum LogonKind {
     /// Without a name.
     Anonymous,
+    /// With a name that nobody here has.
+    Guest,
     /// With a name and a proof of its password.
     User,
+}
+
+/// Who is let in without a proof.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unproven {
+    /// Those who give no name.
+    pub anonymous: bool,
+    /// Those who give a name that nobody here has; a wrong password never.
+    pub guest: bool,
 }
 
 /// A successful logon.
@@ -151,7 +162,7 @@ impl Acceptor {
     pub fn handle_authenticate(
         &self,
         token: &[u8],
-        allow_anonymous: bool,
+        unproven: Unproven,
         lookup: impl FnOnce(&str) -> Option<NtHash>,
     ) -> Result<Authenticated, Refused> {
         let message = Authenticate::decode(token)?;
@@ -165,12 +176,16 @@ impl Acceptor {
         let is_anonymous =
             user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0);
         let (base_key, kind) = if is_anonymous {
-            if !allow_anonymous {
+            if !unproven.anonymous {
                 return Err(Refused::Anonymous);
             }
             ([0; 16], LogonKind::Anonymous)
         } else {
-            (self.check_proof(&message, &user, &domain, lookup)?, LogonKind::User)
+            match self.check_proof(&message, &user, &domain, lookup) {
+                // Whatever key the client has: it is not known here.
+                Err(Refused::UnknownUser { .. }) if unproven.guest => ([0; 16], LogonKind::Guest),
+                other => (other?, LogonKind::User),
+            }
         };
         let key_exchange = message.flags & flags::KEY_EXCHANGE != 0;
         let session_key = exported_key(&message, base_key, key_exchange)?;
@@ -310,6 +325,11 @@ mod tests {
     }
 
     fn log_on(client: &Client) -> Result<Authenticated, Refused> {
+        log_on_where(client, Unproven::default())
+    }
+
+    fn log_on_where(client: &Client, unproven: Unproven) -> Result<Authenticated, Refused> {
+        let everyone = Unproven { anonymous: true, guest: true };
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
         let mut negotiate = b"NTLMSSP\0\x01\0\0\0".to_vec();
@@ -317,9 +337,9 @@ mod tests {
         let challenge = acceptor.handle_negotiate(&negotiate).unwrap();
         let answer = client.answer(&negotiate, &challenge);
         for length in 0..answer.len() {
-            let _ = acceptor.handle_authenticate(&answer[..length], true, |_| None);
+            let _ = acceptor.handle_authenticate(&answer[..length], everyone, |_| None);
         }
-        acceptor.handle_authenticate(&answer, false, |user| {
+        acceptor.handle_authenticate(&answer, unproven, |user| {
             (user == "alice").then(|| NtHash::of_password("secret"))
         })
     }
@@ -345,6 +365,20 @@ mod tests {
             log_on(&Client { mic: false, ..RIGHT }).unwrap_err(),
             Refused::Mic { user: "alice".into() }
         );
+    }
+
+    #[test]
+    fn guests_are_those_with_unknown_names_never_those_with_wrong_passwords() {
+        let guests = Unproven { anonymous: false, guest: true };
+        let logon = log_on_where(&Client { user: "bob", ..RIGHT }, guests).unwrap();
+        assert_eq!((logon.kind, logon.user.as_str()), (LogonKind::Guest, "bob"));
+        assert_eq!(log_on_where(&RIGHT, guests).unwrap().kind, LogonKind::User);
+        let wrong = Client { proof_with: Some(NtHash([1; 16])), ..RIGHT };
+        assert!(matches!(log_on_where(&wrong, guests), Err(Refused::WrongPassword { .. })));
+        let v1 = Client { user: "bob", nt_bytes: Some(24), ..RIGHT };
+        assert!(matches!(log_on_where(&v1, guests), Err(Refused::TooWeak { .. })));
+        let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
+        assert_eq!(log_on_where(&nobody, guests).unwrap_err(), Refused::Anonymous);
     }
 
     #[test]

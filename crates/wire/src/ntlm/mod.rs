@@ -8,7 +8,7 @@ mod crypto;
 mod initiator;
 mod message;
 
-pub use acceptor::{Acceptor, Authenticated, LogonKind, Refused, TargetFacts};
+pub use acceptor::{Acceptor, Authenticated, LogonKind, Refused, TargetFacts, Unproven};
 pub use crypto::{MessageSigner, NtHash};
 pub use initiator::{Credentials, Initiated, Initiator, Secrets};
 pub use message::is_ntlm;

@@ -1,15 +1,29 @@
 //! Server service: the list of shares. MS-SRVS 3.1.4.
+//!
+//! What is for administrators (where shares are, who is connected, changes) is
+//! refused with the error and in the form that Windows has for it.
 
 use super::ndr::{align, put_referent, put_string, string, unique_string};
 use super::{Fault, RpcFacts, ShareFact};
 use crate::codec::{Reader, Writer};
 
+const CONNECTION_ENUM: u16 = 8;
+const FILE_ENUM: u16 = 9;
+const FILE_CLOSE: u16 = 11;
+const SESSION_ENUM: u16 = 12;
+const SESSION_DEL: u16 = 13;
+const SHARE_ADD: u16 = 14;
 const SHARE_ENUM_ALL: u16 = 15;
 const SHARE_GET_INFO: u16 = 16;
+const SHARE_SET_INFO: u16 = 17;
+const SHARE_DEL: u16 = 18;
+const SHARE_DEL_STICKY: u16 = 19;
 const SERVER_GET_INFO: u16 = 21;
+/// As [`SHARE_ENUM_ALL`], without those that are there for a while only.
 const SHARE_ENUM: u16 = 36;
 
 const WERR_OK: u32 = 0;
+const WERR_ACCESS_DENIED: u32 = 5;
 const WERR_INVALID_LEVEL: u32 = 124;
 const WERR_NET_NAME_NOT_FOUND: u32 = 2310;
 
@@ -24,6 +38,13 @@ pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>,
         SHARE_ENUM_ALL | SHARE_ENUM => share_enum(&mut r, facts),
         SHARE_GET_INFO => share_get_info(&mut r, facts),
         SERVER_GET_INFO => server_get_info(&mut r, facts),
+        CONNECTION_ENUM => refused_list(&mut r, 1),
+        FILE_ENUM | SESSION_ENUM => refused_list(&mut r, 2),
+        // Which parameter was wrong: none, it is the caller.
+        SHARE_ADD | SHARE_SET_INFO => Ok([[0; 4], WERR_ACCESS_DENIED.to_le_bytes()].concat()),
+        FILE_CLOSE | SESSION_DEL | SHARE_DEL | SHARE_DEL_STICKY => {
+            Ok(WERR_ACCESS_DENIED.to_le_bytes().to_vec())
+        }
         _ => Err(Fault::Opnum),
     }
 }
@@ -36,29 +57,48 @@ fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
     let mut w = Writer::new(&mut out);
     w.u32(level);
     w.u32(level);
-    let known = matches!(level, 0 | 1 | 2 | 501 | 502);
-    if !known {
-        w.u32(0);
-        w.u32(0);
-        w.u32(0);
-        w.u32(WERR_INVALID_LEVEL);
+    let refusal = match level {
+        0 | 1 | 501 => None,
+        2 | 502 if facts.is_administrator => None,
+        2 | 502 | 503 => Some(WERR_ACCESS_DENIED),
+        _ => Some(WERR_INVALID_LEVEL),
+    };
+    if let Some(error) = refusal {
+        w.zeros(12);
+        w.u32(error);
         return Ok(out);
     }
+    let listed = || facts.shares.iter().filter(|share| share.is_listed);
+    let count = listed().count() as u32;
     put_referent(&mut w, 0);
-    w.u32(facts.shares.len() as u32);
+    w.u32(count);
     put_referent(&mut w, 1);
-    w.u32(facts.shares.len() as u32);
+    w.u32(count);
     let mut referent = 2;
-    for share in &facts.shares {
-        put_share_fixed(&mut w, level, share, &mut referent);
-    }
-    for share in &facts.shares {
-        put_share_strings(&mut w, level, share);
-    }
-    w.u32(facts.shares.len() as u32);
+    listed().for_each(|share| put_share_fixed(&mut w, level, share, &mut referent));
+    listed().for_each(|share| put_share_strings(&mut w, level, share));
+    w.u32(count);
     // No resume handle.
     w.u32(0);
     w.u32(WERR_OK);
+    Ok(out)
+}
+
+/// What only administrators may list, after some names to choose by: an empty
+/// list and a refusal.
+fn refused_list(r: &mut Reader<'_>, filters: usize) -> Result<Vec<u8>, Fault> {
+    for _ in 0..=filters {
+        unique_string(r)?;
+        align(r)?;
+    }
+    let level = r.u32("level")?;
+    let mut out = Vec::new();
+    let mut w = Writer::new(&mut out);
+    w.u32(level);
+    w.u32(level);
+    // No list, nothing in it, no place to go on at.
+    w.zeros(12);
+    w.u32(WERR_ACCESS_DENIED);
     Ok(out)
 }
 
@@ -73,6 +113,7 @@ fn share_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault
     w.u32(level);
     let error = match share {
         None => WERR_NET_NAME_NOT_FOUND,
+        Some(_) if matches!(level, 2 | 502 | 503) && !facts.is_administrator => WERR_ACCESS_DENIED,
         Some(_) if !matches!(level, 0 | 1 | 2 | 501 | 502 | 1005) => WERR_INVALID_LEVEL,
         Some(share) => {
             put_referent(&mut w, 0);
@@ -95,7 +136,7 @@ fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareFact, referent: 
         *referent += 1;
     };
     if level == 1005 {
-        w.u32(0);
+        w.u32(share.flags);
         return;
     }
     pointer(w);
@@ -117,7 +158,7 @@ fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareFact, referent: 
                 w.u32(0);
             }
         }
-        501 => w.u32(0),
+        501 => w.u32(share.flags),
         _ => {}
     }
 }
@@ -174,4 +215,87 @@ fn server_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Faul
     }
     w.u32(WERR_OK);
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(is_administrator: bool) -> RpcFacts {
+        let share = |name: &str, flags, is_listed| ShareFact {
+            name: name.into(),
+            kind: 0,
+            remark: "a remark".into(),
+            flags,
+            is_listed,
+        };
+        let shares = vec![share("data", 0x0800, true), share("quiet", 0, false)];
+        RpcFacts { shares, is_administrator, ..RpcFacts::default() }
+    }
+
+    /// The number that every answer ends with.
+    fn error(answer: &[u8]) -> u32 {
+        u32::from_le_bytes(*answer.last_chunk().unwrap())
+    }
+
+    /// No server name, then a level and what a client sends after it.
+    fn share_enum(level: u32, facts: &RpcFacts) -> Vec<u8> {
+        let stub: Vec<u8> =
+            [0, level, level, 1, 0, 0, u32::MAX, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+        call(SHARE_ENUM_ALL, &stub, facts).unwrap()
+    }
+
+    fn share_get_info(name: &str, level: u32, facts: &RpcFacts) -> Vec<u8> {
+        let mut stub = Vec::new();
+        let mut w = Writer::new(&mut stub);
+        w.u32(0);
+        put_string(&mut w, name);
+        w.u32(level);
+        call(SHARE_GET_INFO, &stub, facts).unwrap()
+    }
+
+    fn has(answer: &[u8], text: &str) -> bool {
+        let units: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        answer.windows(units.len()).any(|w| w == units)
+    }
+
+    #[test]
+    fn lists_show_listed_shares_and_refuse_what_is_for_administrators() {
+        for (level, expected) in
+            [(0, 0), (1, 0), (501, 0), (2, 5), (502, 5), (503, 5), (3, 124), (1005, 124)]
+        {
+            let answer = share_enum(level, &facts(false));
+            assert_eq!(error(&answer), expected, "level {level}");
+            assert_eq!(has(&answer, "data"), expected == 0, "level {level}");
+            assert!(!has(&answer, "quiet"), "level {level}");
+        }
+        for level in [2, 502] {
+            assert_eq!(error(&share_enum(level, &facts(true))), 0, "level {level}");
+        }
+    }
+
+    #[test]
+    fn one_share_is_told_of_listed_or_not() {
+        for (level, expected) in [(0, 0), (1, 0), (501, 0), (1005, 0), (2, 5), (502, 5), (7, 124)] {
+            assert_eq!(error(&share_get_info("QUIET", level, &facts(false))), expected, "{level}");
+        }
+        assert_eq!(error(&share_get_info("other", 1, &facts(false))), WERR_NET_NAME_NOT_FOUND);
+        let flags = share_get_info("data", 1005, &facts(false));
+        // Level, pointer, flags, error.
+        assert_eq!(flags[8..12], 0x0800u32.to_le_bytes());
+    }
+
+    #[test]
+    fn who_is_connected_and_changes_are_refused_in_their_form() {
+        let numbers = |of: &[u32]| of.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        let list = numbers(&[10, 10, 0, 0, 0, 5]);
+        let three = numbers(&[0, 0, 0, 10, 10, 1, 0, 0, u32::MAX, 0]);
+        assert_eq!(call(SESSION_ENUM, &three, &facts(false)), Ok(list.clone()));
+        assert_eq!(call(FILE_ENUM, &three, &facts(false)), Ok(list.clone()));
+        assert_eq!(call(CONNECTION_ENUM, &three[4..], &facts(false)), Ok(list));
+        assert_eq!(call(SHARE_DEL, &[], &facts(true)), Ok(numbers(&[5])));
+        assert_eq!(call(SHARE_ADD, &[], &facts(true)), Ok(numbers(&[0, 5])));
+        assert_eq!(call(200, &[], &facts(true)), Err(Fault::Opnum));
+        assert_eq!(call(SESSION_ENUM, &three[..8], &facts(false)), Err(Fault::Ndr));
+    }
 }

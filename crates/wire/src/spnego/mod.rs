@@ -7,7 +7,7 @@ mod initiator;
 pub use initiator::{Answer, Initiator};
 
 use crate::codec::Malformed;
-use crate::ntlm::{self, Authenticated, NtHash, Refused};
+use crate::ntlm::{self, Authenticated, LogonKind, NtHash, Refused, Unproven};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 /// 1.3.6.1.4.1.311.2.2.10
@@ -52,7 +52,7 @@ pub enum Step {
 pub struct Acceptor {
     ntlm: ntlm::Acceptor,
     wrapped: Option<Wrapped>,
-    allow_anonymous: bool,
+    unproven: Unproven,
 }
 
 #[derive(Debug)]
@@ -66,8 +66,8 @@ struct Wrapped {
 impl Acceptor {
     /// An exchange around `ntlm`.
     #[must_use]
-    pub fn new(ntlm: ntlm::Acceptor, allow_anonymous: bool) -> Self {
-        Self { ntlm, wrapped: None, allow_anonymous }
+    pub fn new(ntlm: ntlm::Acceptor, unproven: Unproven) -> Self {
+        Self { ntlm, wrapped: None, unproven }
     }
 
     /// Takes the client's next token.
@@ -97,7 +97,7 @@ impl Acceptor {
         if token.get(8) == Some(&1) {
             return Ok(Step::Continue(self.ntlm.handle_negotiate(token)?));
         }
-        let logon = self.ntlm.handle_authenticate(token, self.allow_anonymous, lookup)?;
+        let logon = self.ntlm.handle_authenticate(token, self.unproven, lookup)?;
         Ok(Step::Done(Vec::new(), Box::new(logon)))
     }
 
@@ -130,15 +130,17 @@ impl Acceptor {
             let challenge = self.ntlm.handle_negotiate(inner)?;
             return Ok(Step::Continue(response(ACCEPT_INCOMPLETE, None, Some(&challenge), None)));
         }
-        let mut logon = self.ntlm.handle_authenticate(inner, self.allow_anonymous, lookup)?;
+        let mut logon = self.ntlm.handle_authenticate(inner, self.unproven, lookup)?;
         let mic = match response_token.mic {
+            // Made with a key that is not known here.
+            Some(_) if logon.kind == LogonKind::Guest => None,
             Some(sent) => {
                 let expected = logon.signer.expected(&wrapped.mechanisms);
                 verify_slices_are_equal(sent, &expected)
                     .map_err(|_| Refused::Mic { user: logon.user.clone() })?;
                 Some(logon.signer.sign(&wrapped.mechanisms))
             }
-            None if wrapped.mic_required && logon.kind == ntlm::LogonKind::User => {
+            None if wrapped.mic_required && logon.kind == LogonKind::User => {
                 return Err(Refused::Mic { user: logon.user });
             }
             None => None,
@@ -299,7 +301,10 @@ mod tests {
 
     fn acceptor() -> Acceptor {
         let facts = ntlm::TargetFacts { name: "SRV".into(), domain: "WG".into() };
-        Acceptor::new(ntlm::Acceptor::new(facts, [1; 8], crate::fscc::FileTime(1)), false)
+        Acceptor::new(
+            ntlm::Acceptor::new(facts, [1; 8], crate::fscc::FileTime(1)),
+            Unproven::default(),
+        )
     }
 
     fn init(mechanisms: &[&[u8]], token: &[u8]) -> Vec<u8> {

@@ -55,7 +55,12 @@ impl Host for StillHost {
     fn account(&self, user: &str) -> Option<Account> {
         let caller = Arc::new(Caller::of(Identity::root()));
         let nt_hash = NtHash::of_password(PASSWORD);
-        (user == USER).then(|| Account { name: USER.into(), nt_hash, caller })
+        (user == USER).then(|| Account {
+            name: USER.into(),
+            nt_hash,
+            caller,
+            groups: Arc::default(),
+        })
     }
 
     fn guest(&self) -> Option<Account> {
@@ -283,13 +288,11 @@ fn share(vfs: Arc<dyn Vfs>) -> Arc<Share> {
     let volume = Volume { vfs, options: VolumeOptions::default() };
     Arc::new(Share {
         name: "data".into(),
-        comment: String::new(),
         volume: Some(Arc::new(volume)),
-        encryption_required: false,
-        users: None,
         access_based_enumeration: true,
         posix: true,
         time_machine: true,
+        ..Share::default()
     })
 }
 

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex};
 use vfs::FsError;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, machine_sid};
+use wire::rpc::{Interface, Names, Pipe, RpcFacts, machine_sid};
 use wire::smb::{CreateRequest, CreateResponse, FileId, Header, Lease as LeaseRequest};
 
 /// Opens or makes a file, a directory or a pipe.
@@ -64,13 +64,14 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let plan = Plan::of(&body, request.header, may)?;
     let mut creating = Creating::new(request, tree, plan, claim)?;
     let volume = creating.tree.volume()?.clone();
-    let caller = &creating.session.user().account.caller;
+    let user = creating.session.user();
+    let caller = creating.tree.caller(&user).clone();
     let plan = creating.take_plan();
     let (opens_root, makes) = (plan.path.is_root(), plan.if_missing == IfMissing::Create);
-    let begun = request.server.files.begin_open(&volume, caller, plan).await;
+    let begun = request.server.files.begin_open(&volume, &caller, plan).await;
     if begun.as_ref().is_err_and(|error| *error == FsError::IsSymlink) {
         let plan = creating.plan.open;
-        return symlink::stopped(request, &volume, caller, plan).await;
+        return symlink::stopped(request, &volume, &caller, plan).await;
     }
     let missing = makes && begun.as_ref().is_err_and(|e| *e == FsError::NotFound);
     if (opens_root || missing) && volume.is_gone() {
@@ -272,14 +273,11 @@ fn open_pipe(
     Ok(Outcome::success())
 }
 
+/// What the user behind the request may know of this server.
 fn rpc_facts(request: &Request<'_>, session: &Session, interface: Interface) -> RpcFacts {
     let config = request.server.config();
-    let shares = config.shares.iter().map(|s| ShareFact {
-        name: s.name.clone(),
-        kind: 0,
-        remark: s.comment.clone(),
-    });
-    let ipc = ShareFact { name: "IPC$".into(), kind: 0x8000_0003, remark: "Remote IPC".into() };
+    let (user, peer) = (session.user(), request.shared.facts.peer.ip());
+    let shares = config.shares.iter().chain([request.server.ipc()]);
     // Read only where names are asked for.
     let unix = (interface == Interface::Lsarpc).then(|| request.server.host.unix_names());
     let names = Names {
@@ -289,11 +287,12 @@ fn rpc_facts(request: &Request<'_>, session: &Session, interface: Interface) -> 
         unix: unix.unwrap_or_default(),
     };
     RpcFacts {
-        user: session.user().account.name.clone(),
+        user: user.account.name.clone(),
         names: Arc::new(names),
         server_name: config.name.clone(),
         domain: config.domain.clone(),
         comment: String::new(),
-        shares: shares.chain([ipc]).collect(),
+        shares: shares.filter_map(|share| share.fact_for(&user, peer)).collect(),
+        is_administrator: user.is_proven() && user.account.caller.is_root(),
     }
 }

@@ -1,0 +1,151 @@
+//! What single values of a share's keys mean.
+
+use super::{Config, Encryption, Problem, ShareConfig, Signing};
+use crate::system_users;
+use smb::{Listed, Network};
+
+/// Longest pattern of a name, in characters, and how many a share may have.
+const PATTERN_CHARS_MAX: usize = 255;
+const PATTERNS_MAX: usize = 256;
+
+/// Patterns of names, each of one component.
+pub(super) fn parse_patterns<'a>(
+    key: &str,
+    patterns: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<String>, String> {
+    let patterns: Vec<String> = patterns.into_iter().map(str::to_owned).collect();
+    if patterns.len() > PATTERNS_MAX {
+        return Err(format!("{key} has more than {PATTERNS_MAX} patterns"));
+    }
+    for pattern in &patterns {
+        let count = pattern.chars().count();
+        if count == 0 || count > PATTERN_CHARS_MAX || pattern.contains(['/', '\\']) {
+            return Err(format!(
+                "{key} has {pattern:?}; a pattern is of one name, without / and with * and ? for any letters"
+            ));
+        }
+        if key == "veto_names" && pattern.chars().all(|c| c == '*') {
+            return Err(format!("veto_names has {pattern:?}, which no name is left by"));
+        }
+    }
+    Ok(patterns)
+}
+
+/// Networks, as `192.0.2.0/24`.
+pub(super) fn parse_networks<'a>(
+    key: &str,
+    networks: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<Network>, String> {
+    let one = |text| Network::parse(text).map_err(|what| format!("{key}: {what}"));
+    networks.into_iter().map(one).collect()
+}
+
+/// Bytes, as `500 GiB`, `2TB` or a plain number. Units are powers of 1024.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("size_limit = {text:?} is not a size, as \"500 GiB\"");
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let unit = text[digits.len()..].trim().to_ascii_uppercase();
+    let letter = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
+    let power = match letter {
+        "" => 0,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        "P" => 5,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << (10 * power)).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
+/// Whom a list shows a share to.
+pub(super) fn parse_listed(text: &str) -> Result<Listed, String> {
+    match text {
+        "everyone" => Ok(Listed::Everyone),
+        "users" => Ok(Listed::Users),
+        "nobody" => Ok(Listed::Nobody),
+        _ => Err(format!("listed = {text:?} is none of everyone, users and nobody")),
+    }
+}
+
+impl ShareConfig {
+    /// What contradicts the rest of the configuration.
+    pub(super) fn contradictions(&self, config: &Config) -> Vec<String> {
+        let name = &self.name;
+        let mut wrong = Vec::new();
+        if self.encryption_required && config.encryption == Encryption::Off {
+            wrong.push(format!("share {name}: encryption_required needs encryption in [server], where it is \"off\""));
+        }
+        if self.guest_ok && config.guest.is_none() {
+            wrong.push(format!("share {name}: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\""));
+        }
+        let sealed = self.encryption_required || config.encryption == Encryption::Required;
+        if self.guest_ok && sealed {
+            wrong.push(format!("share {name}: guest_ok and required encryption exclude each other: who has proven nothing has no key"));
+        }
+        wrong
+    }
+
+    /// Names in lists that this machine does not have.
+    pub(super) fn unknown_names(&self) -> Vec<Problem> {
+        let name = &self.name;
+        let lists = [&self.denied_users, &self.read_users, &self.write_users];
+        let entries = lists.into_iter().chain(&self.users).flatten();
+        let mut groups: Vec<&str> = entries.filter_map(|entry| entry.strip_prefix('@')).collect();
+        groups.extend(self.force_group.as_deref());
+        groups.sort_unstable();
+        groups.dedup();
+        let groups = groups.into_iter().filter(|g| system_users::group_number(g).is_none());
+        let mut texts: Vec<String> = groups
+            .map(|group| {
+                format!(
+                    "share {name}: there is no system group {group}; make it with: groupadd {group}"
+                )
+            })
+            .collect();
+        let user = self.force_user.as_deref();
+        if let Some(user) = user.filter(|user| system_users::identity_of(user).is_none()) {
+            texts.push(format!(
+                "share {name}: there is no system user {user}, which force_user names"
+            ));
+        }
+        texts.into_iter().map(|text| Problem { line: self.line, text }).collect()
+    }
+}
+
+impl Config {
+    /// What is to be known of shares that take guests.
+    pub(super) fn guest_warnings(&self) -> Vec<Problem> {
+        let guest = self.guest.as_deref().unwrap_or_default();
+        let signing = if self.signing == Signing::Required {
+            "; signing = \"required\" does not hold for them"
+        } else {
+            ""
+        };
+        let warning = |share: &ShareConfig| {
+            let text = format!(
+                "share {}: anyone who reaches this server may use it as the system user {guest}; guests' messages are neither signed nor encrypted{signing}",
+                share.name
+            );
+            Problem { line: share.line, text }
+        };
+        self.shares.iter().filter(|share| share.guest_ok).map(warning).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        let sizes = [("4096", 4096), ("10k", 10 << 10), ("500 GiB", 500 << 30), ("2TB", 2 << 40)];
+        for (text, bytes) in sizes {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "GiB", "0", "-1", "1.5G", "10 apples", "99999999999P", "1 2"] {
+            assert!(parse_size(bad).unwrap_err().contains("is not a size"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Who may connect to a share, from where, and for what: decided once, at
+//! TREE_CONNECT. MS-SMB2 3.3.5.7.
+
+use crate::host::Account;
+use std::net::IpAddr;
+
+/// Accounts by their names, and `@NAME` for the members of a system group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accounts(pub Vec<String>);
+
+impl Accounts {
+    /// Whether `account` is one of them.
+    #[must_use]
+    pub fn has(&self, account: &Account) -> bool {
+        self.0.iter().any(|entry| match entry.strip_prefix('@') {
+            Some(group) => account.groups.iter().any(|g| g == group),
+            None => entry.eq_ignore_ascii_case(&account.name),
+        })
+    }
+}
+
+/// Addresses that share their first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The first of them.
+    pub address: IpAddr,
+    /// How many bits they share.
+    pub prefix_bits: u8,
+}
+
+impl Network {
+    /// Reads `192.0.2.0/24`, `2001:db8::/32` or one address.
+    ///
+    /// # Errors
+    /// A sentence for people.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not an address or a network, as \"192.0.2.0/24\"");
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = bits.unwrap_or(bits_max);
+        if prefix_bits > bits_max {
+            return Err(wrong());
+        }
+        Ok(Self { address, prefix_bits })
+    }
+
+    /// Whether `peer` is in it. IPv4 that comes by an IPv6 socket is IPv4.
+    #[must_use]
+    pub fn has(&self, peer: IpAddr) -> bool {
+        match (self.address, peer.to_canonical()) {
+            (IpAddr::V4(own), IpAddr::V4(peer)) => {
+                let same = (own.to_bits() ^ peer.to_bits()).leading_zeros();
+                same >= u32::from(self.prefix_bits)
+            }
+            (IpAddr::V6(own), IpAddr::V6(peer)) => {
+                let same = (own.to_bits() ^ peer.to_bits()).leading_zeros();
+                same >= u32::from(self.prefix_bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What a share asks of those who connect.
+#[derive(Clone, Debug, Default)]
+pub struct Admission {
+    /// Who may connect; everyone with an account if none.
+    pub users: Option<Accounts>,
+    /// Who may not, whatever else is said.
+    pub denied_users: Accounts,
+    /// Who may only read.
+    pub read_users: Accounts,
+    /// Who may write, whether others may or not.
+    pub write_users: Accounts,
+    /// Networks that may connect; all if empty. Named here counts more than denied.
+    pub hosts_allowed: Vec<Network>,
+    /// Networks that may not.
+    pub hosts_denied: Vec<Network>,
+    /// Whether those may connect who have proven nothing.
+    pub guests: bool,
+}
+
+impl Admission {
+    /// Whether `peer` may connect. Where both lists are given, who is in neither may.
+    #[must_use]
+    pub fn admits_host(&self, peer: IpAddr) -> bool {
+        let is_in = |networks: &[Network]| networks.iter().any(|network| network.has(peer));
+        is_in(&self.hosts_allowed)
+            || !is_in(&self.hosts_denied)
+                && (self.hosts_allowed.is_empty() || !self.hosts_denied.is_empty())
+    }
+
+    /// Whether the user may connect; `is_proven` says that it is them.
+    #[must_use]
+    pub fn admits(&self, account: &Account, is_proven: bool) -> bool {
+        if !is_proven {
+            return self.guests;
+        }
+        !self.denied_users.has(account)
+            && self.users.as_ref().is_none_or(|users| users.has(account))
+    }
+
+    /// Whether the user may change something, where others may if `others_may`.
+    #[must_use]
+    pub fn may_write(&self, account: &Account, others_may: bool) -> bool {
+        self.write_users.has(account) || others_may && !self.read_users.has(account)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use files::Caller;
+    use std::sync::Arc;
+    use vfs::Identity;
+
+    fn account(name: &str, groups: &[&str]) -> Account {
+        Account {
+            name: name.into(),
+            nt_hash: wire::ntlm::NtHash([0; 16]),
+            caller: Arc::new(Caller::of(Identity::root())),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+        }
+    }
+
+    fn accounts(of: &[&str]) -> Accounts {
+        Accounts(of.iter().map(|a| (*a).to_owned()).collect())
+    }
+
+    #[test]
+    fn users_and_groups_are_admitted_and_a_denial_counts_more() {
+        let admission = Admission {
+            users: Some(accounts(&["Alice", "@staff"])),
+            denied_users: accounts(&["carol", "@guests"]),
+            ..Admission::default()
+        };
+        let admits = |name, groups: &[&str]| admission.admits(&account(name, groups), true);
+        assert!(admits("alice", &[]));
+        assert!(admits("bob", &["users", "staff"]));
+        assert!(!admits("bob", &["users"]));
+        assert!(!admits("carol", &["staff"]));
+        assert!(!admits("alice", &["guests"]));
+        assert!(!admission.admits(&account("alice", &[]), false), "who has proven nothing");
+        assert!(Admission::default().admits(&account("anyone", &[]), true));
+    }
+
+    #[test]
+    fn who_may_write_is_said_by_the_lists_before_the_share() {
+        let admission = Admission {
+            read_users: accounts(&["@readers"]),
+            write_users: accounts(&["alice"]),
+            ..Admission::default()
+        };
+        for (name, groups, others_may, may) in [
+            ("alice", &["readers"][..], false, true),
+            ("bob", &["readers"], true, false),
+            ("bob", &[], true, true),
+            ("bob", &[], false, false),
+        ] {
+            assert_eq!(admission.may_write(&account(name, groups), others_may), may, "{name}");
+        }
+    }
+
+    #[test]
+    fn networks_are_compared_by_their_first_bits() {
+        let has =
+            |network: &str, peer: &str| Network::parse(network).unwrap().has(peer.parse().unwrap());
+        assert!(has("192.0.2.0/24", "192.0.2.200") && !has("192.0.2.0/24", "192.0.3.1"));
+        assert!(has("192.0.2.7", "::ffff:192.0.2.7"), "IPv4 by an IPv6 socket");
+        assert!(
+            has("2001:db8::/33", "2001:db8:7fff::1") && !has("2001:db8::/33", "2001:db8:8000::")
+        );
+        assert!(has("0.0.0.0/0", "203.0.113.1") && !has("0.0.0.0/0", "2001:db8::1"));
+        for bad in ["", "192.0.2", "192.0.2.0/33", "192.0.2.0/", "::/129", "host.example"] {
+            assert!(Network::parse(bad).unwrap_err().contains("is not an address"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_allowed_host_counts_more_than_a_denied_one() {
+        let networks = |of: &[&str]| of.iter().map(|n| Network::parse(n).unwrap()).collect();
+        let of = |allowed: &[&str], denied: &[&str]| Admission {
+            hosts_allowed: networks(allowed),
+            hosts_denied: networks(denied),
+            ..Admission::default()
+        };
+        let (near, far): (IpAddr, IpAddr) =
+            ("10.0.0.1".parse().unwrap(), "203.0.113.1".parse().unwrap());
+        for (admission, near_may, far_may) in [
+            (of(&[], &[]), true, true),
+            (of(&["10.0.0.0/8"], &[]), true, false),
+            (of(&[], &["10.0.0.0/8"]), false, true),
+            (of(&["10.0.0.1"], &["0.0.0.0/0"]), true, false),
+            (of(&["10.0.0.1"], &["10.0.0.0/8"]), true, true),
+        ] {
+            assert_eq!(admission.admits_host(near), near_may, "{admission:?}");
+            assert_eq!(admission.admits_host(far), far_may, "{admission:?}");
+        }
+    }
+}
