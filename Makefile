@@ -22,6 +22,7 @@ clients: ## Foreign clients against the built server
 	cargo build --locked --quiet --package cli
 	conformance/clients
 	conformance/shares
+	conformance/samba
 
 servers: ## Our client against foreign servers: Debian's Samba and the newest (root)
 	cargo test --package cli --test client --locked --quiet -- --ignored --test-threads 1

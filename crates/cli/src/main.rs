@@ -6,6 +6,7 @@
 mod admin;
 mod channels;
 mod check;
+mod import;
 mod mounts;
 mod serve;
 mod status;
@@ -42,6 +43,8 @@ enum Command {
     Serve(serve::Args),
     /// Say what is wrong with a configuration file, and where
     Check(check::Args),
+    /// Take over shares and users of Samba
+    Import(import::Args),
     /// Show sessions, connections and open files of a running server
     Status(status::Args),
     /// Show the channels of each session, or cut one
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Channels(args) => channels::run(&args),
         Command::User(args) => user::run(&args),

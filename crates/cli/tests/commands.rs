@@ -185,6 +185,7 @@ fn the_help_teaches_by_example() {
         (&["--help"][..], "anabranch serve DIR"),
         (&["serve", "--help"], "anabranch serve --share media=/srv/media,read_only=yes"),
         (&["check", "--help"], "anabranch check /etc/anabranch/anabranch.toml"),
+        (&["import", "--help"], "anabranch import /etc/samba/smb.conf --passwords"),
         (&["status", "--help"], "anabranch status --json"),
         (&["user", "--help"], "anabranch user add alice"),
     ] {

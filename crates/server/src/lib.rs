@@ -10,6 +10,7 @@ mod alarm;
 pub mod config;
 mod connections;
 mod host;
+pub mod import;
 mod interfaces;
 pub mod limits;
 mod listener;

@@ -1,7 +1,7 @@
 //! Users and groups of this machine, from its own files.
 
 use files::Caller;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use vfs::Identity;
@@ -58,6 +58,14 @@ fn groups_in(passwd: &str, group: &str, name: &str) -> Vec<String> {
         is_in.then(|| line.split(':').next().unwrap_or_default().to_owned())
     };
     group.lines().filter_map(of_line).collect()
+}
+
+/// The home directory of the system user `name`.
+#[must_use]
+pub fn home_of(name: &str) -> Option<PathBuf> {
+    let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+    line.split(':').nth(5).filter(|home| home.starts_with('/')).map(PathBuf::from)
 }
 
 /// The name of the user that this process runs as.

@@ -149,6 +149,14 @@ impl Users {
     /// # Errors
     /// A sentence for people if the name is not one.
     pub fn set_password(&mut self, name: &str, password: &str) -> Result<(), String> {
+        self.set_hash(name, &NtHash::of_password(password))
+    }
+
+    /// Adds a user or changes one's password, of which the hash is known only.
+    ///
+    /// # Errors
+    /// A sentence for people if the name is not one.
+    pub fn set_hash(&mut self, name: &str, hash: &NtHash) -> Result<(), String> {
         let key = key_of(name);
         let bad = key.is_empty()
             || key.len() > NAME_BYTES_MAX
@@ -156,7 +164,7 @@ impl Users {
         if bad {
             return Err(format!("{name:?} cannot be a user's name"));
         }
-        let nt_hash = NtHash::of_password(password).to_hex();
+        let nt_hash = hash.to_hex();
         let system_user = self.user.get(&key).and_then(|u| u.system_user.clone());
         self.user.insert(key, User { nt_hash, system_user });
         Ok(())

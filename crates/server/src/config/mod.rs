@@ -16,6 +16,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use raw::host_name;
+
 /// Longest share name, in characters. MS-SMB2 2.2.9, MS-SRVS 2.2.4.23.
 const SHARE_NAME_CHARS_MAX: usize = 80;
 /// Longest computer name, in characters: NetBIOS has no room for more.
@@ -369,7 +371,7 @@ fn same_name(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
-fn check_share_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_share_name(name: &str) -> Result<(), String> {
     let count = name.chars().count();
     // MS-SRVS 2.2.2.4, and what a path of Windows cannot hold.
     let bad = |c: char| c.is_control() || "\\/:*?\"<>|[]+=;,".contains(c);

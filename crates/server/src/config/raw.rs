@@ -406,6 +406,7 @@ fn line_of(text: &str, offset: usize) -> usize {
 }
 
 /// This machine's name, cut to what a computer name may be.
+#[must_use]
 pub fn host_name() -> String {
     let name = rustix::system::uname();
     let name = name.nodename().to_string_lossy().into_owned();

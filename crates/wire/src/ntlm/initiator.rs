@@ -211,9 +211,11 @@ mod tests {
             let at = answer.token.windows(4).position(|w| w == b"C\0O\0").unwrap();
             answer.token[at] ^= 1;
         }
-        let logon = acceptor.handle_authenticate(&answer.token, false, |user| {
-            (user == "alice").then(|| NtHash::of_password("secret"))
-        })?;
+        let logon = acceptor.handle_authenticate(
+            &answer.token,
+            crate::ntlm::Unproven::default(),
+            |user| (user == "alice").then(|| NtHash::of_password("secret")),
+        )?;
         assert_eq!(logon.session_key, answer.session_key);
         Ok(logon.session_key)
     }

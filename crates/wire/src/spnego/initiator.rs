@@ -106,7 +106,8 @@ mod tests {
     fn both_sides_of_the_exchange_agree_and_prove_the_list_of_mechanisms() {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
-        let (mut client, mut server) = (initiator(), Acceptor::new(ntlm, false));
+        let (mut client, mut server) =
+            (initiator(), Acceptor::new(ntlm, ntlm::Unproven::default()));
         let lookup = |_: &str| Some(NtHash::of_password("secret"));
         let Ok(Step::Continue(challenge)) = server.handle_token(&client.first(), lookup) else {
             panic!("refused")

@@ -1,0 +1,153 @@
+//! A share as it is taken down from smb.conf, and its table in our configuration.
+
+use super::text::Place;
+use std::fmt::Write;
+
+/// What a share says, in Samba's terms and with its defaults.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Name of the section.
+    pub name: String,
+    /// Where it begins.
+    pub place: Place,
+    pub path: Option<String>,
+    pub comment: String,
+    pub read_only: bool,
+    pub users: Vec<String>,
+    pub denied_users: Vec<String>,
+    pub read_users: Vec<String>,
+    pub write_users: Vec<String>,
+    pub hosts_allowed: Vec<String>,
+    pub hosts_denied: Vec<String>,
+    pub guest_ok: bool,
+    pub guest_only: bool,
+    pub browseable: bool,
+    pub access_based: bool,
+    pub force_user: Option<String>,
+    pub force_group: Option<String>,
+    pub create_mask: u32,
+    pub force_create_mode: u32,
+    pub directory_mask: u32,
+    pub force_directory_mode: u32,
+    pub hide_dot_files: bool,
+    pub hidden_names: Vec<String>,
+    pub veto_names: Vec<String>,
+    pub hide_unreadable: bool,
+    pub case_sensitive: bool,
+    pub encryption_required: bool,
+    pub size_limit_mib: u64,
+    pub printable: bool,
+    pub available: bool,
+}
+
+/// Bits that a file gets before the mask, and a directory.
+const FILE_BITS: u32 = 0o666;
+const DIRECTORY_BITS: u32 = 0o777;
+
+impl Draft {
+    /// A share that says nothing.
+    pub fn new(name: &str, place: Place) -> Self {
+        Self {
+            name: name.into(),
+            place,
+            path: None,
+            comment: String::new(),
+            read_only: true,
+            users: Vec::new(),
+            denied_users: Vec::new(),
+            read_users: Vec::new(),
+            write_users: Vec::new(),
+            hosts_allowed: Vec::new(),
+            hosts_denied: Vec::new(),
+            guest_ok: false,
+            guest_only: false,
+            browseable: true,
+            access_based: false,
+            force_user: None,
+            force_group: None,
+            create_mask: 0o744,
+            force_create_mode: 0,
+            directory_mask: 0o755,
+            force_directory_mode: 0,
+            hide_dot_files: true,
+            hidden_names: Vec::new(),
+            veto_names: Vec::new(),
+            hide_unreadable: false,
+            case_sensitive: false,
+            encryption_required: false,
+            size_limit_mib: 0,
+            printable: false,
+            available: true,
+        }
+    }
+
+    /// Our table; keys with their default value are left out.
+    pub fn table(&self, path: &str) -> String {
+        let mut out =
+            format!("\n# From [{}], line {}.\n[[share]]\n", one_line(&self.name), self.place.line);
+        let mut key = |name: &str, value: String, is_default: bool| {
+            if !is_default {
+                // A String takes everything.
+                let _ = writeln!(out, "{name} = {value}");
+            }
+        };
+        key("name", quoted(&self.name), false);
+        key("path", quoted(path), false);
+        key("comment", quoted(&self.comment), self.comment.is_empty());
+        key("read_only", "true".into(), !self.read_only);
+        for (name, list) in [
+            ("users", &self.users),
+            ("denied_users", &self.denied_users),
+            ("read_users", &self.read_users),
+            ("write_users", &self.write_users),
+            ("hosts_allowed", &self.hosts_allowed),
+            ("hosts_denied", &self.hosts_denied),
+        ] {
+            key(name, list_of(list), list.is_empty());
+        }
+        key("guest_ok", "true".into(), !self.guest_ok);
+        let listed = if self.access_based { "users" } else { "nobody" };
+        key("listed", quoted(listed), self.browseable && !self.access_based);
+        let text = |value: &Option<String>| quoted(value.as_deref().unwrap_or_default());
+        key("force_user", text(&self.force_user), self.force_user.is_none());
+        key("force_group", text(&self.force_group), self.force_group.is_none());
+        let mode = |mode: u32| format!("\"0{mode:03o}\"");
+        let (file, directory) = self.modes();
+        key("file_mode", mode(file), file == 0o644);
+        key("directory_mode", mode(directory), directory == 0o755);
+        let mut hidden = self.hidden_names.clone();
+        if self.hide_dot_files {
+            hidden.insert(0, ".*".into());
+        }
+        key("hidden_names", list_of(&hidden), hidden == [".*"]);
+        key("veto_names", list_of(&self.veto_names), self.veto_names.is_empty());
+        key("hide_unreadable", "true".into(), !self.hide_unreadable);
+        key("case_sensitive", "true".into(), !self.case_sensitive);
+        key("encryption_required", "true".into(), !self.encryption_required);
+        let size = quoted(&format!("{} MiB", self.size_limit_mib));
+        key("size_limit", size, self.size_limit_mib == 0);
+        out
+    }
+
+    /// Modes of files and of directories that masks and forced bits come to.
+    fn modes(&self) -> (u32, u32) {
+        let file = FILE_BITS & self.create_mask | self.force_create_mode;
+        let directory = DIRECTORY_BITS & self.directory_mask | self.force_directory_mode;
+        (file & 0o7777, directory & 0o7777)
+    }
+}
+
+/// As TOML has it.
+pub fn quoted(text: &str) -> String {
+    toml::Value::String(text.into()).to_string()
+}
+
+pub fn list_of(items: &[String]) -> String {
+    let items: Vec<String> = items.iter().map(|item| quoted(item)).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// For a comment.
+pub fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,323 @@
+//! Files as people have them.
+
+use super::*;
+use crate::config::ShareConfig;
+use proptest::prelude::*;
+use smb::Listed;
+use std::io::{Error, ErrorKind};
+
+/// Imports files by their names; the first is the one asked for.
+fn import_files(files: &[(&str, &str)], users: &[&str]) -> Imported {
+    let read = |path: &Path| {
+        let found = files.iter().find(|(name, _)| Path::new(name) == path);
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| Error::from(ErrorKind::NotFound))
+    };
+    let facts = Facts {
+        read: &read,
+        home_of: &|user| (user != "stranger").then(|| format!("/home/{user}").into()),
+        host: "host".into(),
+        users: users.iter().map(|user| (*user).to_owned()).collect(),
+        users_file: "/var/lib/anabranch/users.toml".into(),
+    };
+    import(Path::new(files[0].0), &facts).unwrap()
+}
+
+/// The configuration, which must be valid, and what was lost of it.
+fn imported(text: &str) -> (Config, Vec<String>) {
+    let imported = import_files(&[("smb.conf", text)], &["alice", "bob"]);
+    let config =
+        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    (config, imported.lost.iter().map(ToString::to_string).collect())
+}
+
+fn share<'a>(config: &'a Config, name: &str) -> &'a ShareConfig {
+    config.shares.iter().find(|share| share.name == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn has(lost: &[String], line: usize, part: &str) -> bool {
+    lost.iter().any(|l| l.starts_with(&format!("smb.conf:{line}: ")) && l.contains(part))
+}
+
+const OFFICE: &str = "\
+# An office.
+[global]
+   workgroup = OFFICE
+   netbios name = files
+   server string = Our %h server
+   map to guest = Bad User
+   log file = /var/log/samba/log.%m
+   server min protocol = SMB2_10
+   interfaces = 192.0.2.1/24 lo
+   socket options = TCP_NODELAY
+
+[homes]
+   comment = Home Directories
+   browseable = no
+   writable = yes
+   create mask = 0700
+   directory mask = 0700
+   valid users = %S
+
+[printers]
+   path = /var/spool/samba
+   printable = yes
+
+[print$]
+   path = /var/lib/samba/printers
+
+[Projects]
+   comment = Work
+   path = /srv/projects/
+   read only = no
+   valid users = @staff, +interns \"DOM\\carol\" dave
+   invalid users = mallory
+   write list = @staff
+   force group = staff
+   create mask = 0664
+   force directory mode = 2770
+   directory mask = 0770
+   veto files = /*.exe/Thumbs.db/
+   hide files = /desktop.ini/
+   hosts allow = 192.0.2. 10.0.0.0/255.0.0.0 127.0.0.1
+   hosts deny = ALL
+
+[public]
+   path = /srv/public
+   guest ok = yes
+   guest only = yes
+   force create mode = 0666
+   hide dot files = no
+";
+
+#[test]
+fn a_small_office_is_carried_over() {
+    let (config, _) = imported(OFFICE);
+    assert_eq!((config.workgroup.as_str(), config.name.as_str()), ("OFFICE", "FILES"));
+    assert_eq!(config.smb, ["192.0.2.1:445".parse().unwrap()]);
+    assert_eq!(config.dialect_min, smb::Dialect::Smb210);
+    assert_eq!(config.guest.as_deref(), Some("nobody"));
+    let names: Vec<&str> = config.shares.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["alice", "bob", "Projects", "public"]);
+    let home = share(&config, "bob");
+    assert_eq!(
+        (home.path.as_path(), home.users.as_deref()),
+        (Path::new("/home/bob"), Some(&["bob".to_owned()][..]))
+    );
+    assert_eq!(
+        (home.listed, home.read_only, home.file_mode, home.directory_mode),
+        (Listed::Users, false, 0o600, 0o700)
+    );
+    let projects = share(&config, "Projects");
+    assert_eq!(projects.path, Path::new("/srv/projects"));
+    assert_eq!(projects.users.as_deref().unwrap(), ["@staff", "@interns", "carol", "dave"]);
+    assert_eq!(
+        (&projects.denied_users[..], &projects.write_users[..]),
+        (&["mallory".to_owned()][..], &["@staff".to_owned()][..])
+    );
+    assert_eq!(projects.force_group.as_deref(), Some("staff"));
+    assert_eq!((projects.file_mode, projects.directory_mode), (0o664, 0o2770));
+    assert_eq!(projects.veto_names, ["*.exe", "Thumbs.db"]);
+    assert_eq!(projects.hidden_names, [".*", "desktop.ini"]);
+    assert_eq!((projects.hosts_allowed.len(), projects.hosts_denied.len()), (3, 2));
+    let public = share(&config, "public");
+    assert_eq!(
+        (public.guest_ok, public.read_only, public.force_user.as_deref()),
+        (true, true, Some("nobody"))
+    );
+    assert_eq!((public.file_mode, public.hidden_names.len()), (0o666, 0));
+}
+
+#[test]
+fn what_an_office_loses_is_told_with_its_line() {
+    let (_, lost) = imported(OFFICE);
+    for (line, part) in [
+        (5, "a server has no comment"),
+        (9, "\"lo\" is not an address"),
+        (12, "[homes] became one share for each user"),
+        (20, "[printers] was left out"),
+        (24, "[print$] was left out"),
+        (31, "carol is of a domain"),
+    ] {
+        assert!(has(&lost, line, part), "line {line}: {part}\n{lost:#?}");
+    }
+    assert_eq!(lost.len(), 6, "{lost:#?}");
+}
+
+#[test]
+fn what_modules_of_samba_did_is_told() {
+    let imported = import_files(
+        &[(
+            "smb.conf",
+            "\
+[global]
+vfs objects = acl_xattr streams_xattr
+[a]
+path = /a
+vfs objects = fruit streams_xattr recycle full_audit shadow_copy2 aio_pthread strange
+fruit:metadata = stream
+recycle:repository = .recycle/%U
+shadow:snapdir = .snapshots
+full_audit:success = mkdir
+acl_xattr:ignore system acls = yes
+",
+        )],
+        &[],
+    );
+    let lost: Vec<String> = imported.lost.iter().map(ToString::to_string).collect();
+    for (line, part) in [
+        (5, "vfs object fruit: "),
+        (5, "vfs object recycle: deleted files are gone"),
+        (5, "vfs object full_audit: no log of operations"),
+        (5, "vfs object shadow_copy2: "),
+        (5, "vfs object strange: this module is not known"),
+        (6, "fruit:metadata = stream: "),
+        (7, "recycle:repository"),
+        (8, "shadow:snapdir"),
+        (9, "full_audit:success"),
+        (10, "acl_xattr:ignore system acls"),
+    ] {
+        assert!(has(&lost, line, part), "line {line}: {part}\n{lost:#?}");
+    }
+    assert_eq!(lost.len(), 10);
+    let needless: Vec<String> = imported.needless.iter().map(ToString::to_string).collect();
+    assert_eq!(needless.len(), 1, "{needless:?}");
+    // Who reads the file later finds it all.
+    assert!(
+        imported.config.contains("\n# Not carried over:\n#   smb.conf:5: vfs objects = fruit ")
+    );
+}
+
+#[test]
+fn words_lines_and_files_are_read_as_samba_reads_them() {
+    let main = "\
+; a comment
+path = /of/global
+[ My Share ]
+ P A T H = \\
+   /srv/my \\
+   share
+ WriteAble = TRUE
+ Public = 0
+include = more.conf
+include = %m.conf
+include = registry
+this is nothing
+[unclosed
+";
+    let more = "browsable = off\n[other]\ncopy = my share\npath = /srv/other\ncomment = %S on %h, %U\n[my share]\ncomment = \"later\"\n";
+    let imported = import_files(&[("smb.conf", main), ("more.conf", more)], &[]);
+    let config = Config::parse(&imported.config).unwrap();
+    let my = share(&config, "My Share");
+    assert_eq!(
+        (my.path.as_path(), my.read_only, my.guest_ok),
+        (Path::new("/srv/my share"), false, false)
+    );
+    assert_eq!((my.listed, my.comment.as_str()), (Listed::Nobody, "later"));
+    let other = share(&config, "other");
+    assert_eq!((other.path.as_path(), other.read_only), (Path::new("/srv/other"), false));
+    assert_eq!(other.comment, "%S on %h, %U");
+    let lost: Vec<String> = imported.lost.iter().map(ToString::to_string).collect();
+    assert!(has(&lost, 10, "another file for every client"));
+    assert!(has(&lost, 11, "net conf list"));
+    assert!(
+        has(&lost, 12, "is not a parameter") && has(&lost, 13, "is not a section"),
+        "{lost:#?}"
+    );
+    assert!(lost.iter().any(|l| l.starts_with("more.conf:5: ") && l.contains("%U is another")));
+    assert_eq!(lost.len(), 5, "{lost:#?}");
+}
+
+#[test]
+fn shares_that_cannot_be_are_left_out_with_their_reason() {
+    let (config, lost) = imported(
+        "[by-client]\npath = /srv/%m\n[nowhere]\n[closed]\npath = /a\navailable = no\n[a:b]\npath = /a\n[relative]\npath = a\n[good]\npath = /srv/%S\n",
+    );
+    assert_eq!((config.shares.len(), config.shares[0].path.as_path()), (1, Path::new("/srv/good")));
+    for (line, part) in [
+        (1, "%m in its path is another for every client"),
+        (3, "it has no path"),
+        (4, "it is not available"),
+        (7, "cannot be a share's name"),
+        (9, "does not begin with /"),
+    ] {
+        assert!(has(&lost, line, part), "{part}\n{lost:#?}");
+    }
+}
+
+#[test]
+fn encryption_signing_and_dialects_have_their_words() {
+    let (config, lost) = imported(
+        "[global]\nsmb encrypt = required\nserver signing = auto\nserver max protocol = SMB3\nmin protocol = NT1\nsmb ports = 445 139 4450\n[a]\npath = /a\nguest ok = yes\n",
+    );
+    assert_eq!(config.encryption, crate::config::Encryption::Required);
+    assert_eq!(config.signing, crate::config::Signing::Offered);
+    assert_eq!(
+        (config.dialect_min, config.dialect_max),
+        (smb::Dialect::Smb202, smb::Dialect::Smb311)
+    );
+    assert_eq!(config.smb.len(), 4);
+    assert!(!config.shares[0].guest_ok && config.guest.is_none());
+    assert!(has(&lost, 5, "SMB1 and older are not served"));
+    assert!(has(&lost, 7, "guests were left out"));
+    let (config, _) =
+        imported("[global]\nsmb encrypt = off\n[a]\npath = /a\nsmb encrypt = desired\n");
+    assert_eq!(config.encryption, crate::config::Encryption::Off);
+}
+
+#[test]
+fn every_parameter_of_sambas_own_example_is_known() {
+    let text = "[global]\nrestrict anonymous = 2\nunix password sync = yes\npasswd chat = *x* %n\\n .\npam password change = yes\nusershare allow guests = yes\nobey pam restrictions = yes\nserver role = standalone server\npanic action = /x %d\nlogging = file\nmax log size = 1000\nlog file = /var/log/samba/log.%m\ndns proxy = no\nwins support = no\npasswd program = /usr/bin/passwd %u\nusershare path =\n";
+    let imported = import_files(&[("smb.conf", text)], &[]);
+    let unknown: Vec<String> = imported
+        .lost
+        .iter()
+        .map(ToString::to_string)
+        .filter(|l| l.contains("is not known here"))
+        .collect();
+    assert_eq!(unknown, [""; 0]);
+    assert!(imported.needless.len() > 10);
+}
+
+#[test]
+fn includes_that_lead_in_circles_end() {
+    let imported = import_files(&[("smb.conf", "[a]\npath = /a\ninclude = smb.conf\n")], &[]);
+    assert!(imported.lost.iter().any(|l| l.text.contains("too many files")));
+}
+
+/// Words that mean something, among others.
+fn any_line() -> impl Strategy<Value = String> {
+    const WORDS: &[&str] = &[
+        "path",
+        "comment",
+        "valid users",
+        "hosts allow",
+        "veto files",
+        "create mask",
+        "copy",
+        "include",
+        "vfs objects",
+        "smb encrypt",
+        "guest ok",
+        "netbios name",
+        "interfaces",
+        "max disk size",
+        "force user",
+    ];
+    prop_oneof![
+        "\\PC{0,30}",
+        ("\\[", "[a-z%:$\"]{0,12}", "\\]?").prop_map(|(a, b, c)| a + &b + &c),
+        (proptest::sample::select(WORDS), "\\PC{0,20}").prop_map(|(w, v)| format!("{w} = {v}")),
+        (proptest::sample::select(WORDS), "[%@+&/ \\\\.\"0-9a-zA-Z*,]{0,20}")
+            .prop_map(|(w, v)| format!("{w} = {v}")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_text_becomes_a_valid_configuration(lines in proptest::collection::vec(any_line(), 0..30)) {
+        let imported = import_files(&[("smb.conf", &lines.join("\n"))], &["alice", "b\\\"c"]);
+        if let Err(error) = Config::parse(&imported.config) {
+            panic!("{error}\n{}", imported.config);
+        }
+    }
+}
