@@ -30,6 +30,7 @@ servers: ## Our client against foreign servers: Debian's Samba and the newest (r
 kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli
 	conformance/kernel uml
+	conformance/kernel-channels uml
 
 kernel-steady: ## The same with Debian 12's kernel under emulation: 3 minutes on a quiet machine
 	cargo build --locked --quiet --package cli

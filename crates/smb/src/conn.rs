@@ -361,7 +361,7 @@ impl Conn {
     /// The next frame that answers nothing. To be asked for after
     /// [`Conn::poll_transmit`], so that it does not overtake what it is about.
     pub fn poll_notice(&self) -> Option<Transmit> {
-        self.shared.notices.poll()
+        self.shared.notices.poll(|| self.server.host.now().instant)
     }
 
     /// What tells when [`Conn::poll_notice`] has something.
@@ -459,6 +459,12 @@ impl Drop for Conn {
         for channel in self.channels.values() {
             if channel.session.remove_channel(self.shared.facts.id) {
                 self.server.lose_session(&channel.session);
+            }
+        }
+        // After the channels are gone, so that none of it comes back here.
+        for notice in self.shared.notices.close() {
+            if let Some(channel) = self.channels.get(&notice.session.0) {
+                channel.session.notify_elsewhere(self.shared.facts.id, notice);
             }
         }
     }

@@ -124,7 +124,7 @@ impl Lease {
             epoch: if self.is_v2 { told.epoch } else { 0 },
             acknowledge: told.acknowledge,
         };
-        send_notice(&session, None, self.seal, |w| body.encode(w));
+        send_notice(&session, None, self.seal, told.acknowledge, |w| body.encode(w));
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {

@@ -97,3 +97,12 @@ pub const RESILIENT_FOR_MAX: Duration = Duration::from_mins(5);
 
 /// Opens that wait for their clients: each has a descriptor and a kilobyte or two.
 pub const DETACHED_MAX: usize = 1 << 16;
+
+/// Notices of one connection that are kept until they are answered: beyond it
+/// the oldest is not told again if it was lost.
+pub const NOTICES_KEPT_MAX: usize = 256;
+
+/// A notice that is not answered in this time is told once more, by another
+/// channel: the first one may lead nowhere. Well before the client is taken to be
+/// silent, and longer than most need to write back what they keep.
+pub const NOTICE_AGAIN_AFTER: Duration = Duration::from_secs(8);

@@ -1,6 +1,7 @@
 //! Oplocks on the wire: levels, and the notice that one breaks.
 //! MS-SMB2 2.2.23.1, 3.3.4.6.
 
+use crate::notices::{About, Notice};
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
@@ -66,8 +67,9 @@ pub struct Client {
 /// A break must not overtake the reply that grants the oplock.
 #[derive(Debug)]
 enum Told {
-    /// The reply is on its way, and the break to tell after it, if any.
-    Granting(Option<Caching>),
+    /// The reply is on its way, and the break to tell after it, if any, and
+    /// whether that is to be acknowledged.
+    Granting(Option<(Caching, bool)>),
     Granted,
 }
 
@@ -89,12 +91,12 @@ impl Oplock {
             &mut *self.told.lock().unwrap_or_else(PoisonError::into_inner),
             Told::Granted,
         );
-        if let Told::Granting(Some(to)) = told {
-            self.notify(to);
+        if let Told::Granting(Some((to, acknowledge))) = told {
+            self.notify(to, acknowledge);
         }
     }
 
-    fn notify(&self, to: Caching) {
+    fn notify(&self, to: Caching, acknowledge: bool) {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
             // Nobody is there to be asked: the open ends, if it is kept at all.
@@ -106,7 +108,8 @@ impl Oplock {
             return;
         };
         let body = OplockBreak { level: level_of(to), file_id: client.file_id };
-        send_notice(&session, Some(client.connection), client.seal, |w| body.encode(w));
+        let connection = Some(client.connection);
+        send_notice(&session, connection, client.seal, acknowledge, |w| body.encode(w));
     }
 }
 
@@ -115,22 +118,25 @@ pub fn send_notice(
     session: &Session,
     connection: Option<u64>,
     seal: bool,
+    acknowledge: bool,
     body: impl FnOnce(&mut Writer<'_>),
 ) {
     let mut out = new_buffer(Vec::new());
     let mut w = Writer::with_origin(&mut out, MESSAGE_START);
     notice_header().encode(&mut w);
     body(&mut w);
+    // What needs no answer is not waited for.
+    let about = About::of_notice(&out).filter(|_| acknowledge);
     // Never signed: it belongs to no request. Sealed where all is.
     let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
-    let notice = match sealing {
+    let transmit = match sealing {
         Some(keys) => {
             keys.seal.seal_in_place(&mut out[PREFIX..], session.id, keys.next_nonce());
             Transmit::sealed(out)
         }
         None => Transmit::plain(out, None),
     };
-    session.notify(connection, notice);
+    session.notify(connection, Notice { session: session.id, about, transmit });
 }
 
 fn notice_header() -> Header {
@@ -153,11 +159,11 @@ impl CacheHolder for Oplock {
     fn handle_break(&self, broken: &CacheBreak) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Told::Granting(kept_back) = &mut *told {
-            *kept_back = Some(broken.to);
+            *kept_back = Some((broken.to, broken.acknowledge));
             return;
         }
         drop(told);
-        self.notify(broken.to);
+        self.notify(broken.to, broken.acknowledge);
     }
 
     fn handle_grant_begun(&self) {

@@ -6,6 +6,7 @@ use crate::config::{Config, Share};
 use crate::create_guids::CreateGuids;
 use crate::durable::DurableOpens;
 use crate::host::{Host, Now};
+use crate::limits::NOTICE_AGAIN_AFTER;
 use crate::open::Open;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -145,9 +146,21 @@ impl Server {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
     }
 
-    /// Closes what nobody has come back for in time. To be called about once a second.
+    /// Closes what nobody has come back for in time, and tells again what was not
+    /// answered. To be called about once a second.
     pub fn handle_tick(&self, now: Now) {
         close_all(self.durable.remove_expired(now.instant));
+        self.tell_again(now);
+    }
+
+    /// Tells again what clients with several channels have not answered.
+    fn tell_again(&self, now: Now) {
+        let Some(due) = now.instant.checked_sub(NOTICE_AGAIN_AFTER) else { return };
+        let sessions: Vec<Arc<Session>> = {
+            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            sessions.values().filter(|s| s.has_several_channels()).cloned().collect()
+        };
+        sessions.iter().for_each(|session| session.tell_again(due));
     }
 
     /// What `status` shows.

@@ -8,14 +8,15 @@
 use crate::conn::Shared;
 use crate::host::Account;
 use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
+use crate::notices::{About, Notice};
 use crate::open::Open;
 use crate::signal::Signal;
-use crate::transmit::Transmit;
 use crate::tree::{Admitted, Tree};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::time::Instant;
 use wire::crypto::{OpeningKey, SealingKey, SigningKey};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, SessionId, TreeId};
@@ -378,15 +379,45 @@ impl Session {
 
     /// Tells its client something unasked: on `connection`, or on another
     /// channel if that one is gone or none is preferred.
-    pub fn notify(&self, connection: Option<u64>, notice: Transmit) {
-        let channels = lock(&self.channels);
-        let mut live = channels.iter().filter(|c| c.shared.strong_count() > 0);
-        let preferred = live.clone().find(|c| Some(c.connection) == connection);
-        let shared = preferred.or_else(|| live.next()).and_then(|c| c.shared.upgrade());
-        drop(channels);
-        if let Some(shared) = shared {
-            shared.notices.push(notice);
+    pub fn notify(&self, connection: Option<u64>, notice: Notice) {
+        let live = self.live_channels();
+        let (preferred, others): (Vec<_>, Vec<_>) =
+            live.into_iter().partition(|c| Some(c.facts.id) == connection);
+        tell_one_of(preferred.into_iter().chain(others), notice);
+    }
+
+    /// Tells by another channel than `connection`, if there is one.
+    pub fn notify_elsewhere(&self, connection: u64, notice: Notice) {
+        // An open that was closed meanwhile has nothing to give back.
+        if let Some(About::Open(id)) = notice.about
+            && self.open(id).is_err()
+        {
+            return;
         }
+        let others = self.live_channels().into_iter().filter(|c| c.facts.id != connection);
+        tell_one_of(others, notice);
+    }
+
+    /// Its client has answered a notice.
+    pub fn handle_answer(&self, about: About) {
+        self.live_channels().iter().for_each(|channel| channel.notices.forget(about));
+    }
+
+    /// Tells again, by other channels, what was sent before `due` and is not answered.
+    pub fn tell_again(&self, due: Instant) {
+        let live = self.live_channels();
+        if live.len() < 2 {
+            return;
+        }
+        for channel in live {
+            for notice in channel.notices.take_unanswered(due) {
+                self.notify_elsewhere(channel.facts.id, notice);
+            }
+        }
+    }
+
+    fn live_channels(&self) -> Vec<Arc<Shared>> {
+        lock(&self.channels).iter().filter_map(|c| c.shared.upgrade()).collect()
     }
 
     /// Forgets the channel on `connection`; true if none is left.
@@ -394,6 +425,11 @@ impl Session {
         let mut channels = lock(&self.channels);
         channels.retain(|c| c.connection != connection);
         channels.is_empty()
+    }
+
+    /// Whether it has more than one.
+    pub fn has_several_channels(&self) -> bool {
+        lock(&self.channels).len() > 1
     }
 
     /// Its channels, for `status`.
@@ -409,6 +445,17 @@ impl Session {
     /// Its opens, for `status`.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         lock(&self.opens).by_id.values().cloned().collect()
+    }
+}
+
+/// The first that is still there.
+fn tell_one_of(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
+    let mut notice = Some(notice);
+    for channel in channels {
+        match notice.take().map(|notice| channel.notices.push(notice)) {
+            Some(Err(back)) => notice = Some(back),
+            _ => return,
+        }
     }
 }
 

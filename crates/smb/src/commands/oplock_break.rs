@@ -1,6 +1,7 @@
 //! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
 
 use crate::dispatch::{Outcome, Request, malformed};
+use crate::notices::About;
 use crate::oplock::{caching_of, level_of};
 use files::{AcknowledgeRefusal, CacheKey, Caching};
 use wire::ntstatus::NtStatus;
@@ -14,6 +15,9 @@ use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 /// if there is none, `UNSUCCESSFUL` if it was not asked for, `REQUEST_NOT_ACCEPTED`
 /// if too much is kept.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+    if let Some(about) = About::of(request.message) {
+        request.session()?.handle_answer(about);
+    }
     match OplockBreakAck::decode(&mut request.body()?).map_err(malformed)? {
         OplockBreakAck::Oplock { level, file_id } => {
             let open = request.open(file_id)?;

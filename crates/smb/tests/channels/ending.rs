@@ -180,3 +180,79 @@ fn an_oplock_break_is_told_on_a_live_channel_if_the_opens_own_is_gone() {
     assert_eq!(first.acknowledge(file, LEVEL_II), NtStatus::SUCCESS);
     assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
 }
+
+#[test]
+fn an_oplock_break_that_may_not_have_arrived_goes_to_another_channel_when_its_own_dies() {
+    for is_sent in [false, true] {
+        let net = Net::new();
+        let mut first = net.ready();
+        let mut second = net.bound(&first);
+        let file = second.create("f", BATCH);
+        let mut other = net.ready();
+        let open = other.send_create("f", 0);
+        assert!(other.reply_to(open).is_none(), "it must wait");
+        assert!(first.notice().is_none(), "the open's own channel is told");
+        if is_sent {
+            assert!(second.notice().is_some());
+        }
+        second.cut();
+        assert_eq!(first.notice().expect("a notice").level(), LEVEL_II);
+        assert_eq!(first.acknowledge(file, LEVEL_II), NtStatus::SUCCESS);
+        assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
+        assert!(first.notice().is_none(), "once");
+    }
+}
+
+#[test]
+fn an_oplock_break_that_nothing_comes_of_is_told_once_more_by_another_channel() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let file = second.create("f", BATCH);
+    let mut other = net.ready();
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it must wait");
+    assert!(second.notice().is_some());
+    net.tick(7);
+    assert!(first.notice().is_none(), "the client may be at it");
+    net.tick(8);
+    assert_eq!(first.notice().expect("a notice").level(), LEVEL_II);
+    assert_eq!(first.acknowledge(file, LEVEL_II), NtStatus::SUCCESS);
+    assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
+    net.tick(60);
+    assert!(first.notice().is_none() && second.notice().is_none());
+}
+
+#[test]
+fn an_oplock_break_that_was_answered_is_told_no_more() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let file = second.create("f", BATCH);
+    let mut other = net.ready();
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it must wait");
+    assert!(second.notice().is_some());
+    // By another channel than the notice came by.
+    assert_eq!(first.acknowledge(file, LEVEL_II), NtStatus::SUCCESS);
+    net.tick(60);
+    second.cut();
+    assert!(first.notice().is_none());
+}
+
+#[test]
+fn an_oplock_break_that_was_answered_by_a_close_is_told_no_more() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let mut second = net.bound(&first);
+    let file = second.create("f", BATCH);
+    let mut other = net.ready();
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it must wait");
+    assert!(second.notice().is_some());
+    assert_eq!(first.close(file), NtStatus::SUCCESS);
+    assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
+    net.tick(60);
+    second.cut();
+    assert!(first.notice().is_none());
+}

@@ -164,6 +164,12 @@ impl Net {
         client
     }
 
+    /// The server hears that this many seconds have passed since the start.
+    pub fn tick(&self, seconds: u64) {
+        let instant = self.now.instant + Duration::from_secs(seconds);
+        self.server.handle_tick(Now { instant, ..self.now });
+    }
+
     /// Channels of each session.
     pub fn channels(&self) -> Vec<usize> {
         self.server.snapshot().sessions.iter().map(|s| s.channels.len()).collect()

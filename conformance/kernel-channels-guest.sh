@@ -1,0 +1,54 @@
+#!/bin/bash
+# Runs inside the guest: the Linux kernel's SMB client with several channels.
+set -eu
+ok() { echo "ok: $1 (${SECONDS} s)"; }
+trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2; cat /proc/fs/cifs/DebugData >&2; dmesg | tail -n 40 >&2' ERR
+uname -r
+# With `soft`, the default, the client tries once more only and then gives up.
+mount_at() { # DIRECTORY OPTIONS
+    mkdir -p "$1"
+    mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,vers=3.1.1,hard,$2"
+}
+channels() { ss -Htn state established "dport = :$1" | wc -l; }
+has_channels() { # PORT COUNT
+    local n=0
+    until [ "$(channels "$1")" = "$2" ]; do
+        n=$((n + 1))
+        if [ $n = 600 ]; then echo "$(channels "$1") channels instead of $2" >&2; return 1; fi
+        sleep 0.1
+    done
+}
+head -c 20000000 /dev/urandom > /mnt/data
+sum=$(sha256sum < /mnt/data)
+
+# Copies there and back; whatever is cut meanwhile, each must be whole.
+copies() { # COUNT
+    for n in $(seq "$1"); do
+        cp /mnt/data "/mnt/s/copy$n"
+        # Not from the client's cache.
+        sync "/mnt/s/copy$n"
+        echo 1 > /proc/sys/vm/drop_caches
+        [ "$(sha256sum < "/mnt/s/copy$n")" = "$sum" ]
+        # If the answer is lost the file is gone when the client asks again.
+        rm -f "/mnt/s/copy$n"
+    done
+}
+
+for port in 446 445; do
+    for way in sign seal; do
+        mount_at /mnt/s "$way,port=$port,multichannel,max_channels=4"
+        has_channels $port 4
+        copies 1
+        addresses=$(ss -Htn state established "dport = :$port" | awk '{print $4}' | sort -u | wc -l)
+        grep -q "Extra Channels: 3" /proc/fs/cifs/DebugData
+        ok "port $port, $way: four channels to $addresses addresses"
+        touch /mnt/s/cut
+        copies 8
+        rm /mnt/s/cut
+        ls /mnt/s > /mnt/list
+        has_channels $port 4
+        copies 1
+        umount /mnt/s
+        ok "port $port, $way: copies while channels are cut, and four channels again"
+    done
+done
