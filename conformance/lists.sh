@@ -48,6 +48,7 @@ access_lists() {
     lists_against_modes
     lists_of_trees
     names_of_identifiers
+    extended_attributes
     kill -TERM "$lists_server"
     wait "$lists_server" || fail "the server with lists did not end cleanly"
     lists_server=
@@ -133,4 +134,28 @@ names_of_identifiers() {
     remote getusername | has -F 'Account Name: alice' || fail "alice is not told who she is"
     remote lsaquery | has 'Domain Name: ' || fail "the policy does not tell the workgroup"
     ok "rpcclient: names of identifiers, identifiers of names, the policy"
+}
+
+# eas FILE: its extended attributes, as smbclient shows them, without blanks.
+eas() { clients_on_lists "geteas lists\\$1" | tr -d ' '; }
+clients_on_lists() { timeout 60 smbclient "//$lists_address/data" -U 'alice%secret.0' -c "$1" 2>&1 || true; }
+
+extended_attributes() {
+    eas two | has NT_STATUS_NO_EAS_ON_FILE || [ -z "$(eas two | grep '=')" ] || fail "attributes of a new file"
+    clients_on_lists 'setea lists\two first value; setea lists\two second other' > "$work/out"
+    refused_are 0 "$work/out"
+    eas two > "$work/out"
+    has '^first(0)=' < "$work/out" && has '^second(0)=' < "$work/out" || { cat "$work/out" >&2; fail "not both are shown"; }
+    xattr get "$share/lists/two" user.first | cmp - <(printf value)
+    printf local > "$work/value"
+    xattr set "$share/lists/two" user.third < "$work/value"
+    # One name, whatever its case; and an empty value takes it away.
+    clients_on_lists 'setea lists\two FIRST changed; setea lists\two second' > "$work/out"
+    refused_are 0 "$work/out"
+    eas two > "$work/out"
+    has '^third(0)=' < "$work/out" || fail "what a local process set is not shown"
+    if has '^second(0)=' < "$work/out"; then fail "what was removed is still shown"; fi
+    xattr get "$share/lists/two" user.first | cmp - <(printf changed)
+    clients_on_lists 'setea lists\two bad:name value' | has STATUS_INVALID_EA_NAME || fail "a bad name was taken"
+    ok "smbclient: extended attributes are set, shown, changed in any case and removed"
 }

@@ -49,10 +49,24 @@ impl Files {
     #[must_use]
     pub fn xattr_bytes(&self, open: &OpenFile) -> u32 {
         let names = open.node.xattr_names().unwrap_or_default();
-        let entry = |n: &Name| {
-            open.node.xattr(n).map_or(0, |v| (v.len() + n.as_bytes().len() + 9).next_multiple_of(4))
-        };
-        let total: usize = names.iter().map(entry).sum();
-        if total == 0 { 0 } else { u32::try_from(total + 4).unwrap_or(u32::MAX) }
+        let lengths = names.into_iter().map(|name| {
+            let length = open.node.xattr(&name).map_or(0, |value| value.len());
+            (name, length)
+        });
+        list_bytes(lengths)
     }
+
+    /// As [`Files::xattr_bytes`], of a child by its exact name.
+    #[must_use]
+    pub fn child_xattr_bytes(&self, open: &OpenFile, name: &Name) -> u32 {
+        list_bytes(open.node.child_xattrs(name))
+    }
+}
+
+/// MS-FSCC 2.4.13: each with its name, lengths and padding.
+fn list_bytes(xattrs: impl IntoIterator<Item = (Name, usize)>) -> u32 {
+    let entry =
+        |(name, length): (Name, usize)| (length + name.as_bytes().len() + 9).next_multiple_of(4);
+    let total: usize = xattrs.into_iter().map(entry).sum();
+    if total == 0 { 0 } else { u32::try_from(total + 4).unwrap_or(u32::MAX) }
 }

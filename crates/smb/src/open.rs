@@ -10,6 +10,7 @@ use crate::oplock::Oplock;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{OpenAction, OpenFile};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
@@ -40,6 +41,8 @@ pub struct Open {
     pub lock_sequences: Mutex<LockSequences>,
     /// Where QUERY_DIRECTORY stands.
     pub scan: Mutex<Option<crate::commands::query_directory::Scan>>,
+    /// Where a scan of extended attributes goes on.
+    pub ea_position: AtomicUsize,
     durability: Mutex<Option<Durability>>,
     requests: Mutex<Requests>,
 }
@@ -130,6 +133,7 @@ impl Open {
             closed: Signal::default(),
             lock_sequences: Mutex::default(),
             scan: Mutex::default(),
+            ea_position: AtomicUsize::new(0),
             durability: Mutex::new(parts.durability),
             requests: Mutex::new(Requests { sequence, claim: None }),
         }

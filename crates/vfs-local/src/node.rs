@@ -22,6 +22,8 @@ use vfs::{
 const LIST_BYTES: usize = 32 * 1024;
 /// Largest extended attribute of Linux.
 pub const XATTR_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of the names of a listed file's extended attributes.
+const CHILD_NAMES_BYTES_MAX: usize = 1024;
 /// Most bytes that one call copies before it looks for something else to do.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -450,11 +452,25 @@ impl Node for LocalNode {
 
     fn xattr_names(&self) -> Result<Vec<Name>> {
         let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
-        let names = listed.split(|&b| b == 0).filter_map(|full| {
-            let name = full.strip_prefix(b"user.")?;
-            (!is_private(name)).then(|| Name::new(name).ok()).flatten()
-        });
-        Ok(names.collect())
+        Ok(listed.split(|&b| b == 0).filter_map(users_name).collect())
+    }
+
+    fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
+        let Ok(child) = std::str::from_utf8(name.as_bytes()) else { return Vec::new() };
+        let path = format!("{}/{child}", self.proc_path());
+        // More than this is seldom, and shown as if it were none.
+        let mut listed = [0u8; CHILD_NAMES_BYTES_MAX];
+        let Ok(length) = rustix::fs::llistxattr(&*path, &mut listed[..]) else { return Vec::new() };
+        let names = listed[..length].split(|&b| b == 0).filter_map(users_name);
+        let read = |name: &str, room: &mut [u8]| rustix::fs::lgetxattr(&*path, name, room);
+        let length_of = |name: &Name| {
+            let name = user_name(name).ok()?;
+            match read(&name, &mut [0u8; 256]) {
+                Err(Errno::RANGE) => read(&name, &mut vec![0; XATTR_BYTES_MAX]).ok(),
+                other => other.ok(),
+            }
+        };
+        names.filter_map(|name| length_of(&name).map(|length| (name, length))).collect()
     }
 
     fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
@@ -548,6 +564,12 @@ impl Node for LocalNode {
     fn as_any(&self) -> &dyn std::any::Any {
         self
     }
+}
+
+/// The name of a listed attribute, if it is a user's own.
+fn users_name(full: &[u8]) -> Option<Name> {
+    let name = full.strip_prefix(b"user.")?;
+    (!is_private(name)).then(|| Name::new(name).ok()).flatten()
 }
 
 /// Whether an attribute (without `user.`) stores what other calls speak of.

@@ -351,6 +351,14 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotSupported`] where none can be stored.
     fn xattr_names(&self) -> Result<Vec<Name>>;
 
+    /// Names and lengths of the users' extended attributes of the child `name`
+    /// (exact spelling) of this directory, the link itself if it is one; none
+    /// where that cannot be told.
+    fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
+        let _ = name;
+        Vec::new()
+    }
+
     /// One extended attribute's value.
     ///
     /// # Errors

@@ -264,3 +264,42 @@ fn a_volume_shows_no_more_space_than_it_is_to_show() {
     let open = serve();
     assert!(open.files.space(&open.volume, &open.alice).unwrap().total_bytes > limit);
 }
+
+#[test]
+fn a_listing_tells_the_length_of_extended_attributes_as_the_file_does() {
+    let served = serve();
+    served.put("plain", b"");
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    if served.files.set_xattr(&open, &name("one"), Some(b"value")).is_err() {
+        return; // None can be stored here.
+    }
+    served.files.set_xattr(&open, &name("another"), Some(&[7; 300])).unwrap();
+    let root = served.open("", READ);
+    let of_file = served.files.xattr_bytes(&open);
+    assert_eq!(of_file, 4 + (9 + 3 + 5u32).next_multiple_of(4) + (9 + 7 + 300));
+    assert_eq!(served.files.child_xattr_bytes(&root, &name("file")), of_file);
+    assert_eq!(served.files.child_xattr_bytes(&root, &name("plain")), 0);
+    assert_eq!(served.files.child_xattr_bytes(&root, &name("missing")), 0);
+}
+
+#[test]
+fn an_extended_attribute_is_found_in_any_case_and_keeps_its_spelling() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    if served.files.set_xattr(&open, &name("One"), Some(b"1")).is_err() {
+        return;
+    }
+    served.files.set_xattr(&open, &name("ONE"), Some(b"2")).unwrap();
+    assert_eq!(served.files.xattrs(&open).unwrap(), [(name("One"), b"2".to_vec())]);
+    served.files.set_xattr(&open, &name("one"), None).unwrap();
+    assert!(served.files.xattrs(&open).unwrap().is_empty());
+    let reads = served.open("file", Access::READ_EA);
+    assert_eq!(
+        served.files.set_xattr(&reads, &name("one"), Some(b"1")),
+        Err(FsError::AccessDenied)
+    );
+    let looks = served.open("file", LOOK);
+    assert_eq!(served.files.xattrs(&looks), Err(FsError::AccessDenied));
+}

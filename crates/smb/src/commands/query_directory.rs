@@ -258,6 +258,8 @@ impl Filler<'_> {
                 if self.is_apple && class == DirectoryClass::IdBothDirectory {
                     record.apple =
                         child.map(|name| apple::details(self.files, self.file, name, attributes));
+                } else if let Some(name) = child.filter(|_| class.shows_ea_bytes()) {
+                    record.ea_bytes = self.files.child_xattr_bytes(self.file, name);
                 }
                 put_directory_record(class, &record, self.out, start, previous, limit)
             }

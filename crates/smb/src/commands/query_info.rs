@@ -3,12 +3,14 @@
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
+use crate::extended_attributes::{Shown, VALUE_BYTES_MAX, is_name, next_position, page};
 use crate::names::{path_units, stream_units, units_of};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::FileKind;
 use wire::codec::Writer;
 use wire::fscc::{
@@ -73,7 +75,7 @@ fn file_info(
     }
     let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if class == FileInfoClass::FullEa {
-        return full_ea(files, file, body, data);
+        return full_ea(files, open, file, body, data);
     }
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
@@ -204,34 +206,54 @@ fn streams(files: &Files, file: &OpenFile, is_apple: bool) -> Result<Vec<StreamF
     Ok(facts)
 }
 
+/// MS-FSA 2.1.5.12.11.
 fn full_ea(
     files: &Files,
+    open: &Open,
     file: &OpenFile,
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
-    let all = files.xattrs(file).map_err(status_of)?;
-    let mut entries: Vec<(Vec<u8>, Vec<u8>)> =
-        all.into_iter().map(|(n, v)| (n.as_bytes().to_vec(), v)).collect();
-    if !body.input.is_empty() {
-        let names = decode_ea_names(body.input).map_err(|_| NtStatus::INVALID_PARAMETER)?;
-        // Asked for by name: what is missing is shown empty.
-        entries = names
-            .iter()
-            .map(|wanted| {
-                let found = entries.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-                found.cloned().unwrap_or((wanted.to_vec(), Vec::new()))
-            })
-            .collect();
-    }
-    if entries.is_empty() {
-        return Err(NtStatus::NO_EAS_ON_FILE);
-    }
     let room = body.output_bytes as usize;
-    match put_ea_list(&entries, data, room) {
+    let all = files.xattrs(file).map_err(status_of)?;
+    let all = all.into_iter().filter(|(_, value)| value.len() <= VALUE_BYTES_MAX);
+    let entries: Vec<Shown> = all.map(|(name, value)| (name.as_bytes().to_vec(), value)).collect();
+    if !body.input.is_empty() {
+        let asked = asked_for(&entries, body.input)?;
+        return show_ea(&asked, data, room).map(|(_, status)| status);
+    }
+    let position = open.ea_position.load(Ordering::Relaxed);
+    let range = page(entries.len(), body.flags, body.additional, position)?;
+    let start = range.start;
+    let (shown, status) = show_ea(&entries[range], data, room)?;
+    let next = next_position(start, start + shown, entries.len(), body.flags);
+    open.ea_position.store(next, Ordering::Relaxed);
+    Ok(status)
+}
+
+/// Those that a list names: what is missing is shown empty.
+fn asked_for(entries: &[Shown], list: &[u8]) -> Result<Vec<Shown>, NtStatus> {
+    let names = decode_ea_names(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
+    if !names.iter().all(|name| is_name(name)) {
+        return Err(NtStatus::INVALID_EA_NAME);
+    }
+    let find = |wanted: &&[u8]| {
+        let found = entries.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.cloned().unwrap_or((wanted.to_vec(), Vec::new()))
+    };
+    Ok(names.iter().map(find).collect())
+}
+
+/// As many as fit; how many those are.
+fn show_ea(
+    entries: &[Shown],
+    data: &mut Vec<u8>,
+    room: usize,
+) -> Result<(usize, NtStatus), NtStatus> {
+    match put_ea_list(entries, data, room) {
         0 => Err(NtStatus::BUFFER_TOO_SMALL),
-        count if count < entries.len() => Ok(NtStatus::BUFFER_OVERFLOW),
-        _ => Ok(NtStatus::SUCCESS),
+        count if count < entries.len() => Ok((count, NtStatus::BUFFER_OVERFLOW)),
+        count => Ok((count, NtStatus::SUCCESS)),
     }
 }
 

@@ -3,14 +3,15 @@
 use super::query_info::parts;
 use crate::apple::{is_info, take_nfs_entries};
 use crate::dispatch::{Outcome, Request, malformed};
+use crate::extended_attributes;
 use crate::names::{SmbPath, Stream, parse_path};
 use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::status::status_of;
 use files::{BasicChange, Descriptor, Files, OpenFile, SecurityParts, Sid, TimeSetting};
 use std::sync::Arc;
-use vfs::{Name, Timestamp};
+use vfs::{FsError, Timestamp};
 use wire::codec::{Reader, utf16_units};
-use wire::fscc::{BasicInfo, FileInfoClass, FileTime, RenameInfo, decode_ea_list};
+use wire::fscc::{BasicInfo, FileInfoClass, FileTime, RenameInfo};
 use wire::ntstatus::NtStatus;
 use wire::smb::{AFP_INFO_BYTES, InfoType, SetInfoRequest};
 
@@ -210,11 +211,14 @@ fn target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
 }
 
 fn set_xattrs(request: &Request<'_>, file: &OpenFile, input: &[u8]) -> Result<(), NtStatus> {
-    let entries = decode_ea_list(input).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
-    for entry in entries {
-        let name = Name::new(entry.name).map_err(|_| NtStatus::INVALID_EA_NAME)?;
-        let value = (!entry.value.is_empty()).then_some(entry.value);
-        request.server.files.set_xattr(file, &name, value).map_err(status_of)?;
+    for (name, value) in extended_attributes::decode(input)? {
+        let result = request.server.files.set_xattr(file, &name, value.as_deref());
+        result.map_err(|error| match error {
+            FsError::InvalidName | FsError::NameTooLong => NtStatus::INVALID_EA_NAME,
+            FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED,
+            FsError::TooLarge => NtStatus::EA_TOO_LARGE,
+            other => status_of(other),
+        })?;
     }
     Ok(())
 }

@@ -302,6 +302,16 @@ impl Node for MemoryNode {
         })
     }
 
+    fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
+        let found = self.shared.call(Call::Xattr, |state| {
+            let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
+            let number = directory.get(name).ok_or(FsError::NotFound)?;
+            let xattrs = &state.inode(number)?.facts.xattrs;
+            Ok(xattrs.iter().map(|(name, value)| (name.clone(), value.len())).collect())
+        });
+        found.unwrap_or_default()
+    }
+
     fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
         self.shared.call(Call::Xattr, |state| {
             state.inode(self.number)?.facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)

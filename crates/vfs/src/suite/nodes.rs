@@ -76,6 +76,9 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
         assert_eq!(names, [name("one"), name("two")]);
         assert_eq!(node.xattr(&name("one")).unwrap(), b"11");
         assert_eq!(node.xattr(&name("two")).unwrap(), [0xFF; 600]);
+        let mut lengths = open(vfs, "").unwrap().node.child_xattrs(&name(at));
+        lengths.sort();
+        assert_eq!(lengths, [(name("one"), 2), (name("two"), 600)]);
         node.set_xattr(&root(), &name("one"), None).unwrap();
         assert_eq!(node.set_xattr(&root(), &name("one"), None), Ok(()), "it is gone already");
         assert_eq!(node.xattr_names().unwrap(), [name("two")]);

@@ -40,6 +40,12 @@ impl DirectoryClass {
     pub fn needs_attributes(self) -> bool {
         self != Self::Names
     }
+
+    /// Whether the length of extended attributes is shown.
+    #[must_use]
+    pub fn shows_ea_bytes(self) -> bool {
+        !matches!(self, Self::Directory | Self::Names)
+    }
 }
 
 /// One entry.

@@ -4,6 +4,7 @@
 use crate::create_guids::Guid;
 use crate::dispatch::{Request, malformed};
 use crate::durable::{Durability, Reconnect};
+use crate::extended_attributes;
 use crate::lease::LEVEL_LEASE;
 use crate::names::{SmbPath, Stream, parse_path};
 use crate::oplock::caching_of;
@@ -14,7 +15,7 @@ use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, Wi
 use std::borrow::Cow;
 use vfs::Name;
 use wire::codec::{Reader, utf16_units};
-use wire::fscc::{self, POSIX_EXTENSIONS, decode_ea_list, decode_posix_mode};
+use wire::fscc::{self, POSIX_EXTENSIONS, decode_posix_mode};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     AppleQuery, CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2,
@@ -420,12 +421,13 @@ fn decode_time(data: &[u8]) -> Result<Option<u64>, NtStatus> {
     }
 }
 
+/// MS-SMB2 2.2.13.2.1: as a list that is set; what is to be removed is not there yet.
 fn decode_xattrs(data: &[u8]) -> Result<Vec<(Name, Vec<u8>)>, NtStatus> {
-    let entries = decode_ea_list(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
-    let named = entries.iter().filter(|e| !e.value.is_empty());
-    named
-        .map(|e| Ok((Name::new(e.name).map_err(|_| NtStatus::INVALID_EA_NAME)?, e.value.to_vec())))
-        .collect()
+    let entries = extended_attributes::decode(data).map_err(|status| match status {
+        NtStatus::EA_LIST_INCONSISTENT => NtStatus::INVALID_PARAMETER,
+        other => other,
+    })?;
+    Ok(entries.into_iter().filter_map(|(name, value)| Some((name, value?))).collect())
 }
 
 #[cfg(test)]
