@@ -7,13 +7,13 @@ use crate::durable::Durability;
 use crate::lease::Lease;
 use crate::lock_sequence::LockSequences;
 use crate::oplock::Oplock;
+use crate::pipe::OpenPipe;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{OpenAction, OpenFile};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::ntstatus::NtStatus;
-use wire::rpc::Pipe;
 use wire::smb::FileId;
 
 /// One open of a session.
@@ -100,7 +100,7 @@ pub enum Target {
     /// A file or directory.
     File(Arc<OpenFile>),
     /// A pipe of IPC$.
-    Pipe(Box<Mutex<Pipe>>),
+    Pipe(Box<OpenPipe>),
 }
 
 /// A request of an open that is under way. Dropping it ends it.

@@ -92,6 +92,7 @@ table! {
     PIPE_DISCONNECTED = 0xC000_00B0, "The pipe is disconnected.";
     PIPE_CLOSING = 0xC000_00B1, "The other end of the pipe was closed.";
     PIPE_EMPTY = 0xC000_00D9, "The pipe holds no data.";
+    PIPE_BROKEN = 0xC000_014B, "The pipe was closed.";
     IO_TIMEOUT = 0xC000_00B5, "The operation took too long.";
     FILE_IS_A_DIRECTORY = 0xC000_00BA, "A file was wanted, this is a directory.";
     NOT_SUPPORTED = 0xC000_00BB, "This is not supported.";

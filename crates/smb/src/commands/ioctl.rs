@@ -7,7 +7,7 @@ use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::durable::Durability;
 use crate::open::{Open, Target};
 use crate::status::status_of;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, IoctlRequest, IoctlResponse, fsctl};
@@ -177,11 +177,6 @@ fn allocated_ranges(
 /// A call and its answer in one round trip.
 fn transceive(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
-    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    if pipe.available() > 0 {
-        return Err(NtStatus::PIPE_BUSY);
-    }
-    pipe.write(body.input).map_err(|_| NtStatus::PIPE_DISCONNECTED)?;
-    let (output, more) = pipe.read(body.output_bytes_max as usize);
+    let (output, more) = pipe.transceive(body.input, body.output_bytes_max as usize)?;
     Ok(Answer { status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
 }

@@ -1,14 +1,18 @@
 //! READ. MS-SMB2 3.3.5.12.
 
-use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
+use crate::pipe::Answered;
 use crate::status::status_of;
 use crate::transmit::FileRange;
 use files::OpenFile;
-use std::sync::{Arc, PoisonError};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
-use wire::smb::{Flags, ReadRequest, ReadResponse};
+use wire::smb::{Flags, Header, ReadRequest, ReadResponse};
 
 /// Reads from a file or a pipe.
 ///
@@ -22,7 +26,7 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let open = request.open(body.file_id)?;
     let file = match &open.target {
         Target::File(file) => file,
-        Target::Pipe(_) => return read_pipe(request, &open, length),
+        Target::Pipe(_) => return read_pipe(request, open.clone(), length),
     };
     // The last byte that can be addressed is the one before 2^63.
     if body.offset_bytes > i64::MAX as u64
@@ -88,15 +92,35 @@ fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {
     }
 }
 
-fn read_pipe(request: &mut Request<'_>, open: &Open, length: usize) -> Result<Outcome, NtStatus> {
+/// What is answered already; else the read waits for it.
+fn read_pipe(
+    request: &mut Request<'_>,
+    open: Arc<Open>,
+    length: usize,
+) -> Result<Outcome, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
-    let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-    if pipe.available() == 0 {
-        return Err(NtStatus::PIPE_EMPTY);
+    match pipe.read(length) {
+        Some(answered) => Ok(Outcome::status(put_answer(&mut request.w, &answered))),
+        None => Ok(Outcome::Wait(Box::pin(wait_for_answer(open, length)))),
     }
-    let (data, more) = pipe.read(length);
-    let response = ReadResponse::begin(&mut request.w);
-    request.w.bytes(&data);
-    response.finish(&mut request.w, data.len() as u32);
-    Ok(if more { Outcome::status(NtStatus::BUFFER_OVERFLOW) } else { Outcome::success() })
+}
+
+async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<Waited, NtStatus> {
+    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+    let answered = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
+        Either::Left((answered, _)) => answered,
+        Either::Right(_) => return Err(NtStatus::PIPE_BROKEN),
+    };
+    // Offsets in the body count from the header, which comes later.
+    let mut message = vec![0; Header::LENGTH];
+    let status = put_answer(&mut Writer::with_origin(&mut message, 0), &answered);
+    let body = message.split_off(Header::LENGTH);
+    Ok(Waited { reply: Reply::with_status(status), body, open: None })
+}
+
+fn put_answer(w: &mut Writer<'_>, (data, more): &Answered) -> NtStatus {
+    let response = ReadResponse::begin(w);
+    w.bytes(data);
+    response.finish(w, data.len() as u32);
+    if *more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }
 }

@@ -6,7 +6,6 @@ use crate::open::{Open, Target};
 use crate::posix::is_posix;
 use crate::status::status_of;
 use files::{Access, OpenFile};
-use std::sync::PoisonError;
 use wire::ntstatus::NtStatus;
 use wire::smb::{WriteRequest, WriteResponse};
 
@@ -47,8 +46,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {
-            let mut pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
-            pipe.write(body.data).map_err(|_| NtStatus::PIPE_DISCONNECTED)?;
+            pipe.write(body.data)?;
             WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
             return Ok(Outcome::success());
         }

@@ -15,6 +15,7 @@ use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::lease::Lease;
 use crate::open::{Open, OpenParts, Origin, Target};
 use crate::oplock::{Client, Oplock};
+use crate::pipe::OpenPipe;
 use crate::server::Server;
 use crate::session::Session;
 use crate::status::status_of;
@@ -24,7 +25,7 @@ use files::{
     Begun, CacheGrant, CacheWish, Caching, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen,
 };
 use plan::{Again, May, Plan};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use vfs::FsError;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
@@ -245,7 +246,7 @@ fn open_pipe(
     let open = Arc::new(Open::new(OpenParts {
         id: request.server.new_file_id(),
         tree: tree.clone(),
-        target: Target::Pipe(Box::new(Mutex::new(pipe))),
+        target: Target::Pipe(Box::new(OpenPipe::new(pipe))),
         write_through: false,
         mode: 0,
         origin: Arc::new(Origin {
