@@ -100,13 +100,13 @@ impl Files {
 }
 
 impl Files {
-    /// Whether the caller may read a child's data, or list it. What has
-    /// neither data nor names may be looked at.
+    /// Whether the caller has all that reading a child takes, or listing it: its
+    /// data alone is not enough, as on Windows. What has neither data nor names
+    /// may be looked at.
     fn may_read(&self, open: &OpenFile, name: &Name, kind: FileKind) -> bool {
+        let reads = Access::FILE_READ - Access::SYNCHRONIZE;
         open.caller.is_root()
             || !matches!(kind, FileKind::File | FileKind::Directory)
-            || self
-                .look_at_child(open, name)
-                .is_ok_and(|child| child.access().contains(Access::READ_DATA))
+            || self.look_at_child(open, name).is_ok_and(|child| child.access().contains(reads))
     }
 }

@@ -50,6 +50,8 @@ impl Running {
             // A test looks whether a file of this name is hidden.
             .args(["--share", &format!("plain={},hidden_names=.*+hidefile", plain.display())])
             .args(["--share", &format!("noperm={}", noperm.display())])
+            // The same again, without what cannot be read.
+            .args(["--share", &format!("hideunread={},hide_unreadable=true", plain.display())])
             .args([
                 "--user",
                 &format!("{USER}:{PASSWORD}"),
