@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::client::{CREATE, Client, Create, QUERY_DIRECTORY, Reply, SUCCESS, WRITE};
+use support::client::{CREATE, Client, Create, QUERY_DIRECTORY, QUERY_INFO, Reply, SUCCESS, WRITE};
 use support::{PASSWORD, Running, Setup, user};
 
 const OPEN_IF: u32 = 3;
@@ -94,4 +94,31 @@ fn backups_are_offered_where_the_share_is_for_them() {
     assert_eq!(reply.contexts()[48..56], 4u64.to_le_bytes(), "full sync");
     // Shorter than a question is.
     assert_eq!(create(&mut client, "", OPEN, &query(23)).status, INVALID_PARAMETER);
+}
+
+#[test]
+fn a_share_for_backups_has_room_up_to_its_limit() {
+    const MIB: u64 = 1 << 20;
+    let mut setup = Setup::new();
+    setup.shares += "time_machine = true\ntime_machine_max_bytes = 104857600\n";
+    let server = setup.start();
+    let bundle = server.data().join("mac.sparsebundle");
+    std::fs::create_dir_all(bundle.join("bands")).unwrap();
+    let list = "<key>band-size</key><integer>4194304</integer>";
+    std::fs::write(bundle.join("Info.plist"), list).unwrap();
+    let mut client = ready(&server);
+    let root = create(&mut client, "", OPEN, &[]).file_id();
+    let mut space = || {
+        let reply = client.call(QUERY_INFO, &Client::query_info_body(root, 2, 3, 0));
+        assert_eq!(reply.status, SUCCESS);
+        let number = |at: usize| u64::from_le_bytes(reply.output()[at..at + 8].try_into().unwrap());
+        let unit = u32::from_le_bytes(reply.output()[16..20].try_into().unwrap());
+        let unit = u64::from(unit) * 512;
+        (number(0) * unit, number(8) * unit)
+    };
+    assert_eq!(space(), (100 * MIB, 100 * MIB));
+    for band in ["0", "1", "2"] {
+        std::fs::write(bundle.join("bands").join(band), "").unwrap();
+    }
+    assert_eq!(space(), (100 * MIB, 88 * MIB));
 }

@@ -12,6 +12,7 @@
 
 mod attributes;
 mod authorize;
+mod backup;
 mod caching;
 mod copy;
 mod descriptor;

@@ -249,6 +249,7 @@ fn open_share(
         access_based_enumeration: share.hide_unreadable,
         posix: share.posix,
         time_machine: share.time_machine,
+        time_machine_max_bytes: share.time_machine_max_bytes,
         listed: share.listed,
         forced_user: share
             .force_user

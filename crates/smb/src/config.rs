@@ -109,6 +109,8 @@ pub struct Share {
     pub posix: bool,
     /// Clients of Apple may keep backups on it.
     pub time_machine: bool,
+    /// Bytes that all backups together may take.
+    pub time_machine_max_bytes: Option<u64>,
     /// Whom lists of shares show it to.
     pub listed: Listed,
     /// As whom all users touch its files; as themselves if none.

@@ -117,6 +117,8 @@ pub struct ShareConfig {
     pub posix: bool,
     /// Macs may keep backups on it.
     pub time_machine: bool,
+    /// Bytes that all backups together may take.
+    pub time_machine_max_bytes: Option<u64>,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
@@ -277,6 +279,7 @@ impl ShareConfig {
             case_sensitive: false,
             posix: true,
             time_machine: false,
+            time_machine_max_bytes: None,
             file_mode: 0o644,
             directory_mode: 0o755,
             denied_users: Vec::new(),
@@ -325,6 +328,12 @@ impl ShareConfig {
             "hide_unreadable" => self.hide_unreadable = flag()?,
             "case_sensitive" => self.case_sensitive = flag()?,
             "time_machine" => self.time_machine = flag()?,
+            "time_machine_max_bytes" => {
+                let bytes = value.parse().map_err(|_| {
+                    ConfigError::of(format!("{key} is a number of bytes, not {value:?}"))
+                })?;
+                self.time_machine_max_bytes = Some(bytes);
+            }
             "posix" => self.posix = flag()?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),

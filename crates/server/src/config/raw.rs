@@ -36,6 +36,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "read_users",
     "size_limit",
     "time_machine",
+    "time_machine_max_bytes",
     "users",
     "veto_names",
     "write_users",
@@ -145,6 +146,8 @@ struct RawShare {
     /// Macs may keep backups on it.
     #[serde(default)]
     time_machine: bool,
+    /// Bytes that all backups together may take; as much as there is if left out.
+    time_machine_max_bytes: Option<u64>,
     /// Permission bits of new files, as `"0644"`.
     file_mode: Option<Spanned<String>>,
     /// Permission bits of new directories, as `"0755"`.
@@ -313,6 +316,7 @@ impl Meaning<'_> {
         share.case_sensitive = raw.case_sensitive;
         share.posix = raw.posix.unwrap_or(share.posix);
         share.time_machine = raw.time_machine;
+        share.time_machine_max_bytes = raw.time_machine_max_bytes;
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
         share.denied_users = raw.denied_users;

@@ -11,7 +11,7 @@ use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::FileKind;
+use vfs::{FileKind, Space};
 use wire::codec::Writer;
 use wire::fscc::{
     self, FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, FileFacts, FileInfoClass, FsFacts,
@@ -43,7 +43,10 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
         (InfoType::File, Target::Pipe(_)) => pipe_info(&open, body.class, room, &mut data)?,
         (_, Target::Pipe(_)) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
         (InfoType::File, Target::File(file)) => file_info(request, &open, file, &body, &mut data)?,
-        (InfoType::FileSystem, Target::File(file)) => fs_info(request, file, &body, &mut data)?,
+        (InfoType::FileSystem, Target::File(file)) => {
+            let room = room_for_backups(request, file).await?;
+            fs_info(request, file, &body, room, &mut data)?
+        }
         (InfoType::Security, Target::File(file)) => security_info(request, file, &body, &mut data)?,
         (InfoType::Quota, _) => return Err(NtStatus::NOT_SUPPORTED),
         (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER),
@@ -284,10 +287,42 @@ fn pipe_info(
     Ok(NtStatus::SUCCESS)
 }
 
+/// What a share with a limit for backups has room for.
+#[derive(Clone, Copy, Debug)]
+struct BackupRoom {
+    max_bytes: u64,
+    used_bytes: u64,
+}
+
+impl BackupRoom {
+    fn limit(self, space: Space) -> Space {
+        let left = self.max_bytes.saturating_sub(self.used_bytes);
+        Space {
+            total_bytes: space.total_bytes.min(self.max_bytes),
+            free_bytes: space.free_bytes.min(left),
+            available_bytes: space.available_bytes.min(left),
+            ..space
+        }
+    }
+}
+
+async fn room_for_backups(
+    request: &Request<'_>,
+    file: &OpenFile,
+) -> Result<Option<BackupRoom>, NtStatus> {
+    let share = request.related.open.as_ref().map(|open| &open.tree.share);
+    let Some(max_bytes) = share.and_then(|share| share.time_machine_max_bytes) else {
+        return Ok(None);
+    };
+    let used = request.server.files.backup_bytes(file.volume()).await;
+    Ok(Some(BackupRoom { max_bytes, used_bytes: used.map_err(status_of)? }))
+}
+
 fn fs_info(
     request: &Request<'_>,
     file: &OpenFile,
     body: &QueryInfoRequest<'_>,
+    backups: Option<BackupRoom>,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let room = body.output_bytes as usize;
@@ -302,6 +337,7 @@ fn fs_info(
     let user = request.session()?.user();
     let space =
         request.server.files.space(file.volume(), open.tree.caller(&user)).map_err(status_of)?;
+    let space = backups.map_or(space, |backups| backups.limit(space));
     let unit = u64::from(space.block_bytes.max(512));
     let serial = file.volume().vfs_serial();
     let mut object_id = [0; 16];

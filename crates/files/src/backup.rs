@@ -1,0 +1,101 @@
+//! How much the backups of Macs take: what a share with a limit has room for
+//! is told by it. A backup is a directory `NAME.sparsebundle`, whose data lies
+//! in files of one size below `bands`; the size stands in its `Info.plist`.
+
+use crate::{Files, Volume};
+use std::sync::Arc;
+use vfs::{
+    Case, FileKind, FsError, Identity, Name, Node, OpenHow, RelPath, Result, Vfs, Wait, Wanted,
+};
+
+/// Backups that are looked at in one share.
+const BUNDLES_MAX: usize = 256;
+/// Bytes of a property list that are looked at.
+const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
+/// Size of a band where none is told: what macOS has used for long.
+const BAND_BYTES: u64 = 8 * 1024 * 1024;
+
+impl Files {
+    /// Bytes that all backups in the root of the volume may take, as their
+    /// numbers of bands say.
+    ///
+    /// # Errors
+    /// [`FsError::Io`], [`FsError::Stale`] if the volume's directory is gone.
+    pub async fn backup_bytes(&self, volume: &Arc<Volume>) -> Result<u64> {
+        let vfs = volume.vfs.clone();
+        self.offload(move || backup_bytes(&*vfs)).await
+    }
+}
+
+fn backup_bytes(vfs: &dyn Vfs) -> Result<u64> {
+    let mut bundles: Vec<Name> = Vec::new();
+    open(vfs, &RelPath::root())?.list(0, &mut |entry| {
+        if entry.name.as_bytes().ends_with(b".sparsebundle") {
+            bundles.push(entry.name);
+        }
+        bundles.len() < BUNDLES_MAX
+    })?;
+    let bytes = bundles.iter().map(|bundle| bundle_bytes(vfs, bundle));
+    Ok(bytes.fold(0, u64::saturating_add))
+}
+
+/// Bytes of one backup; none if it is none, or is being made.
+fn bundle_bytes(vfs: &dyn Vfs, bundle: &Name) -> u64 {
+    let within = |name: &[u8]| Some(RelPath::root().join(bundle).join(&Name::new(name).ok()?));
+    let node = |name| within(name).and_then(|path| open(vfs, &path).ok());
+    let mut properties = Vec::new();
+    if let Some(file) = node(b"Info.plist").filter(|node| node.kind() == FileKind::File) {
+        // What cannot be read says nothing.
+        let _ = file.read(0, PROPERTIES_BYTES_MAX, &mut properties, Wait::Allowed);
+    }
+    let mut bands = 0u64;
+    if let Some(directory) = node(b"bands") {
+        let _ = directory.list(0, &mut |_| {
+            bands += 1;
+            true
+        });
+    }
+    bands.saturating_mul(band_bytes(&properties).unwrap_or(BAND_BYTES))
+}
+
+/// The number behind the key `band-size` of a property list.
+fn band_bytes(properties: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(properties).ok()?;
+    let (_, value) = text.split_once("<key>band-size</key>")?;
+    let (number, _) = value.trim_start().strip_prefix("<integer>")?.split_once("</integer>")?;
+    number.trim().parse().ok()
+}
+
+fn open(vfs: &dyn Vfs, path: &RelPath) -> Result<Arc<dyn Node>> {
+    let how = OpenHow {
+        read: true,
+        write: false,
+        case: Case::Sensitive,
+        wanted: Wanted::default(),
+        no_follow: true,
+        wait: Wait::Allowed,
+    };
+    match vfs.open(&Identity::root(), path, how) {
+        Err(FsError::NotFound) if path.is_root() => Err(FsError::Stale),
+        other => other.map(|opened| opened.node),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_band_is_found_in_a_property_list() {
+        let list = b"<plist><dict>\n\t<key>band-size</key>\n\t<integer> 67108864 </integer></dict>";
+        assert_eq!(band_bytes(list), Some(67_108_864));
+        for none in [
+            &b""[..],
+            b"<key>band-size</key>",
+            b"<key>band-size</key><integer>x</integer>",
+            b"\xFF",
+        ] {
+            assert_eq!(band_bytes(none), None);
+        }
+    }
+}
