@@ -25,7 +25,7 @@ clients: ## Foreign clients against the built server
 	conformance/samba
 
 servers: ## Our client against foreign servers: Debian's Samba and the newest (root)
-	cargo test --package cli --test client --locked --quiet -- --ignored --test-threads 1
+	cargo test --package cli --test client --test bench --locked --quiet -- --ignored --test-threads 1
 
 kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli

@@ -4,11 +4,13 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod bench;
 mod channels;
 mod check;
 mod import;
 mod mounts;
 mod serve;
+mod share_url;
 mod status;
 mod user;
 
@@ -51,6 +53,8 @@ enum Command {
     Channels(channels::Args),
     /// Manage who may log on
     User(user::Args),
+    /// Measure any SMB server: throughput, latency, processor time
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Channels(args) => channels::run(&args),
         Command::User(args) => user::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(code) => code,

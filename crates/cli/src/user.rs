@@ -122,14 +122,23 @@ fn check(users: &Users, named: &Named, exists: bool) -> Result<(), String> {
     }
 }
 
-fn read_line() -> Result<String> {
+pub(crate) fn read_line() -> Result<String> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).context("no password on standard input")?;
     Ok(line.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// Asks twice, without showing what is typed.
+/// Asks twice.
 fn ask() -> Result<String> {
+    let [first, second] = ask_silently(["Password: ", "Again: "])?;
+    if first != second {
+        bail!("the two passwords differ");
+    }
+    Ok(first)
+}
+
+/// Asks without showing what is typed.
+pub(crate) fn ask_silently<const N: usize>(texts: [&str; N]) -> Result<[String; N]> {
     let stdin = std::io::stdin();
     if !isatty(&stdin) {
         bail!("there is no terminal to ask on; give the password with --password-stdin");
@@ -138,13 +147,13 @@ fn ask() -> Result<String> {
     let mut silent = before.clone();
     silent.local_modes -= LocalModes::ECHO;
     tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
-    let answers = (prompt("Password: "), prompt("Again: "));
+    let answers = texts.map(prompt);
     tcsetattr(&stdin, OptionalActions::Flush, &before)?;
-    let (first, second) = (answers.0?, answers.1?);
-    if first != second {
-        bail!("the two passwords differ");
+    let mut typed = std::array::from_fn(|_| String::new());
+    for (line, answer) in typed.iter_mut().zip(answers) {
+        *line = answer?;
     }
-    Ok(first)
+    Ok(typed)
 }
 
 fn prompt(text: &str) -> Result<String> {

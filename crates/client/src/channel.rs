@@ -27,6 +27,9 @@ use tokio::time::Instant;
 /// How often a silent connection is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// What a request weighs beside its payload when the least busy channel is sought.
+const REQUEST_WEIGHT_BYTES: u64 = 1024;
+
 /// What a channel is and did, for reports.
 #[derive(Clone, Debug)]
 pub struct ChannelFacts {
@@ -60,7 +63,7 @@ pub(crate) struct Channel {
     state: Mutex<State>,
     /// There is something to send, or the end has come.
     wake: Notify,
-    /// Payload of requests under way.
+    /// Payload of requests under way, and a little for each.
     busy_bytes: AtomicU64,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -156,10 +159,12 @@ impl Channel {
         }
         let bytes: usize = chain.iter().map(Request::payload_bytes).sum();
         let bytes = bytes as u64;
-        self.busy_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // Requests without payload spread too.
+        let weight = bytes + chain.len() as u64 * REQUEST_WEIGHT_BYTES;
+        self.busy_bytes.fetch_add(weight, Ordering::Relaxed);
         let mut call = Call {
             channel: self,
-            bytes,
+            weight,
             slots: [None; CHAIN_MAX],
             starves: false,
             replies: Default::default(),
@@ -275,8 +280,11 @@ impl Channel {
     /// Credits came: whoever waits for some tries again.
     fn feed(&self) {
         let mut state = lock(&self.state);
-        let credits = state.conn.credits();
-        for _ in 0..credits.min(state.starved.len() as u32) {
+        let waiting = state.starved.len();
+        // Once nothing is under way no more come: all learn that.
+        let is_last = state.conn.outstanding().0 == 0;
+        let fed = if is_last { waiting } else { waiting.min(state.conn.credits() as usize) };
+        for _ in 0..fed {
             let Some(waker) = state.starved.pop_front() else { break };
             waker.wake();
         }
@@ -286,7 +294,7 @@ impl Channel {
 /// One chain under way; dropped, its answers go nowhere.
 struct Call<'a> {
     channel: &'a Channel,
-    bytes: u64,
+    weight: u64,
     slots: [Option<usize>; CHAIN_MAX],
     starves: bool,
     replies: [Option<Reply>; CHAIN_MAX],
@@ -346,7 +354,7 @@ impl Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        self.channel.busy_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.channel.busy_bytes.fetch_sub(self.weight, Ordering::Relaxed);
         let mut state = lock(&self.channel.state);
         for slot in self.slots.iter().flatten() {
             state.slots.abandon(*slot);

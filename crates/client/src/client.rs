@@ -77,6 +77,8 @@ struct Inner {
     session: Arc<Session>,
     offer: Offer,
     channels: Mutex<Vec<Arc<Channel>>>,
+    /// Why there are fewer channels than asked for.
+    refusal: Mutex<Option<Error>>,
     pool: Arc<Pool>,
     closing: AtomicBool,
     lost: AtomicU64,
@@ -109,6 +111,7 @@ impl Client {
             target,
             offer,
             channels: Mutex::default(),
+            refusal: Mutex::default(),
             pool: Arc::default(),
             closing: AtomicBool::new(false),
             lost: AtomicU64::new(0),
@@ -159,6 +162,12 @@ impl Client {
         lock(&self.inner.channels).iter().map(|channel| channel.facts()).collect()
     }
 
+    /// Why the server let us have no further channel, if it did not.
+    #[must_use]
+    pub fn refusal(&self) -> Option<Error> {
+        lock(&self.inner.refusal).clone()
+    }
+
     /// What happened to the channels.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -195,8 +204,14 @@ impl Client {
                 Err(_) if *path != present => self.inner.bind(present).await,
                 other => other,
             };
-            if opened.is_err() {
-                break;
+            match opened {
+                Ok(()) => {}
+                // As many as it wants.
+                Err(error @ (Error::Refused(..) | Error::Incompatible(_))) => {
+                    *lock(&self.inner.refusal) = Some(error);
+                    break;
+                }
+                Err(_) => drop(tokio::spawn(Inner::reopen(Arc::downgrade(&self.inner), *path))),
             }
         }
     }
@@ -261,7 +276,8 @@ impl Client {
             // A signed refusal is as good as not knowing the question.
             Err(Error::Refused(
                 _,
-                NtStatus::NOT_SUPPORTED
+                NtStatus::FILE_CLOSED
+                | NtStatus::NOT_SUPPORTED
                 | NtStatus::INVALID_DEVICE_REQUEST
                 | NtStatus::FS_DRIVER_REQUIRED,
             )) => return Ok(()),

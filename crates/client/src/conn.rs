@@ -26,6 +26,8 @@ struct Outstanding {
     is_pending: bool,
     /// It went out sealed, so must its answer.
     is_sealed: bool,
+    /// It went out signed, so must its answer. MS-SMB2 3.3.4.1.1.
+    is_signed: bool,
 }
 
 /// What a message from the server is.
@@ -205,7 +207,8 @@ impl Conn {
         self.charged += u32::from(charge);
         let command = request.command();
         let is_sealed = form.is_sealed;
-        let one = Outstanding { token, command, charge, is_pending: false, is_sealed };
+        let (is_pending, is_signed) = (false, signs);
+        let one = Outstanding { token, command, charge, is_pending, is_sealed, is_signed };
         self.outstanding.insert(id, one);
     }
 
@@ -238,6 +241,10 @@ impl Conn {
         let is_interim = header.status == NtStatus::PENDING && header.flags.contains(Flags::ASYNC);
         if is_interim && one.is_pending {
             return Err(Error::Hostile("two interim answers"));
+        }
+        let is_signed = message.is_sealed || header.flags.contains(Flags::SIGNED);
+        if one.is_signed && !is_signed && header.status != NtStatus::PENDING {
+            return Err(Error::Hostile("an answer that is not signed"));
         }
         let token = one.token;
         if is_interim {

@@ -5,6 +5,7 @@ use crate::pool::Data;
 use crate::request::Body;
 use crate::tree::{Tree, body_of};
 use bytes::Bytes;
+use std::ops::Range;
 use wire::codec::Reader;
 use wire::fscc::{self, FileTime};
 use wire::ntstatus::NtStatus;
@@ -167,14 +168,7 @@ impl File {
             }
             other => other?,
         };
-        let mut r = Reader::new(&reply.message);
-        r.skip(Header::LENGTH, "header")?;
-        let data = ReadResponse::decode(&mut r)?;
-        if data.len() > length_bytes as usize {
-            return Err(Error::Hostile("more data than asked for"));
-        }
-        let start = data.as_ptr() as usize - reply.message.as_ptr() as usize;
-        let range = start..start + data.len();
+        let range = data_of(&reply.message, length_bytes)?;
         Ok(reply.message.part(range))
     }
 
@@ -271,5 +265,37 @@ impl File {
     pub async fn close(self) -> Result<(), Error> {
         let body = Body::Close(CloseRequest { flags: 0, file_id: self.id() });
         self.tree.client().call(self.tree.request(body)).await.map(|_| ())
+    }
+}
+
+/// Where the data of a READ stands in its answer.
+fn data_of(message: &[u8], length_bytes_max: u32) -> Result<Range<usize>, Error> {
+    let mut r = Reader::new(message);
+    r.skip(Header::LENGTH, "header")?;
+    let data = ReadResponse::decode(&mut r)?;
+    if data.len() > length_bytes_max as usize {
+        return Err(Error::Hostile("more data than asked for"));
+    }
+    if data.is_empty() {
+        return Ok(0..0);
+    }
+    let start = usize::from(message[Header::LENGTH + ReadResponse::OFFSET_FIELD]);
+    Ok(start..start + data.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_found_where_the_answer_says_and_none_is_no_mistake() {
+        let mut message = vec![0; Header::LENGTH];
+        message.extend_from_slice(b"\x11\0\x52\0\x04\0\0\0\0\0\0\0\0\0\0\0..data");
+        assert_eq!(data_of(&message, 4), Ok(82..86));
+        assert!(data_of(&message, 3).is_err(), "more than was asked for");
+        message[Header::LENGTH + 4] = 5;
+        assert!(data_of(&message, 9).is_err(), "behind the end");
+        message[Header::LENGTH + 4] = 0;
+        assert_eq!(data_of(&message, 4), Ok(0..0));
     }
 }

@@ -166,7 +166,7 @@ impl Tree {
     }
 
     async fn list_open(&self, file_id: FileId) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
+        let (mut entries, mut seen) = (Vec::new(), 0);
         let mut flags = QueryFlags(QueryFlags::RESTART);
         let output_bytes = LIST_BYTES.min(self.client.negotiated().transact_bytes_max);
         loop {
@@ -184,21 +184,29 @@ impl Tree {
                 }
                 other => other?,
             };
-            let mut list = decode_output_buffer(&mut body_of(&reply)?)?;
-            while !list.is_empty() {
-                let (record, rest) = take_directory_record(LIST_CLASS, list)?;
-                list = rest;
-                let name = String::from_utf16_lossy(&record.name);
-                if name != "." && name != ".." {
-                    entries.push(Entry { name, record });
-                }
-            }
-            if entries.len() > LIST_ENTRIES_MAX {
+            let list = decode_output_buffer(&mut body_of(&reply)?)?;
+            seen += take_entries(list, &mut entries)?;
+            if seen > LIST_ENTRIES_MAX {
                 return Err(Error::Misuse("the directory has too many entries"));
             }
             flags = QueryFlags(0);
         }
     }
+}
+
+/// Takes in one part of a listing; gives how many entries it had, `.` and `..` too.
+fn take_entries(mut list: &[u8], entries: &mut Vec<Entry>) -> Result<usize, Error> {
+    let mut count = 0;
+    while !list.is_empty() {
+        let (record, rest) = take_directory_record(LIST_CLASS, list)?;
+        (list, count) = (rest, count + 1);
+        let name = String::from_utf16_lossy(&record.name);
+        if name != "." && name != ".." {
+            entries.push(Entry { name, record });
+        }
+    }
+    // Or the listing might never end.
+    if count == 0 { Err(Error::Hostile("a part of a listing without entries")) } else { Ok(count) }
 }
 
 /// A reader of the message, just after its header.
@@ -221,4 +229,32 @@ fn utf16_path(path: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len() * 2);
     put_utf16(&mut out, path.replace('/', "\\").trim_matches('\\'));
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::fscc::put_directory_record;
+
+    #[test]
+    fn a_part_of_a_listing_brings_the_listing_on_or_is_refused() {
+        let (mut list, mut last) = (Vec::new(), None);
+        for name in [".", "..", "a"] {
+            let record =
+                DirectoryRecord { name: name.encode_utf16().collect(), ..Default::default() };
+            last = put_directory_record(LIST_CLASS, &record, &mut list, 0, last, 4096);
+        }
+        let mut entries = Vec::new();
+        assert_eq!(take_entries(&list, &mut entries), Ok(3));
+        assert_eq!((entries.len(), entries[0].name.as_str()), (1, "a"));
+        assert!(take_entries(&[], &mut entries).is_err());
+        assert!(take_entries(&list[..20], &mut entries).is_err());
+    }
+
+    #[test]
+    fn paths_go_with_backslashes_from_the_root_of_the_share() {
+        let text = |path| String::from_utf8(utf16_path(path)).unwrap().replace('\0', "");
+        assert_eq!(text("/a/b\\c/"), "a\\b\\c");
+        assert_eq!(text(""), "");
+    }
 }

@@ -1,6 +1,7 @@
 //! Side by side with another server: throughput, and the server's processor
 //! time for each operation, under the same foreign load.
 
+use crate::own_loader;
 use crate::server::{self, PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
@@ -8,9 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// Seconds of one measurement, and how often the pair is measured.
-const SECONDS: u32 = 4;
-const ROUNDS: usize = 3;
 /// Clock ticks of /proc in a second (USER_HZ, fixed on Linux).
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -22,6 +20,23 @@ pub struct Args {
     /// Only rows whose names contain this
     #[arg(long)]
     row: Option<String>,
+    /// Seconds of one measurement
+    #[arg(long, default_value_t = 4)]
+    seconds: u32,
+    /// How often the pair is measured; the middle one is shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
+}
+
+impl Args {
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.row.as_ref().is_none_or(|row| name.contains(row.as_str()))
+    }
+
+    /// Seconds of one measurement, and how often it is made.
+    pub(crate) fn effort(&self) -> (u32, u32) {
+        (self.seconds, self.rounds)
+    }
 }
 
 /// A load: name, smbtorture's bench, bytes, depth, connections, further options.
@@ -63,11 +78,12 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let samba = Samba::start()?;
     println!("| load | ours /s | Samba /s | ratio | ours µs/op | Samba µs/op |");
     println!("|---|---|---|---|---|---|");
-    for row in ROWS.iter().filter(|r| args.row.as_ref().is_none_or(|w| r.0.contains(w.as_str()))) {
+    for row in ROWS.iter().filter(|row| args.wants(row.0)) {
         let mut figures = [Vec::new(), Vec::new()];
-        for _ in 0..ROUNDS {
-            figures[0].push(measure(&torture, row, &ours.address, ours.pid())?);
-            figures[1].push(measure(&torture, row, &samba.address, samba.child.id())?);
+        for _ in 0..args.rounds {
+            let seconds = args.seconds;
+            figures[0].push(measure(&torture, row, &ours.address, ours.pid(), seconds)?);
+            figures[1].push(measure(&torture, row, &samba.address, samba.child.id(), seconds)?);
         }
         let [a, b] = figures.map(|f| median(&f));
         println!(
@@ -80,6 +96,8 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             b.cpu_us
         );
     }
+    let servers = [(ours.address.as_str(), ours.pid()), (&samba.address, samba.child.id())];
+    own_loader::run(&binary, servers, args)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -107,11 +125,11 @@ fn torture() -> Result<Vec<String>> {
     Ok(vec!["chroot".into(), root.display().to_string(), "/usr/bin/smbtorture".into()])
 }
 
-fn measure(torture: &[String], row: &Row, address: &str, pid: u32) -> Result<Figure> {
+fn measure(torture: &[String], row: &Row, address: &str, pid: u32, seconds: u32) -> Result<Figure> {
     let (_, bench, bytes, depth, connections, options) = row;
     let mut command = Command::new(&torture[0]);
     command.args(&torture[1..]).arg(format!("//{address}/plain")).args(["-p", &PORT.to_string()]);
-    command.args(["-U", &format!("{USER}%{PASSWORD}"), "-t", &SECONDS.to_string()]).args(*options);
+    command.args(["-U", &format!("{USER}%{PASSWORD}"), "-t", &seconds.to_string()]).args(*options);
     for option in [("nprocs", connections), ("qdepth", depth), ("io_size", bytes)] {
         command.arg(format!("--option=torture:{}={}", option.0, option.1));
     }
@@ -125,7 +143,7 @@ fn measure(torture: &[String], row: &Row, address: &str, pid: u32) -> Result<Fig
         bail!("{bench}: no figure in: {text}");
     }
     let rate = rates.iter().sum::<f64>() / rates.len() as f64;
-    Ok(Figure { rate, cpu_us: used * 1e6 / (rate * f64::from(SECONDS)) })
+    Ok(Figure { rate, cpu_us: used * 1e6 / (rate * f64::from(seconds)) })
 }
 
 fn rate_of(line: &str) -> Option<f64> {
@@ -172,7 +190,8 @@ impl Samba {
         let address = server::address(SAMBA_HOST);
         let config = format!(
             "[global]\nnetbios name = PEER\nserver role = standalone server\nmap to guest = Never\n\
-             disable netbios = yes\nsmb ports = {PORT}\nbind interfaces only = yes\ninterfaces = {address}/8\n\
+             disable netbios = yes\nsmb ports = {PORT}\nbind interfaces only = yes\ninterfaces = \"{address}/8;speed=10000000000,capability=RSS\"\n\
+             server multi channel support = yes\n\
              server min protocol = SMB2_02\nload printers = no\nstore dos attributes = yes\nmap archive = no\n\
              private dir = {at}/private\nlock directory = {at}/lock\nstate directory = {at}/state\n\
              cache directory = {at}/cache\npid directory = {at}/pid\nncalrpc dir = {at}/ncalrpc\n\

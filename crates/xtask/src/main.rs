@@ -5,6 +5,7 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod licences;
+mod own_loader;
 mod server;
 mod sim;
 mod tidy;

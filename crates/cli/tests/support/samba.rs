@@ -62,6 +62,9 @@ impl Samba {
             Some(root) => root.join(inner.strip_prefix("/").expect("an absolute path")),
             None => inner.clone(),
         };
+        let taken = || TcpStream::connect((address.as_str(), PORT)).is_ok();
+        // Two of them would share the connections between them.
+        assert!(!taken(), "a server is left on {address}:{PORT}: end it");
         for part in ["data", "private", "lock", "state", "cache", "pid", "ncalrpc"] {
             std::fs::create_dir_all(folder.join(part)).expect("a folder");
         }

@@ -218,3 +218,18 @@ fn answers_to_nothing_twice_or_to_something_else_are_hostile() {
     assert_eq!(conn.outstanding(), (0, 0));
     assert!(take(&mut conn, done).is_err(), "a second answer");
 }
+
+#[test]
+fn what_is_asked_signed_must_be_answered_signed_even_if_nothing_else_is() {
+    let (mut conn, server) = ready(&Options::default());
+    assert!(!conn.session().signs);
+    let path = wire::smb::TreeConnectRequest { flags: 0, path: b"a\0" };
+    let connect = Request::new(Body::TreeConnect(path), TreeId(0));
+    let header = headers(&send(&mut conn, &[connect]))[0].0;
+    assert!(header.flags.contains(Flags::SIGNED), "3.1.1 signs TREE_CONNECT");
+    let mut reply = answer(&header, NtStatus::SUCCESS, 1);
+    assert!(matches!(take(&mut conn, reply.clone()), Err(Error::Hostile(_))));
+    reply[16] |= Flags::SIGNED.0 as u8;
+    server.key(&server.logon.as_ref().unwrap().session_key).sign(&mut reply);
+    assert_eq!(take(&mut conn, reply), Ok(vec![Taken::Answer(0)]));
+}

@@ -1,1 +1,413 @@
-//! x
+//! A load generator for any SMB server: data and names, measured.
+//!
+//! A [`Run`] makes what it needs in a folder of its own, measures, and removes
+//! the folder. Where randomness is needed it comes from the plan's seed, so the
+//! same plan asks for the same things in the same order.
+
+mod data;
+mod histogram;
+mod names;
+mod processor;
+mod report;
+
+pub use histogram::Histogram;
+pub use processor::{TICKS_PER_SECOND, ticks};
+pub use report::{Environment, Latency, OperationFigures, Report};
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::tree::Tree;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+/// Workers at once: outstanding requests of one run.
+pub const WORKERS_MAX: usize = 16_384;
+/// Files of one run.
+pub const FILES_MAX: usize = 4096;
+/// How often the progress is told.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+
+/// What kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// Reads and writes.
+    Data,
+    /// Files are made, looked at, listed and removed.
+    Metadata,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Until {
+    /// After so long, in seconds.
+    Seconds(f64),
+    /// After so many bytes.
+    Bytes(u64),
+}
+
+/// A load.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// See [`Work`].
+    pub work: Work,
+    /// Folder of the share to work in; a new one is made there.
+    pub folder: String,
+    /// Size of one request.
+    pub block_bytes: u32,
+    /// Requests under way for each thread.
+    pub depth: usize,
+    /// Threads of the loader.
+    pub threads: usize,
+    /// Files.
+    pub files: usize,
+    /// Size of each.
+    pub file_bytes: u64,
+    /// At random places, instead of one after the other.
+    pub random: bool,
+    /// Share of reads among the requests.
+    pub read_percent: u8,
+    /// See [`Until`].
+    pub until: Until,
+    /// Not counted at first, in seconds.
+    pub warm_up_seconds: f64,
+    /// Check what is read.
+    pub verify: bool,
+    /// Where randomness begins.
+    pub seed: u64,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// The warm-up is over.
+    pub is_counting: bool,
+    /// Time since the beginning.
+    pub elapsed: Duration,
+    /// Operations so far.
+    pub operations: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+    /// Channels that stand.
+    pub channels: usize,
+}
+
+/// A kind of operation; where its figures are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    Create,
+    Stat,
+    List,
+    Delete,
+}
+
+impl Kind {
+    const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::Create, Self::Stat, Self::List, Self::Delete];
+
+    fn name(self) -> &'static str {
+        ["read", "write", "create", "stat", "list", "delete"][self as usize]
+    }
+}
+
+/// What one worker counted.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    latencies: [Histogram; 6],
+    bytes: [u64; 6],
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { latencies: std::array::from_fn(|_| Histogram::default()), bytes: [0; 6] }
+    }
+}
+
+impl Recorder {
+    fn merge(&mut self, other: &Self) {
+        for kind in Kind::ALL {
+            self.latencies[kind as usize].merge(&other.latencies[kind as usize]);
+            self.bytes[kind as usize] += other.bytes[kind as usize];
+        }
+    }
+}
+
+const WARMING: u8 = 0;
+const COUNTING: u8 = 1;
+const STOPPED: u8 = 2;
+
+/// What workers share.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    phase: AtomicU8,
+    operations: AtomicU64,
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+impl Pace {
+    fn new(until: Until) -> Self {
+        let bytes_max = if let Until::Bytes(bytes) = until { bytes } else { u64::MAX };
+        Self {
+            phase: AtomicU8::new(WARMING),
+            operations: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            bytes_max,
+        }
+    }
+
+    pub(crate) fn goes_on(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) != STOPPED
+    }
+
+    /// Does one operation and counts it, if it is time to count.
+    pub(crate) async fn timed<T>(
+        &self,
+        recorder: &mut Recorder,
+        kind: Kind,
+        bytes: u64,
+        operation: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let begun = Instant::now();
+        let result = operation.await;
+        if result.is_err() {
+            self.phase.store(STOPPED, Ordering::Relaxed);
+            return result;
+        }
+        if self.phase.load(Ordering::Relaxed) == COUNTING {
+            recorder.latencies[kind as usize].record(begun.elapsed().as_nanos() as u64);
+            recorder.bytes[kind as usize] += bytes;
+            self.operations.fetch_add(1, Ordering::Relaxed);
+            let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            if before + bytes >= self.bytes_max {
+                self.phase.store(STOPPED, Ordering::Relaxed);
+            }
+        }
+        result
+    }
+}
+
+/// A run, from its folder to its figures.
+#[derive(Debug)]
+pub struct Run {
+    tree: Tree,
+    plan: Plan,
+    folder: String,
+    files: Vec<Arc<crate::file::File>>,
+}
+
+impl Run {
+    /// A run in a new folder named by `name`.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a plan that cannot be carried out.
+    pub fn new(tree: Tree, plan: Plan, name: &str) -> Result<Self, Error> {
+        let workers = plan.threads.saturating_mul(plan.depth);
+        if workers == 0 || workers > WORKERS_MAX {
+            return Err(Error::Misuse("threads times depth must be 1 to 16384"));
+        }
+        if plan.files == 0 || plan.files > FILES_MAX {
+            return Err(Error::Misuse("there must be 1 to 4096 files"));
+        }
+        let negotiated = *tree.client().negotiated();
+        let most = negotiated.read_bytes_max.min(negotiated.write_bytes_max);
+        if plan.work == Work::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
+            return Err(Error::Misuse("the server takes no blocks of this size"));
+        }
+        if plan.work == Work::Data && plan.file_bytes < u64::from(plan.block_bytes) {
+            return Err(Error::Misuse("a file must hold one block"));
+        }
+        if plan.read_percent > 100 {
+            return Err(Error::Misuse("more than 100 per cent"));
+        }
+        let folder = format!("{}/{name}", plan.folder.trim_matches('/'));
+        let folder = folder.trim_matches('/').to_owned();
+        Ok(Self { tree, plan, folder, files: Vec::new() })
+    }
+
+    /// Makes the folder and, for reads, files full of data.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn prepare(&mut self) -> Result<(), Error> {
+        self.tree.make_directory(&self.folder).await?;
+        match self.plan.work {
+            Work::Data => data::prepare(self).await,
+            Work::Metadata => names::prepare(self).await,
+        }
+    }
+
+    /// Measures. `server` is the process of a server on this machine.
+    ///
+    /// # Errors
+    /// The first that a worker met.
+    pub async fn measure(
+        &mut self,
+        server: Option<u32>,
+        mut tell: impl FnMut(Progress),
+    ) -> Result<Report, Error> {
+        let pace = Arc::new(Pace::new(self.plan.until));
+        let mut workers = JoinSet::new();
+        for number in 0..self.plan.threads * self.plan.depth {
+            match self.plan.work {
+                Work::Data => workers.spawn(data::work(self.share(number), pace.clone())),
+                Work::Metadata => workers.spawn(names::work(self.share(number), pace.clone())),
+            };
+        }
+        let begun = Instant::now();
+        let client = self.tree.client().clone();
+        let mut show = |counting_since: Option<Instant>| {
+            tell(Progress {
+                is_counting: counting_since.is_some(),
+                elapsed: counting_since.unwrap_or(begun).elapsed(),
+                operations: pace.operations.load(Ordering::Relaxed),
+                bytes: pace.bytes.load(Ordering::Relaxed),
+                channels: client.channels().len(),
+            });
+        };
+        let warm_up = Duration::try_from_secs_f64(self.plan.warm_up_seconds).unwrap_or_default();
+        wait(&pace, warm_up, || show(None)).await;
+        let own = std::process::id();
+        let used = || (ticks(own), server.map(ticks));
+        let (before, counting) = (used(), Instant::now());
+        if pace.goes_on() {
+            pace.phase.store(COUNTING, Ordering::Relaxed);
+        }
+        let most = match self.plan.until {
+            Until::Seconds(seconds) => Duration::try_from_secs_f64(seconds).unwrap_or_default(),
+            Until::Bytes(_) => Duration::MAX,
+        };
+        wait(&pace, most, || show(Some(counting))).await;
+        pace.phase.store(STOPPED, Ordering::Relaxed);
+        let (seconds, after) = (counting.elapsed().as_secs_f64(), used());
+        let mut total = Recorder::default();
+        let mut failure = None;
+        while let Some(worker) = workers.join_next().await {
+            match worker {
+                Ok(Ok(recorder)) => total.merge(&recorder),
+                Ok(Err(error)) => failure = failure.or(Some(error)),
+                Err(_) => return Err(Error::Misuse("a worker of the loader failed")),
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let cpu = |after: f64, before: f64| (after - before) / TICKS_PER_SECOND;
+        let server = before.1.zip(after.1).map(|(before, after)| cpu(after, before));
+        let client_cpu = cpu(after.0, before.0);
+        Ok(report::report(&self.plan, &client, &total, seconds, (client_cpu, server)))
+    }
+
+    /// Removes everything that was made, as far as it goes.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub async fn clean(&mut self) -> Result<(), Error> {
+        for file in std::mem::take(&mut self.files) {
+            if let Some(file) = Arc::into_inner(file) {
+                let _ = file.close().await;
+            }
+        }
+        remove_all(&self.tree, &self.folder).await
+    }
+
+    fn share(&self, number: usize) -> Share {
+        Share {
+            tree: self.tree.clone(),
+            plan: self.plan.clone(),
+            folder: self.folder.clone(),
+            files: self.files.clone(),
+            random: Random::new(self.plan.seed.wrapping_add(number as u64)),
+            number,
+        }
+    }
+}
+
+/// What one worker works on.
+#[derive(Debug)]
+pub(crate) struct Share {
+    tree: Tree,
+    plan: Plan,
+    folder: String,
+    files: Vec<Arc<crate::file::File>>,
+    random: Random,
+    number: usize,
+}
+
+/// Until the time is over or the workers stopped by themselves.
+async fn wait(pace: &Pace, most: Duration, mut show: impl FnMut()) {
+    let (begun, mut told) = (Instant::now(), Instant::now());
+    while pace.goes_on() && begun.elapsed() < most {
+        let step = (most - begun.elapsed()).min(Duration::from_millis(20));
+        tokio::time::sleep(step).await;
+        if told.elapsed() >= TELL_EVERY {
+            told = Instant::now();
+            show();
+        }
+    }
+}
+
+/// Removes a folder, the folders in it and their files.
+async fn remove_all(tree: &Tree, folder: &str) -> Result<(), Error> {
+    for entry in tree.list(folder).await? {
+        let path = format!("{folder}/{}", entry.name);
+        if entry.record.attributes & 0x10 == 0 {
+            tree.remove(&path).await?;
+            continue;
+        }
+        for inner in tree.list(&path).await? {
+            tree.remove(&format!("{path}/{}", inner.name)).await?;
+        }
+        tree.remove(&path).await?;
+    }
+    tree.remove(folder).await
+}
+
+/// Numbers that look random and are the same in every run (SplitMix64).
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `count`, which must not be 0.
+    pub(crate) fn below(&mut self, count: u64) -> u64 {
+        self.next() % count
+    }
+}
+
+/// What the client negotiated, as reports show it.
+pub(crate) fn environment(client: &Client) -> Environment {
+    let (negotiated, session) = (client.negotiated(), client.session());
+    let counters = client.counters();
+    let channels = client.channels();
+    Environment {
+        server: client.name().to_owned(),
+        dialect: negotiated.dialect.to_string(),
+        signing: if session.signs && !session.seals { negotiated.signing.name() } else { "off" },
+        cipher: negotiated.cipher.filter(|_| session.seals).map_or("off", |c| c.name()),
+        channels: channels.len(),
+        channel_refusal: client.refusal().map(|refusal| refusal.to_string()),
+        channel_bytes: channels.iter().map(|channel| channel.bytes).collect(),
+        channels_lost: counters.lost,
+        requests_replayed: counters.replayed,
+        read_bytes_max: negotiated.read_bytes_max,
+        write_bytes_max: negotiated.write_bytes_max,
+    }
+}

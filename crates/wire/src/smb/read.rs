@@ -63,6 +63,8 @@ pub struct ReadResponse {
 impl ReadResponse {
     /// Bytes of the part before the data.
     pub const FIXED_BYTES: usize = 16;
+    /// Where in it the data's offset stands, in one byte.
+    pub const OFFSET_FIELD: usize = 2;
 
     /// Appends the part before the data; the data starts at `w.position()`.
     #[inline]

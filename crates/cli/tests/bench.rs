@@ -1,0 +1,147 @@
+//! `anabranch bench` against servers, ours and foreign ones.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod support;
+
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::process::Output;
+use support::samba::{Samba, USER, Which};
+use support::{PASSWORD, Setup, anabranch, text, user};
+
+fn bench(address: SocketAddr, user: &str, arguments: &[&str]) -> Output {
+    anabranch()
+        .args(["bench", &format!("smb://{user}@{address}/data"), "--quiet"])
+        .args(arguments)
+        .env("ANABRANCH_PASSWORD", PASSWORD)
+        .output()
+        .unwrap()
+}
+
+const SHORT: [&str; 8] =
+    ["--duration", "0.4", "--warm-up", "0.1", "--file-size", "4M", "--json", "-"];
+
+fn measured(address: SocketAddr, user: &str, arguments: &[&str]) -> Value {
+    let output = bench(address, user, &[arguments, &SHORT].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Loads of every kind: what was asked for is what was done and told.
+fn every_kind(address: SocketAddr, user: &str, pid: u32) {
+    let pid = pid.to_string();
+    let mixed = ["--random", "--block", "4K", "--depth", "16", "--read-percent", "50"];
+    let checked = ["--verify", "--channels", "1", "--server-pid", &pid, "--files", "3"];
+    let report = measured(address, user, &[&mixed[..], &checked].concat());
+    let names: Vec<&str> = report["operations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["read", "write"]);
+    for one in report["operations"].as_array().unwrap() {
+        let (count, latency) = (one["count"].as_u64().unwrap(), &one["latency_us"]);
+        let at = |key: &str| latency[key].as_f64().unwrap();
+        assert!(count > 10, "{report}");
+        assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{latency}");
+        let bytes = one["bytes_per_second"].as_f64().unwrap();
+        let product = one["per_second"].as_f64().unwrap() * 4096.0;
+        assert!((bytes / product - 1.0).abs() < 1e-6, "rate times size is throughput");
+    }
+    assert!(report["server_cpu_seconds"].is_number());
+    let environment = &report["environment"];
+    assert_eq!((&environment["channels"], &environment["signing"]), (&1.into(), &"off".into()));
+
+    let report = measured(
+        address,
+        user,
+        &["--sign", "gmac", "--block", "64K", "--threads", "2", "--verify", "--read-percent", "70"],
+    );
+    let environment = &report["environment"];
+    assert_eq!(environment["signing"], "AES-128-GMAC");
+    assert_eq!(environment["dialect"], "3.1.1");
+    assert_eq!(environment["channels"], 4, "{environment}");
+
+    let report =
+        measured(address, user, &["--encrypt", "ccm", "--dialect", "3.0", "--block", "1M"]);
+    assert_eq!(report["environment"]["cipher"], "AES-128-CCM");
+
+    let report = measured(address, user, &["--metadata"]);
+    let kinds = report["operations"].as_array().unwrap().len();
+    assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
+
+    let report = measured(address, user, &["--bytes", "2M", "--read-percent", "0", "--depth", "2"]);
+    assert!(report["operations"][0]["count"].as_u64().unwrap() >= 32, "{report}");
+}
+
+fn is_empty(folder: &std::path::Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn loads_of_every_kind_run_on_our_server_and_leave_nothing_behind() {
+    let server = Setup::new().start();
+    every_kind(server.smb, &user(), std::process::id());
+    assert!(is_empty(&server.data()));
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn loads_of_every_kind_run_on_the_installed_samba_and_leave_nothing_behind() {
+    let server = Samba::start(Which::Installed, 91, "");
+    every_kind(server.smb, USER, std::process::id());
+    assert!(is_empty(&server.folder.join("data")));
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn loads_of_every_kind_run_on_the_newest_samba_and_leave_nothing_behind() {
+    let server = Samba::start(Which::Newest, 92, "");
+    every_kind(server.smb, USER, std::process::id());
+    assert!(is_empty(&server.folder.join("data")));
+}
+
+#[test]
+fn the_table_says_what_was_measured_and_mistakes_are_told() {
+    let server = Setup::new().start();
+    let arguments = ["--duration", "0.2", "--warm-up", "0", "--file-size", "1M", "--channels", "1"];
+    let output = bench(server.smb, &user(), &arguments);
+    let table = text(&output.stdout);
+    for part in [
+        "SMB 3.1.1, signing off, sealing off, 1 channel",
+        "sequential read, 64 KiB blocks, 1 file of 1 MiB; 1 thread of depth 8, 0.2 s",
+        "p99.9",
+        "client processor: ",
+    ] {
+        assert!(table.contains(part), "{part} is not in\n{table}{}", text(&output.stderr));
+    }
+    let wrong = anabranch()
+        .args(["bench", &format!("smb://{}@{}/data", user(), server.smb)])
+        .env("ANABRANCH_PASSWORD", "a wrong password")
+        .output()
+        .unwrap();
+    assert!(!wrong.status.success());
+    assert!(text(&wrong.stderr).contains("LOGON_FAILURE"), "{}", text(&wrong.stderr));
+    let large = bench(server.smb, &user(), &["--block", "64M", "--file-size", "128M"]);
+    assert!(text(&large.stderr).contains("blocks of this size"), "{}", text(&large.stderr));
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_run_with_its_reason() {
+    let mut server = Setup::new().start();
+    let child = anabranch()
+        .args(["bench", &format!("smb://{}@{}/data", user(), server.smb), "--quiet"])
+        .args(["--duration", "60", "--warm-up", "0", "--file-size", "1M"])
+        .env("ANABRANCH_PASSWORD", PASSWORD)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    support::wait_for("files of the load", || (!is_empty(&server.data())).then_some(()));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    server.kill();
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("the connection was lost"), "{}", text(&output.stderr));
+}

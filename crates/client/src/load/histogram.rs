@@ -1,0 +1,133 @@
+//! Latencies, counted in classes that are three per cent wide.
+
+/// Classes for each doubling: a power of two.
+const STEPS: u64 = 32;
+const STEP_BITS: u32 = STEPS.trailing_zeros();
+/// Doublings above the first [`STEPS`] nanoseconds: up to some 18 minutes.
+const DOUBLINGS: usize = 36;
+
+/// A histogram of nanoseconds. Its memory does not depend on what is recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum: u128,
+    max: u64,
+}
+
+fn class_of(nanos: u64) -> usize {
+    if nanos < STEPS {
+        return nanos as usize;
+    }
+    let doubling = nanos.ilog2() - STEP_BITS;
+    let step = (nanos >> doubling) - STEPS;
+    let class = STEPS as usize * (doubling as usize + 1) + step as usize;
+    class.min(STEPS as usize * (DOUBLINGS + 1) - 1)
+}
+
+/// The largest number of a class.
+fn top_of(class: usize) -> u64 {
+    let (row, step) = (class as u64 / STEPS, class as u64 % STEPS);
+    if row == 0 {
+        return step;
+    }
+    ((STEPS + step + 1) << (row - 1)) - 1
+}
+
+impl Histogram {
+    /// Counts one.
+    pub fn record(&mut self, nanos: u64) {
+        if self.counts.is_empty() {
+            self.counts = vec![0; STEPS as usize * (DOUBLINGS + 1)];
+        }
+        self.counts[class_of(nanos)] += 1;
+        self.count += 1;
+        self.sum += u128::from(nanos);
+        self.max = self.max.max(nanos);
+    }
+
+    /// Takes in what another counted.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.counts.is_empty() {
+            self.counts = vec![0; other.counts.len()];
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many were counted.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The mean in nanoseconds; 0 of nothing.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// The largest.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// What `percent` of all are not above, three per cent too high at most.
+    #[must_use]
+    pub fn percentile(&self, percent: f64) -> u64 {
+        let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (class, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return top_of(class).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_class_holds_what_is_sorted_into_it_and_is_narrow(nanos in 0u64..1 << 40) {
+            let class = class_of(nanos);
+            prop_assert!(nanos <= top_of(class));
+            prop_assert!(class == 0 || nanos > top_of(class - 1));
+            prop_assert!(top_of(class) as f64 <= nanos as f64 * 1.032);
+        }
+    }
+
+    #[test]
+    fn percentiles_of_known_numbers() {
+        let (mut low, mut high) = (Histogram::default(), Histogram::default());
+        (1..=900).for_each(|n| low.record(n * 1000));
+        (901..=1000).for_each(|n| high.record(n * 1000));
+        low.merge(&high);
+        assert_eq!((low.count(), low.max()), (1000, 1_000_000));
+        assert!((low.mean() - 500_500.0).abs() < 1.0);
+        for percent in [1.0, 50.0, 90.0, 99.0, 99.9] {
+            let (found, exact) = (low.percentile(percent) as f64, percent * 10_000.0);
+            assert!(found >= exact && found <= exact * 1.032, "{percent}: {found}");
+        }
+        assert_eq!(low.percentile(100.0), 1_000_000);
+        assert_eq!(Histogram::default().percentile(50.0), 0);
+    }
+
+    #[test]
+    fn what_takes_for_ever_is_counted_too() {
+        let mut histogram = Histogram::default();
+        histogram.record(u64::MAX);
+        assert_eq!(histogram.count(), 1);
+    }
+}

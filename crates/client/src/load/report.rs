@@ -1,0 +1,260 @@
+//! Figures of a run, for people and for programs.
+
+use super::{Histogram, Kind, Plan, Recorder, Until, Work, environment};
+use crate::client::Client;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// What was measured against, as it turned out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Environment {
+    /// The server.
+    pub server: String,
+    /// Dialect.
+    pub dialect: String,
+    /// Algorithm that messages were signed with, or "off".
+    pub signing: &'static str,
+    /// Cipher that messages were sealed with, or "off".
+    pub cipher: &'static str,
+    /// Channels at the end.
+    pub channels: usize,
+    /// Why there are no more, if the server refused.
+    pub channel_refusal: Option<String>,
+    /// Payload of each, warm-up and preparation too.
+    pub channel_bytes: Vec<u64>,
+    /// Channels that were lost on the way.
+    pub channels_lost: u64,
+    /// Requests that were sent again for that.
+    pub requests_replayed: u64,
+    /// Largest READ that the server takes.
+    pub read_bytes_max: u32,
+    /// Largest WRITE.
+    pub write_bytes_max: u32,
+}
+
+/// Latencies in microseconds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean: f64,
+    /// Half are faster.
+    pub p50: f64,
+    /// 90 of 100 are.
+    pub p90: f64,
+    /// 99 of 100 are.
+    pub p99: f64,
+    /// 999 of 1000 are.
+    pub p99_9: f64,
+    /// The slowest.
+    pub max: f64,
+}
+
+/// Figures of one kind of operation.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperationFigures {
+    /// Its name.
+    pub name: &'static str,
+    /// How many.
+    pub count: u64,
+    /// In a second.
+    pub per_second: f64,
+    /// Payload in a second, in bytes.
+    pub bytes_per_second: f64,
+    /// See [`Latency`].
+    pub latency_us: Latency,
+}
+
+/// Figures of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub plan: Plan,
+    /// See [`Environment`].
+    pub environment: Environment,
+    /// How long was measured.
+    pub seconds: f64,
+    /// By kind; those that did not occur are left out.
+    pub operations: Vec<OperationFigures>,
+    /// All of them in a second.
+    pub per_second: f64,
+    /// All payload in a second, in bytes.
+    pub bytes_per_second: f64,
+    /// Processor time of the loader.
+    pub client_cpu_seconds: f64,
+    /// Processor time of the server, if its process is known.
+    pub server_cpu_seconds: Option<f64>,
+}
+
+pub(super) fn report(
+    plan: &Plan,
+    client: &Client,
+    total: &Recorder,
+    seconds: f64,
+    (client_cpu_seconds, server_cpu_seconds): (f64, Option<f64>),
+) -> Report {
+    let figures = |kind: Kind| {
+        let (latencies, bytes) = (&total.latencies[kind as usize], total.bytes[kind as usize]);
+        (latencies.count() > 0).then(|| OperationFigures {
+            name: kind.name(),
+            count: latencies.count(),
+            per_second: latencies.count() as f64 / seconds,
+            bytes_per_second: bytes as f64 / seconds,
+            latency_us: latency(latencies),
+        })
+    };
+    let operations: Vec<OperationFigures> = Kind::ALL.into_iter().filter_map(figures).collect();
+    Report {
+        plan: plan.clone(),
+        environment: environment(client),
+        seconds,
+        per_second: operations.iter().map(|one| one.per_second).sum(),
+        bytes_per_second: operations.iter().map(|one| one.bytes_per_second).sum(),
+        operations,
+        client_cpu_seconds,
+        server_cpu_seconds,
+    }
+}
+
+fn latency(histogram: &Histogram) -> Latency {
+    let at = |percent| histogram.percentile(percent) as f64 / 1000.0;
+    Latency {
+        mean: histogram.mean() / 1000.0,
+        p50: at(50.0),
+        p90: at(90.0),
+        p99: at(99.0),
+        p99_9: at(99.9),
+        max: histogram.max() as f64 / 1000.0,
+    }
+}
+
+/// Bytes in the unit that suits them.
+fn size(bytes: f64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = if value.fract() == 0.0 { 0 } else { 1 };
+    format!("{value:.digits$} {}", units[unit])
+}
+
+impl Report {
+    /// The figures as a table, with what was measured above it.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_table(&mut out);
+        out
+    }
+
+    fn write_table(&self, out: &mut String) -> std::fmt::Result {
+        let Environment { server, dialect, signing, cipher, channels, .. } = &self.environment;
+        writeln!(
+            out,
+            "{server}: SMB {dialect}, signing {signing}, sealing {cipher}, {channels} channel{}",
+            if *channels == 1 { "" } else { "s" }
+        )?;
+        writeln!(out, "{}\n", self.plan.describe())?;
+        writeln!(
+            out,
+            "{:<8}{:>10}{:>11}{:>13}  {:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            "", "count", "/s", "payload/s", "mean µs", "p50", "p90", "p99", "p99.9", "max"
+        )?;
+        for one in &self.operations {
+            let payload =
+                if one.bytes_per_second > 0.0 { size(one.bytes_per_second) } else { "-".into() };
+            let l = &one.latency_us;
+            writeln!(
+                out,
+                "{:<8}{:>10}{:>11.0}{payload:>13}  {:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}{:>9.0}",
+                one.name, one.count, one.per_second, l.mean, l.p50, l.p90, l.p99, l.p99_9, l.max
+            )?;
+        }
+        writeln!(out, "\nclient processor: {}", self.cost(self.client_cpu_seconds))?;
+        if let Some(seconds) = self.server_cpu_seconds {
+            writeln!(out, "server processor: {}", self.cost(seconds))?;
+        }
+        let total: u64 = self.environment.channel_bytes.iter().sum();
+        if *channels > 1 && total > 0 {
+            let share = |bytes: &u64| format!("{:.0} %", *bytes as f64 * 100.0 / total as f64);
+            let shares: Vec<String> = self.environment.channel_bytes.iter().map(share).collect();
+            writeln!(out, "payload by channel: {}", shares.join(", "))?;
+        }
+        if let Some(refusal) = &self.environment.channel_refusal {
+            writeln!(out, "no more channels: {refusal}")?;
+        }
+        if self.environment.channels_lost > 0 {
+            let (lost, replayed) =
+                (self.environment.channels_lost, self.environment.requests_replayed);
+            writeln!(out, "channels lost: {lost}; requests sent again: {replayed}")?;
+        }
+        Ok(())
+    }
+
+    fn cost(&self, seconds: f64) -> String {
+        let count = self.per_second * self.seconds;
+        let gib = self.bytes_per_second * self.seconds / f64::from(1 << 30);
+        let mut text = format!("{seconds:.2} s");
+        if count > 0.0 {
+            let _ = write!(text, ", {:.1} µs an operation", seconds * 1e6 / count);
+        }
+        if gib > 0.0 {
+            let _ = write!(text, ", {:.2} s a GiB", seconds / gib);
+        }
+        text
+    }
+}
+
+impl Plan {
+    /// The load in words.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let until = match self.until {
+            Until::Seconds(seconds) => format!("{seconds} s"),
+            Until::Bytes(bytes) => size(bytes as f64),
+        };
+        let load = format!(
+            "{} thread{} of depth {}, {until} after {} s of warm-up",
+            self.threads,
+            if self.threads == 1 { "" } else { "s" },
+            self.depth,
+            self.warm_up_seconds
+        );
+        if self.work == Work::Metadata {
+            return format!("create, stat, list, delete; {load}");
+        }
+        format!(
+            "{} {}, {} blocks, {} file{} of {}; {load}",
+            if self.random { "random" } else { "sequential" },
+            match self.read_percent {
+                100 => "read".to_owned(),
+                0 => "write".to_owned(),
+                percent => format!("{percent} % read"),
+            },
+            size(f64::from(self.block_bytes)),
+            self.files,
+            if self.files == 1 { "" } else { "s" },
+            size(self.file_bytes as f64)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_told_in_units_that_suit_them() {
+        for (bytes, text) in [
+            (512.0, "512 bytes"),
+            (4096.0, "4 KiB"),
+            (1_572_864.0, "1.5 MiB"),
+            (1_073_741_824.0, "1 GiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}
