@@ -143,7 +143,11 @@ impl Server {
 
     fn forget_session(&self, session: &Session) {
         self.clients.remove(session);
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&session.id.0);
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        // Its id may have been given to another one since it ended.
+        if sessions.get(&session.id.0).is_some_and(|known| std::ptr::eq(&**known, session)) {
+            sessions.remove(&session.id.0);
+        }
     }
 
     /// Closes what nobody has come back for in time, and tells again what was not

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp};
@@ -33,13 +33,17 @@ pub const BOB: &str = "bob";
 const PASSWORD: &str = "a right password";
 
 struct StillHost {
-    random: AtomicU8,
+    random: AtomicU64,
     now: Now,
 }
 
 impl Host for StillHost {
     fn random(&self, out: &mut [u8]) {
-        out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
+        // Numbers of which none comes twice.
+        out.fill(0);
+        let next = self.random.fetch_add(0x0101_0001, Ordering::Relaxed).to_le_bytes();
+        let count = out.len().min(next.len());
+        out[..count].copy_from_slice(&next[..count]);
     }
 
     fn now(&self) -> Now {
@@ -98,7 +102,7 @@ pub struct Net {
 impl Net {
     pub fn new() -> Self {
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
-        let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
+        let host = Arc::new(StillHost { random: AtomicU64::new(1), now });
         let vfs =
             Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
         let share = Arc::new(Share {
@@ -225,7 +229,7 @@ pub struct Client {
     next_id: u64,
     pub session: SessionId,
     pub tree: TreeId,
-    signing: Option<SigningKey>,
+    signing: Option<Arc<SigningKey>>,
     challenge: [u8; 8],
     pub capabilities: u32,
 }
@@ -274,7 +278,7 @@ impl Client {
     pub fn send(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> MessageId {
         let header = self.header(command);
         let key = self.signing.take();
-        self.put(header, key.as_ref(), body);
+        self.put(header, key.as_deref(), body);
         self.signing = key;
         header.message_id
     }
@@ -372,16 +376,16 @@ impl Client {
     pub fn log_on(&mut self, user: &str) -> NtStatus {
         self.begin(0, None);
         let (status, key) = self.finish(0, None, user, PASSWORD);
-        self.signing = (status == NtStatus::SUCCESS).then(|| signing_key(&key));
+        self.signing = (status == NtStatus::SUCCESS).then(|| Arc::new(signing_key(&key)));
         status
     }
 
     /// The session of this connection, authenticated anew.
     pub fn renew(&mut self, user: &str, password: &str) -> NtStatus {
         let key = self.signing.take();
-        let mut status = self.begin(0, key.as_ref());
+        let mut status = self.begin(0, key.as_deref());
         if status == NtStatus::MORE_PROCESSING_REQUIRED {
-            (status, _) = self.finish(0, key.as_ref(), user, password);
+            (status, _) = self.finish(0, key.as_deref(), user, password);
         }
         self.signing = key;
         status
@@ -390,14 +394,14 @@ impl Client {
     /// Begins to bind this connection to `first`'s session.
     pub fn begin_binding(&mut self, first: &Client) -> NtStatus {
         (self.session, self.tree) = (first.session, first.tree);
-        self.begin(SessionSetupRequest::BINDING, first.signing.as_ref())
+        self.begin(SessionSetupRequest::BINDING, first.signing.as_deref())
     }
 
     /// Ends what [`Client::begin_binding`] began.
     pub fn end_binding(&mut self, first: &Client, user: &str) -> NtStatus {
         let flags = SessionSetupRequest::BINDING;
-        let (status, key) = self.finish(flags, first.signing.as_ref(), user, PASSWORD);
-        self.signing = (status == NtStatus::SUCCESS).then(|| signing_key(&key));
+        let (status, key) = self.finish(flags, first.signing.as_deref(), user, PASSWORD);
+        self.signing = (status == NtStatus::SUCCESS).then(|| Arc::new(signing_key(&key)));
         status
     }
 
@@ -499,7 +503,7 @@ impl Client {
             header.set_async(waits);
         }
         let key = self.signing.take();
-        self.put(header, key.as_ref(), empty);
+        self.put(header, key.as_deref(), empty);
         self.signing = key;
         self.step();
     }
@@ -520,6 +524,17 @@ impl Client {
     /// The network is cut: nothing is said any more, and the server finds out.
     pub fn cut(mut self) {
         self.lose();
+    }
+
+    /// The same keys without a connection: what a client knows of a session.
+    pub fn twin(&self) -> Self {
+        Self {
+            conn: None,
+            jobs: Vec::new(),
+            replies: Vec::new(),
+            signing: self.signing.clone(),
+            ..*self
+        }
     }
 
     /// As [`Client::cut`]; the client still knows its keys.

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod binding;
+mod chaos;
 mod ending;
 mod harness;
