@@ -35,6 +35,7 @@ pub struct Draft {
     pub hide_unreadable: bool,
     pub case_sensitive: bool,
     pub encryption_required: bool,
+    pub time_machine: bool,
     pub size_limit_mib: u64,
     pub printable: bool,
     pub available: bool,
@@ -75,6 +76,7 @@ impl Draft {
             hide_unreadable: false,
             case_sensitive: false,
             encryption_required: false,
+            time_machine: false,
             size_limit_mib: 0,
             printable: false,
             available: true,
@@ -124,6 +126,7 @@ impl Draft {
         key("hide_unreadable", "true".into(), !self.hide_unreadable);
         key("case_sensitive", "true".into(), !self.case_sensitive);
         key("encryption_required", "true".into(), !self.encryption_required);
+        key("time_machine", "true".into(), !self.time_machine);
         let size = quoted(&format!("{} MiB", self.size_limit_mib));
         key("size_limit", size, self.size_limit_mib == 0);
         out

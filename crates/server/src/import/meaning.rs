@@ -237,6 +237,7 @@ impl<'a> Meaning<'a> {
                 Ok(size) => draft.size_limit_mib = size,
                 Err(_) => self.lose(parameter, "it is not a number of MiB; set size_limit"),
             },
+            "fruit:timemachine" => self.flag(parameter, |yes| draft.time_machine = yes),
             "vfsobjects" => self.modules(parameter),
             _ => return false,
         }

@@ -278,7 +278,12 @@ const FAMILIES: &[(&str, Fate)] = &[
         Lost("characters are mapped to the private ones that macOS and Windows use, no others"),
     ),
     ("ctdb", Lost("there is no cluster")),
-    ("fruit:", Lost("clients of macOS are served as others")),
+    (
+        "fruit:",
+        Lost(
+            "Macs are served without fruit's options; Finder's information is read from streams (AFP_AfpInfo), not from where fruit:metadata and fruit:resource say",
+        ),
+    ),
     (
         "full_audit:",
         Lost("no log of operations is kept; use the kernel's audit (auditctl) on the directory"),
@@ -291,7 +296,10 @@ const FAMILIES: &[(&str, Fate)] = &[
     ("shadow:", Lost("no snapshots are shown")),
     ("smb2", TUNING),
     ("smb3directoryleases", TUNING),
-    ("smb3unixextensions", Needless("not part of this server yet")),
+    (
+        "smb3unixextensions",
+        Needless("POSIX extensions are offered; posix = false for a share without"),
+    ),
     ("smbdprofiling", LOGS),
     (
         "streams_depot:",
@@ -335,7 +343,7 @@ pub fn module(name: &str) -> Option<&'static str> {
             "the file system is served through its mount, without what this module knows of it"
         }
         "fruit" => {
-            "clients of macOS are served as others; what it keeps in streams stays readable as streams"
+            "Macs have Finder's information from streams (AFP_AfpInfo); what it kept elsewhere, as it does unless fruit:metadata = stream, is not found"
         }
         "media_harmony" | "unityed_media" => "Avid's names are not changed by user",
         "recycle" => "deleted files are gone; use snapshots or backups",

@@ -159,6 +159,7 @@ recycle:repository = .recycle/%U
 shadow:snapdir = .snapshots
 full_audit:success = mkdir
 acl_xattr:ignore system acls = yes
+fruit:time machine = yes
 ",
         )],
         &[],
@@ -181,6 +182,7 @@ acl_xattr:ignore system acls = yes
     assert_eq!(lost.len(), 10);
     let needless: Vec<String> = imported.needless.iter().map(ToString::to_string).collect();
     assert_eq!(needless.len(), 1, "{needless:?}");
+    assert!(share(&Config::parse(&imported.config).unwrap(), "a").time_machine);
     // Who reads the file later finds it all.
     assert!(
         imported.config.contains("\n# Not carried over:\n#   smb.conf:5: vfs objects = fruit ")

@@ -48,6 +48,7 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
             fs_info(request, file, &body, room, &mut data)?
         }
         (InfoType::Security, Target::File(file)) => security_info(request, file, &body, &mut data)?,
+        // Quotas of users are not served. MS-SMB2 3.3.5.20.4.
         (InfoType::Quota, _) => return Err(NtStatus::NOT_SUPPORTED),
         (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER),
     };
