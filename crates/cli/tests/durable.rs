@@ -6,8 +6,8 @@ mod support;
 use std::time::Duration;
 use support::client::{
     ACCESS_DENIED, CLOSE, CREATE, Client, DUPLICATE_OBJECTID, FILE_CLOSED, FILE_NOT_AVAILABLE,
-    FileId, INVALID_PARAMETER, IOCTL, LOCK, OBJECT_NAME_NOT_FOUND, PENDING, READ, Reply, SUCCESS,
-    WRITE,
+    FileId, INVALID_PARAMETER, IOCTL, LOCK, LOCK_NOT_GRANTED, OBJECT_NAME_NOT_FOUND, PENDING, READ,
+    Reply, SUCCESS, WRITE,
 };
 use support::{PASSWORD, Running, Setup, wait_for};
 
@@ -15,8 +15,6 @@ const CLIENT: [u8; 16] = *b"a client's guid.";
 const GUID: [u8; 16] = *b"a create's guid.";
 /// More than any test takes.
 const LONG: u32 = 60_000;
-/// Not granted, since another has it.
-const LOCK_NOT_GRANTED: u32 = 0xC000_0055;
 
 fn open(client: &mut Client, name: &str, timeout_ms: u32) -> Reply {
     let reply = client.call(CREATE, &Client::durable_body(name, GUID, timeout_ms, false));

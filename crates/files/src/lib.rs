@@ -25,6 +25,7 @@ mod open_file;
 mod read;
 mod remove;
 mod rename;
+mod restore;
 mod stream;
 mod table;
 mod volume;
@@ -54,6 +55,7 @@ pub use open::{
 };
 pub use open_file::OpenFile;
 pub use read::ResidentRange;
+pub use restore::OpenFacts;
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
     Change, ChangeKind, Filter, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX, WatchAnswer,

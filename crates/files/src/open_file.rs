@@ -163,6 +163,11 @@ impl OpenFile {
         if self.is_posix() { Case::Sensitive } else { self.volume().options.case }
     }
 
+    /// Whether the file vanishes when it is closed, by its own wish.
+    pub(crate) fn deletes_on_close(&self) -> bool {
+        self.delete_on_close
+    }
+
     /// Where the file is now, in its volume.
     #[must_use]
     pub fn path(&self) -> RelPath {

@@ -703,6 +703,7 @@ fn refused(refusal: Refusal) -> FsError {
     match refusal {
         Refusal::DeletePending => FsError::DeletePending,
         Refusal::ShareViolation | Refusal::Breaking(_) => FsError::ShareViolation,
+        Refusal::Away => FsError::Unavailable,
         Refusal::TooMany => FsError::TooMany,
     }
 }

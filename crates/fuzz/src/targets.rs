@@ -27,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     of_decoder("smb1_negotiate", messages::smb1_negotiate),
     of_decoder("create_contexts", messages::create_contexts),
     of_decoder("control_codes", messages::control_codes),
+    of_decoder("persistent_record", messages::persistent_record),
     of_decoder("security_tokens", security::security_tokens),
     // Each input has a logon's work before it.
     Target { rounds: 60_000, ..of_decoder("set_up_replies", client_side::set_up_replies) },

@@ -123,6 +123,8 @@ pub enum Refusal {
     /// Others were asked to give back what they keep; try again once
     /// [`Caches::poll_settled`] says so, or after [`Caches::handle_timeout`] with this number.
     Breaking(BreakNumber),
+    /// Somebody who is away has it open, and nothing that could be asked back.
+    Away,
     /// [`FileGrants::OPENS_MAX`] was reached.
     TooMany,
 }
@@ -147,6 +149,8 @@ struct Held {
     delete_on_close: bool,
     posix: bool,
     key: Option<CacheKey>,
+    /// Its client is away and will come back: see [`FileGrants::set_away`].
+    away: bool,
 }
 
 /// All that is held on one file.
@@ -167,6 +171,8 @@ pub struct FileGrants {
     links: u64,
     /// Opens that do more than look at attributes.
     beyond_looking: usize,
+    /// Opens whose clients are away.
+    away: usize,
     /// Oplocks and leases.
     pub caches: Caches,
     /// Byte ranges.
@@ -215,6 +221,9 @@ impl FileGrants {
         if self.opens.len() >= Self::OPENS_MAX {
             return Err(Refusal::TooMany);
         }
+        if self.away > 0 && !LOOKS.contains(wish.access | wish.once) && self.is_kept_by_absent() {
+            return Err(Refusal::Away);
+        }
         if self.counts.conflict(wish.access | wish.once, wish.share) {
             return Err(Refusal::ShareViolation);
         }
@@ -233,7 +242,8 @@ impl FileGrants {
         let state = self.grant(wish, is_beyond_looking);
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
-        self.opens.insert(at, Held { id, link, access, share, delete_on_close, key, posix });
+        let held = Held { id, link, access, share, delete_on_close, key, posix, away: false };
+        self.opens.insert(at, held);
         self.counts.add(access, share);
         self.beyond_looking += usize::from(is_beyond_looking);
         Ok(state)
@@ -299,6 +309,7 @@ impl FileGrants {
         self.counts.remove(open.access, open.share);
         let was_beyond_looking = !LOOKS.contains(open.access);
         self.beyond_looking -= usize::from(was_beyond_looking);
+        self.away -= usize::from(open.away);
         self.locks.handle_close(id);
         self.caches.handle_close(owner(id, open.key), was_beyond_looking);
         if open.delete_on_close {
@@ -371,6 +382,25 @@ impl FileGrants {
     #[must_use]
     pub fn all_posix(&self) -> bool {
         self.opens.iter().all(|held| held.posix)
+    }
+
+    /// The client of an open goes away for a while, or is back. Until then nobody
+    /// else gets at the file: what it cannot be asked to give back it keeps.
+    /// MS-SMB2 3.3.5.9 (FILE_NOT_AVAILABLE), as Windows has it.
+    pub fn set_away(&mut self, id: OpenId, away: bool) {
+        let Some(at) = self.find(id) else { return };
+        self.away -= usize::from(self.opens[at].away);
+        self.away += usize::from(away);
+        self.opens[at].away = away;
+    }
+
+    /// Whether somebody who is away cannot be asked to give way: not having kept
+    /// the handle, or keeping locks without the data under them.
+    fn is_kept_by_absent(&self) -> bool {
+        let needed =
+            if self.locks.is_empty() { Caching::HANDLE } else { Caching::HANDLE | Caching::WRITE };
+        let has = |open: &Held| self.caches.state(owner(open.id, open.key)).has;
+        self.opens.iter().any(|open| open.away && !has(open).contains(needed))
     }
 
     /// Number of opens.

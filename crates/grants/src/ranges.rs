@@ -243,6 +243,11 @@ impl RangeLocks {
         self.held.iter().any(|held| held.lock.range.offset < offset)
     }
 
+    /// The locks of an open, in the order they were granted.
+    pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
+        self.held.iter().filter(move |held| held.open == open).map(|held| held.lock)
+    }
+
     /// Whether there is no lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {

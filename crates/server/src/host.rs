@@ -1,6 +1,7 @@
 //! What the SMB layer asks of this process.
 
 use crate::interfaces::Interfaces;
+use crate::journal::Journal;
 use crate::limits::{
     LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
 };
@@ -9,12 +10,13 @@ use crate::system_users;
 use crate::throttle::Throttle;
 use crate::users::Users;
 use files::Caller;
+use futures_util::future::BoxFuture;
 use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::Timestamp;
 use wire::rpc::UnixNames;
@@ -39,6 +41,7 @@ pub struct ProcessHost {
     refused_dialects: Quiet,
     interfaces: Arc<Interfaces>,
     runtime: tokio::runtime::Handle,
+    journal: RwLock<Option<Journal>>,
 }
 
 impl ProcessHost {
@@ -55,7 +58,17 @@ impl ProcessHost {
             refused_dialects: Quiet::new(TROUBLE_LINES_MAX),
             interfaces: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
+            journal: RwLock::default(),
         }
+    }
+
+    /// Opens are written down there from now on.
+    pub fn set_journal(&self, journal: Journal) {
+        *self.journal.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
+    }
+
+    fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {
+        self.journal.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes new users; sessions of old ones stay.
@@ -175,6 +188,17 @@ impl Host for ProcessHost {
         let offered = offered.iter().map(|number| Dialect::from_number(*number));
         let best = offered.flatten().max().map_or("1".to_owned(), |best| best.to_string());
         tracing::warn!(%peer, unsaid, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
+    }
+
+    fn keeps_opens(&self) -> bool {
+        self.journal().is_some()
+    }
+
+    fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+        match &*self.journal() {
+            Some(journal) => journal.change(id, record),
+            None => Box::pin(std::future::ready(false)),
+        }
     }
 
     fn logon_delay(&self, peer: SocketAddr) -> Duration {

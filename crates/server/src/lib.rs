@@ -12,6 +12,7 @@ mod connections;
 mod host;
 pub mod import;
 mod interfaces;
+mod journal;
 pub mod limits;
 mod listener;
 mod metrics;

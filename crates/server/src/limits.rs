@@ -120,3 +120,14 @@ pub const ADVERTISED_MAX: usize = 128;
 // able to send the CANCEL that ends one.
 const _: () = assert!(JOBS_MAX > smb::limits::ASYNC_REQUESTS_MAX);
 const _: () = assert!(OUTPUT_BYTES_MAX > smb::limits::FRAME_BYTES_MAX);
+
+/// Changes that one write of the journal takes together.
+pub const JOURNAL_BATCH_MAX: usize = 1024;
+
+/// Bytes of the journal that may be of records that were replaced, beside as
+/// many as there are of others.
+pub const JOURNAL_WASTE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Bytes of the journal: what [`smb::limits::PERSISTENT_OPENS_MAX`] opens with a
+/// hundred locks need, twice.
+pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;

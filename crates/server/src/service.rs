@@ -4,6 +4,7 @@ use crate::admin;
 use crate::config::{Config, Encryption, ShareConfig, Signing};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
+use crate::journal::{Journal, Records};
 use crate::limits::END_WITHIN;
 use crate::listener::Listener;
 use crate::system_users;
@@ -21,6 +22,8 @@ use vfs_local::LocalVfs;
 
 /// Connections that the system holds until they are taken.
 const ACCEPT_QUEUE: u32 = 4096;
+/// The number in the journal that no open has: the server's own GUID.
+const OWN_GUID: u64 = 0;
 
 /// Why the server cannot start; says what to do.
 #[derive(Debug)]
@@ -54,10 +57,11 @@ impl Service {
         let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
         let files = Arc::new(Files::new(Arc::new(Pool::new())));
-        let mut guid = [0; 16];
-        host.random(&mut guid);
+        let mut records = open_journal(config, &host)?;
+        let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         let smb_config = smb_config(config, guid, None)?;
         let server = Server::new(smb_config, files.clone(), host.clone());
+        server.restore(&records);
         let connections = Arc::new(Connections::new(config.connections_max));
         connections.configure(config.connections_max, config.patience);
         let sockets = config
@@ -137,6 +141,7 @@ impl Service {
         if tokio::time::timeout(within, connections.stop()).await.is_err() {
             tracing::warn!(left = connections.open_count(), "connections did not end in time");
         }
+        self.listener.server.leave();
     }
 }
 
@@ -147,6 +152,29 @@ async fn tick(listener: Listener) {
         seconds.tick().await;
         listener.server.handle_tick(listener.host.now());
     }
+}
+
+/// What outlived the last server, where a share asks for that.
+fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartError> {
+    if !config.shares.iter().any(|share| share.continuously_available) {
+        return Ok(Records::new());
+    }
+    let (journal, records) = Journal::open(config.state_folder()).map_err(StartError)?;
+    host.set_journal(journal);
+    Ok(records)
+}
+
+/// The server's GUID: the one of before, for who comes back must find it again.
+async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
+    if let Some(guid) = before.and_then(|bytes| bytes.try_into().ok()) {
+        return guid;
+    }
+    let mut guid = [0; 16];
+    host.random(&mut guid);
+    if host.keeps_opens() && !host.keep_open(OWN_GUID, Some(guid.to_vec())).await {
+        tracing::warn!("the server's GUID cannot be written down; the next one has another");
+    }
+    guid
 }
 
 fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
@@ -257,6 +285,7 @@ fn open_share(
             .map(|user| forced_user(share, user))
             .transpose()?,
         forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
+        continuously_available: share.continuously_available,
     }))
 }
 

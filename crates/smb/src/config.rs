@@ -117,6 +117,8 @@ pub struct Share {
     pub forced_user: Option<Arc<Caller>>,
     /// The group that its users are in first, and make files with.
     pub forced_group: Option<u32>,
+    /// What is open on it may outlive the server.
+    pub continuously_available: bool,
 }
 
 impl Share {

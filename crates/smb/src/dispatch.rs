@@ -3,6 +3,7 @@
 use crate::chain::Related;
 use crate::channel::Channel;
 use crate::commands;
+use crate::config::Share;
 use crate::conn::Shared;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::negotiate::Negotiated;
@@ -17,6 +18,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use wire::codec::{Malformed, Reader, Writer};
 use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, Dialect, FileId, Flags, Header, SessionId, TreeId};
 
 /// A request and where its reply goes.
@@ -185,6 +187,12 @@ impl<'a> Request<'a> {
         }
         *self.under_way = begun;
         Ok(())
+    }
+
+    /// Whether opens on a share may be persistent.
+    pub fn may_persist(&self, share: &Share) -> bool {
+        share.continuously_available
+            && self.negotiated.capabilities & capabilities::PERSISTENT_HANDLES != 0
     }
 
     fn check_sealed(&self, tree: &Tree) -> Result<(), NtStatus> {

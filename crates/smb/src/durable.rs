@@ -14,7 +14,7 @@ use crate::names::parse_path;
 use crate::open::{Open, Target};
 use crate::reserve::Reserve;
 use crate::session::Session;
-use files::{CacheKey, Caching};
+use files::{CacheKey, Caching, Files};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::{Case, fold_case};
@@ -30,6 +30,15 @@ pub enum DurableKind {
     DurableV2,
     /// Whatever others need.
     Resilient,
+    /// The same, and the server.
+    Persistent,
+}
+
+impl DurableKind {
+    /// Whether an open is kept whatever others need.
+    fn lasts(self) -> bool {
+        matches!(self, Self::Resilient | Self::Persistent)
+    }
 }
 
 /// How an open outlives its connection.
@@ -95,13 +104,16 @@ pub struct DurableOpens {
 impl DurableOpens {
     /// The connection is lost. Keeps those of its opens that may be kept; the
     /// others are returned, to be closed.
-    pub fn detach(&self, opens: Vec<Arc<Open>>, now: Instant) -> Vec<Arc<Open>> {
+    pub fn detach(&self, files: &Files, opens: Vec<Arc<Open>>, now: Instant) -> Vec<Arc<Open>> {
         let mut gone = Vec::new();
         for open in opens {
             let Some(durability) = kept_as(&open).filter(|_| self.len() < DETACHED_MAX) else {
                 gone.push(open);
                 continue;
             };
+            if let (DurableKind::Persistent, Ok(file)) = (durability.kind, open.file()) {
+                files.set_away(file, true);
+            }
             // What waits on it has lost its asker.
             open.closed.raise();
             let id = open.id.persistent;
@@ -121,9 +133,10 @@ impl DurableOpens {
     ///
     /// # Errors
     /// `OBJECT_NAME_NOT_FOUND` if it is not there, of another share, under another
-    /// lease, or made by another CREATE; `ACCESS_DENIED` for another user;
-    /// `INVALID_PARAMETER` for a lease on a file of another name, which without a
-    /// lease nobody looks at.
+    /// lease, made by another CREATE, or persistent and not said to be;
+    /// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if it is said to be
+    /// persistent and is not, and for a lease on a file of another name, which without
+    /// a lease nobody looks at.
     pub fn reattach(
         &self,
         wish: &Reconnect,
@@ -137,12 +150,19 @@ impl DurableOpens {
         let is_other = wish.create_guid.is_some() && wish.create_guid != open.origin.create_guid;
         let client = session.client_guid;
         let key = wish.lease_key.map(|key| CacheKey { client, key });
-        let is_other = is_other || open.lease.as_ref().map(|lease| lease.key()) != key;
+        let lost_lease = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
+        let is_other =
+            is_other || (open.lease.as_ref().map(|lease| lease.key()) != key && !lost_lease);
         if is_other || open.tree.share.name != share {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
         if open.origin.owner != session.user().account.name {
             return Err(NtStatus::ACCESS_DENIED);
+        }
+        match (open.origin.persistence.is_some(), wish.persistent) {
+            (true, false) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+            (false, true) => return Err(NtStatus::INVALID_PARAMETER),
+            _ => {}
         }
         if open.lease.is_some() && !is_named(open, name) {
             return Err(NtStatus::INVALID_PARAMETER);
@@ -159,9 +179,7 @@ impl DurableOpens {
     #[must_use]
     pub fn remove_for_others(&self, id: u64) -> Option<Arc<Open>> {
         let mut reserve = self.lock();
-        let lasts = |open: &Arc<Open>| {
-            open.durability().is_some_and(|durability| durability.kind == DurableKind::Resilient)
-        };
+        let lasts = |open: &Arc<Open>| open.durability().is_some_and(|d| d.kind.lasts());
         reserve.get(id).filter(|open| !lasts(open))?;
         reserve.remove(id)
     }
@@ -170,6 +188,12 @@ impl DurableOpens {
     #[must_use]
     pub fn remove_expired(&self, now: Instant) -> Vec<Arc<Open>> {
         self.lock().remove_expired(now)
+    }
+
+    /// Lets go of persistent opens without closing them.
+    pub fn leave_persistent(&self) {
+        let is_persistent = |open: &Arc<Open>| open.origin.persistence.is_some();
+        self.lock().drain().filter(is_persistent).for_each(std::mem::forget);
     }
 
     /// How many are kept.
@@ -209,5 +233,5 @@ fn kept_as(open: &Open) -> Option<Durability> {
         let locks = state.has.contains(Caching::WRITE) || !file.has_locks();
         state.has.contains(Caching::HANDLE) && !state.is_breaking && locks
     };
-    (durability.kind == DurableKind::Resilient || is_alone()).then_some(durability)
+    (durability.kind.lasts() || is_alone()).then_some(durability)
 }

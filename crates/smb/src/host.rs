@@ -1,6 +1,7 @@
 //! What the protocol layer asks of the process around it. Nothing here waits.
 
 use files::Caller;
+use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -60,6 +61,19 @@ pub trait Host: Send + Sync {
     /// offered, by number, or nothing if that was SMB1 only: to be logged.
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
         let _ = (peer, offered);
+    }
+
+    /// Whether [`Host::keep_open`] writes anything down.
+    fn keeps_opens(&self) -> bool {
+        false
+    }
+
+    /// Writes down what must be known of an open after a restart, in place of what
+    /// was written under its number; or takes it away. Queued when it returns, in
+    /// order; true once it survives power loss.
+    fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+        let _ = (id, record);
+        Box::pin(std::future::ready(false))
     }
 
     /// How long an answer to a failed logon of this peer is held back now.

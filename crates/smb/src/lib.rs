@@ -32,6 +32,7 @@ mod notices;
 mod open;
 mod oplock;
 mod pending;
+pub mod persistent;
 mod pipe;
 pub mod posix;
 mod reserve;

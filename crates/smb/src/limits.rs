@@ -95,6 +95,19 @@ pub const RESILIENT_FOR: Duration = Duration::from_mins(2);
 /// See [`RESILIENT_FOR`].
 pub const RESILIENT_FOR_MAX: Duration = Duration::from_mins(5);
 
+/// Byte ranges of one persistent open: all are written down with each change.
+pub const PERSISTENT_LOCKS_MAX: usize = 4096;
+
+/// Bytes of a path, an account or a share's name of one (PATH_MAX of Linux).
+pub const PERSISTENT_TEXT_BYTES_MAX: usize = 4096;
+
+/// Bytes of what is written down of one: its ranges, three texts and the rest.
+pub const PERSISTENT_RECORD_BYTES_MAX: usize =
+    PERSISTENT_LOCKS_MAX * 17 + 3 * PERSISTENT_TEXT_BYTES_MAX + 1024;
+
+/// Persistent opens at once.
+pub const PERSISTENT_OPENS_MAX: usize = 1 << 16;
+
 /// Opens that wait for their clients: each has a descriptor and a kilobyte or two.
 pub const DETACHED_MAX: usize = 1 << 16;
 

@@ -2,7 +2,7 @@
 //! channel sends the last ones again. MS-SMB2 3.3.1.10, 3.3.5.14.
 
 /// Requests that a client may have under way, each in a place of its own.
-const PLACES: usize = 64;
+pub const PLACES: usize = 64;
 /// A place without a request.
 const NONE: u8 = u8::MAX;
 
@@ -21,6 +21,23 @@ impl LockSequences {
             places[place] = NONE;
         }
         replay
+    }
+
+    /// It was undone.
+    pub fn handle_undone(&mut self, sequence: u32) {
+        if let (Some((place, _)), Some(places)) = (place_of(sequence), &mut self.0) {
+            places[place] = NONE;
+        }
+    }
+
+    /// All places, to be written down; none if nothing was counted.
+    pub fn places(&self) -> Option<[u8; PLACES]> {
+        self.0.as_deref().copied()
+    }
+
+    /// What was written down.
+    pub fn of_places(places: Option<[u8; PLACES]>) -> Self {
+        Self(places.map(Box::new))
     }
 
     /// A request was carried out.

@@ -239,6 +239,9 @@ fn agree(
         if config.multichannel.is_for(dialect) {
             offered |= request.capabilities & capabilities::MULTI_CHANNEL;
         }
+        if server.host.keeps_opens() && config.shares.iter().any(|s| s.continuously_available) {
+            offered |= request.capabilities & capabilities::PERSISTENT_HANDLES;
+        }
         let client_seals = request.capabilities & capabilities::ENCRYPTION != 0;
         if dialect < Dialect::Smb311 && may_seal && client_seals {
             cipher = Some(Cipher::Aes128Ccm);

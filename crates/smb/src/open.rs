@@ -13,6 +13,7 @@ use crate::tree::Tree;
 use files::{OpenAction, OpenFile};
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
@@ -37,8 +38,7 @@ pub struct Open {
     pub lease: Option<Arc<Lease>>,
     /// Raised when it is closed: whatever waits on it gives up.
     pub closed: Signal,
-    /// Which LOCK requests were carried out.
-    pub lock_sequences: Mutex<LockSequences>,
+    lock_sequences: Mutex<LockSequences>,
     /// Where QUERY_DIRECTORY stands.
     pub scan: Mutex<Option<crate::commands::query_directory::Scan>>,
     /// Where a scan of extended attributes goes on.
@@ -58,6 +58,33 @@ pub struct Origin {
     pub client_guid: Guid,
     /// The client's name for the CREATE, if it gave one.
     pub create_guid: Option<Guid>,
+    /// It is written down, to outlive the server.
+    pub persistence: Option<Persistence>,
+}
+
+/// What writing an open down needs.
+#[derive(Debug)]
+pub struct Persistence {
+    /// When its file was made, if that is known.
+    pub born: Option<Timestamp>,
+    /// It was made again after a restart: what its client kept is gone.
+    pub is_restored: bool,
+    /// Held while the open is looked at and the writing is queued.
+    pub turn: Mutex<()>,
+}
+
+impl Persistence {
+    /// Of a file that was made then.
+    #[must_use]
+    pub fn new(born: Option<Timestamp>) -> Self {
+        Self { born, is_restored: false, turn: Mutex::default() }
+    }
+
+    /// The same of an open that was made again.
+    #[must_use]
+    pub fn restored(born: Option<Timestamp>) -> Self {
+        Self { is_restored: true, ..Self::new(born) }
+    }
 }
 
 /// The requests of an open, as far as they may be sent twice.
@@ -181,6 +208,16 @@ impl Open {
         drop(requests);
         drop(claim);
         Some(UnderWay { open: self.clone(), begun: begun.ok()? })
+    }
+
+    /// Which LOCK requests were carried out.
+    pub fn lock_sequences(&self) -> MutexGuard<'_, LockSequences> {
+        lock(&self.lock_sequences)
+    }
+
+    /// Which LOCK requests were carried out before.
+    pub fn set_lock_sequences(&self, sequences: LockSequences) {
+        *lock(&self.lock_sequences) = sequences;
     }
 
     /// How it outlives its connection, if it does.

@@ -46,6 +46,11 @@ impl<T> Reserve<T> {
         expired.map(|(_, waiting)| waiting.thing).collect()
     }
 
+    /// Takes out all.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.waiting.drain().map(|(_, waiting)| waiting.thing)
+    }
+
     /// How many wait.
     pub fn len(&self) -> usize {
         self.waiting.len()

@@ -3,11 +3,12 @@
 
 use crate::clients::Clients;
 use crate::config::{Config, Share};
-use crate::create_guids::CreateGuids;
+use crate::create_guids::{Claimed, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
 use crate::host::{Host, Now};
 use crate::limits::NOTICE_AGAIN_AFTER;
 use crate::open::Open;
+use crate::persistent::PersistentOpens;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use files::Files;
@@ -52,6 +53,8 @@ pub struct Server {
     pub durable: DurableOpens,
     /// CREATEs that may be sent again.
     pub create_guids: CreateGuids<Open>,
+    /// Opens that outlive the server.
+    pub persistent: PersistentOpens,
 }
 
 impl std::fmt::Debug for Server {
@@ -77,6 +80,7 @@ impl Server {
             next_open: AtomicU64::new(1),
             durable: DurableOpens::default(),
             create_guids: CreateGuids::default(),
+            persistent: PersistentOpens::default(),
         })
     }
 
@@ -116,6 +120,21 @@ impl Server {
         FileId { persistent: id, volatile: id }
     }
 
+    /// Ids up to this one are of opens of before.
+    pub fn use_ids_after(&self, id: u64) {
+        self.next_open.fetch_max(id.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Whoever sends the CREATE of `open` again is to get it.
+    pub fn let_replays_find(&self, open: &Arc<Open>) {
+        let Some(create) = open.origin.create_guid else { return };
+        let key = CreateKey { client: open.origin.client_guid, create };
+        if let Claimed::Fresh(claim) = self.create_guids.claim(key) {
+            open.set_claim(claim);
+            open.answer_replays();
+        }
+    }
+
     /// Enters a session.
     pub fn add_session(&self, session: Arc<Session>) {
         self.clients.add(&session);
@@ -130,7 +149,7 @@ impl Server {
     /// Ends a session and closes what it holds.
     pub fn end_session(&self, session: &Session) {
         self.forget_session(session);
-        close_all(session.end());
+        self.close_all(session.end());
     }
 
     /// Ends a session whose last connection is lost; its client may come back
@@ -138,7 +157,7 @@ impl Server {
     pub fn lose_session(&self, session: &Session) {
         self.forget_session(session);
         let now = self.host.now().instant;
-        close_all(self.durable.detach(session.end(), now));
+        self.close_all(self.durable.detach(&self.files, session.end(), now));
     }
 
     fn forget_session(&self, session: &Session) {
@@ -153,7 +172,7 @@ impl Server {
     /// Closes what nobody has come back for in time, and tells again what was not
     /// answered. To be called about once a second.
     pub fn handle_tick(&self, now: Now) {
-        close_all(self.durable.remove_expired(now.instant));
+        self.close_all(self.durable.remove_expired(now.instant));
         self.tell_again(now);
     }
 
@@ -167,19 +186,25 @@ impl Server {
         sessions.iter().for_each(|session| session.tell_again(due));
     }
 
+    /// Closes opens whose session or tree is gone: waiters are told, and dropping
+    /// the file releases what it held.
+    pub fn close_all(&self, opens: Vec<Arc<Open>>) {
+        for open in &opens {
+            open.closed.raise();
+            drop(self.forget(open));
+        }
+        drop(opens);
+    }
+
+    /// The process ends: persistent opens are not closed by that.
+    pub fn leave(&self) {
+        self.durable.leave_persistent();
+    }
+
     /// What `status` shows.
     pub fn snapshot(&self) -> Snapshot {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();
         Snapshot::of(&sessions, self.config().multichannel, &self.stats)
     }
-}
-
-/// Closes opens whose session or tree is gone: waiters are told, and dropping
-/// the file releases what it held.
-pub fn close_all(opens: Vec<Arc<Open>>) {
-    for open in &opens {
-        open.closed.raise();
-    }
-    drop(opens);
 }

@@ -37,6 +37,7 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::Stale => NtStatus::FILE_DELETED,
         FsError::SymlinkLoop => NtStatus::OBJECT_PATH_NOT_FOUND,
         FsError::TooMany => NtStatus::INSUFFICIENT_RESOURCES,
+        FsError::Unavailable => NtStatus::FILE_NOT_AVAILABLE,
         FsError::WouldBlock => NtStatus::INTERNAL_ERROR,
     }
 }

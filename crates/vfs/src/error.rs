@@ -68,6 +68,8 @@ pub enum FsError {
     SymlinkLoop,
     /// The file would grow past what the file system stores.
     TooLarge,
+    /// Somebody who is away for a while has it to themselves; the same again may do later.
+    Unavailable,
     /// A named limit of this server was reached (opens, locks, descriptors).
     TooMany,
     /// The answer is not in memory; ask again where waiting is allowed.

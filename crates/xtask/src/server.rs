@@ -41,14 +41,23 @@ impl Running {
         let config = folder.join("config.toml");
         // The suite also comes without a name, which must be allowed explicitly,
         // and with all the channels that Windows serves.
-        let text = "[server]\nguest = \"nobody\"\n[multichannel]\nchannels_max = 32\n";
+        let state = folder.join("state");
+        let text = format!(
+            "[server]\nguest = \"nobody\"\nstate = {state:?}\n[multichannel]\nchannels_max = 32\n"
+        );
         fs::write(&config, text)?;
         let child = Command::new(binary)
             .args(["serve", "--admin", "off", "--signing", "offered"])
             .args(["--config", &config.display().to_string()])
             .args(["--smb", &format!("{address}:{PORT}")])
             // A test looks whether a file of this name is hidden.
-            .args(["--share", &format!("plain={},hidden_names=.*+hidefile", plain.display())])
+            .args([
+                "--share",
+                &format!(
+                    "plain={},hidden_names=.*+hidefile,continuously_available=yes",
+                    plain.display()
+                ),
+            ])
             .args(["--share", &format!("noperm={}", noperm.display())])
             // The same again, without what cannot be read.
             .args(["--share", &format!("hideunread={},hide_unreadable=true", plain.display())])

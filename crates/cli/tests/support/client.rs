@@ -19,6 +19,7 @@ pub const NETWORK_NAME_DELETED: u32 = 0xC000_00C9;
 pub const INVALID_PARAMETER: u32 = 0xC000_000D;
 pub const OBJECT_NAME_NOT_FOUND: u32 = 0xC000_0034;
 pub const FILE_CLOSED: u32 = 0xC000_0128;
+pub const LOCK_NOT_GRANTED: u32 = 0xC000_0055;
 pub const DUPLICATE_OBJECTID: u32 = 0xC000_022A;
 pub const FILE_NOT_AVAILABLE: u32 = 0xC000_0467;
 pub const BAD_NETWORK_NAME: u32 = 0xC000_00CC;
@@ -113,7 +114,7 @@ impl Reply {
 
     /// Of a READ that succeeded.
     pub fn data(&self) -> &[u8] {
-        &self.bytes[80..]
+        self.bytes.get(80..).unwrap_or_default()
     }
 }
 
@@ -286,12 +287,13 @@ impl Client {
         body
     }
 
-    pub fn negotiate(&mut self) {
+    pub fn negotiate(&mut self) -> Reply {
         let reply = self.call(NEGOTIATE, &Self::negotiate_body_of(self.dialect, self.guid));
         assert_eq!(
             (reply.status, &reply.bytes[68..70]),
             (SUCCESS, &self.dialect.to_le_bytes()[..])
         );
+        reply
     }
 
     /// NEGOTIATE of 3.1.1 alone, with these contexts behind the preauth context.
@@ -442,11 +444,16 @@ impl Client {
         body
     }
 
-    /// A CREATE with the name `guid` that is to outlive its connection.
+    /// A CREATE with the name `guid` that is to outlive its connection; or the
+    /// server, without an oplock.
     pub fn durable_body(name: &str, guid: [u8; 16], timeout_ms: u32, persistent: bool) -> Vec<u8> {
         let flags: u32 = if persistent { 2 } else { 0 };
         let data = [&timeout_ms.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 8], &guid].concat();
-        Self::create_body_with(name, &[(b"DH2Q", data)])
+        let mut body = Self::create_body_with(name, &[(b"DH2Q", data)]);
+        if persistent {
+            body[3] = 0; // without an oplock
+        }
+        body
     }
 
     /// A CREATE that comes back for `file`.
@@ -573,6 +580,27 @@ impl Client {
         body.extend_from_slice(&exclusive.to_le_bytes());
         body.extend_from_slice(&[0; 4]);
         body
+    }
+
+    /// One byte, of this client alone; or given back. Does not wait.
+    pub fn lock_byte_body(file: FileId, offset: u64, unlocks: bool) -> Vec<u8> {
+        let mut body = Self::lock_body(file, false);
+        body[24..32].copy_from_slice(&offset.to_le_bytes());
+        let flags: u32 = if unlocks { 0x4 } else { 0x2 | 0x10 };
+        body[40..44].copy_from_slice(&flags.to_le_bytes());
+        body
+    }
+
+    /// As [`Client::call`], or why there is no answer: the server has gone.
+    pub fn try_call(&mut self, command: u16, body: &[u8]) -> io::Result<Reply> {
+        let message = self.message(command, body);
+        self.stream.write_all(&frame(&message))?;
+        loop {
+            let reply = self.receive()?;
+            if reply.status != PENDING {
+                return Ok(reply);
+            }
+        }
     }
 
     /// Waits until the server closes the connection; false if it is still open

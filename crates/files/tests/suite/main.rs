@@ -16,6 +16,7 @@ mod posix;
 mod races;
 mod removal;
 mod rename;
+mod restore;
 mod security;
 mod sharing;
 mod streams;

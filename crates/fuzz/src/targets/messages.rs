@@ -1,15 +1,17 @@
 //! Messages of SMB2 and what stands around them.
 
+use smb::persistent::OpenRecord;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, OpeningKey, SealingKey};
 use wire::frame::{PREFIX_BYTES, first_payload, prefix};
 use wire::smb::fsctl::{CopyChunkRequest, ValidateNegotiate};
 use wire::smb::negotiate::{NegotiateRequest, context, decode_algorithms, decode_preauth};
 use wire::smb::{
-    ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest, EmptyBody,
-    FlushRequest, Header, IoctlRequest, LockRequest, OplockBreakAck, QueryDirectoryRequest,
-    QueryInfoRequest, ReadRequest, SessionId, SessionSetupRequest, SetInfoRequest, TransformHeader,
-    TreeConnectRequest, WriteRequest, WriteResponse, next_element, put_context, smb1_dialects,
+    ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest, DurableReconnectV2,
+    DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest, LockRequest, OplockBreakAck,
+    QueryDirectoryRequest, QueryInfoRequest, ReadRequest, SessionId, SessionSetupRequest,
+    SetInfoRequest, TransformHeader, TreeConnectRequest, WriteRequest, WriteResponse,
+    decode_durable_reconnect, next_element, put_context, smb1_dialects,
 };
 
 /// Payloads of a stream: each is where its prefix says, and the prefix that its
@@ -124,7 +126,30 @@ pub fn create_contexts(list: &[u8]) {
     let mut written = Vec::new();
     read.iter().for_each(|(name, data)| put_context(&mut written, name, data));
     let again: Result<Vec<_>, _> = CreateContexts::new(&written).collect();
-    assert_eq!(again, Ok(read));
+    assert_eq!(again, Ok(read.clone()));
+    for (_, data) in read {
+        durable_contexts(data);
+    }
+}
+
+/// The data of contexts that durable opens are asked for with.
+fn durable_contexts(data: &[u8]) {
+    let mut again = Vec::new();
+    if let Ok(request) = DurableRequestV2::decode(data) {
+        request.encode(&mut Writer::new(&mut again));
+        assert_eq!(DurableRequestV2::decode(&again), Ok(request));
+    } else if let Ok(reconnect) = DurableReconnectV2::decode(data) {
+        reconnect.encode(&mut Writer::new(&mut again));
+        assert_eq!(DurableReconnectV2::decode(&again), Ok(reconnect));
+    }
+    let _ = decode_durable_reconnect(data);
+}
+
+/// What is written down of a persistent open: read as it was written, or refused.
+pub fn persistent_record(bytes: &[u8]) {
+    if let Ok(record) = OpenRecord::decode(bytes) {
+        assert_eq!(OpenRecord::decode(&record.to_bytes()), Ok(record));
+    }
 }
 
 /// Payloads of IOCTL.

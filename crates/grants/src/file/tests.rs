@@ -2,6 +2,7 @@
 //! interleaving of two clients.
 
 use super::*;
+use crate::{LockKind, Range, RangeLock};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -453,4 +454,34 @@ fn run_interleaved(programs: [[Act; 3]; 2], order: [usize; 6]) {
     }
     assert_eq!(file.open_count(), 0);
     assert_eq!(removals, usize::from(asked), "{programs:?} {order:?}");
+}
+
+#[test]
+fn who_is_away_keeps_others_from_the_file_until_back_or_closed() {
+    let mut file = FileGrants::default();
+    file.handle_open(&wish(1, READ, Share::ALL)).unwrap();
+    file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
+    file.set_away(OpenId(1), true);
+    file.set_away(OpenId(1), true);
+    file.set_away(OpenId(2), true);
+    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::Away));
+    assert_eq!(file.check_open(&wish(3, Access::READ_ATTRIBUTES, Share::ALL)), Ok(()));
+    file.set_away(OpenId(1), false);
+    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::Away));
+    file.handle_close(OpenId(2));
+    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Ok(()));
+}
+
+#[test]
+fn who_is_away_and_keeps_the_handle_is_asked_unless_it_has_locks_without_the_data() {
+    let lock = RangeLock { range: Range::new(0, 1).unwrap(), kind: LockKind::Exclusive };
+    let mut file = FileGrants::default();
+    file.handle_open(&OpenWish { caching: Caching::BATCH, ..wish(1, READ, Share::ALL) }).unwrap();
+    file.set_away(OpenId(1), true);
+    file.locks.handle_locks(OpenId(1), &[lock]).unwrap();
+    let second = wish(2, READ, Share::ALL);
+    assert!(matches!(file.handle_open(&second), Err(Refusal::Breaking(_))));
+    // It gives back all but what it has read: its locks are nobody's to disturb.
+    file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), Caching::READ).unwrap();
+    assert_eq!(file.handle_open(&second), Err(Refusal::Away));
 }

@@ -119,6 +119,8 @@ pub struct ShareConfig {
     pub time_machine: bool,
     /// Bytes that all backups together may take.
     pub time_machine_max_bytes: Option<u64>,
+    /// What clients have open survives the server.
+    pub continuously_available: bool,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
@@ -166,6 +168,8 @@ pub struct Config {
     pub encryption: Encryption,
     /// File of users.
     pub users: PathBuf,
+    /// Directory for what must survive the server; that of the users if none.
+    pub state: Option<PathBuf>,
     /// Lowest dialect.
     pub dialect_min: smb::Dialect,
     /// Highest dialect.
@@ -216,6 +220,7 @@ impl Config {
             signing: Signing::default(),
             encryption: Encryption::default(),
             users: default_users_file(),
+            state: None,
             dialect_min: smb::Dialect::Smb202,
             dialect_max: smb::Dialect::Smb311,
             guest: None,
@@ -254,6 +259,13 @@ impl Config {
         many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
     }
 
+    /// Where what must survive the server is kept.
+    #[must_use]
+    pub fn state_folder(&self) -> &Path {
+        let beside = || self.users.parent().filter(|p| !p.as_os_str().is_empty());
+        self.state.as_deref().or_else(beside).unwrap_or(Path::new("."))
+    }
+
     /// What is wrong outside of the file: directories, users and groups that
     /// are not there.
     #[must_use]
@@ -280,6 +292,7 @@ impl ShareConfig {
             posix: true,
             time_machine: false,
             time_machine_max_bytes: None,
+            continuously_available: false,
             file_mode: 0o644,
             directory_mode: 0o755,
             denied_users: Vec::new(),
@@ -335,6 +348,7 @@ impl ShareConfig {
                 self.time_machine_max_bytes = Some(bytes);
             }
             "posix" => self.posix = flag()?,
+            "continuously_available" => self.continuously_available = flag()?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

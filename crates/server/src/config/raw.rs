@@ -19,6 +19,7 @@ use toml::Spanned;
 pub const SHARE_KEYS: &[&str] = &[
     "case_sensitive",
     "comment",
+    "continuously_available",
     "denied_users",
     "directory_mode",
     "encryption_required",
@@ -74,6 +75,8 @@ struct RawServer {
     encryption: Option<Spanned<Encryption>>,
     /// File of users.
     users: Option<PathBuf>,
+    /// Directory for what must survive the server; that of the users if left out.
+    state: Option<PathBuf>,
     /// Lowest dialect: `2.0.2`, `2.1`, `3.0`, `3.0.2`, `3.1.1`.
     min_protocol: Option<Spanned<String>>,
     /// Highest dialect.
@@ -148,6 +151,9 @@ struct RawShare {
     time_machine: bool,
     /// Bytes that all backups together may take; as much as there is if left out.
     time_machine_max_bytes: Option<u64>,
+    /// What clients have open survives the server.
+    #[serde(default)]
+    continuously_available: bool,
     /// Permission bits of new files, as `"0644"`.
     file_mode: Option<Spanned<String>>,
     /// Permission bits of new directories, as `"0755"`.
@@ -188,6 +194,7 @@ impl Meaning<'_> {
         config.admin = raw.admin.and_then(|admin| self.admin(&admin));
         config.signing = raw.signing.unwrap_or_default();
         config.users = raw.users.unwrap_or(config.users);
+        config.state = raw.state;
         config.guest = raw.guest;
         self.dialects(raw.min_protocol.as_ref(), raw.max_protocol.as_ref(), &mut config);
         if let Some(encryption) = raw.encryption {
@@ -317,6 +324,7 @@ impl Meaning<'_> {
         share.posix = raw.posix.unwrap_or(share.posix);
         share.time_machine = raw.time_machine;
         share.time_machine_max_bytes = raw.time_machine_max_bytes;
+        share.continuously_available = raw.continuously_available;
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
         share.denied_users = raw.denied_users;

@@ -216,6 +216,7 @@ fn the_command_line_sets_the_same_keys() {
         ("case_sensitive", "yes"),
         ("posix", "no"),
         ("time_machine", "yes"),
+        ("continuously_available", "yes"),
         ("comment", "hello"),
         ("users", "alice+bob"),
         ("file_mode", "0600"),

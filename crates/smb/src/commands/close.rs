@@ -27,6 +27,10 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
                 attributes: attribute_bits(&attributes),
             };
         }
+        // A file that it deletes must not vanish first: another may get its number.
+        if !request.server.forget(&open).await {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
         files.close(file.clone()).await.map_err(status_of)?;
     }
     response.encode(&mut request.w);

@@ -2,14 +2,13 @@
 
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::limits::LOCKS_PER_REQUEST_MAX;
-use crate::lock_sequence::LockSequences;
 use crate::open::Open;
 use crate::server::Server;
 use crate::status::status_of;
 use files::{LockKind, Range, RangeLock};
 use futures_util::future::{Either, select};
 use std::pin::pin;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
@@ -31,7 +30,8 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     // With one channel only, nothing is sent twice. MS-SMB2 3.3.5.14.
     let multichannel = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
     let sequence = if multichannel { body.sequence } else { 0 };
-    if sequences_of(&open).is_replay(sequence) {
+    let is_replay = open.lock_sequences().is_replay(sequence);
+    if is_replay {
         EmptyBody.encode(&mut request.w);
         return Ok(Outcome::success());
     }
@@ -40,7 +40,11 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     } else {
         let (locks, waits) = wanted(&body.elements)?;
         match request.server.files.try_locks(file, &locks) {
-            Ok(()) => {}
+            Ok(()) => {
+                keep_locks(request.server, &open, &locks, sequence).await?;
+                EmptyBody.encode(&mut request.w);
+                return Ok(Outcome::success());
+            }
             Err(vfs::FsError::LockNotGranted) if waits => {
                 let waiting = wait(request.server.clone(), open, locks, sequence);
                 return Ok(Outcome::Wait(Box::pin(waiting)));
@@ -48,13 +52,29 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Err(error) => return Err(status_of(error)),
         }
     }
-    sequences_of(&open).handle_done(sequence);
+    open.lock_sequences().handle_done(sequence);
+    request.server.keep(&open).await?;
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::success())
 }
 
-fn sequences_of(open: &Open) -> MutexGuard<'_, LockSequences> {
-    open.lock_sequences.lock().unwrap_or_else(PoisonError::into_inner)
+/// The locks were granted: a persistent open has them after a restart, or not at all.
+async fn keep_locks(
+    server: &Server,
+    open: &Open,
+    locks: &[RangeLock],
+    sequence: u32,
+) -> Result<(), NtStatus> {
+    open.lock_sequences().handle_done(sequence);
+    let kept = server.keep(open).await;
+    if kept.is_err() {
+        open.lock_sequences().handle_undone(sequence);
+        for lock in locks {
+            // Not there any more if the open was closed meanwhile.
+            let _ = server.files.unlock(open.file()?, lock.range);
+        }
+    }
+    kept
 }
 
 /// Unlocks one range after the other; those before a failure stay unlocked.
@@ -101,14 +121,14 @@ async fn wait(
     sequence: u32,
 ) -> Result<Waited, NtStatus> {
     let file = open.file()?.clone();
-    for lock in locks {
+    for &lock in &locks {
         let granted = server.files.lock(&file, lock);
         match select(pin!(open.closed.raised()), pin!(granted)).await {
             Either::Left(_) => return Err(NtStatus::RANGE_NOT_LOCKED),
             Either::Right((result, _)) => result.map_err(status_of)?,
         }
     }
-    sequences_of(&open).handle_done(sequence);
+    keep_locks(&server, &open, &locks, sequence).await?;
     let mut body = Vec::new();
     EmptyBody.encode(&mut Writer::new(&mut body));
     Ok(Waited { reply: Reply::default(), body, open: None })

@@ -26,6 +26,16 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let class =
                 FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
             set_file_info(request, file, class, body.input).await?;
+            if [
+                FileInfoClass::Rename,
+                FileInfoClass::RenameEx,
+                FileInfoClass::Disposition,
+                FileInfoClass::DispositionEx,
+            ]
+            .contains(&class)
+            {
+                request.server.keep_all_of(file).await?;
+            }
         }
         InfoType::FileSystem => return Err(NtStatus::NOT_SUPPORTED),
         InfoType::Security => {

@@ -33,7 +33,7 @@ pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         tell_gone(host, request.shared.facts.peer, &user.account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
-    let response = response(share, admitted.max_access());
+    let response = response(share, admitted.max_access(), request.may_persist(share));
     let tree = session.add_tree(admitted)?;
     request.related.tree = Some(tree.id);
     response.encode(&mut request.w);
@@ -76,7 +76,7 @@ fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<Share>, NtStatus
     share.ok_or(NtStatus::BAD_NETWORK_NAME)
 }
 
-fn response(share: &Share, max_access: Access) -> TreeConnectResponse {
+fn response(share: &Share, max_access: Access, persists: bool) -> TreeConnectResponse {
     let mut flags = 0;
     if share.encryption_required {
         flags |= TreeConnectResponse::ENCRYPT_DATA;
@@ -94,7 +94,7 @@ fn response(share: &Share, max_access: Access) -> TreeConnectResponse {
             TreeConnectResponse::DISK
         },
         flags,
-        capabilities: 0,
+        capabilities: if persists { TreeConnectResponse::CONTINUOUS_AVAILABILITY } else { 0 },
         maximal_access: max_access.0 & Access::FILE_ALL.0,
     }
 }

@@ -1,7 +1,6 @@
 //! TREE_DISCONNECT. MS-SMB2 3.3.5.8.
 
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::server::close_all;
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
@@ -9,7 +8,7 @@ use wire::smb::EmptyBody;
 pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?;
-    close_all(request.session()?.remove_tree(tree.id)?);
+    request.server.close_all(request.session()?.remove_tree(tree.id)?);
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::success())
 }

@@ -54,6 +54,8 @@ impl TreeConnectResponse {
     pub const DISK: u8 = 1;
     /// Named pipes.
     pub const PIPE: u8 = 2;
+    /// SMB2_SHARE_CAP_CONTINUOUS_AVAILABILITY.
+    pub const CONTINUOUS_AVAILABILITY: u32 = 0x10;
     /// SMB2_SHAREFLAG_ENCRYPT_DATA.
     pub const ENCRYPT_DATA: u32 = 0x8000;
     /// SMB2_SHAREFLAG_ACCESS_BASED_DIRECTORY_ENUM.

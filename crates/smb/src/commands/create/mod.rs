@@ -12,8 +12,9 @@ mod symlink;
 use crate::apple;
 use crate::create_guids::Claim;
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::durable::{Durability, DurableKind};
 use crate::lease::Lease;
-use crate::open::{Open, OpenParts, Origin, Target};
+use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::{Client, Oplock};
 use crate::pipe::OpenPipe;
 use crate::server::Server;
@@ -83,7 +84,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     match begun.map_err(status_of)? {
         Begun::Opened(opened) => {
-            let (reply, open) = creating.finish(opened, &mut request.w)?;
+            let (reply, open) = creating.finish(opened, &mut request.w).await?;
             request.related.failed = None;
             request.related.open = Some(open);
             Ok(Outcome::Done(reply))
@@ -109,6 +110,8 @@ struct Creating {
     claim: Option<Claim<Open>>,
     client_guid: [u8; 16],
     channel_sequence: u16,
+    /// Opens on the tree may be persistent.
+    may_persist: bool,
 }
 
 /// By what the client keeps something, if it does.
@@ -126,6 +129,7 @@ impl Creating {
     ) -> Result<Self, NtStatus> {
         let session = request.session()?.clone();
         let id = request.server.new_file_id();
+        let may_persist = request.may_persist(&tree.share);
         let cache = match plan.asked.lease {
             Some(asked) => {
                 let seal = tree.share.encryption_required;
@@ -145,6 +149,7 @@ impl Creating {
             plan,
             cache,
             claim,
+            may_persist,
             client_guid: request.negotiated.client_guid,
             channel_sequence: request.header.channel_sequence(),
         })
@@ -166,52 +171,76 @@ impl Creating {
         let opened = waiting.opened().await.map_err(status_of)?;
         // Offsets in the reply count from its header.
         let mut body = vec![0; Header::LENGTH];
-        let (reply, open) = self.finish(opened, &mut Writer::with_origin(&mut body, 0))?;
+        let mut w = Writer::with_origin(&mut body, 0);
+        let (reply, open) = self.finish(opened, &mut w).await?;
         Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
     }
 
     /// Enters the open and writes the reply.
-    fn finish(
-        self,
+    async fn finish(
+        mut self,
         mut opened: OpenResult,
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
         if !self.plan.makes && apple::is_nothing(&self.tree, &opened) {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
+        let claim = self.claim.take();
         let granted = opened.granting.take();
-        let (oplock, lease) = match self.cache {
-            Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
-            // That of an earlier open under the key, if there is one.
-            Some(Cache::Lease(..)) => (None, granted.as_ref().and_then(CacheGrant::holder)),
-            None => (None, None),
-        };
-        let durable = self.plan.asked.durable;
-        let lasts = durable.filter(|_| opened.caching.has.contains(Caching::HANDLE));
-        let open = Arc::new(Open::new(OpenParts {
-            id: self.id,
-            tree: self.tree,
-            target: Target::File(opened.open.clone()),
-            write_through: self.plan.write_through,
-            mode: self.plan.mode,
-            origin: Arc::new(Origin {
-                action: opened.action,
-                owner: self.session.user().account.name.clone(),
-                client_guid: self.client_guid,
-                create_guid: durable.and_then(|wish| wish.create_guid),
-            }),
-            oplock,
-            lease,
-            durability: lasts.map(|wish| wish.durability),
-            channel_sequence: self.channel_sequence,
-        }));
-        self.session.add_open(open.clone())?;
-        if let Some(claim) = self.claim {
+        let open = Arc::new(self.new_open(&opened, granted.as_ref()));
+        if open.origin.persistence.is_some() {
+            let keeping = self.server.keep_new(&open).await?;
+            self.session.add_open(open.clone())?;
+            keeping.done();
+        } else {
+            self.session.add_open(open.clone())?;
+        }
+        if let Some(claim) = claim {
             open.set_claim(claim);
             open.answer_replays();
         }
         respond::respond(w, &self.server.files, &self.plan.asked, &open, &opened);
         Ok((Reply { granted, ..Reply::default() }, open))
+    }
+
+    fn new_open(&mut self, opened: &OpenResult, granted: Option<&CacheGrant>) -> Open {
+        let (oplock, lease) = match self.cache.take() {
+            Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
+            // That of an earlier open under the key, if there is one.
+            Some(Cache::Lease(..)) => (None, granted.and_then(CacheGrant::holder)),
+            None => (None, None),
+        };
+        let durability = self.granted_durability(opened);
+        let persists = durability.is_some_and(|d| d.kind == DurableKind::Persistent);
+        Open::new(OpenParts {
+            id: self.id,
+            tree: self.tree.clone(),
+            target: Target::File(opened.open.clone()),
+            // What a persistent open was told is written survives the machine, too.
+            write_through: self.plan.write_through || persists,
+            mode: self.plan.mode,
+            origin: Arc::new(Origin {
+                action: opened.action,
+                owner: self.session.user().account.name.clone(),
+                client_guid: self.client_guid,
+                create_guid: self.plan.asked.durable.and_then(|wish| wish.create_guid),
+                persistence: persists.then(|| Persistence::new(opened.attributes.born)),
+            }),
+            oplock,
+            lease,
+            durability,
+            channel_sequence: self.channel_sequence,
+        })
+    }
+
+    /// How the open outlives its connection, of what was wished: a persistent one
+    /// whatever it keeps, others if nobody need be asked for it.
+    fn granted_durability(&self, opened: &OpenResult) -> Option<Durability> {
+        let wish = self.plan.asked.durable?;
+        if wish.persistent && self.may_persist && self.plan.open.stream.is_none() {
+            return Some(Durability { kind: DurableKind::Persistent, ..wish.durability });
+        }
+        opened.caching.has.contains(Caching::HANDLE).then_some(wish.durability)
     }
 }
 
@@ -254,6 +283,7 @@ fn open_pipe(
             owner: session.user().account.name.clone(),
             client_guid: request.negotiated.client_guid,
             create_guid: None,
+            persistence: None,
         }),
         oplock: None,
         lease: None,

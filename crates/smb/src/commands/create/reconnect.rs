@@ -23,7 +23,9 @@ pub(super) fn reconnect(
     wish: &Reconnect,
     name: &[u8],
 ) -> Result<Outcome, NtStatus> {
-    let open = take_up(request, tree, wish, name)?;
+    // Elsewhere nothing is persistent, whatever is said.
+    let persistent = wish.persistent && request.may_persist(&tree.share);
+    let open = take_up(request, tree, &Reconnect { persistent, ..*wish }, name)?;
     answer(request, asked, &open, OpenAction::Opened)
 }
 
@@ -49,13 +51,23 @@ pub(super) fn take_up(
     if let Some(lease) = &kept.lease {
         lease.handle_reattached(id.persistent);
     }
+    let file = kept.file()?.clone();
     // Asked for its oplock on the way here, when nobody could be told: over.
-    if kept.file()?.is_breaking() {
+    if kept.origin.persistence.is_none() && file.is_breaking() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
     let open = kept.successor(id, tree, request.header.channel_sequence());
     let open = Arc::new(open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
-    session.add_open(open.clone())?;
+    if let Err(status) = session.add_open(open.clone()) {
+        // The session ended meanwhile: it waits on.
+        let now = server.host.now().instant;
+        server.close_all(server.durable.detach(&server.files, vec![open], now));
+        return Err(status);
+    }
+    if open.origin.persistence.is_some() {
+        server.persistent.enter(&open)?;
+        server.files.set_away(&file, false);
+    }
     open.answer_replays();
     Ok(open)
 }

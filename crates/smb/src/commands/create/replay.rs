@@ -27,7 +27,8 @@ pub(super) enum Named {
 /// # Errors
 /// `FILE_NOT_AVAILABLE` while the first of its name is under way: Windows denies
 /// access then, which its clients tell their programs; this makes them ask again.
-/// `DUPLICATE_OBJECTID` if it does not say that it was sent before, or if the
+/// `INVALID_PARAMETER` if it asked for a persistent open the first time and does not
+/// now; `DUPLICATE_OBJECTID` if it does not say that it was sent before, or if the
 /// open is another session's; those of a reconnect.
 pub(super) fn take_name(
     request: &mut Request<'_>,
@@ -36,16 +37,23 @@ pub(super) fn take_name(
     guid: Guid,
     asked: Asked,
 ) -> Result<Named, NtStatus> {
+    let replays = request.header.flags.contains(Flags::REPLAY);
+    let persistent =
+        asked.durable.is_some_and(|wish| wish.persistent) && request.may_persist(&tree.share);
     let key = CreateKey { client: request.negotiated.client_guid, create: guid };
     let open = match request.server.create_guids.claim(key) {
+        // Persistent opens of before are known: its client is told to look again.
+        Claimed::Fresh(_) if replays && persistent => return Err(NtStatus::FILE_NOT_AVAILABLE),
         Claimed::Fresh(claim) => return Ok(Named::First(claim)),
         Claimed::UnderWay => return Err(NtStatus::FILE_NOT_AVAILABLE),
         Claimed::Done(open) => open,
     };
-    if !request.header.flags.contains(Flags::REPLAY) {
+    if !replays {
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
-    let persistent = asked.durable.is_some_and(|wish| wish.persistent);
+    if open.origin.persistence.is_some() && !persistent {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     if request.server.durable.is_kept(open.id.persistent) {
         let wish = Reconnect {
             id: open.id.persistent,
@@ -81,7 +89,8 @@ fn answer(
     let (mut caching, granted) = file.grant_again();
     if open.lease.is_none() {
         caching.has = caching_of(body.oplock).unwrap_or(Caching::NONE);
-        asked.durable = asked.durable.filter(|_| body.oplock == LEVEL_BATCH);
+        let persists = open.origin.persistence.is_some();
+        asked.durable = asked.durable.filter(|_| persists || body.oplock == LEVEL_BATCH);
     }
     let opened = OpenResult {
         open: file.clone(),

@@ -3,6 +3,7 @@
 use super::plan::Asked;
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::durable::DurableKind;
 use crate::lease::LEVEL_LEASE;
 use crate::open::Open;
 use crate::oplock::level_of;
@@ -69,7 +70,8 @@ fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> V
         put_context(&mut list, LEASE_CONTEXT, &lease.reply(asked, opened.caching).encode());
     }
     if let (Some(wish), Some(granted)) = (asked.durable, open.durability()) {
-        let answer = DurableResponseV2 { timeout_ms: granted.timeout_ms(), persistent: false };
+        let persistent = granted.kind == DurableKind::Persistent;
+        let answer = DurableResponseV2 { timeout_ms: granted.timeout_ms(), persistent };
         match wish.create_guid {
             None => put_context(&mut list, b"DHnQ", &[0; 8]),
             Some(_) => put_context(&mut list, b"DH2Q", &answer.to_bytes()),

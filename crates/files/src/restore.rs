@@ -1,0 +1,155 @@
+//! Opens that outlive the process: what must be known of one, and how it is
+//! made again before anybody else opens anything.
+
+use crate::open_file::{OpenFile, OpenParts};
+use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
+use crate::{Access, Caller, Files, OpenId, Semantics, Share, Volume};
+use grants::{Caching, OpenWish, RangeLock};
+use std::sync::Arc;
+use vfs::{Case, FileKey, FileKind, FsError, OpenHow, RelPath, Result, Timestamp, Wait, Wanted};
+
+/// What must be known to make an open again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFacts {
+    /// Which file.
+    pub key: FileKey,
+    /// When that was made, if the file system knows: another may get its number.
+    pub born: Option<Timestamp>,
+    /// Where it is.
+    pub path: RelPath,
+    /// Rights that were granted.
+    pub granted: Access,
+    /// What is tolerated of others.
+    pub share: Share,
+    /// Whose customs it follows.
+    pub semantics: Semantics,
+    /// The file vanishes when this open is closed.
+    pub delete_on_close: bool,
+    /// It is marked to vanish already.
+    pub delete_pending: bool,
+    /// What the client keeps to itself.
+    pub caching: Caching,
+    /// Its byte ranges.
+    pub locks: Vec<RangeLock>,
+}
+
+impl OpenFile {
+    /// What must be known to make it again, of a file that was made at `born`; none
+    /// for a stream, which cannot be.
+    #[must_use]
+    pub fn facts(&self, born: Option<Timestamp>) -> Option<OpenFacts> {
+        if self.name.stream.is_some() {
+            return None;
+        }
+        let caching = self.caching();
+        let held = self.state.lock();
+        Some(OpenFacts {
+            key: self.key(),
+            born,
+            path: self.path(),
+            granted: self.granted(),
+            share: self.share(),
+            semantics: self.semantics(),
+            delete_on_close: self.deletes_on_close(),
+            delete_pending: held.grants.is_delete_pending(self.name.link),
+            caching,
+            locks: held.grants.locks.of(self.id).collect(),
+        })
+    }
+}
+
+impl Files {
+    /// Makes an open again as it was, whatever `caller` might be granted now, and
+    /// keeps others from the file until its client is back. Nothing is cached.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if another file is there now; those of opening it;
+    /// [`FsError::ShareViolation`] and [`FsError::LockNotGranted`] if another open
+    /// that was made again forbids it.
+    pub fn restore(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        facts: &OpenFacts,
+    ) -> Result<Arc<OpenFile>> {
+        let reads = Access::READ_DATA | Access::EXECUTE | Access::APPEND_DATA;
+        let writes = Access::WRITE_DATA | Access::APPEND_DATA;
+        let how = OpenHow {
+            read: facts.granted.intersects(reads),
+            write: facts.granted.intersects(writes) && !volume.options.read_only,
+            case: Case::Sensitive,
+            wanted: Wanted { dos: true },
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        let opened = volume.vfs.open(&caller.identity, &facts.path, how)?;
+        let attributes = &opened.attributes;
+        if attributes.key != facts.key || attributes.born != facts.born {
+            return Err(FsError::Stale);
+        }
+        let is_directory = attributes.kind == FileKind::Directory;
+        let entry = Entry {
+            key: attributes.key,
+            is_directory,
+            size_bytes: attributes.size_bytes,
+            volume,
+            path: &opened.path,
+            only_link: is_directory || attributes.links <= 1,
+        };
+        let id = self.new_open_id();
+        let wish = OpenWish {
+            only_link: entry.only_link,
+            delete_on_close: facts.delete_on_close,
+            posix: facts.semantics == Semantics::Posix,
+            ..OpenWish::new(id, facts.granted, facts.share)
+        };
+        let Entered { state, name, .. } =
+            self.table.open(&entry, wish, None).map_err(|refusal| match refusal {
+                NotEntered::Refused(error) => error,
+                NotEntered::Breaking(_) => FsError::ShareViolation,
+            })?;
+        if let Err(error) = hold_again(&state, &name, id, caller, facts) {
+            // It never came to be, so nothing is deleted by its end.
+            drop(self.table.close(&state, id, false));
+            return Err(error);
+        }
+        Ok(Arc::new(OpenFile::new(OpenParts {
+            id,
+            node: opened.node,
+            state,
+            name,
+            hold: None,
+            caller: caller.clone(),
+            granted: facts.granted,
+            share: facts.share,
+            delete_on_close: facts.delete_on_close,
+            semantics: facts.semantics,
+            key: None,
+            table: self.table.clone(),
+        })))
+    }
+
+    /// The client of an open goes away for a while, or is back: see
+    /// [`grants::FileGrants::set_away`].
+    pub fn set_away(&self, open: &OpenFile, away: bool) {
+        open.state.lock().grants.set_away(open.id, away);
+    }
+}
+
+/// The locks, and the mark to vanish.
+fn hold_again(
+    state: &FileState,
+    name: &Arc<OpenName>,
+    id: OpenId,
+    caller: &Arc<Caller>,
+    facts: &OpenFacts,
+) -> Result<()> {
+    let mut held = state.lock();
+    let locked = held.grants.locks.handle_locks(id, &facts.locks);
+    locked.map_err(|_| FsError::LockNotGranted)?;
+    if facts.delete_pending {
+        held.grants.handle_disposition(id, true);
+        held.doom(Doomed { name: name.clone(), caller: caller.clone() });
+    }
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! Persistent opens: on a continuously available share what a client has open
+//! survives the server, too. MS-SMB2 3.3.5.9.10, 3.3.5.9.12.
+//!
+//! What must be known of an open is written down by the host before the reply
+//! that counts on it: CREATE, LOCK, a new name, a mark to vanish. At the start
+//! the opens are made again before anybody is served.
+
+mod record;
+
+use crate::durable::{Durability, DurableKind};
+use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_OPENS_MAX};
+use crate::lock_sequence::LockSequences;
+use crate::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::server::Server;
+use crate::tree::{Admitted, Tree};
+use files::OpenFile;
+pub use record::OpenRecord;
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use wire::ntstatus::NtStatus;
+use wire::smb::{FileId, TreeId};
+
+/// The persistent opens, with their clients or waiting for them.
+#[derive(Debug, Default)]
+pub struct PersistentOpens {
+    by_id: Mutex<HashMap<u64, Weak<Open>>>,
+}
+
+impl PersistentOpens {
+    /// Enters an open, in place of the one that it goes on for.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` past [`PERSISTENT_OPENS_MAX`].
+    pub fn enter(&self, open: &Arc<Open>) -> Result<(), NtStatus> {
+        let mut by_id = self.lock();
+        if by_id.len() >= PERSISTENT_OPENS_MAX && !by_id.contains_key(&open.id.persistent) {
+            return Err(NtStatus::INSUFFICIENT_RESOURCES);
+        }
+        by_id.insert(open.id.persistent, Arc::downgrade(open));
+        Ok(())
+    }
+
+    /// The opens of the file that `file` is an open of.
+    fn of_file(&self, file: &OpenFile) -> Vec<Arc<Open>> {
+        let is_same = |open: &Arc<Open>| open.file().is_ok_and(|other| other.key() == file.key());
+        self.lock().values().filter_map(Weak::upgrade).filter(is_same).collect()
+    }
+
+    fn remove(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Open>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A new open that is being written down; taken back unless it comes to be.
+pub struct Keeping<'a> {
+    server: &'a Server,
+    open: Option<&'a Open>,
+}
+
+impl Keeping<'_> {
+    /// The open came to be.
+    pub fn done(mut self) {
+        self.open = None;
+    }
+}
+
+impl Drop for Keeping<'_> {
+    fn drop(&mut self) {
+        if let Some(open) = self.open {
+            drop(self.server.forget(open));
+        }
+    }
+}
+
+impl Server {
+    /// Writes down a new open, and makes sure that its file lasts.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` if that cannot be done.
+    pub async fn keep_new<'a>(&'a self, open: &'a Arc<Open>) -> Result<Keeping<'a>, NtStatus> {
+        let keeping = Keeping { server: self, open: Some(open) };
+        self.persistent.enter(open)?;
+        if open.origin.action != files::OpenAction::Opened {
+            let flushed = self.files.flush(open.file()?).await;
+            flushed.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?;
+        }
+        self.keep(open).await?;
+        Ok(keeping)
+    }
+
+    /// Writes down what has changed of an open, if it is persistent.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` if that cannot be done.
+    pub async fn keep(&self, open: &Open) -> Result<(), NtStatus> {
+        let Some(persistence) = &open.origin.persistence else { return Ok(()) };
+        let queued = {
+            // What was seen later is also written later.
+            let _turn = persistence.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let record = record_of(open, persistence);
+            let record = record.filter(|r| r.file.locks.len() <= PERSISTENT_LOCKS_MAX);
+            let bytes = record.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?.to_bytes();
+            self.host.keep_open(open.id.persistent, Some(bytes))
+        };
+        if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
+    }
+
+    /// Writes down a change that is of all opens of a file: its name, its fate.
+    ///
+    /// # Errors
+    /// As [`Server::keep`].
+    pub async fn keep_all_of(&self, file: &OpenFile) -> Result<(), NtStatus> {
+        if self.persistent.is_empty() {
+            return Ok(());
+        }
+        for open in self.persistent.of_file(file) {
+            self.keep(&open).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes away what was written down of an open, if it is persistent: it is
+    /// about to be closed. Queued when it returns.
+    pub fn forget(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
+        let is_kept = open.origin.persistence.is_some();
+        let queued = is_kept.then(|| {
+            self.persistent.remove(open.id.persistent);
+            self.host.keep_open(open.id.persistent, None)
+        });
+        async move {
+            match queued {
+                Some(queued) => queued.await,
+                None => true,
+            }
+        }
+    }
+
+    /// Makes the opens again that were written down. To be called before anybody is
+    /// served. What cannot be made again is told in the log and taken away.
+    pub fn restore(self: &Arc<Self>, records: &BTreeMap<u64, Vec<u8>>) {
+        for (&id, bytes) in records {
+            self.use_ids_after(id);
+            let restored = match OpenRecord::decode(bytes) {
+                Ok(record) if record.id == id => self.restore_one(&record),
+                Ok(_) => Err("it is another one's".into()),
+                Err(malformed) => Err(malformed.to_string()),
+            };
+            if let Err(why) = restored {
+                tracing::error!(id, why, "a persistent open cannot be made again");
+                drop(self.host.keep_open(id, None));
+            }
+        }
+    }
+
+    fn restore_one(self: &Arc<Self>, record: &OpenRecord) -> Result<(), String> {
+        let config = self.config();
+        let share = config.share(&record.share).filter(|s| s.continuously_available);
+        let share = share.ok_or("its share is not continuously available any more")?;
+        let volume = share.volume.as_ref().ok_or("its share has no files")?;
+        let account = self.host.account(&record.owner).ok_or("its user is not there any more")?;
+        let forced = share.forced(&account.caller);
+        let caller = forced.as_ref().unwrap_or(&account.caller);
+        let file = self.files.restore(volume, caller, &record.file);
+        let file = file.map_err(|error| error.to_string())?;
+        let durability = Durability {
+            kind: DurableKind::Persistent,
+            timeout: Duration::from_millis(record.timeout_ms.into()),
+        };
+        let admitted = Admitted { share: share.clone(), volume: Some(volume.clone()), forced };
+        let open = Arc::new(Open::new(OpenParts {
+            id: FileId { persistent: record.id, volatile: record.id },
+            tree: Arc::new(Tree::new(TreeId(0), admitted)),
+            target: Target::File(file),
+            write_through: true,
+            mode: record.mode,
+            origin: Arc::new(Origin {
+                action: record.action,
+                owner: record.owner.clone(),
+                client_guid: record.client_guid,
+                create_guid: Some(record.create_guid),
+                persistence: Some(Persistence::restored(record.file.born)),
+            }),
+            oplock: None,
+            lease: None,
+            durability: Some(durability),
+            channel_sequence: 0,
+        }));
+        open.set_lock_sequences(LockSequences::of_places(record.lock_sequences));
+        self.persistent.enter(&open).map_err(|_| "there are too many")?;
+        self.let_replays_find(&open);
+        self.close_all(self.durable.detach(&self.files, vec![open], self.host.now().instant));
+        Ok(())
+    }
+}
+
+/// What must be known of an open; none if it cannot be found out.
+fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
+    let durability = open.durability()?;
+    Some(OpenRecord {
+        id: open.id.persistent,
+        client_guid: open.origin.client_guid,
+        create_guid: open.origin.create_guid?,
+        timeout_ms: durability.timeout_ms(),
+        action: open.origin.action,
+        mode: open.mode,
+        owner: open.origin.owner.clone(),
+        share: open.tree.share.name.clone(),
+        file: open.file().ok()?.facts(persistence.born)?,
+        lock_sequences: open.lock_sequences().places(),
+    })
+}

@@ -1,0 +1,273 @@
+//! One persistent open, as it is written down. Numbers are little-endian, as in
+//! messages; the first byte is the version.
+
+use crate::create_guids::Guid;
+use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
+use crate::lock_sequence::PLACES;
+use files::{Access, Caching, LockKind, OpenAction, OpenFacts, Range, RangeLock, Semantics, Share};
+use vfs::{FileKey, Name, RelPath, Timestamp};
+use wire::codec::{Malformed, Reader, Writer};
+
+/// The only version there has been.
+const VERSION: u8 = 1;
+
+/// What must be known of an open for its client to come back to it after a
+/// restart. MS-SMB2 3.3.1.10.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRecord {
+    /// The lasting half of its id.
+    pub id: u64,
+    /// Client that made it.
+    pub client_guid: Guid,
+    /// The client's name for the CREATE.
+    pub create_guid: Guid,
+    /// How long it waits for its client.
+    pub timeout_ms: u32,
+    /// What CREATE did.
+    pub action: OpenAction,
+    /// Mode flags that queries show.
+    pub mode: u32,
+    /// Account that made it.
+    pub owner: String,
+    /// Share that it is on.
+    pub share: String,
+    /// The file.
+    pub file: OpenFacts,
+    /// Which LOCK requests were carried out, if any were counted.
+    pub lock_sequences: Option<[u8; PLACES]>,
+}
+
+const DELETE_ON_CLOSE: u8 = 1;
+const DELETE_PENDING: u8 = 2;
+const POSIX: u8 = 4;
+
+impl OpenRecord {
+    /// The bytes to write down.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let w = &mut Writer::new(&mut bytes);
+        w.u8(VERSION);
+        w.u64(self.id);
+        w.bytes(&self.client_guid);
+        w.bytes(&self.create_guid);
+        w.u32(self.timeout_ms);
+        w.u8(match self.action {
+            OpenAction::Superseded => 0,
+            OpenAction::Opened => 1,
+            OpenAction::Created => 2,
+            OpenAction::Overwritten => 3,
+        });
+        w.u32(self.mode);
+        put_text(w, self.owner.as_bytes());
+        put_text(w, self.share.as_bytes());
+        put_file(w, &self.file);
+        match &self.lock_sequences {
+            None => w.u8(0),
+            Some(places) => {
+                w.u8(1);
+                w.bytes(places);
+            }
+        }
+        bytes
+    }
+
+    /// Reads what [`OpenRecord::to_bytes`] wrote.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else, and for other versions.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        if r.u8("record version")? != VERSION {
+            return Err(r.malformed("record version"));
+        }
+        let record = Self {
+            id: r.u64("record id")?,
+            client_guid: r.array("record client")?,
+            create_guid: r.array("record create")?,
+            timeout_ms: r.u32("record timeout")?,
+            action: match r.u8("record action")? {
+                0 => OpenAction::Superseded,
+                1 => OpenAction::Opened,
+                2 => OpenAction::Created,
+                3 => OpenAction::Overwritten,
+                _ => return Err(r.malformed("record action")),
+            },
+            mode: r.u32("record mode")?,
+            owner: text(&mut r, "record owner")?,
+            share: text(&mut r, "record share")?,
+            file: file(&mut r)?,
+            lock_sequences: match r.u8("record locks")? {
+                0 => None,
+                1 => Some(r.array("record locks")?),
+                _ => return Err(r.malformed("record locks")),
+            },
+        };
+        if r.remaining() == 0 { Ok(record) } else { Err(r.malformed("record end")) }
+    }
+}
+
+fn put_text(w: &mut Writer<'_>, bytes: &[u8]) {
+    w.u16(bytes.len() as u16);
+    w.bytes(bytes);
+}
+
+fn text_bytes<'a>(r: &mut Reader<'a>, what: &'static str) -> Result<&'a [u8], Malformed> {
+    let length = usize::from(r.u16(what)?);
+    if length > PERSISTENT_TEXT_BYTES_MAX {
+        return Err(r.malformed(what));
+    }
+    r.take(length, what)
+}
+
+fn text(r: &mut Reader<'_>, what: &'static str) -> Result<String, Malformed> {
+    let bytes = text_bytes(r, what)?.to_vec();
+    String::from_utf8(bytes).map_err(|_| r.malformed(what))
+}
+
+fn put_file(w: &mut Writer<'_>, file: &OpenFacts) {
+    w.u64(file.key.device);
+    w.u64(file.key.inode);
+    w.u8(u8::from(file.born.is_some()));
+    w.bytes(&file.born.unwrap_or_default().0.to_le_bytes());
+    put_text(w, file.path.as_bytes());
+    w.u32(file.granted.0);
+    w.u32(file.share.0);
+    let on_close = if file.delete_on_close { DELETE_ON_CLOSE } else { 0 };
+    let pending = if file.delete_pending { DELETE_PENDING } else { 0 };
+    w.u8(on_close | pending | if file.semantics == Semantics::Posix { POSIX } else { 0 });
+    w.u8(file.caching.0);
+    w.u32(file.locks.len() as u32);
+    for lock in &file.locks {
+        w.u64(lock.range.offset);
+        w.u64(lock.range.length);
+        w.u8(u8::from(lock.kind == LockKind::Exclusive));
+    }
+}
+
+fn file(r: &mut Reader<'_>) -> Result<OpenFacts, Malformed> {
+    let key = FileKey { device: r.u64("record device")?, inode: r.u64("record inode")? };
+    let is_born = r.u8("record birth")?;
+    let born = i128::from_le_bytes(r.array("record birth")?);
+    let path = text_bytes(r, "record path")?;
+    let path = path_of(path).ok_or_else(|| r.malformed("record path"))?;
+    let (granted, share) = (Access(r.u32("record access")?), Share(r.u32("record share mode")?));
+    let flags = r.u8("record flags")?;
+    let caching = Caching(r.u8("record caching")?);
+    let known =
+        flags <= DELETE_ON_CLOSE | DELETE_PENDING | POSIX && Caching::BATCH.contains(caching);
+    if is_born > 1 || !known || !Share::ALL.contains(share) {
+        return Err(r.malformed("record flags"));
+    }
+    let count = r.u32("record locks")? as usize;
+    if count > PERSISTENT_LOCKS_MAX {
+        return Err(r.malformed("record locks"));
+    }
+    let locks = (0..count).map(|_| lock(r)).collect::<Result<_, _>>()?;
+    Ok(OpenFacts {
+        key,
+        born: (is_born == 1).then_some(Timestamp(born)),
+        path,
+        granted,
+        share,
+        semantics: if flags & POSIX == 0 { Semantics::Windows } else { Semantics::Posix },
+        delete_on_close: flags & DELETE_ON_CLOSE != 0,
+        delete_pending: flags & DELETE_PENDING != 0,
+        caching,
+        locks,
+    })
+}
+
+/// A path within a share: nothing in it leads out.
+fn path_of(bytes: &[u8]) -> Option<RelPath> {
+    if bytes.is_empty() {
+        return Some(RelPath::root());
+    }
+    bytes.split(|byte| *byte == b'/').map(|name| Name::new(name).ok()).collect()
+}
+
+fn lock(r: &mut Reader<'_>) -> Result<RangeLock, Malformed> {
+    let range = Range::new(r.u64("record lock")?, r.u64("record lock")?);
+    let kind = match r.u8("record lock")? {
+        0 => LockKind::Shared,
+        1 => LockKind::Exclusive,
+        _ => return Err(r.malformed("record lock")),
+    };
+    Ok(RangeLock { range: range.ok_or_else(|| r.malformed("record lock"))?, kind })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> OpenRecord {
+        let lock = |offset, kind| RangeLock { range: Range::new(offset, 10).unwrap(), kind };
+        OpenRecord {
+            id: 0x0102_0304_0506_0708,
+            client_guid: [1; 16],
+            create_guid: [2; 16],
+            timeout_ms: 60_000,
+            action: OpenAction::Created,
+            mode: 2,
+            owner: "älice".into(),
+            share: "data".into(),
+            file: OpenFacts {
+                key: FileKey { device: 3, inode: 4 },
+                born: Some(Timestamp(-5)),
+                path: path_of(b"a/b").unwrap(),
+                granted: Access(0x0012_019F),
+                share: Share::READ,
+                semantics: Semantics::Posix,
+                delete_on_close: true,
+                delete_pending: false,
+                caching: Caching::BATCH,
+                locks: vec![lock(0, LockKind::Exclusive), lock(u64::MAX - 9, LockKind::Shared)],
+            },
+            lock_sequences: Some([7; PLACES]),
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let with = record();
+        assert_eq!(OpenRecord::decode(&with.to_bytes()), Ok(with.clone()));
+        let file = OpenFacts { born: None, locks: Vec::new(), ..with.file.clone() };
+        let without = OpenRecord { lock_sequences: None, file, ..with };
+        assert_eq!(OpenRecord::decode(&without.to_bytes()), Ok(without));
+    }
+
+    #[test]
+    fn a_record_has_these_bytes_for_ever() {
+        let bytes = record().to_bytes();
+        assert_eq!(bytes[..9], [1, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(bytes[41..50], [0x60, 0xEA, 0, 0, 2, 2, 0, 0, 0]);
+        assert_eq!(bytes[50..57], [6, 0, 0xC3, 0xA4, b'l', b'i', b'c']);
+        assert_eq!(bytes.len(), 215);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_of_another_version_is_refused() {
+        let bytes = record().to_bytes();
+        for length in 0..bytes.len() {
+            assert!(OpenRecord::decode(&bytes[..length]).is_err(), "{length}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert!(OpenRecord::decode(&longer).is_err());
+        let newer = [&[2], &bytes[1..]].concat();
+        assert!(OpenRecord::decode(&newer).is_err());
+    }
+
+    #[test]
+    fn any_changed_byte_is_refused_or_means_something_else() {
+        let bytes = record().to_bytes();
+        for at in 0..bytes.len() {
+            for flip in [1, 0x80, 0xFF] {
+                let mut changed = bytes.clone();
+                changed[at] ^= flip;
+                if let Ok(other) = OpenRecord::decode(&changed) {
+                    assert_ne!(other, record(), "{at}");
+                }
+            }
+        }
+    }
+}
