@@ -146,8 +146,10 @@ impl DurableOpens {
     ) -> Result<Arc<Open>, NtStatus> {
         let mut reserve = self.lock();
         let open = reserve.get(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        // Version 1 may ask for an open of version 2, not the other way round.
-        let is_other = wish.create_guid.is_some() && wish.create_guid != open.origin.create_guid;
+        // Version 1 may ask for an open of version 2, which by that of version 1 has
+        // a name of zeros.
+        let create_guid = open.origin.create_guid.unwrap_or_default();
+        let is_other = wish.create_guid.is_some_and(|guid| guid != create_guid);
         let client = session.client_guid;
         let key = wish.lease_key.map(|key| CacheKey { client, key });
         let lost_lease = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
