@@ -93,6 +93,9 @@ impl Files {
         let what = watched(change);
         if what != Filter::default() {
             open.report_modified(what);
+        } else {
+            // What nobody watches is listed all the same.
+            open.break_directory(&open.path());
         }
         Ok(())
     }
@@ -117,7 +120,8 @@ impl Files {
             node.set_size(size_bytes)
         };
         result?;
-        open.note_changed();
+        open.break_directory(&open.path());
+        open.note_listed_change();
         open.restore_frozen(kept);
         Ok(())
     }

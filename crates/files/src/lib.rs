@@ -16,6 +16,8 @@ mod backup;
 mod caching;
 mod copy;
 mod descriptor;
+mod directory_lease;
+mod handles;
 mod list;
 mod lock;
 mod names;
@@ -35,6 +37,7 @@ mod xattr;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 pub use acl::{Access, Ace, AceKind, Descriptor, Sid, Token};
 pub use attributes::{BasicChange, TimeSetting};
@@ -84,6 +87,11 @@ impl Files {
 
     fn new_open_id(&self) -> OpenId {
         OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Waits, where whoever asks has no clock.
+    pub async fn pause(&self, duration: Duration) {
+        self.workers.sleep(duration).await;
     }
 
     /// Number of files that are open.

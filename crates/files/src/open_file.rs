@@ -1,6 +1,7 @@
 //! One open of a file or directory.
 
 use crate::authorize::as_owner;
+use crate::directory_lease::ParentKey;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
@@ -24,6 +25,8 @@ pub struct OpenFile {
     pub(crate) caller: Arc<Caller>,
     /// Under which its client keeps something, and with other opens.
     pub(crate) key: Option<CacheKey>,
+    /// By which its client keeps the directory that the file is in.
+    pub(crate) parent_key: Option<ParentKey>,
     pub(crate) frozen: Mutex<Frozen>,
     pub(crate) has_frozen: AtomicBool,
     granted: Access,
@@ -40,6 +43,9 @@ pub struct OpenFile {
     /// Changes that watches are told of when the open is closed or flushed.
     unreported: AtomicU32,
 }
+
+/// Beside what watches are told of: leases on the directory must break.
+const UNLISTED: u32 = 1 << 31;
 
 /// Times that changes by this open do not move.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,6 +81,7 @@ pub(crate) struct OpenParts {
     pub hold: Option<Box<Ticket>>,
     pub caller: Arc<Caller>,
     pub key: Option<CacheKey>,
+    pub parent_key: Option<ParentKey>,
     pub granted: Access,
     pub share: Share,
     pub delete_on_close: bool,
@@ -92,6 +99,7 @@ impl OpenFile {
             hold: Mutex::new(parts.hold),
             caller: parts.caller,
             key: parts.key,
+            parent_key: parts.parent_key,
             frozen: Mutex::default(),
             has_frozen: AtomicBool::new(false),
             granted: parts.granted,
@@ -230,14 +238,15 @@ impl OpenFile {
         }
         self.report_unreported();
         if self.delete_on_close {
-            let doomed = Doomed { name: self.name.clone(), caller: self.caller.clone() };
-            self.state.lock().doom(doomed);
+            let mut held = self.state.lock();
+            held.grants.caches.handle_name_change(self.cache_owner());
+            held.doom(self.doomed());
         }
         let removal = self.table.close(&self.state, self.id, true);
         // After it: a watch that begins now finds the open closed.
         self.end_watch();
         let result = match removal {
-            Some(removal) => carry_out(&self.table, &self.state, removal),
+            Some(removal) => carry_out(&self.table, &self.state, removal, self.parent_key),
             None => {
                 if self.delete_on_close && self.is_directory() {
                     self.judge_watches();
@@ -248,6 +257,12 @@ impl OpenFile {
         // A stream's file after the stream.
         let hold = lock(&self.hold).take();
         result.and(hold.map_or(Ok(()), |hold| hold.release()))
+    }
+
+    /// Its name is to vanish by its wish.
+    pub(crate) fn doomed(&self) -> Doomed {
+        let (name, caller) = (self.name.clone(), self.caller.clone());
+        Doomed { name, caller, parent_key: self.parent_key }
     }
 
     /// The open was used to change what watches are told of when it is
@@ -261,15 +276,28 @@ impl OpenFile {
     /// Tells watches what was noted since the last time.
     pub(crate) fn report_unreported(&self) {
         if self.unreported.load(Ordering::Relaxed) != 0 {
-            let what = Filter(self.unreported.swap(0, Ordering::Relaxed));
-            self.report_modified(what);
+            let noted = self.unreported.swap(0, Ordering::Relaxed);
+            if noted & UNLISTED != 0 {
+                self.break_directory(&self.path());
+            }
+            self.tell_watches(Filter(noted & !UNLISTED));
         }
     }
 
     /// The data has changed: watches will be told, and the archive bit is set
     /// if it is stored as cleared. Costs two loads where nothing is to be done.
     pub(crate) fn note_changed(&self) {
+        self.note_unreported(Filter::SIZE | Filter::LAST_WRITE | Filter(UNLISTED));
+        self.note_archived();
+    }
+
+    /// The same for a change of which leases on the directory know already.
+    pub(crate) fn note_listed_change(&self) {
         self.note_unreported(Filter::SIZE | Filter::LAST_WRITE);
+        self.note_archived();
+    }
+
+    fn note_archived(&self) {
         if !self.state.take_lacks_archive() {
             return;
         }

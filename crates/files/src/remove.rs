@@ -2,6 +2,7 @@
 //! 2.1.5.15.3.
 
 use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
+use crate::directory_lease::ParentKey;
 use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, name_filter};
@@ -34,7 +35,9 @@ impl Files {
         }
         held.grants.handle_disposition(open.id, delete);
         if delete {
-            held.doom(Doomed { name: open.name.clone(), caller: open.caller.clone() });
+            // Those who were not waited for are asked at least.
+            held.grants.caches.handle_name_change(open.cache_owner());
+            held.doom(open.doomed());
         } else {
             held.forgive(open.name.link);
         }
@@ -109,7 +112,14 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 /// Those of the backend. A name that is gone already, and a directory that
 /// something was put into, are none: the first is what was wanted, the second
 /// stays. MS-FSA 2.1.5.5.
-pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> Result<()> {
+///
+/// The directory is kept by `parent_key` for the client of the last open.
+pub(crate) fn carry_out(
+    table: &Table,
+    state: &FileState,
+    removal: Removal,
+    parent_key: Option<ParentKey>,
+) -> Result<()> {
     let result = match &removal.doomed {
         Some(doomed) => unlink(doomed, state.key),
         None => Err(FsError::NotFound),
@@ -117,6 +127,9 @@ pub(crate) fn carry_out(table: &Table, state: &FileState, removal: Removal) -> R
     if let (Ok(Some(path)), Some(doomed)) = (&result, &removal.doomed) {
         let what = name_filter(state.is_directory);
         let changes = [(ChangeKind::Removed, path)];
+        // Who wanted it and who did it must be one to know of it.
+        let except = parent_key.filter(|key| doomed.parent_key == Some(*key));
+        table.break_directory_of(&doomed.name.volume.vfs, &doomed.caller, path, except);
         table.watches.report(&doomed.name.volume.vfs, Some(&doomed.caller), what, &changes);
     }
     table.removed(state, removal.link);

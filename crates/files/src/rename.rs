@@ -1,11 +1,12 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::authorize::{allowed, descriptor_of, may_add, stored, stored_lets_remove};
-use crate::table::{FileState, Table};
+use crate::handles::{Below, WAITS_MAX, ask_for_handles};
+use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
 use crate::{Access, Files, OpenFile};
-use grants::{OpenId, OpenWish, Refusal, Share};
+use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
@@ -34,14 +35,25 @@ impl Files {
             return Err(if within { FsError::ShareViolation } else { FsError::InvalidParameter });
         }
         open.volume().options.veto_names.check(to, true)?;
-        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         open.renames.store(true, Ordering::Release);
-        let turn = table.rename_turns.clone().lock_owned().await;
-        self.offload(move || {
-            let _turn = turn;
-            rename_now(&table, &open, &to, replace)
-        })
-        .await
+        let mut below = Below::default();
+        for _ in 0..WAITS_MAX {
+            let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+            let turn = table.rename_turns.clone().lock_owned().await;
+            let call = move || {
+                let _turn = turn;
+                let result = rename_now(&table, &open, &to, replace, &mut below);
+                Ok((result, below))
+            };
+            let (result, asked) = self.offload(call).await?;
+            match result {
+                Err(NotEntered::Refused(error)) => return Err(error),
+                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await,
+                Ok(()) => return Ok(()),
+            }
+            below = asked;
+        }
+        Err(FsError::ShareViolation)
     }
 
     /// Gives the file the further name `to`.
@@ -57,40 +69,57 @@ impl Files {
             return Err(FsError::InvalidParameter);
         }
         open.volume().options.veto_names.check(to, true)?;
-        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-        let turn = table.rename_turns.clone().lock_owned().await;
-        self.offload(move || {
-            let _turn = turn;
-            link_now(&table, &open, &to, replace)
-        })
-        .await
+        for _ in 0..WAITS_MAX {
+            let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+            let turn = table.rename_turns.clone().lock_owned().await;
+            let call = move || {
+                let _turn = turn;
+                Ok(link_now(&table, &open, &to, replace))
+            };
+            match self.offload(call).await? {
+                Err(NotEntered::Refused(error)) => return Err(error),
+                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await,
+                Ok(()) => return Ok(()),
+            }
+        }
+        Err(FsError::ShareViolation)
     }
 }
 
-fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
+/// What was done, or why not: for good, or before others have let go.
+type Moved<T> = std::result::Result<T, NotEntered>;
+
+fn rename_now(
+    table: &Table,
+    open: &OpenFile,
+    to: &RelPath,
+    replace: bool,
+    below: &mut Below,
+) -> Moved<()> {
     // Before anything is looked at: opens that run meanwhile look again.
     let _renaming = table.begin_rename();
     let from = open.path();
     if from.is_root() || to.is_root() {
-        return Err(FsError::AccessDenied);
+        return Err(FsError::AccessDenied.into());
+    }
+    check_open(open)?;
+    if let Some(wait) = ask_for_handles(&open.state, open.cache_owner()) {
+        return Err(NotEntered::Breaking(wait));
     }
     let held = open.state.lock();
-    if !held.grants.is_open(open.id) {
-        return Err(FsError::Stale);
-    }
     if held.has_open_streams() {
-        return Err(FsError::AccessDenied);
+        return Err(FsError::AccessDenied.into());
     }
     if held.grants.others_forbid_delete(open.id) {
-        return Err(FsError::ShareViolation);
+        return Err(FsError::ShareViolation.into());
     }
     drop(held);
-    if open.is_directory() && table.has_open_below(open.volume(), &from, open.is_posix()) {
-        return Err(FsError::AccessDenied);
+    if open.is_directory() {
+        below.clear(table, open, &from)?;
     }
     if open.is_posix() && look(open, &from)?.attributes.key != open.key() {
         // Its name was removed, and may be another file's by now.
-        return Err(FsError::NotFound);
+        return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(table, open, to)?;
     for _ in 0..RENAME_TRIES_MAX {
@@ -107,10 +136,10 @@ fn rename_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Re
         match moved {
             // Made since we looked, and it is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
-            result => return result,
+            result => return Ok(result?),
         }
     }
-    Err(FsError::AlreadyExists)
+    Err(FsError::AlreadyExists.into())
 }
 
 /// Whether stored descriptors let the caller take the name out of its directory
@@ -162,7 +191,7 @@ fn renamed(open: &OpenFile, from: &RelPath, to: &RelPath) {
     open.report_renamed(from, to);
 }
 
-fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Result<()> {
+fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Moved<()> {
     let _renaming = table.begin_rename();
     check_open(open)?;
     let (parent, to) = target_directory(table, open, to)?;
@@ -170,7 +199,7 @@ fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Resu
     let identity = &open.caller.identity;
     match target(table, open, &open.path(), &parent, &to, replace)? {
         Target::Free => vfs.link(identity, &*open.node, &to, Replace::Never)?,
-        Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists),
+        Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
         Target::Replaced(spelt) if spelt == to => {
             vfs.link(identity, &*open.node, &to, Replace::File)?;
             open.report_name(ChangeKind::Removed, &to);
@@ -194,17 +223,17 @@ fn check_open(open: &OpenFile) -> Result<()> {
 
 /// The directory of the new name, in which the caller may make it, and the
 /// new name with its directory as it is stored.
-fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Result<(Opened, RelPath)> {
+fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Moved<(Opened, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
     let found = match look(open, &parent) {
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
     if found.attributes.kind != FileKind::Directory {
-        return Err(FsError::PathNotFound);
+        return Err(FsError::PathNotFound.into());
     }
     if table.is_vanishing(found.attributes.key, &open.volume().vfs, &found.path) {
-        return Err(FsError::DeletePending);
+        return Err(FsError::DeletePending.into());
     }
     may_add(open.volume(), &open.caller, &found, open.is_directory())?;
     if let Some(state) = table.find(found.attributes.key) {
@@ -216,11 +245,17 @@ fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Result<(Ope
 
 /// Whether the opens of the new name's directory tolerate a new name in it:
 /// as if it were opened for adding one, not shared with those who delete it.
-fn check_directory_share(state: &FileState) -> Result<()> {
+/// Whoever deletes it only for its client's cache is asked to let it go.
+fn check_directory_share(state: &Arc<FileState>) -> Moved<()> {
     let share = Share(Share::READ.0 | Share::WRITE.0);
     let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
-    match state.lock().grants.check_open(&wish) {
-        Err(Refusal::ShareViolation) => Err(FsError::ShareViolation),
+    let mut held = state.lock();
+    match held.grants.ask(&wish) {
+        Err(Refusal::ShareViolation) => Err(FsError::ShareViolation.into()),
+        Err(Refusal::Breaking(number)) => {
+            let wait = held.wait_for(state.clone(), number, Awaited::Open(wish));
+            Err(NotEntered::Breaking(wait))
+        }
         _ => Ok(()),
     }
 }
@@ -244,7 +279,7 @@ fn target(
     parent: &Opened,
     to: &RelPath,
     replace: bool,
-) -> Result<Target> {
+) -> Moved<Target> {
     let target = match look(open, to) {
         Err(FsError::NotFound) => return Ok(Target::Free),
         other => other?,
@@ -253,7 +288,7 @@ fn target(
         return Ok(Target::Itself);
     }
     if !replace {
-        return Err(FsError::AlreadyExists);
+        return Err(FsError::AlreadyExists.into());
     }
     if open.is_posix() && target.attributes.key == open.key() {
         return Ok(Target::OtherName);
@@ -261,15 +296,19 @@ fn target(
     let bits = target.attributes.dos.bits.unwrap_or(0);
     let is_directory = target.attributes.kind == FileKind::Directory || open.is_directory();
     let is_kept = bits & dos::READONLY != 0 && !open.is_posix();
-    let is_used = table.find(target.attributes.key).is_some_and(|state| state.keeps_its_names());
-    if is_directory || is_kept || is_used {
-        return Err(FsError::AccessDenied);
+    if is_directory || is_kept {
+        return Err(FsError::AccessDenied.into());
+    }
+    let used = table.find(target.attributes.key).filter(|state| state.keeps_its_names());
+    if let Some(state) = used {
+        let wait = ask_for_handles(&state, CacheOwner::Open(open.id));
+        return Err(wait.map_or(FsError::AccessDenied.into(), NotEntered::Breaking));
     }
     let rights = |node: &Opened| {
         allowed(open.volume(), &open.caller, &descriptor_of(&*node.node, &node.attributes))
     };
     if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
-        return Err(FsError::AccessDenied);
+        return Err(FsError::AccessDenied.into());
     }
     Ok(Target::Replaced(target.path))
 }

@@ -125,6 +125,7 @@ impl Files {
             delete_on_close: facts.delete_on_close,
             semantics: facts.semantics,
             key: None,
+            parent_key: None,
             table: self.table.clone(),
         })))
     }
@@ -149,7 +150,7 @@ fn hold_again(
     locked.map_err(|_| FsError::LockNotGranted)?;
     if facts.delete_pending {
         held.grants.handle_disposition(id, true);
-        held.doom(Doomed { name: name.clone(), caller: caller.clone() });
+        held.doom(Doomed { name: name.clone(), caller: caller.clone(), parent_key: None });
     }
     Ok(())
 }

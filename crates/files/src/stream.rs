@@ -3,7 +3,7 @@
 //! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
 use crate::authorize::as_granted;
-use crate::table::{Doomed, lock};
+use crate::table::lock;
 use crate::{Access, Caller, Files, OpenFile};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ impl Files {
         open.note_changed();
         let mut held = open.state.lock();
         held.grants.handle_disposition(open.id, true);
-        held.doom(Doomed { name: open.name.clone(), caller: open.caller.clone() });
+        held.doom(open.doomed());
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Which files are open, and what is held on them.
 
 use crate::caching::{BreakWait, CacheGrant, CacheHolder, CacheWish, Claim, KeyIndex};
+use crate::directory_lease::ParentKey;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
 use crate::{Access, Caller, Volume};
@@ -89,6 +90,8 @@ impl OpenName {
 pub(crate) struct Doomed {
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
+    /// By which its client keeps the directory that it vanishes from.
+    pub parent_key: Option<ParentKey>,
 }
 
 /// The state of one file, locked. What was decided meanwhile about waiting
@@ -123,7 +126,11 @@ impl Drop for Guard<'_> {
         let breaks = self.take_breaks();
         let settled = self.take_settled();
         self.state.has_locks.store(!self.grants.locks.is_empty(), Ordering::Release);
-        self.state.has_caches.store(!self.grants.caches.is_empty(), Ordering::Release);
+        let keeps = !self.grants.caches.is_empty();
+        let has_kept = self.state.has_caches.swap(keeps, Ordering::AcqRel);
+        if self.state.is_directory && has_kept != keeps {
+            self.state.keys.count_directory(keeps);
+        }
         self.held = None;
         // Outside of the mutex: telling wakes tasks. Whoever has stopped
         // listening gives the lock back itself (see `lock`).
@@ -432,6 +439,12 @@ pub(crate) enum NotEntered {
     Breaking(BreakWait),
 }
 
+impl From<FsError> for NotEntered {
+    fn from(error: FsError) -> Self {
+        Self::Refused(error)
+    }
+}
+
 type Shard = HashMap<FileKey, Arc<FileState>>;
 
 /// All open files, in shards by key.
@@ -614,23 +627,31 @@ impl Table {
         })
     }
 
-    /// Whether a file below the directory `path` is open; with `but_posix`,
-    /// by others than POSIX, which does not mind.
-    pub fn has_open_below(&self, volume: &Arc<Volume>, path: &RelPath, but_posix: bool) -> bool {
-        self.shards.iter().any(|shard| {
-            lock(shard).values().any(|state| {
-                if but_posix && !state.keeps_its_names() {
-                    return false;
-                }
-                state.lock().names.iter().any(|name| {
-                    let at = lock(&name.path);
-                    Arc::strong_count(name) > 1
-                        && Arc::ptr_eq(&name.volume.vfs, &volume.vfs)
-                        && *at != *path
-                        && at.starts_with(path)
-                })
-            })
-        })
+    /// The files below the directory `path` that are open; with `but_posix`, by
+    /// others than POSIX, which does not mind.
+    pub fn open_below(
+        &self,
+        volume: &Arc<Volume>,
+        path: &RelPath,
+        but_posix: bool,
+    ) -> Vec<Arc<FileState>> {
+        let is_below = |name: &Arc<OpenName>| {
+            let at = lock(&name.path);
+            Arc::strong_count(name) > 1
+                && Arc::ptr_eq(&name.volume.vfs, &volume.vfs)
+                && *at != *path
+                && at.starts_with(path)
+        };
+        let minds = |state: &FileState| !but_posix || state.keeps_its_names();
+        let mut below = Vec::new();
+        for shard in &self.shards {
+            let shard = lock(shard);
+            let found = shard
+                .values()
+                .filter(|state| minds(state) && state.lock().names.iter().any(is_below));
+            below.extend(found.cloned());
+        }
+        below
     }
 
     /// A directory was renamed: what is open below it has another path.

@@ -409,6 +409,16 @@ impl FileGrants {
         self.opens.len()
     }
 
+    /// Whether all opens are under leases that keep handles: perhaps no program
+    /// has the file open any more.
+    #[must_use]
+    pub fn is_open_by_handles_only(&self) -> bool {
+        self.opens.iter().all(|held| {
+            let keeps = |key| self.caches.of(CacheOwner::Key(key)).contains(Caching::HANDLE);
+            held.key.is_some_and(keeps)
+        })
+    }
+
     /// Whose caching an open comes under.
     #[must_use]
     pub fn owner(&self, id: OpenId) -> CacheOwner {

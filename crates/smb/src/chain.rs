@@ -8,6 +8,7 @@ use crate::channel::Channel;
 use crate::conn::Shared;
 use crate::dispatch::{self, Outcome, Reply, Request, Waited};
 use crate::lasting::Lasting;
+use crate::limits::INTERIM_AFTER;
 use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
 use crate::pending::WaitTicket;
@@ -232,7 +233,8 @@ impl Chain {
         }
         // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
         let is_last = at + 1 == self.elements.len();
-        if !is_last && self.elements[at].header.command == Command::CHANGE_NOTIFY {
+        let command = self.elements[at].header.command;
+        if !is_last && command == Command::CHANGE_NOTIFY {
             return (Err(NtStatus::INTERNAL_ERROR), start, None);
         }
         let shared = self.shared.clone();
@@ -240,7 +242,16 @@ impl Chain {
             return (Err(NtStatus::INSUFFICIENT_RESOURCES), start, None);
         };
         let (mut start, mut async_id) = (start, None);
-        if is_last {
+        if command == Command::CREATE {
+            // Who gives a cache back at once saves the interim answer, and is
+            // asked before it goes out.
+            let pause = pin!(self.server.files.pause(INTERIM_AFTER));
+            if let Either::Left((result, _)) = select(&mut rest, pause).await {
+                return (result, start, None);
+            }
+        }
+        // As Windows does it: also the CREATE that begins a chain.
+        if is_last || (at == 0 && command == Command::CREATE) {
             self.send_interim(at, start, &ticket, written);
             start = self.begin_reply(written);
             async_id = Some(ticket.async_id);

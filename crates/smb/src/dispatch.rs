@@ -147,7 +147,9 @@ impl<'a> Request<'a> {
     /// # Errors
     /// `FILE_CLOSED` for none; the CREATE's own status if that failed.
     pub fn open(&mut self, id: FileId) -> Result<Arc<Open>, NtStatus> {
-        let open = if self.is_related && id == FileId::RELATED {
+        // One half of the id is enough for Windows.
+        let is_inherited = id.persistent == u64::MAX || id.volatile == u64::MAX;
+        let open = if self.is_related && is_inherited {
             if let Some(status) = self.related.failed {
                 return Err(status);
             }

@@ -7,6 +7,7 @@ use crate::table::{FileState, lock};
 use grants::CacheKey;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 /// Keys of one client: two and a half times the files that one client is known
@@ -20,6 +21,8 @@ type Keys = HashMap<[u8; 16], Weak<FileState>>;
 #[derive(Debug, Default)]
 pub(crate) struct KeyIndex {
     clients: Mutex<HashMap<[u8; 16], Keys>>,
+    /// How many directories somebody keeps something of.
+    directories: AtomicUsize,
 }
 
 /// What came of asking for a key.
@@ -51,6 +54,20 @@ impl KeyIndex {
                 free.insert(Arc::downgrade(state));
                 Claim::New
             }
+        }
+    }
+
+    /// Whether somebody keeps something of a directory.
+    pub fn has_directories(&self) -> bool {
+        self.directories.load(Ordering::Acquire) > 0
+    }
+
+    /// Something is kept of one more directory, or of one less.
+    pub fn count_directory(&self, is_kept: bool) {
+        if is_kept {
+            self.directories.fetch_add(1, Ordering::AcqRel);
+        } else {
+            self.directories.fetch_sub(1, Ordering::AcqRel);
         }
     }
 

@@ -134,10 +134,10 @@ impl Ticket {
         if let Some(caller) = undo {
             let mut held = state.lock();
             held.grants.set_delete_on_close(self.id);
-            held.doom(Doomed { name, caller });
+            held.doom(Doomed { name, caller, parent_key: None });
         }
         match self.table.close(&state, self.id, made_it) {
-            Some(removal) => carry_out(&self.table, &state, removal),
+            Some(removal) => carry_out(&self.table, &state, removal, None),
             None => Ok(()),
         }
     }

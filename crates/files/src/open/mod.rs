@@ -11,6 +11,7 @@ mod resolve;
 mod stream;
 
 use crate::caching::{BreakWait, CacheGrant, CacheWish};
+use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::table::{Entered, Entry, NotEntered, Table};
@@ -515,6 +516,7 @@ impl Opening {
             hold,
             caller: self.caller.clone(),
             key,
+            parent_key: self.parent_key(),
             granted,
             share: self.plan.share,
             delete_on_close: self.plan.delete_on_close,
@@ -525,7 +527,8 @@ impl Opening {
     }
 
     fn report(&self, kind: ChangeKind, what: Filter, path: &RelPath) {
-        let watches = &self.table.watches;
+        let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
+        self.table.break_directory_of(vfs, &self.caller, path, self.parent_key());
         watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
     }
 
@@ -536,6 +539,11 @@ impl Opening {
     /// How names are compared.
     fn case(&self) -> Case {
         if self.is_posix() { Case::Sensitive } else { self.volume.options.case }
+    }
+
+    /// By which the client keeps the directory that the file is in.
+    fn parent_key(&self) -> Option<ParentKey> {
+        self.plan.caching.as_ref()?.key?.parent
     }
 
     /// Whether an existing file loses what is in it.

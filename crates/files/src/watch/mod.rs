@@ -335,6 +335,12 @@ impl OpenFile {
 
     /// Tells that the file was changed, and what of it.
     pub(crate) fn report_modified(&self, what: Filter) {
+        self.break_directory(&self.path());
+        self.tell_watches(what);
+    }
+
+    /// Tells watches, and leases on the directory nothing.
+    pub(crate) fn tell_watches(&self, what: Filter) {
         if self.table.watches.is_empty() {
             return;
         }
@@ -351,6 +357,10 @@ impl OpenFile {
             return;
         }
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
+        self.break_directory(from);
+        if from.directories().next() != to.directories().next() {
+            self.break_directory(to);
+        }
         if self.is_directory() {
             watches.moved(vfs, from, to);
         } else {
@@ -370,6 +380,7 @@ impl OpenFile {
     /// A name of the file came or went that none of its opens came by.
     pub(crate) fn report_name(&self, kind: ChangeKind, path: &RelPath) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
+        self.break_directory(path);
         watches.report(vfs, Some(&self.caller), Filter::FILE_NAME, &[(kind, path)]);
     }
 }

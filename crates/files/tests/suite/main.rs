@@ -7,6 +7,7 @@
 mod attributes;
 mod create;
 mod harness;
+mod leases;
 mod locks;
 mod model;
 mod moving_names;

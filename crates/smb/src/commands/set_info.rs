@@ -125,11 +125,11 @@ async fn set_file_info(
         }
         FileInfoClass::Disposition => {
             let delete = r.u8("disposition").map_err(short)? != 0;
-            files.set_delete(file, delete, false).map_err(status_of)
+            set_delete(files, file, delete, false).await
         }
         FileInfoClass::DispositionEx => {
             let flags = r.u32("disposition").map_err(short)?;
-            files.set_delete(file, flags & 1 != 0, flags & 0x10 != 0).map_err(status_of)
+            set_delete(files, file, flags & 1 != 0, flags & 0x10 != 0).await
         }
         FileInfoClass::EndOfFile => {
             let size = r.u64("end of file").map_err(short)?;
@@ -160,6 +160,18 @@ async fn set_file_info(
         FileInfoClass::ValidDataLength => r.u64("valid data").map(|_| ()).map_err(short),
         _ => Err(NtStatus::INVALID_INFO_CLASS),
     }
+}
+
+async fn set_delete(
+    files: &Files,
+    file: &OpenFile,
+    delete: bool,
+    ignore_readonly: bool,
+) -> Result<(), NtStatus> {
+    if delete {
+        files.ask_before_delete(file).await.map_err(status_of)?;
+    }
+    files.set_delete(file, delete, ignore_readonly).map_err(status_of)
 }
 
 fn check_size(size: u64) -> Result<(), NtStatus> {

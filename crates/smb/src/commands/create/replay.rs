@@ -51,6 +51,11 @@ pub(super) fn take_name(
     if !replays {
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
+    // Windows denies what its clients never do.
+    let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
+    if lease_key != asked.lease.map(|lease| lease.key) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
     if open.origin.persistence.is_some() && !persistent {
         return Err(NtStatus::INVALID_PARAMETER);
     }

@@ -1,0 +1,89 @@
+//! Before a name changes or goes: whoever keeps the file open only for its
+//! cache is asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
+
+use crate::caching::BreakWait;
+use crate::table::{FileState, NotEntered, Table};
+use crate::{Access, Files, OpenFile};
+use grants::{Awaited, CacheOwner};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use vfs::{FsError, RelPath, Result};
+
+/// Times that one request waits for others to let go: a client that takes up
+/// again what it has just given back does not hold it up for ever.
+pub(crate) const WAITS_MAX: u32 = 64;
+
+/// Asks all leases on a file but that of `by` to let go of handles; what to
+/// wait for, if anybody must. One load where nobody keeps anything.
+pub(crate) fn ask_for_handles(state: &Arc<FileState>, by: CacheOwner) -> Option<BreakWait> {
+    if !state.has_caches() {
+        return None;
+    }
+    let mut held = state.lock();
+    if !held.grants.caches.handle_name_change(by) {
+        return None;
+    }
+    let number = held.grants.caches.latest_break();
+    Some(held.wait_for(state.clone(), number, Awaited::NameChange(by)))
+}
+
+/// The files below a directory that is to be renamed, as far as they are kept
+/// open by leases alone and were not asked for yet.
+#[derive(Debug, Default)]
+pub(crate) struct Below(Option<VecDeque<Arc<FileState>>>);
+
+impl Below {
+    /// Asks one after the other to be closed, and only those that were there
+    /// at first: as Windows does it, who opens one meanwhile stops the rename.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if one is open and stays so; a wait.
+    pub fn clear(
+        &mut self,
+        table: &Table,
+        open: &OpenFile,
+        directory: &RelPath,
+    ) -> std::result::Result<(), NotEntered> {
+        if self.0.is_none() {
+            let states = table.open_below(open.volume(), directory, open.is_posix());
+            if states.iter().any(|state| !state.lock().grants.is_open_by_handles_only()) {
+                return Err(FsError::AccessDenied.into());
+            }
+            self.0 = Some(states.into());
+        }
+        let queue = self.0.get_or_insert_default();
+        while let Some(state) = queue.front() {
+            if let Some(wait) = ask_for_handles(state, CacheOwner::Open(open.id)) {
+                return Err(NotEntered::Breaking(wait));
+            }
+            if state.lock().grants.open_count() > 0 {
+                return Err(FsError::AccessDenied.into());
+            }
+            queue.pop_front();
+        }
+        if table.open_below(open.volume(), directory, open.is_posix()).is_empty() {
+            Ok(())
+        } else {
+            Err(FsError::AccessDenied.into())
+        }
+    }
+}
+
+impl Files {
+    /// Has others let go of what they keep open of a file that is to vanish;
+    /// to be awaited before [`Files::set_delete`].
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] without DELETE.
+    pub async fn ask_before_delete(&self, open: &OpenFile) -> Result<()> {
+        open.need_any(Access::DELETE)?;
+        open.need_writable()?;
+        for _ in 0..WAITS_MAX {
+            match ask_for_handles(&open.state, open.cache_owner()) {
+                Some(wait) => wait.settled(&*self.workers).await,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! Leases: which file a key names, who lets go before a name changes, and
+//! what a directory's listing is worth.
+
+use crate::harness::*;
+use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Share};
+use futures_util::FutureExt;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+use vfs::FsError;
+
+const RH: Caching = Caching(3);
+
+/// A client that writes down what it is told.
+#[derive(Debug, Default)]
+struct Client {
+    told: Mutex<Vec<(Caching, Caching)>>,
+    granting: AtomicI32,
+}
+
+impl CacheHolder for Client {
+    fn handle_break(&self, told: &CacheBreak) {
+        self.told.lock().unwrap().push((told.from, told.to));
+    }
+
+    fn handle_grant_begun(&self) {
+        self.granting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn handle_grant_ended(&self) {
+        self.granting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Client {
+    fn told(&self) -> Vec<(Caching, Caching)> {
+        std::mem::take(&mut self.told.lock().unwrap())
+    }
+}
+
+fn key(number: u8) -> CacheKey {
+    CacheKey { client: [1; 16], key: [number; 16] }
+}
+
+fn leased(plan: OpenPlan, number: u8, parent: Option<u8>, client: &Arc<Client>) -> OpenPlan {
+    let parent = parent.map(|number| key(number).key);
+    let key = CacheKeyWish { key: key(number), epoch: 0, parent, of_directories: true };
+    let caching = CacheWish { wanted: RH, key: Some(key), holder: client.clone() };
+    OpenPlan { caching: Some(caching), share: Share::ALL, ..plan }
+}
+
+#[test]
+fn a_key_names_one_file_and_nothing_is_made_for_another() {
+    let served = serve();
+    let client = Arc::new(Client::default());
+    let first = served.try_open(leased(new_file("a"), 1, None, &client)).unwrap();
+    assert_eq!(first.caching.has, RH);
+    let other = leased(new_file("b"), 1, None, &client);
+    assert_eq!(served.refusal(other), FsError::InvalidParameter);
+    assert!(!served.exists("b"));
+    served.put("c", b"");
+    let other = leased(plan("c", READ), 1, None, &client);
+    assert_eq!(served.refusal(other), FsError::InvalidParameter);
+    // The same file by a new name is the same file.
+    now(served.files.rename(&first.open, &path("d"), false)).unwrap();
+    let second = served.try_open(leased(plan("d", READ), 1, None, &client)).unwrap();
+    served.close(first.open);
+    assert_eq!(second.open.caching(), RH, "for as long as one is open");
+    served.close(second.open);
+    let free = served.try_open(leased(plan("c", READ), 1, None, &client)).unwrap();
+    drop(free);
+    assert_eq!(client.granting.load(Ordering::Relaxed), 2, "two replies are on their way");
+    drop((first.granting, second.granting));
+    assert_eq!(client.granting.load(Ordering::Relaxed), 0);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn a_rename_waits_until_others_have_let_go_of_handles() {
+    let served = serve();
+    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
+    let second = served.try_open(leased(plan("a", READ), 2, None, &two)).unwrap();
+    let target = path("b");
+    let mut renaming = Box::pin(served.files.rename(&first.open, &target, false));
+    assert!(renaming.as_mut().now_or_never().is_none());
+    assert_eq!((one.told(), two.told()), (vec![], vec![(RH, Caching::READ)]));
+    assert!(served.exists("a"));
+    served.files.acknowledge_key(key(2), Caching::READ).unwrap();
+    renaming.now_or_never().expect("nothing to wait for").unwrap();
+    assert!(served.exists("b"));
+    // Marking it is the same, and closing as good as answering.
+    let third = served.try_open(leased(plan("b", READ), 3, None, &two)).unwrap();
+    let mut asking = Box::pin(served.files.ask_before_delete(&first.open));
+    assert!(asking.as_mut().now_or_never().is_none());
+    assert_eq!(two.told(), [(RH, Caching::READ)]);
+    served.close(third.open);
+    asking.now_or_never().expect("nothing to wait for").unwrap();
+    served.close(second.open);
+    served.close(first.open);
+}
+
+#[test]
+fn a_directory_with_files_that_only_leases_keep_is_renamed_once_they_are_closed() {
+    let served = serve();
+    served.put_directory("d");
+    let client = Arc::new(Client::default());
+    let file = served.try_open(leased(new_file("d/f"), 1, None, &client)).unwrap();
+    let directory = served.open("d", DELETE);
+    let target = path("e");
+    let mut renaming = Box::pin(served.files.rename(&directory, &target, false));
+    assert!(renaming.as_mut().now_or_never().is_none());
+    assert_eq!(client.told(), [(RH, Caching::READ)]);
+    served.close(file.open);
+    renaming.now_or_never().expect("nothing to wait for").unwrap();
+    // One that a program has open is not asked for.
+    let file = served.open("e/f", READ);
+    let back = path("d");
+    assert_eq!(now(served.files.rename(&directory, &back, false)), Err(FsError::AccessDenied));
+    served.close(file);
+    served.close(directory);
+}
+
+#[test]
+fn a_change_in_a_directory_takes_leases_on_it_but_by_the_key_that_is_named() {
+    let served = serve();
+    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let listing = OpenPlan { desired: READ, ..new_directory("d") };
+    let directory = served.try_open(leased(listing, 9, None, &one)).unwrap();
+    assert_eq!(directory.caching.has, RH);
+    let lost = || vec![(RH, Caching::NONE)];
+    let again = || {
+        served.files.acknowledge_key(key(9), Caching::NONE).unwrap();
+        let open = served.try_open(leased(plan("d", READ), 9, None, &one)).unwrap();
+        assert_eq!(open.caching.has, RH);
+    };
+    let file = served.try_open(leased(new_file("d/known"), 1, Some(9), &two)).unwrap();
+    served.files.write(&file.open, 0, b"x").unwrap();
+    served.close(file.open);
+    assert_eq!(one.told(), [], "it names the directory's own key");
+    let file = served.try_open(leased(new_file("d/f"), 1, Some(8), &two)).unwrap();
+    assert_eq!(one.told(), lost(), "made");
+    again();
+    served.files.write(&file.open, 0, b"x").unwrap();
+    assert_eq!(one.told(), [], "not yet");
+    now(served.files.set_size(&file.open, 9)).unwrap();
+    assert_eq!(one.told(), lost(), "the size");
+    again();
+    now(served.files.rename(&file.open, &path("d/g"), false)).unwrap();
+    assert_eq!(one.told(), lost(), "renamed");
+    again();
+    served.close(file.open);
+    assert_eq!(one.told(), lost(), "written, and closed");
+    again();
+    let file = served.open("d/g", DELETE);
+    served.files.set_delete(&file, true, false).unwrap();
+    assert_eq!(one.told(), [], "it is there still");
+    served.close(file);
+    assert_eq!(one.told(), lost(), "removed");
+    served.files.acknowledge_key(key(9), Caching::NONE).unwrap();
+    served.close(directory.open);
+}
