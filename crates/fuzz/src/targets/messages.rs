@@ -8,10 +8,10 @@ use wire::smb::fsctl::{CopyChunkRequest, ValidateNegotiate};
 use wire::smb::negotiate::{NegotiateRequest, context, decode_algorithms, decode_preauth};
 use wire::smb::{
     ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest, DurableReconnectV2,
-    DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest, LockRequest, OplockBreakAck,
-    QueryDirectoryRequest, QueryInfoRequest, ReadRequest, SessionId, SessionSetupRequest,
-    SetInfoRequest, TransformHeader, TreeConnectRequest, WriteRequest, WriteResponse,
-    decode_durable_reconnect, next_element, put_context, smb1_dialects,
+    DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest, Lease, LockRequest,
+    OplockBreakAck, QueryDirectoryRequest, QueryInfoRequest, ReadRequest, SessionId,
+    SessionSetupRequest, SetInfoRequest, TransformHeader, TreeConnectRequest, WriteRequest,
+    WriteResponse, decode_durable_reconnect, next_element, put_context, smb1_dialects,
 };
 
 /// Payloads of a stream: each is where its prefix says, and the prefix that its
@@ -129,6 +129,9 @@ pub fn create_contexts(list: &[u8]) {
     assert_eq!(again, Ok(read.clone()));
     for (_, data) in read {
         durable_contexts(data);
+        if let Ok(lease) = Lease::decode(data) {
+            assert_eq!(Lease::decode(&lease.encode()), Ok(lease));
+        }
     }
 }
 
