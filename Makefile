@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients servers kernel kernel-steady bench
+.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -7,7 +7,7 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
-	$(MAKE) --no-print-directory check units clients servers kernel kernel-steady conformance
+	$(MAKE) --no-print-directory check units clients servers kernel kernel-steady btrfs conformance
 
 check: ## Form, lints, licences, house rules
 	cargo fmt --all --check
@@ -39,6 +39,10 @@ kernel-steady: ## The same with Debian 12's kernel under emulation: 3 minutes on
 conformance: ## Samba's own test suite against the built server
 	cargo build --locked --quiet --package cli
 	cargo xtask conformance smb
+
+btrfs: ## What needs a file system that shares blocks and compresses, on an image of its own
+	cargo build --locked --quiet --package cli
+	conformance/btrfs
 
 bench: ## Side by side with Samba; takes some minutes
 	cargo build --release --locked --package cli

@@ -38,6 +38,8 @@ pub struct BasicChange {
     pub dos_bits: Option<u32>,
 }
 
+/// Space is given back in units of this many bytes.
+const TRIM_BYTES: u64 = 4096;
 const WANTED: Wanted = Wanted { dos: true };
 
 impl Files {
@@ -169,6 +171,45 @@ impl Files {
         self.offload(move || node.punch_hole(offset, length)).await?;
         open.note_changed();
         open.restore_frozen(kept);
+        Ok(())
+    }
+
+    /// Gives back the space of whole blocks in a range whose data is not needed any
+    /// more; they read as zeros. False if there is no whole block in it.
+    ///
+    /// # Errors
+    /// As [`Files::zero_range`].
+    pub async fn trim_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<bool> {
+        need_write(open)?;
+        let size = open.node.attributes(Wanted::default())?.size_bytes;
+        let from = offset.checked_next_multiple_of(TRIM_BYTES).unwrap_or(u64::MAX);
+        let end = offset.saturating_add(length).min(size) / TRIM_BYTES * TRIM_BYTES;
+        if from >= end {
+            return Ok(false);
+        }
+        self.zero_range(open, from, end - from).await?;
+        Ok(true)
+    }
+
+    /// Has the file system compress the data of a file, or of new files in a directory.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not write, [`FsError::ReadOnly`],
+    /// [`FsError::NotSupported`] where the file system cannot.
+    pub async fn set_compressed(&self, open: &Arc<OpenFile>, compressed: bool) -> Result<()> {
+        open.need_any(Access::WRITE_DATA)?;
+        open.need_writable()?;
+        if !open.volume().features().compression {
+            return if compressed { Err(FsError::NotSupported) } else { Ok(()) };
+        }
+        let present = self.file_attributes(open)?;
+        let node = match &open.name.stream {
+            Some(stream) => stream.file().clone(),
+            None => open.node.clone(),
+        };
+        let owner = as_owner(&open.caller, &present);
+        self.offload(move || node.set_compressed(&owner, compressed)).await?;
+        open.report_modified(Filter::ATTRIBUTES);
         Ok(())
     }
 

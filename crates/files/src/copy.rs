@@ -54,6 +54,35 @@ impl Files {
     }
 }
 
+impl Files {
+    /// Has the target share `length` bytes of the source with it: all of it, or an error.
+    /// Locked ranges are not looked at, since no data is read or written (so do
+    /// Windows and Samba).
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::ReadOnly`]; as
+    /// [`vfs::Node::clone_range`].
+    pub async fn clone_range(
+        &self,
+        source: &Arc<OpenFile>,
+        source_offset: u64,
+        target: &Arc<OpenFile>,
+        target_offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        source.need_any(Access::READ_DATA | Access::EXECUTE)?;
+        target.need_any(Access::WRITE_DATA)?;
+        target.need_writable()?;
+        target.break_readers();
+        let (from, to) = (source.node.clone(), target.node.clone());
+        let kept = target.keep_frozen();
+        self.offload(move || to.clone_range(target_offset, &*from, source_offset, length)).await?;
+        target.note_changed();
+        target.restore_frozen(kept);
+        Ok(())
+    }
+}
+
 fn copy_piece(
     to: &dyn Node,
     offset: u64,

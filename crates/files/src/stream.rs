@@ -35,6 +35,11 @@ impl OpenStream {
         if self.is_gone.load(Ordering::Acquire) { Err(FsError::Stale) } else { Ok(self.name()) }
     }
 
+    /// The file it belongs to.
+    pub fn file(&self) -> &Arc<dyn Node> {
+        &self.file
+    }
+
     pub fn set_gone(&self) {
         self.is_gone.store(true, Ordering::Release);
     }

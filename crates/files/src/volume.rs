@@ -4,7 +4,8 @@ use crate::NamePatterns;
 use acl::{Access, Sid, Token};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, FileKind, FsError, Identity, OpenHow, RelPath, Result, Vfs, Wait, Wanted,
+    Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result, Vfs, Wait,
+    Wanted,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -136,6 +137,12 @@ impl Volume {
             wait,
         };
         Ok(self.vfs.open(&Identity::root(), &RelPath::root(), how)?.attributes)
+    }
+
+    /// What can be stored in it.
+    #[must_use]
+    pub fn features(&self) -> Features {
+        self.vfs.features()
     }
 
     /// A number that tells its file system from others on the machine.

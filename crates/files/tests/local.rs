@@ -59,6 +59,7 @@ fn plan(text: &str) -> OpenPlan {
         descriptor: None,
         xattrs: Vec::new(),
         no_follow: false,
+        uncompressed: false,
         caching: None,
         semantics: Semantics::Windows,
         mode: None,

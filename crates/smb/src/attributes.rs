@@ -7,6 +7,14 @@ use wire::fscc::{self, FileTime};
 /// FILE_ATTRIBUTE_* of a node: what is stored, or what a new one would have.
 #[must_use]
 pub fn attribute_bits(attributes: &Attributes) -> u32 {
+    let stored = stored_bits(attributes);
+    if !attributes.compressed {
+        return stored;
+    }
+    stored & !dos::NORMAL | fscc::FILE_ATTRIBUTE_COMPRESSED
+}
+
+fn stored_bits(attributes: &Attributes) -> u32 {
     match attributes.kind {
         FileKind::Directory => {
             let stored = attributes.dos.bits.unwrap_or(0);

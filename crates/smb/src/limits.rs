@@ -67,6 +67,9 @@ pub const COPY_CHUNK_BYTES_MAX: u32 = 1024 * 1024;
 /// See [`COPY_CHUNKS_MAX`].
 pub const COPY_TOTAL_BYTES_MAX: u32 = 16 * 1024 * 1024;
 
+/// Ranges of one FSCTL_FILE_LEVEL_TRIM: 64 KiB of them.
+pub const TRIM_RANGES_MAX: u32 = 4096;
+
 /// Elements of one LOCK request (MS-SMB2 sets none; Windows refuses more).
 pub const LOCKS_PER_REQUEST_MAX: usize = 4096;
 

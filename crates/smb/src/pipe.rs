@@ -73,6 +73,14 @@ impl OpenPipe {
         Ok(pipe.read(count))
     }
 
+    /// Up to `count` bytes of what waits to be read, without taking them, and
+    /// how many there are.
+    #[must_use]
+    pub fn peek(&self, count: usize) -> (Vec<u8>, usize) {
+        let pipe = self.pipe();
+        (pipe.peek(count).to_vec(), pipe.available())
+    }
+
     fn pipe(&self) -> MutexGuard<'_, Pipe> {
         lock(&self.pipe)
     }

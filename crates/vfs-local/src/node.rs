@@ -5,8 +5,8 @@ use crate::identity::act_as;
 use crate::{dos_attributes, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, SeekFrom, StatxFlags, StatxTimestamp, Timespec, Timestamps,
-    XattrFlags,
+    AtFlags, FallocateFlags, IFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
+    StatxTimestamp, Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -227,6 +227,7 @@ fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
         changed: time(stat.stx_ctime),
         born: has_birth.then(|| time(stat.stx_btime)),
         dos: DosInfo::default(),
+        compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
     }
 }
 
@@ -406,7 +407,20 @@ impl Node for LocalNode {
         // SAFETY: the request reads one `file_clone_range` from the pointer,
         // which lives until the call returns; both descriptors are open.
         let result = unsafe { libc::ioctl(self.file()?.as_raw_fd(), libc::FICLONERANGE, &range) };
-        if result == 0 { Ok(()) } else { Err(refusal("clone", last_errno())) }
+        match if result == 0 { Ok(()) } else { Err(last_errno()) } {
+            Err(Errno::XDEV) => Err(FsError::CrossDevice),
+            other => other.map_err(|e| refusal("clone", e)),
+        }
+    }
+
+    fn set_compressed(&self, who: &Identity, compressed: bool) -> Result<()> {
+        act_as(who)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let reopened =
+            self.path_only.then(|| rustix::fs::open(self.proc_path(), flags, Mode::empty()));
+        let reopened = reopened.transpose().map_err(|e| refusal("open", e))?;
+        let fd = reopened.as_ref().map_or(self.fd.as_fd(), AsFd::as_fd);
+        set_compressed(fd, compressed).map_err(|e| refusal("set compression", e))
     }
 
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
@@ -601,6 +615,16 @@ fn read_some(
     // and `count <= length <= spare capacity`.
     unsafe { into.set_len(into.len() + count) };
     Ok(count)
+}
+
+/// Sets or clears the flag for compression, and none of the others.
+pub fn set_compressed(fd: BorrowedFd<'_>, compressed: bool) -> rustix::io::Result<()> {
+    let mut flags = rustix::fs::ioctl_getflags(fd)?;
+    if flags.contains(IFlags::COMPRESSED) == compressed {
+        return Ok(());
+    }
+    flags.set(IFlags::COMPRESSED, compressed);
+    rustix::fs::ioctl_setflags(fd, flags)
 }
 
 fn last_errno() -> Errno {

@@ -2,12 +2,12 @@
 
 use crate::errors::refusal;
 use crate::identity::act_as;
-use crate::node::LocalNode;
+use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
 use crate::resolve::{self, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, IFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -124,7 +124,24 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         Err(Errno::OPNOTSUPP)
     );
     let stream_bytes_max = if xattrs { STREAM_BYTES_MAX } else { 0 };
-    Ok(Features { sparse: true, reflink: false, xattrs, stream_bytes_max, serial: stat.st_dev })
+    let (reflink, compression) = probe_data(root);
+    let serial = stat.st_dev;
+    Ok(Features { sparse: true, reflink, compression, xattrs, stream_bytes_max, serial })
+}
+
+/// Whether extents can be shared and data compressed: tried with files that
+/// have no name. Where none can be made nothing is promised.
+fn probe_data(root: &OwnedFd) -> (bool, bool) {
+    let unnamed = || {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        rustix::fs::openat(root, ".", flags, Mode::RUSR | Mode::WUSR)
+    };
+    let (Ok(one), Ok(other)) = (unnamed(), unnamed()) else { return (false, false) };
+    let reflink = rustix::fs::ioctl_ficlone(&one, &other).is_ok();
+    // Flags that a file system does not know may be ignored without a word.
+    let compression = set_compressed(one.as_fd(), true).is_ok()
+        && rustix::fs::ioctl_getflags(&one).is_ok_and(|flags| flags.contains(IFlags::COMPRESSED));
+    (reflink, compression)
 }
 
 impl Vfs for LocalVfs {

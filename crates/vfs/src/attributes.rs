@@ -76,6 +76,8 @@ pub struct Attributes {
     pub born: Option<Timestamp>,
     /// DOS attributes and creation time; the default where not wanted or not stored.
     pub dos: DosInfo,
+    /// The file system keeps its data compressed, or for a directory that of new files in it.
+    pub compressed: bool,
 }
 
 /// What to do with one timestamp.

@@ -195,6 +195,8 @@ pub struct Features {
     pub sparse: bool,
     /// [`Node::clone_range`] shares extents.
     pub reflink: bool,
+    /// [`Node::set_compressed`] works.
+    pub compression: bool,
     /// Extended attributes, and with them DOS attributes and descriptors, are stored.
     pub xattrs: bool,
     /// Longest named stream that can be stored, in bytes: a file may take less.
@@ -298,10 +300,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         length: u64,
     ) -> Result<u64>;
 
-    /// Shares extents of `source` (reflink).
+    /// Shares extents of `source` (reflink): all of the range, or nothing. Takes long.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the file system cannot.
+    /// [`FsError::NotSupported`] where the file system cannot; [`FsError::CrossDevice`] if
+    /// `source` lies elsewhere; [`FsError::InvalidParameter`] for a range that does not
+    /// begin and end with a block (or with the source), or that overlaps its own copy.
     fn clone_range(
         &self,
         offset: u64,
@@ -309,6 +313,16 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         source_offset: u64,
         length: u64,
     ) -> Result<()>;
+
+    /// Has the file system keep the data of this file, or of files that are made in
+    /// this directory, compressed or not. What reads return is the same.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where the file system cannot; [`FsError::AccessDenied`].
+    fn set_compressed(&self, who: &Identity, compressed: bool) -> Result<()> {
+        let _ = (who, compressed);
+        Err(FsError::NotSupported)
+    }
 
     /// Gives entries after `cookie` (0: from the start) to `each`, until it
     /// returns false or the directory ends. Returns true at the end.

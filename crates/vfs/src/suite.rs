@@ -40,6 +40,7 @@ macro_rules! backend_suite {
             a_spelling_can_be_changed
             a_user_may_do_what_the_mode_says
             attributes_that_are_set_are_read_back
+            blocks_are_shared_whole_or_not_at_all
             bytes_are_read_where_they_were_written
             bytes_can_be_copied_between_files
             cutting_and_growing_leave_zeros

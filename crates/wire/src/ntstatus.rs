@@ -44,6 +44,8 @@ table! {
     EA_LIST_INCONSISTENT = 0x8000_0014, "The list of extended attributes is malformed.";
     INVALID_EA_NAME = 0x8000_0013, "The extended attribute's name is not valid.";
     STOPPED_ON_SYMLINK = 0x8000_002D, "The path leads over a symbolic link that the client must follow.";
+    NO_RANGES_PROCESSED = 0xC000_0460, "None of the ranges could be worked on.";
+    INTEGER_OVERFLOW = 0xC000_0095, "A number is too large.";
     UNSUCCESSFUL = 0xC000_0001, "The operation failed.";
     NOT_IMPLEMENTED = 0xC000_0002, "The server does not implement this.";
     INVALID_INFO_CLASS = 0xC000_0003, "The information class does not exist.";

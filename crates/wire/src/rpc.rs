@@ -177,6 +177,12 @@ impl Pipe {
         (taken, !self.output.is_empty())
     }
 
+    /// Up to `count` bytes of answers, which stay to be read.
+    #[must_use]
+    pub fn peek(&self, count: usize) -> &[u8] {
+        &self.output[..count.min(self.output.len())]
+    }
+
     /// Bytes that wait to be read.
     #[must_use]
     pub fn available(&self) -> usize {

@@ -64,12 +64,16 @@ impl Opening {
             }
         }
         self.set_xattrs(opened)?;
+        let expands = self.plan.uncompressed && opened.attributes.compressed;
+        if expands {
+            opened.node.set_compressed(&self.caller.identity, false)?;
+        }
         let of_file = self.plan.stream.is_none() && !is_directory;
         let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && of_file);
         if let Some(bytes) = bytes {
             reserve(opened, bytes)?;
         }
-        Ok(descriptor.is_some() || bytes.is_some() || !self.plan.xattrs.is_empty())
+        Ok(descriptor.is_some() || bytes.is_some() || expands || !self.plan.xattrs.is_empty())
     }
 
     /// Cuts an existing file to nothing, takes its streams away and gives it

@@ -107,6 +107,8 @@ pub struct OpenPlan {
     pub xattrs: Vec<(Name, Vec<u8>)>,
     /// Open a symbolic link itself.
     pub no_follow: bool,
+    /// What is made is not compressed, whatever its directory says.
+    pub uncompressed: bool,
     /// What the client would like to keep to itself.
     pub caching: Option<CacheWish>,
     /// See [`Semantics`].

@@ -222,6 +222,7 @@ pub fn plan(at: &str, desired: Access) -> OpenPlan {
         descriptor: None,
         xattrs: Vec::new(),
         no_follow: false,
+        uncompressed: false,
         caching: None,
         semantics: Semantics::Windows,
         mode: None,

@@ -15,6 +15,7 @@ mod names;
 mod oplocks;
 mod posix;
 mod races;
+mod ranges;
 mod removal;
 mod rename;
 mod restore;

@@ -4,7 +4,9 @@ use smb::persistent::OpenRecord;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, OpeningKey, SealingKey};
 use wire::frame::{PREFIX_BYTES, first_payload, prefix};
-use wire::smb::fsctl::{CopyChunkRequest, ValidateNegotiate};
+use wire::smb::fsctl::{
+    CopyChunkRequest, DuplicateExtents, ValidateNegotiate, decode_pipe_wait, decode_trim,
+};
 use wire::smb::negotiate::{NegotiateRequest, context, decode_algorithms, decode_preauth};
 use wire::smb::{
     ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest, DurableReconnectV2,
@@ -162,4 +164,11 @@ pub fn control_codes(payload: &[u8]) {
         assert!(request.chunks.len() <= CHUNKS_MAX as usize);
     }
     let _ = ValidateNegotiate::decode(payload);
+    let _ = (DuplicateExtents::decode(payload), DuplicateExtents::decode_extended(payload));
+    if let Ok(ranges) = decode_trim(payload, CHUNKS_MAX) {
+        assert!(ranges.len() <= CHUNKS_MAX as usize);
+    }
+    if let Ok(name) = decode_pipe_wait(payload) {
+        assert!(name.len() < payload.len());
+    }
 }

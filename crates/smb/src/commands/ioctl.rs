@@ -1,19 +1,25 @@
 //! IOCTL. MS-SMB2 3.3.5.15.
 
 mod copy_chunk;
+mod duplicate;
 mod network;
+mod pipe;
+mod ranges;
 
 use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::durable::Durability;
 use crate::open::{Open, Target};
 use crate::status::status_of;
+use files::OpenFile;
 use std::sync::Arc;
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, IoctlRequest, IoctlResponse, fsctl};
 
-/// Ranges in one answer to QUERY_ALLOCATED_RANGES.
-const RANGES_MAX: usize = 4096;
+/// COMPRESSION_FORMAT_NONE, _DEFAULT and _LZNT1. MS-FSCC 2.3.18.
+const COMPRESSION_NONE: u16 = 0;
+const COMPRESSION_DEFAULT: u16 = 1;
+const COMPRESSION_LZNT1: u16 = 2;
 
 /// Output of a control code and the status it goes with.
 struct Answer {
@@ -24,6 +30,10 @@ struct Answer {
 impl Answer {
     fn ok(output: Vec<u8>) -> Self {
         Self { status: NtStatus::SUCCESS, output }
+    }
+
+    fn empty() -> Self {
+        Self::ok(Vec::new())
     }
 }
 
@@ -47,7 +57,7 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => {
             return Err(NtStatus::FS_DRIVER_REQUIRED);
         }
-        fsctl::PIPE_WAIT => return Err(NtStatus::NOT_SUPPORTED),
+        fsctl::PIPE_WAIT => pipe::wait(request, &body)?,
         _ => {
             let open = request.open(body.file_id)?;
             file_id = open.id;
@@ -77,55 +87,37 @@ async fn on_open(
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
     if let Target::Pipe(_) = &open.target {
-        return match body.code {
-            fsctl::PIPE_TRANSCEIVE => transceive(open, body),
-            _ => Err(NtStatus::NOT_SUPPORTED),
-        };
+        return pipe::on_pipe(open, body);
     }
-    let files = &request.server.files;
     let file = open.file()?;
-    let mut r = Reader::new(body.input);
     match body.code {
         fsctl::LMR_REQUEST_RESILIENCY => request_resiliency(request, open, body),
         fsctl::SRV_REQUEST_RESUME_KEY => copy_chunk::resume_key(open, body),
         fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => {
             copy_chunk::copy(request, open, body).await
         }
-        fsctl::SET_SPARSE => {
-            let sparse = body.input.first().is_none_or(|&b| b != 0);
-            files.set_sparse(file, sparse).map_err(status_of)?;
-            Ok(Answer::ok(Vec::new()))
+        fsctl::DUPLICATE_EXTENTS_TO_FILE | fsctl::DUPLICATE_EXTENTS_TO_FILE_EX => {
+            duplicate::duplicate(request, open, body).await
         }
-        fsctl::SET_ZERO_DATA => {
-            let mut offset = || r.u64("zero data").map_err(malformed);
-            let (from, to) = (offset()?, offset()?);
-            if from > to || to > i64::MAX as u64 {
-                return Err(NtStatus::INVALID_PARAMETER);
-            }
-            files.zero_range(file, from, to - from).await.map_err(status_of)?;
-            Ok(Answer::ok(Vec::new()))
-        }
-        fsctl::QUERY_ALLOCATED_RANGES => allocated_ranges(request, open, body),
-        fsctl::FILE_LEVEL_TRIM
-        | fsctl::SET_INTEGRITY_INFORMATION
-        | fsctl::GET_INTEGRITY_INFORMATION => Err(NtStatus::INVALID_DEVICE_REQUEST),
+        fsctl::SET_SPARSE => ranges::set_sparse(request, open, body),
+        fsctl::SET_ZERO_DATA => ranges::set_zero_data(request, open, body).await,
+        fsctl::QUERY_ALLOCATED_RANGES => ranges::allocated(request, open, body),
+        fsctl::QUERY_FILE_REGIONS => ranges::regions(request, open, body),
+        fsctl::FILE_LEVEL_TRIM => ranges::trim(request, open, body).await,
+        fsctl::GET_COMPRESSION => compression(request, file, body),
+        fsctl::SET_COMPRESSION => set_compression(request, file, body).await,
+        fsctl::CREATE_OR_GET_OBJECT_ID | fsctl::GET_OBJECT_ID => object_id(file, body),
         fsctl::GET_REPARSE_POINT => Err(NtStatus::NOT_A_REPARSE_POINT),
-        fsctl::GET_COMPRESSION if body.output_bytes_max >= 2 => Ok(Answer::ok(vec![0, 0])),
-        fsctl::SET_COMPRESSION => match r.u16("compression") {
-            Ok(0) => Ok(Answer::ok(Vec::new())),
-            Ok(_) => Err(NtStatus::NOT_SUPPORTED),
-            Err(_) => Err(NtStatus::INVALID_PARAMETER),
-        },
-        fsctl::CREATE_OR_GET_OBJECT_ID => {
-            let mut output = vec![0; 64];
-            output[..8].copy_from_slice(&file.key().inode.to_le_bytes());
-            output[8..16].copy_from_slice(&file.key().device.to_le_bytes());
-            Ok(Answer::ok(output))
-        }
         fsctl::SRV_ENUMERATE_SNAPSHOTS if body.output_bytes_max >= 16 => {
             // None, and none returned, in a list of two zeros.
             Ok(Answer::ok([[0u8; 8], [2, 0, 0, 0, 0, 0, 0, 0]].concat()))
         }
+        // MS-SMB2 3.3.5.15.7: there are no hashes for branch caches.
+        fsctl::SRV_READ_HASH => Err(NtStatus::NOT_SUPPORTED),
+        // It is for volumes, which are not opened here.
+        fsctl::IS_VOLUME_DIRTY => Err(NtStatus::INVALID_PARAMETER),
+        // What a file system does not have: integrity streams, offloaded copies,
+        // journals, quotas, changes of object ids, zeros on release. MS-FSA 2.1.5.10.
         _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
     }
 }
@@ -143,40 +135,48 @@ fn request_resiliency(
     let asked_ms = r.u32("timeout").map_err(malformed)?;
     r.skip(4, "reserved").map_err(malformed)?;
     open.set_durability(Durability::resilient(asked_ms)?);
-    Ok(Answer::ok(Vec::new()))
+    Ok(Answer::empty())
 }
 
-fn allocated_ranges(
+/// Whether the file system compresses the file. Every open may ask.
+fn compression(
     request: &Request<'_>,
-    open: &Open,
+    file: &OpenFile,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
-    let mut r = Reader::new(body.input);
-    let mut number = || r.u64("range").map_err(malformed);
-    let (offset, length) = (number()?, number()?);
-    if offset > i64::MAX as u64 || length > i64::MAX as u64 || offset + length > i64::MAX as u64 {
+    if body.output_bytes_max < 2 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let room = (body.output_bytes_max as usize / 16).min(RANGES_MAX);
-    let files = &request.server.files;
-    let (ranges, more) =
-        files.allocated_ranges(open.file()?, offset, length, room).map_err(status_of)?;
-    if room == 0 && (more || !ranges.is_empty()) {
-        return Err(NtStatus::BUFFER_TOO_SMALL);
-    }
-    let status =
-        if more || ranges.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
-    let output = ranges
-        .iter()
-        .take(room)
-        .flat_map(|(o, l)| [o.to_le_bytes(), l.to_le_bytes()].concat())
-        .collect();
-    Ok(Answer { status, output })
+    let compressed = request.server.files.attributes_unchecked(file).map_err(status_of)?.compressed;
+    let format = if compressed { COMPRESSION_LZNT1 } else { COMPRESSION_NONE };
+    Ok(Answer::ok(format.to_le_bytes().to_vec()))
 }
 
-/// A call and its answer in one round trip.
-fn transceive(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
-    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
-    let (output, more) = pipe.transceive(body.input, body.output_bytes_max as usize)?;
-    Ok(Answer { status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+/// Asks the file system to compress; by which algorithm is its own affair.
+async fn set_compression(
+    request: &Request<'_>,
+    file: &Arc<OpenFile>,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let format = Reader::new(body.input).u16("compression").map_err(malformed)?;
+    if ![COMPRESSION_NONE, COMPRESSION_DEFAULT, COMPRESSION_LZNT1].contains(&format) {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let compressed = format != COMPRESSION_NONE;
+    request.server.files.set_compressed(file, compressed).await.map_err(status_of)?;
+    Ok(Answer::empty())
+}
+
+/// FILE_OBJECTID_BUFFER: every file has an id from the start, made of its number
+/// and its volume's. MS-FSCC 2.1.3.
+fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    if body.output_bytes_max < 64 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let key = file.key();
+    let id = [key.inode.to_le_bytes(), key.device.to_le_bytes()].concat();
+    let mut volume = [0; 16];
+    volume[..8].copy_from_slice(&file.volume().vfs_serial().to_le_bytes());
+    // The id, the volume it was made on, the id it was made with, no domain.
+    Ok(Answer::ok([&id[..], &volume, &id, &[0; 16]].concat()))
 }

@@ -8,7 +8,7 @@ use crate::names::{path_units, stream_units, units_of};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
 use crate::status::status_of;
-use files::{Access, Files, OpenFile, SecurityParts};
+use files::{Access, Files, OpenFile, SecurityParts, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FileKind, Space};
@@ -27,6 +27,10 @@ use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 const FS_ATTRIBUTES: u32 = 0x2 | 0x4 | 0x8 | 0x40 | 0x1;
 /// FILE_NAMED_STREAMS, where they can be stored.
 const FS_NAMED_STREAMS: u32 = 0x0004_0000;
+/// FILE_FILE_COMPRESSION, where the file system compresses what it is told to.
+const FS_COMPRESSION: u32 = 0x10;
+/// FILE_SUPPORTS_BLOCK_REFCOUNTING, where files can share blocks.
+const FS_BLOCK_REFCOUNTING: u32 = 0x0800_0000;
 
 /// Answers what is known of a file, its file system or its security.
 ///
@@ -351,7 +355,8 @@ fn fs_info(
         units_free: space.free_bytes / unit,
         units_available: space.available_bytes / unit,
         sectors_per_unit: (unit / 512) as u32,
-        attributes: FS_ATTRIBUTES | if file.volume().has_streams() { FS_NAMED_STREAMS } else { 0 },
+        attributes: fs_attributes(file.volume()),
+        trims: file.volume().features().sparse && !file.volume().options.read_only,
         name_max: 255,
         object_id,
     };
@@ -386,6 +391,15 @@ fn posix_fs_info(
     };
     info.encode(&mut Writer::new(data));
     Ok(NtStatus::SUCCESS)
+}
+
+fn fs_attributes(volume: &Volume) -> u32 {
+    let features = volume.features();
+    let has = |is_so, attribute| if is_so { attribute } else { 0 };
+    FS_ATTRIBUTES
+        | has(volume.has_streams(), FS_NAMED_STREAMS)
+        | has(features.compression, FS_COMPRESSION)
+        | has(features.reflink, FS_BLOCK_REFCOUNTING)
 }
 
 fn security_info(

@@ -1,6 +1,6 @@
 //! Open files and directories.
 
-use super::data::{Data, SIZE_BYTES_MAX};
+use super::data::{BLOCK_BYTES, Data, SIZE_BYTES_MAX};
 use super::inode::{Body, Inode};
 use super::state::State;
 use super::{Call, Fate, Shared, disk};
@@ -258,8 +258,26 @@ impl Node for MemoryNode {
         })
     }
 
-    fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
-        Err(FsError::NotSupported)
+    fn clone_range(
+        &self,
+        offset: u64,
+        source: &dyn Node,
+        source_offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        // Blocks are copied, by the rules of file systems that share them.
+        let node = Self::of(source, &self.shared).ok_or(FsError::CrossDevice)?;
+        let size = source.attributes(Wanted::default())?.size_bytes;
+        let end = source_offset.checked_add(length).ok_or(FsError::InvalidParameter)?;
+        let aligned = |n: u64| n.is_multiple_of(BLOCK_BYTES);
+        let tail = end == size
+            && offset.saturating_add(length) >= self.attributes(Wanted::default())?.size_bytes;
+        let whole = aligned(offset) && aligned(source_offset) && (aligned(end) || tail);
+        let overlaps = node.number == self.number && offset.abs_diff(source_offset) < length;
+        if !whole || overlaps || end > size {
+            return Err(FsError::InvalidParameter);
+        }
+        self.copy_range(offset, source, source_offset, length).map(drop)
     }
 
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {

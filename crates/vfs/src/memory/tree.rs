@@ -225,6 +225,13 @@ impl Vfs for MemoryVfs {
 
     fn features(&self) -> Features {
         let serial = self.shared.options.serial;
-        Features { sparse: true, reflink: false, xattrs: true, stream_bytes_max: 0, serial }
+        Features {
+            sparse: true,
+            reflink: true,
+            compression: false,
+            xattrs: true,
+            stream_bytes_max: 0,
+            serial,
+        }
     }
 }

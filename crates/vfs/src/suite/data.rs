@@ -93,10 +93,29 @@ pub fn bytes_can_be_copied_between_files(vfs: &dyn Vfs) {
     }
     assert_eq!(content(&*target), [vec![3; 5], vec![1; 10], vec![2; 10]].concat());
     assert_eq!(target.copy_range(0, &*source, 10_000, 5).unwrap(), 0, "the source has ended");
+}
+
+pub fn blocks_are_shared_whole_or_not_at_all(vfs: &dyn Vfs) {
+    let bytes = [&[1; 4096][..], &[2; 4096], &[3; 100]].concat();
+    let source = file(vfs, "a", &bytes);
+    let target = file(vfs, "b", &[4; 4096 * 3]);
+    let cloned = target.clone_range(4096, &*source, 4096, 4096 + 100);
     if !vfs.features().reflink {
-        let cloned = target.clone_range(0, &*source, 0, 4096);
-        assert!(matches!(cloned, Ok(()) | Err(FsError::NotSupported)), "{cloned:?}");
+        assert_eq!(cloned, Err(FsError::NotSupported));
+        return;
     }
+    // What ends with the source may end within a block only where the target ends too.
+    assert_eq!(cloned, Err(FsError::InvalidParameter));
+    target.set_size(4096 * 2 + 100).unwrap();
+    target.clone_range(4096, &*source, 4096, 4096 + 100).unwrap();
+    assert_eq!(content(&*target), [&[4; 4096][..], &[2; 4096], &[3; 100]].concat());
+    source.write(4096, &[5]).unwrap();
+    assert_eq!(content(&*target)[4096], 2, "what was shared is not one file");
+    for (to, from, length) in [(1, 0, 4096), (0, 1, 4096), (0, 0, 100), (0, 0, 1 << 20)] {
+        let refused = target.clone_range(to, &*source, from, length);
+        assert_eq!(refused, Err(FsError::InvalidParameter), "{to} {from} {length}");
+    }
+    assert_eq!(source.clone_range(0, &*source, 0, 4096), Err(FsError::InvalidParameter));
 }
 
 pub fn what_is_not_open_for_it_is_neither_read_nor_written(vfs: &dyn Vfs) {

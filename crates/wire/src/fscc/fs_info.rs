@@ -71,6 +71,8 @@ pub struct FsFacts {
     pub attributes: u32,
     /// Longest component, in characters.
     pub name_max: u32,
+    /// Parts of files can be given back (FSCTL_FILE_LEVEL_TRIM).
+    pub trims: bool,
     /// Names the volume in FS_OBJECTID.
     pub object_id: [u8; 16],
 }
@@ -123,18 +125,18 @@ pub fn encode_fs_info(class: FsInfoClass, facts: &FsFacts, w: &mut Writer<'_>) {
             w.bytes(&facts.object_id);
             w.zeros(48);
         }
-        FsInfoClass::SectorSize => put_sector_size(w),
+        FsInfoClass::SectorSize => put_sector_size(w, facts.trims),
     }
 }
 
 /// MS-FSCC 2.5.8: logical sectors of 512, physical ones of 4096 bytes.
-fn put_sector_size(w: &mut Writer<'_>) {
+fn put_sector_size(w: &mut Writer<'_>, trims: bool) {
     w.u32(SECTOR);
     w.u32(4096);
     w.u32(4096);
     w.u32(4096);
-    // Aligned device, aligned partition.
-    w.u32(3);
+    // Aligned device, aligned partition; and whether trim works.
+    w.u32(if trims { 3 | 8 } else { 3 });
     w.u32(0);
     w.u32(0);
 }

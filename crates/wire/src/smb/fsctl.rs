@@ -2,6 +2,7 @@
 //! MS-SMB2 2.2.31, MS-FSCC 2.3.
 
 use crate::codec::{Malformed, Reader};
+use crate::smb::ids::FileId;
 
 #[allow(missing_docs)]
 mod numbers {
@@ -31,7 +32,9 @@ mod numbers {
     pub const GET_INTEGRITY_INFORMATION: u32 = 0x0009_027C;
     pub const SET_INTEGRITY_INFORMATION: u32 = 0x0009_C280;
     pub const DUPLICATE_EXTENTS_TO_FILE: u32 = 0x0009_8344;
+    pub const DUPLICATE_EXTENTS_TO_FILE_EX: u32 = 0x0009_83E8;
     pub const QUERY_FILE_REGIONS: u32 = 0x0009_0284;
+    pub const IS_VOLUME_DIRTY: u32 = 0x0009_0078;
 }
 pub use numbers::*;
 
@@ -78,6 +81,81 @@ impl CopyChunkRequest {
         }
         Ok(Self { source_key, chunk_count, chunks })
     }
+}
+
+/// SMB2_DUPLICATE_EXTENTS_DATA and its extended form. MS-FSCC 2.3.7.2, 2.3.9.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateExtents {
+    /// The open of the source.
+    pub source: FileId,
+    /// Where it comes from, in bytes.
+    pub source_offset: u64,
+    /// Where it goes to, in bytes.
+    pub target_offset: u64,
+    /// How much.
+    pub length_bytes: u64,
+}
+
+impl DuplicateExtents {
+    /// Reads the payload.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        Self::decode_from(&mut Reader::new(bytes))
+    }
+
+    /// Reads the extended payload. Its flag asks for a source that does not change
+    /// meanwhile, which is always so.
+    ///
+    /// # Errors
+    /// [`Malformed`] if it is short.
+    pub fn decode_extended(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut r = Reader::new(bytes);
+        // The size of the structure, which implementations do not agree on.
+        r.skip(8, "duplicate extents")?;
+        let this = Self::decode_from(&mut r)?;
+        r.skip(8, "duplicate extents")?;
+        Ok(this)
+    }
+
+    fn decode_from(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let source = FileId::decode(r)?;
+        let mut number = || r.u64("duplicate extents");
+        let (source_offset, target_offset, length_bytes) = (number()?, number()?, number()?);
+        Ok(Self { source, source_offset, target_offset, length_bytes })
+    }
+}
+
+/// Bytes of a file, as (offset, length).
+pub type ByteRange = (u64, u64);
+
+/// FILE_LEVEL_TRIM: which ranges hold nothing that is needed. MS-FSCC 2.3.13.
+///
+/// # Errors
+/// [`Malformed`] if it is shorter than it says, or has more than `ranges_max`.
+pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malformed> {
+    let mut r = Reader::new(bytes);
+    // The key of byte-range locks: those of SMB2 have none.
+    r.skip(4, "trim")?;
+    let count = r.u32("trim")?;
+    if count > ranges_max {
+        return Err(r.malformed("trim ranges"));
+    }
+    (0..count).map(|_| Ok((r.u64("trim range")?, r.u64("trim range")?))).collect()
+}
+
+/// FSCTL_PIPE_WAIT: the name of the pipe. MS-FSCC 2.3.49.
+///
+/// # Errors
+/// [`Malformed`] if it is shorter than it says.
+pub fn decode_pipe_wait(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    let mut r = Reader::new(bytes);
+    // How long to wait: a pipe that exists is always free.
+    r.skip(8, "pipe wait")?;
+    let length = r.u32("pipe wait")? as usize;
+    r.skip(2, "pipe wait")?;
+    r.take(length, "pipe name")
 }
 
 /// VALIDATE_NEGOTIATE_INFO request. MS-SMB2 2.2.31.4.

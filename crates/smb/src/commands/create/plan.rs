@@ -199,6 +199,7 @@ impl Plan {
             descriptor: contexts.descriptor,
             xattrs: contexts.xattrs,
             no_follow: body.options & fscc::FILE_OPEN_REPARSE_POINT != 0,
+            uncompressed: body.options & fscc::FILE_NO_COMPRESSION != 0,
             caching: None,
             semantics: match contexts.posix_mode {
                 Some(_) => Semantics::Posix,

@@ -1,0 +1,132 @@
+//! Files that share blocks. MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSCC 2.3.8.
+
+use super::Answer;
+use crate::dispatch::{Request, malformed};
+use crate::open::Open;
+use crate::status::status_of;
+use files::dos;
+use vfs::{Attributes, FsError};
+use wire::ntstatus::NtStatus;
+use wire::smb::IoctlRequest;
+use wire::smb::fsctl::{self, DuplicateExtents};
+
+/// Clients round what they ask for up to whole clusters.
+const CLUSTER_BYTES: u64 = 4096;
+
+/// Has the file behind `target` share a range with another.
+pub(super) async fn duplicate(
+    request: &Request<'_>,
+    target: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let to = target.file()?;
+    if !to.volume().features().reflink {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    let asked = match body.code {
+        fsctl::DUPLICATE_EXTENTS_TO_FILE => DuplicateExtents::decode(body.input),
+        _ => DuplicateExtents::decode_extended(body.input),
+    };
+    let mut asked = asked.map_err(malformed)?;
+    let source = request.session()?.open(asked.source).map_err(|_| NtStatus::INVALID_HANDLE)?;
+    let from = source.file().map_err(|_| NtStatus::INVALID_HANDLE)?;
+    if from.is_directory() || to.is_directory() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let files = &request.server.files;
+    let facts = |file| files.attributes_unchecked(file).map_err(status_of);
+    asked.length_bytes = length(&asked, &facts(from)?, &facts(to)?)?;
+    if asked.length_bytes == 0 {
+        return Ok(Answer::empty());
+    }
+    let DuplicateExtents { source_offset, target_offset, length_bytes, .. } = asked;
+    match files.clone_range(from, source_offset, to, target_offset, length_bytes).await {
+        Ok(()) => Ok(Answer::empty()),
+        Err(FsError::CrossDevice) => Err(NtStatus::INVALID_HANDLE),
+        Err(error) => Err(status_of(error)),
+    }
+}
+
+/// How much is to be shared: what lies beyond the end of either file is not.
+fn length(asked: &DuplicateExtents, from: &Attributes, to: &Attributes) -> Result<u64, NtStatus> {
+    let end_of = |offset: u64| {
+        let end = offset.checked_add(asked.length_bytes).filter(|end| *end <= i64::MAX as u64);
+        end.ok_or(NtStatus::INVALID_PARAMETER)
+    };
+    let (from_end, to_end) = (end_of(asked.source_offset)?, end_of(asked.target_offset)?);
+    if from_end > from.size_bytes.next_multiple_of(CLUSTER_BYTES) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    if asked.target_offset > to.size_bytes {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let overlaps = asked.source_offset < to_end && asked.target_offset < from_end;
+    if from.key == to.key && overlaps {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    // Windows refuses this way round, whatever the specification says.
+    let is_sparse = |file: &Attributes| file.dos.bits.unwrap_or(0) & dos::SPARSE != 0;
+    if is_sparse(from) && !is_sparse(to) {
+        return Err(NtStatus::NOT_SUPPORTED);
+    }
+    let in_source = from.size_bytes.saturating_sub(asked.source_offset);
+    let in_target = to.size_bytes - asked.target_offset;
+    Ok(asked.length_bytes.min(in_source).min(in_target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::{FileKey, FileKind};
+    use wire::smb::FileId;
+
+    fn file(inode: u64, size_bytes: u64, bits: Option<u32>) -> Attributes {
+        Attributes {
+            key: FileKey { device: 1, inode },
+            kind: FileKind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            links: 1,
+            size_bytes,
+            allocated_bytes: 0,
+            accessed: vfs::Timestamp(0),
+            modified: vfs::Timestamp(0),
+            changed: vfs::Timestamp(0),
+            born: None,
+            dos: vfs::DosInfo { bits, created: None },
+            compressed: false,
+        }
+    }
+
+    fn ask(source_offset: u64, target_offset: u64, length_bytes: u64) -> DuplicateExtents {
+        let source = FileId { persistent: 1, volatile: 1 };
+        DuplicateExtents { source, source_offset, target_offset, length_bytes }
+    }
+
+    #[test]
+    fn what_is_shared_ends_with_either_file() {
+        let (from, to) = (file(1, 5000, None), file(2, 4096, None));
+        assert_eq!(length(&ask(0, 0, 8192), &from, &to), Ok(4096));
+        assert_eq!(length(&ask(4096, 0, 4096), &from, &to), Ok(904));
+        assert_eq!(length(&ask(0, 4096, 4096), &from, &to), Ok(0));
+        assert_eq!(length(&ask(0, 0, 8193), &from, &to), Err(NtStatus::NOT_SUPPORTED));
+        assert_eq!(length(&ask(0, 8192, 4096), &from, &to), Err(NtStatus::INVALID_PARAMETER));
+        let wraps = ask(u64::MAX, 0, 2);
+        assert_eq!(length(&wraps, &from, &to), Err(NtStatus::INVALID_PARAMETER));
+    }
+
+    #[test]
+    fn a_range_does_not_overlap_its_own_copy() {
+        let one = file(1, 32768, None);
+        assert_eq!(length(&ask(0, 16384, 16384), &one, &one), Ok(16384));
+        assert_eq!(length(&ask(0, 8192, 16384), &one, &one), Err(NtStatus::NOT_SUPPORTED));
+    }
+
+    #[test]
+    fn holes_are_not_shared_with_a_file_that_has_none() {
+        let (plain, sparse) = (file(1, 4096, None), file(2, 4096, Some(dos::SPARSE)));
+        assert_eq!(length(&ask(0, 0, 4096), &sparse, &plain), Err(NtStatus::NOT_SUPPORTED));
+        assert_eq!(length(&ask(0, 0, 4096), &plain, &sparse), Ok(4096));
+    }
+}

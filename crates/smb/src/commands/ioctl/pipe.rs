@@ -1,0 +1,58 @@
+//! Control codes of named pipes. MS-SMB2 3.3.5.15.2, 3.3.5.15.4, 3.3.5.15.10.
+
+use super::Answer;
+use crate::dispatch::{Request, malformed};
+use crate::open::{Open, Target};
+use crate::pipe::OpenPipe;
+use wire::codec::utf16_units;
+use wire::ntstatus::NtStatus;
+use wire::rpc::Interface;
+use wire::smb::fsctl::{self, decode_pipe_wait};
+use wire::smb::{FileId, IoctlRequest};
+
+/// FILE_PIPE_CONNECTED_STATE. MS-FSCC 2.4.37.
+const CONNECTED: u32 = 3;
+/// Bytes of a peek's answer before the data.
+const PEEK_BYTES: usize = 16;
+
+/// Whatever is asked of an open pipe.
+pub(super) fn on_pipe(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
+    match body.code {
+        fsctl::PIPE_TRANSCEIVE => transceive(pipe, body),
+        fsctl::PIPE_PEEK => peek(pipe, body),
+        _ => Err(NtStatus::NOT_SUPPORTED),
+    }
+}
+
+/// A call and its answer in one round trip.
+fn transceive(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    let (output, more) = pipe.transceive(body.input, body.output_bytes_max as usize)?;
+    Ok(Answer { status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+}
+
+/// What waits to be read, without taking it. MS-FSCC 2.3.48.
+fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    let room = body.output_bytes_max as usize;
+    let Some(data_room) = room.checked_sub(PEEK_BYTES) else {
+        return Err(NtStatus::INVALID_PARAMETER);
+    };
+    let (data, available) = pipe.peek(data_room);
+    let available = available as u32;
+    let messages = u32::from(available > 0);
+    let mut output = [CONNECTED, available, messages, available].map(u32::to_le_bytes).concat();
+    output.extend_from_slice(&data);
+    let cut = output.len() < PEEK_BYTES + available as usize;
+    Ok(Answer { status: if cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+}
+
+/// Whether a pipe can be opened: one that is there always can.
+pub(super) fn wait(request: &Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+    if !request.tree()?.share.is_ipc() || body.file_id != FileId::RELATED {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    let name = decode_pipe_wait(body.input).map_err(malformed)?;
+    let name = utf16_units(name, "pipe name").map_err(malformed)?;
+    let known = Interface::of_pipe(&String::from_utf16_lossy(&name));
+    known.map(|_| Answer::empty()).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
+}

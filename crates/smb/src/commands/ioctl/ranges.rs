@@ -1,0 +1,151 @@
+//! Ranges of a file: holes, what is allocated, what may be given back. MS-FSCC 2.3.13,
+//! 2.3.52, 2.3.55, 2.3.69, 2.3.71.
+
+use super::Answer;
+use crate::dispatch::{Request, malformed};
+use crate::limits::TRIM_RANGES_MAX;
+use crate::open::Open;
+use crate::status::status_of;
+use files::Access;
+use wire::codec::Reader;
+use wire::ntstatus::NtStatus;
+use wire::smb::IoctlRequest;
+use wire::smb::fsctl::{ByteRange, decode_trim};
+
+/// Ranges in one answer to QUERY_ALLOCATED_RANGES.
+const RANGES_MAX: usize = 4096;
+/// FILE_REGION_USAGE_VALID_CACHED_DATA: all a file has is valid.
+const VALID_CACHED_DATA: u32 = 1;
+/// Bytes of FILE_REGION_OUTPUT with one region.
+const REGION_OUTPUT_BYTES: u32 = 40;
+
+/// Marks a file as sparse; without input, too.
+pub(super) fn set_sparse(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let sparse = body.input.first().is_none_or(|&b| b != 0);
+    request.server.files.set_sparse(open.file()?, sparse).map_err(status_of)?;
+    Ok(Answer::empty())
+}
+
+/// Makes a range read as zeros.
+pub(super) async fn set_zero_data(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let (from, to) = two_numbers(body)?;
+    if from > to || to > i64::MAX as u64 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    request.server.files.zero_range(open.file()?, from, to - from).await.map_err(status_of)?;
+    Ok(Answer::empty())
+}
+
+/// Gives back space of ranges that the client needs no more.
+pub(super) async fn trim(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let file = open.file()?;
+    if !file.volume().features().sparse || file.is_directory() {
+        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+    }
+    let ranges = decode_trim(body.input, TRIM_RANGES_MAX).map_err(malformed)?;
+    if ranges.is_empty() || body.output_bytes_max < 4 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if ranges.iter().any(|(offset, length)| offset.checked_add(*length).is_none()) {
+        return Err(NtStatus::INTEGER_OVERFLOW);
+    }
+    let mut processed = 0u32;
+    for (offset, length) in ranges {
+        let trimmed = request.server.files.trim_range(file, offset, length).await;
+        processed += u32::from(trimmed.map_err(status_of)?);
+    }
+    if processed == 0 {
+        return Err(NtStatus::NO_RANGES_PROCESSED);
+    }
+    Ok(Answer::ok(processed.to_le_bytes().to_vec()))
+}
+
+/// Which parts of a range hold data.
+pub(super) fn allocated(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let (offset, length) = two_numbers(body)?;
+    check_range(offset, length)?;
+    let room = (body.output_bytes_max as usize / 16).min(RANGES_MAX);
+    let files = &request.server.files;
+    let (ranges, more) =
+        files.allocated_ranges(open.file()?, offset, length, room).map_err(status_of)?;
+    if room == 0 && (more || !ranges.is_empty()) {
+        return Err(NtStatus::BUFFER_TOO_SMALL);
+    }
+    let status =
+        if more || ranges.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
+    let output = ranges
+        .iter()
+        .take(room)
+        .flat_map(|(o, l)| [o.to_le_bytes(), l.to_le_bytes()].concat())
+        .collect();
+    Ok(Answer { status, output })
+}
+
+/// Which part of a range is valid data: all that is in the file.
+pub(super) fn regions(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let file = open.file()?;
+    if file.is_directory() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    if !file.granted().intersects(Access::READ_DATA) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if body.output_bytes_max < REGION_OUTPUT_BYTES {
+        return Err(NtStatus::BUFFER_TOO_SMALL);
+    }
+    let size = request.server.files.attributes_unchecked(file).map_err(status_of)?.size_bytes;
+    let (offset, length) = wanted_region(body.input)?.unwrap_or((0, size));
+    check_range(offset, length)?;
+    let length = (offset + length).min(size).saturating_sub(offset);
+    let count = u32::from(length > 0);
+    let mut output = [0, count, count, 0].map(u32::to_le_bytes).concat();
+    if count > 0 {
+        output.extend([offset.to_le_bytes(), length.to_le_bytes()].concat());
+        output.extend([VALID_CACHED_DATA, 0].map(u32::to_le_bytes).concat());
+    }
+    Ok(Answer::ok(output))
+}
+
+/// FILE_REGION_INPUT; none where there is no input.
+fn wanted_region(input: &[u8]) -> Result<Option<ByteRange>, NtStatus> {
+    if input.is_empty() {
+        return Ok(None);
+    }
+    let short = |_| NtStatus::BUFFER_TOO_SMALL;
+    let mut r = Reader::new(input);
+    let range = (r.u64("region").map_err(short)?, r.u64("region").map_err(short)?);
+    let usage = r.u32("region").map_err(short)?;
+    r.skip(4, "region").map_err(short)?;
+    if usage == VALID_CACHED_DATA { Ok(Some(range)) } else { Err(NtStatus::INVALID_PARAMETER) }
+}
+
+fn two_numbers(body: &IoctlRequest<'_>) -> Result<(u64, u64), NtStatus> {
+    let mut r = Reader::new(body.input);
+    let mut number = || r.u64("range").map_err(malformed);
+    Ok((number()?, number()?))
+}
+
+fn check_range(offset: u64, length: u64) -> Result<(), NtStatus> {
+    let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
+    end.map(drop).ok_or(NtStatus::INVALID_PARAMETER)
+}
