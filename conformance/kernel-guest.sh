@@ -128,3 +128,49 @@ cd /
 umount /mnt/s
 
 posix_mount
+# Symbolic links, where clients see them. What an old kernel cannot make it can read.
+links=username=alice,password=secret.0,iocharset=utf8,vers=3.1.1,sign
+makes=yes
+mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links,symlink=native" 2> /mnt/refused || {
+    makes=
+    mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links"
+}
+for way in listed unlisted; do
+    if [ "$way" = listed ]; then ls -l /mnt/s > /mnt/listed; fi
+    [ "$(readlink /mnt/s/to-file)" = dir/file ]
+    [ "$(readlink /mnt/s/to-dir)" = dir ]
+    [ "$(readlink /mnt/s/dangling)" = nowhere ]
+    [ "$(cat /mnt/s/to-file /mnt/s/to-dir/file)" = "inside
+inside" ]
+    [ -L /mnt/s/out ]
+    [ ! -e /mnt/s/dangling ]
+    umount /mnt/s
+    mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links${makes:+,symlink=native}"
+done
+grep -q '^l.* to-file -> dir/file$' /mnt/listed
+rm /mnt/s/to-file /mnt/s/to-dir
+[ "$(cat /mnt/s/dir/file)" = inside ]
+ok "symbolic links are read, listed, followed by the kernel, and deleted without their targets"
+if [ -n "$makes" ]; then
+    [ -p /mnt/s/pipe ]
+    cd /mnt/s
+    ln -s dir/file made
+    ln -s ../dir/./file dir/up
+    [ "$(readlink made)" = dir/file ]
+    [ "$(cat made dir/up)" = "inside
+inside" ]
+    mv made moved
+    [ "$(readlink moved)" = dir/file ]
+    mv moved made
+    mkfifo fifo
+    mknod null c 1 3
+    cd /
+    umount /mnt/s
+    mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links,symlink=native"
+    [ "$(readlink /mnt/s/made)" = dir/file ]
+    [ "$(readlink /mnt/s/dir/up)" = ../dir/./file ]
+    [ -p /mnt/s/fifo ]
+    [ "$(stat -c '%F %t,%T' /mnt/s/null)" = 'character special file 1,3' ]
+    ok "ln -s, mkfifo and mknod on the mount, and as they were after a new one"
+fi
+umount /mnt/s

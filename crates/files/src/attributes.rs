@@ -58,7 +58,7 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
-        Ok(open.shown(open.node.attributes(WANTED)?))
+        Ok(open.shown(open.present().attributes(WANTED)?))
     }
 
     /// Sets times and DOS attributes.
@@ -69,7 +69,7 @@ impl Files {
     pub fn set_basic(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
         open.need_any(Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
-        let present = open.node.attributes(WANTED)?;
+        let present = open.present().attributes(WANTED)?;
         let mut stored = DosInfo::default();
         if let Some(bits) = change.dos_bits {
             stored.bits = Some(merge_bits(open, &present, bits)?);
@@ -87,7 +87,7 @@ impl Files {
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner.
-        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)?;
+        open.present().set_attributes(&as_owner(&open.caller, &present), &changes)?;
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
@@ -327,7 +327,7 @@ fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {
     if bits & dos::TEMPORARY != 0 && open.is_directory() {
         return Err(FsError::InvalidParameter);
     }
-    let kept = present.dos.bits.unwrap_or(0) & dos::SPARSE;
+    let kept = present.dos.bits.unwrap_or(0) & (dos::SPARSE | dos::REPARSE_POINT);
     let kind = if open.is_directory() { dos::DIRECTORY } else { 0 };
     let stored = bits & dos::SETTABLE | kept | kind;
     // What the name shows by itself is not stored for it.

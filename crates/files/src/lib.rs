@@ -27,6 +27,7 @@ mod open_file;
 mod read;
 mod remove;
 mod rename;
+mod reparse;
 mod restore;
 mod stream;
 mod table;
@@ -58,6 +59,7 @@ pub use open::{
 };
 pub use open_file::OpenFile;
 pub use read::ResidentRange;
+pub use reparse::{MetLink, Reparse};
 pub use restore::OpenFacts;
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{

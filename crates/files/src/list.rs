@@ -84,18 +84,32 @@ impl Files {
         Ok(Child { node: found.node, caller: caller.clone(), access })
     }
 
-    /// Attributes of a child by its exact name.
+    /// Attributes of a child by its exact name; where links are followed, of what a
+    /// link leads to, unless that cannot be seen.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if it has gone, or is not shown to those who may
     /// not read it.
     pub fn child_attributes(&self, open: &OpenFile, name: &Name) -> Result<Attributes> {
-        let attributes = open.node.child_attributes(name, Wanted { dos: true })?;
+        let wanted = Wanted { dos: true };
+        let mut child = open.node.child_attributes(name, wanted)?;
         let volume = open.volume();
-        if volume.options.hide_unreadable && !self.may_read(open, name, attributes.kind) {
+        if child.kind == FileKind::Symlink && volume.features().follows_links {
+            let how = OpenHow {
+                read: false,
+                write: false,
+                case: Case::Sensitive,
+                wanted,
+                no_follow: false,
+                wait: Wait::Allowed,
+            };
+            let target = volume.vfs.open(&open.caller.identity, &open.path().join(name), how);
+            child = target.map_or(child, |target| target.attributes);
+        }
+        if volume.options.hide_unreadable && !self.may_read(open, name, child.kind) {
             return Err(FsError::NotFound);
         }
-        Ok(volume.shown_as(name.as_bytes(), attributes))
+        Ok(volume.shown_as(name.as_bytes(), child))
     }
 }
 

@@ -37,6 +37,8 @@ pub struct OpenFile {
     closed: AtomicBool,
     /// A rename by this open has been asked for: its close comes after it.
     pub(crate) renames: AtomicBool,
+    /// What the file was turned into, if it was.
+    turned: OnceLock<Arc<dyn Node>>,
     pub(crate) table: Arc<Table>,
     /// Of a directory: who is told of changes in it.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
@@ -109,6 +111,7 @@ impl OpenFile {
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
+            turned: OnceLock::new(),
             table: parts.table,
             watch: OnceLock::new(),
             unreported: AtomicU32::new(0),
@@ -124,13 +127,29 @@ impl OpenFile {
     /// Which file it is of.
     #[must_use]
     pub fn key(&self) -> FileKey {
-        self.state.key
+        self.state.present_key()
     }
 
     /// File or directory.
     #[must_use]
     pub fn kind(&self) -> FileKind {
-        self.node.kind()
+        self.present().kind()
+    }
+
+    /// The node that its name leads to: its own, or what that was turned into.
+    pub(crate) fn present(&self) -> &Arc<dyn Node> {
+        self.turned.get().unwrap_or(&self.node)
+    }
+
+    /// Whether its file was turned into another already.
+    pub(crate) fn is_turned(&self) -> bool {
+        self.turned.get().is_some()
+    }
+
+    /// The file has been replaced by `node`, and this open goes on with that.
+    pub(crate) fn become_node(&self, node: Arc<dyn Node>) {
+        self.state.set_present_key(node.key());
+        let _ = self.turned.set(node);
     }
 
     /// Whether it is of a directory.

@@ -121,7 +121,7 @@ pub(crate) fn carry_out(
     parent_key: Option<ParentKey>,
 ) -> Result<()> {
     let result = match &removal.doomed {
-        Some(doomed) => unlink(doomed, state.key),
+        Some(doomed) => unlink(doomed, state.present_key()),
         None => Err(FsError::NotFound),
     };
     if let (Ok(Some(path)), Some(doomed)) = (&result, &removal.doomed) {

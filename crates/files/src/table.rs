@@ -13,7 +13,7 @@ use grants::{
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::{Attributes, FileKey, FsError, Node, RelPath, StreamName, Vfs};
 
 /// A power of two well above the number of cores.
@@ -23,6 +23,8 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct FileState {
     pub key: FileKey,
+    /// What it was turned into.
+    turned: OnceLock<FileKey>,
     pub is_directory: bool,
     /// Which stream of the file, if it is not the file itself.
     stream: Option<Arc<OpenStream>>,
@@ -365,6 +367,7 @@ impl FileState {
     ) -> Arc<Self> {
         Arc::new(Self {
             key,
+            turned: OnceLock::new(),
             is_directory,
             stream,
             held: Mutex::default(),
@@ -373,6 +376,15 @@ impl FileState {
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
         })
+    }
+
+    /// Which file its name leads to: another where it was turned into one.
+    pub fn present_key(&self) -> FileKey {
+        self.turned.get().copied().unwrap_or(self.key)
+    }
+
+    pub fn set_present_key(&self, key: FileKey) {
+        let _ = self.turned.set(key);
     }
 
     pub fn lock(&self) -> Guard<'_> {

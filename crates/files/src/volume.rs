@@ -19,6 +19,7 @@ pub mod dos {
     pub const NORMAL: u32 = 0x80;
     pub const TEMPORARY: u32 = 0x100;
     pub const SPARSE: u32 = 0x200;
+    pub const REPARSE_POINT: u32 = 0x400;
     pub const OFFLINE: u32 = 0x1000;
     pub const NOT_INDEXED: u32 = 0x2000;
     /// Those that a client may set.

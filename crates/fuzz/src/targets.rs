@@ -35,6 +35,7 @@ pub const TARGETS: &[Target] = &[
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),
     of_decoder("extended_attributes", files::extended_attributes),
+    of_decoder("reparse_points", files::reparse_points),
     of_decoder("names", files::names),
     of_decoder("wildcards", files::wildcards),
     Target {

@@ -260,13 +260,17 @@ fn open_share(
         hide_unreadable: share.hide_unreadable,
         size_limit_bytes: share.size_limit_bytes,
     };
-    let open = || LocalVfs::open(&share.path).map(|v| Arc::new(v) as Arc<dyn Vfs>);
+    let follows = !share.show_symlinks;
+    let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
     let mut volume = Volume { vfs, options };
     // Of the same directory as before open files must be seen. Another one may
     // stand at its path by now.
     if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
         volume.vfs = same.vfs.clone();
+        if volume.features().follows_links != follows {
+            tracing::warn!(share = share.name, "show_symlinks is in force after a restart");
+        }
     }
     Ok(Arc::new(Share {
         name: share.name.clone(),

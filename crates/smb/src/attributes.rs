@@ -20,8 +20,10 @@ fn stored_bits(attributes: &Attributes) -> u32 {
             let stored = attributes.dos.bits.unwrap_or(0);
             stored & !(dos::NORMAL | dos::TEMPORARY) | fscc::FILE_ATTRIBUTE_DIRECTORY
         }
-        FileKind::Symlink => fscc::FILE_ATTRIBUTE_REPARSE_POINT,
-        _ => {
+        FileKind::Symlink | FileKind::Device | FileKind::Fifo | FileKind::Socket => {
+            fscc::FILE_ATTRIBUTE_REPARSE_POINT
+        }
+        FileKind::File => {
             let bits =
                 attributes.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::DIRECTORY | dos::NORMAL);
             if bits == 0 { dos::NORMAL } else { bits }

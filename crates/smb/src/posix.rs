@@ -11,8 +11,7 @@ use crate::attributes::{attribute_bits, times};
 use crate::names::{mapped_byte, push_invalid, push_surrogate};
 use files::{Descriptor, Semantics, Sid};
 use vfs::{Attributes, FileKind, FsError, Name, RelPath};
-use wire::fscc::{PosixFacts, PosixInfo, PosixKind};
-use wire::smb::IO_REPARSE_TAG_SYMLINK;
+use wire::fscc::{PosixFacts, PosixInfo, PosixKind, REPARSE_TAG_SYMLINK};
 
 /// Longest target of a symbolic link in UTF-16 units: Linux's PATH_MAX.
 const TARGET_UNITS_MAX: usize = 4096;
@@ -87,8 +86,10 @@ pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
     let (kind, reparse_tag) = match attributes.kind {
         FileKind::File => (PosixKind::File, 0),
         FileKind::Directory => (PosixKind::Directory, 0),
-        FileKind::Symlink => (PosixKind::Symlink, IO_REPARSE_TAG_SYMLINK),
-        // The backend does not say which kind of device.
+        FileKind::Symlink => (PosixKind::Symlink, REPARSE_TAG_SYMLINK),
+        FileKind::Device if attributes.device.is_some_and(|device| device.is_block) => {
+            (PosixKind::BlockDevice, 0)
+        }
         FileKind::Device => (PosixKind::CharacterDevice, 0),
         FileKind::Fifo => (PosixKind::Fifo, 0),
         FileKind::Socket => (PosixKind::Socket, 0),
@@ -106,11 +107,16 @@ pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
 /// directories too.
 #[must_use]
 pub fn posix_info(attributes: &Attributes) -> PosixInfo {
+    // What is neither file nor link is told by its kind, not as a reparse point.
+    let kind = match attributes.kind {
+        FileKind::Device | FileKind::Fifo | FileKind::Socket => FileKind::File,
+        other => other,
+    };
     PosixInfo {
         times: times(attributes),
         size_bytes: attributes.size_bytes,
         allocation_bytes: attributes.allocated_bytes,
-        attributes: attribute_bits(attributes),
+        attributes: attribute_bits(&Attributes { kind, ..*attributes }),
         inode: attributes.key.inode,
         device: attributes.key.device as u32,
         facts: posix_facts(attributes),

@@ -13,9 +13,9 @@ use rustix::path::Arg;
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use vfs::{
-    AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
-    Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange,
-    Timestamp, Wait, Wanted,
+    AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind, FsError,
+    Identity, Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName,
+    TimeChange, Timestamp, Wait, Wanted,
 };
 
 /// Bytes read from a directory at once.
@@ -24,6 +24,8 @@ const LIST_BYTES: usize = 32 * 1024;
 pub const XATTR_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the names of a listed file's extended attributes.
 const CHILD_NAMES_BYTES_MAX: usize = 1024;
+/// What a file stands for, where Samba keeps it.
+const REPARSE_NAME: &str = "user.SmbReparse";
 /// Most bytes that one call copies before it looks for something else to do.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -227,6 +229,12 @@ fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
         changed: time(stat.stx_ctime),
         born: has_birth.then(|| time(stat.stx_btime)),
         dos: DosInfo::default(),
+        device: (kind == FileKind::Device).then(|| Device {
+            is_block: rustix::fs::FileType::from_raw_mode(stat.stx_mode.into())
+                == rustix::fs::FileType::BlockDevice,
+            major: stat.stx_rdev_major,
+            minor: stat.stx_rdev_minor,
+        }),
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
     }
 }
@@ -269,7 +277,8 @@ impl Node for LocalNode {
             rustix::fs::chmodat(rustix::fs::CWD, &*path, mode, AtFlags::empty())
                 .map_err(|e| refusal("chmod", e))?;
         }
-        if let Some(dos) = changes.dos {
+        // Links have no place for them, and are shown as links whatever is set.
+        if let Some(dos) = changes.dos.filter(|_| self.kind != FileKind::Symlink) {
             store_dos(self.fd.as_fd(), self.path_only, &dos)?;
         }
         // Times last: the others would move them.
@@ -464,6 +473,23 @@ impl Node for LocalNode {
         Ok(target.into_bytes())
     }
 
+    fn reparse_data(&self) -> Result<Vec<u8>> {
+        match self.get_xattr(REPARSE_NAME) {
+            Ok(value) => Ok(value),
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => Err(FsError::NotFound),
+            Err(errno) => Err(refusal("get reparse data", errno)),
+        }
+    }
+
+    fn set_reparse_data(&self, who: &Identity, data: Option<&[u8]>) -> Result<()> {
+        act_as(who)?;
+        match self.put_xattr(REPARSE_NAME, data, XattrFlags::empty()) {
+            Ok(()) => Ok(()),
+            Err(Errno::NODATA) if data.is_none() => Ok(()),
+            Err(errno) => Err(refusal("set reparse data", errno)),
+        }
+    }
+
     fn xattr_names(&self) -> Result<Vec<Name>> {
         let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
         Ok(listed.split(|&b| b == 0).filter_map(users_name).collect())
@@ -588,7 +614,10 @@ fn users_name(full: &[u8]) -> Option<Name> {
 
 /// Whether an attribute (without `user.`) stores what other calls speak of.
 fn is_private(name: &[u8]) -> bool {
-    name == b"DOSATTRIB" || streams::is_stream(name) || name.starts_with(b"anabranch.")
+    name == b"DOSATTRIB"
+        || name == b"SmbReparse"
+        || streams::is_stream(name)
+        || name.starts_with(b"anabranch.")
 }
 
 fn user_name(name: &Name) -> Result<String> {

@@ -10,9 +10,17 @@ use vfs::{Case, FsError, Name, RelPath, Result, Wait};
 /// Tries when a rename elsewhere disturbs a look-up (EAGAIN of RESOLVE_BENEATH).
 const TRIES_MAX: u32 = 16;
 
+/// Where paths begin, and what becomes of symbolic links in them.
+#[derive(Clone, Copy)]
+pub struct Root<'a> {
+    pub fd: BorrowedFd<'a>,
+    /// [`Errno::LOOP`] for every link that is met.
+    pub stops_at_links: bool,
+}
+
 /// Opens `path` below `root` in one system call.
 pub fn open_beneath(
-    root: BorrowedFd<'_>,
+    root: Root<'_>,
     path: &[u8],
     flags: OFlags,
     mode: Mode,
@@ -23,9 +31,12 @@ pub fn open_beneath(
     if wait == Wait::Never {
         resolve |= ResolveFlags::CACHED;
     }
+    if root.stops_at_links {
+        resolve |= ResolveFlags::NO_SYMLINKS;
+    }
     let mut tries = 0;
     loop {
-        match openat2(root, path, flags | OFlags::CLOEXEC, mode, resolve) {
+        match openat2(root.fd, path, flags | OFlags::CLOEXEC, mode, resolve) {
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) if wait == Wait::Allowed && tries < TRIES_MAX => tries += 1,
             result => return result,
@@ -39,7 +50,7 @@ pub fn open_beneath(
 /// # Errors
 /// [`FsError::PathNotFound`] if there is none.
 pub fn open_directory(
-    root: BorrowedFd<'_>,
+    root: Root<'_>,
     path: &RelPath,
     case: Case,
     wait: Wait,
@@ -48,7 +59,7 @@ pub fn open_directory(
     match open_beneath(root, path.as_bytes(), flags, Mode::empty(), wait) {
         Ok(fd) => Ok((fd, path.clone())),
         Err(Errno::NOENT) if case == Case::Insensitive && !path.is_root() => {
-            let spelt = respell(root, path).ok_or(FsError::PathNotFound)?;
+            let spelt = respell(root, path).map_err(|e| path_refusal("respell", e))?;
             let fd = open_beneath(root, spelt.as_bytes(), flags, Mode::empty(), Wait::Allowed)
                 .map_err(|e| path_refusal("open directory", e))?;
             Ok((fd, spelt))
@@ -64,17 +75,17 @@ fn path_refusal(operation: &'static str, errno: Errno) -> FsError {
     }
 }
 
-/// The stored spelling of a path, component by component; none if a component
-/// has no match. Directories are held by descriptors, so that a rename on the
+/// The stored spelling of a path, component by component; [`Errno::NOENT`] if a
+/// component has no match. Directories are held by descriptors, so that a rename on the
 /// way cannot lead elsewhere.
-pub fn respell(root: BorrowedFd<'_>, path: &RelPath) -> Option<RelPath> {
+pub fn respell(root: Root<'_>, path: &RelPath) -> rustix::io::Result<RelPath> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let mut directory =
-        open_beneath(root, b"", flags | OFlags::DIRECTORY, Mode::empty(), Wait::Allowed).ok()?;
+        open_beneath(root, b"", flags | OFlags::DIRECTORY, Mode::empty(), Wait::Allowed)?;
     let mut spelt = RelPath::root();
     let mut components = path.components().peekable();
     while let Some(component) = components.next() {
-        let name = find_spelling(&directory, component)?;
+        let name = find_spelling(&directory, component).ok_or(Errno::NOENT)?;
         if components.peek().is_some() {
             let next = open_beneath(
                 root,
@@ -83,11 +94,11 @@ pub fn respell(root: BorrowedFd<'_>, path: &RelPath) -> Option<RelPath> {
                 Mode::empty(),
                 Wait::Allowed,
             );
-            directory = next.ok()?;
+            directory = next?;
         }
         spelt.push(&name);
     }
-    Some(spelt)
+    Ok(spelt)
 }
 
 /// The stored spelling of one name: itself if it exists.
@@ -100,7 +111,7 @@ pub fn find_spelling(directory: &impl AsFd, name: &[u8]) -> Option<Name> {
 }
 
 /// Whether a missing file lacks its directory, or only its own name.
-pub fn missing(root: BorrowedFd<'_>, path: &RelPath, case: Case) -> FsError {
+pub fn missing(root: Root<'_>, path: &RelPath, case: Case) -> FsError {
     let Some((parent, _)) = path.split() else { return FsError::Stale };
     match open_directory(root, &parent, case, Wait::Allowed) {
         Ok(_) => FsError::NotFound,

@@ -4,9 +4,9 @@ use crate::errors::refusal;
 use crate::identity::act_as;
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
-use crate::resolve::{self, open_beneath, open_directory};
+use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -43,22 +43,38 @@ impl std::fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl LocalVfs {
-    /// Serves `path`. File modes are applied as asked for: the process's umask
-    /// is set to zero.
+    /// Serves `path`, and follows symbolic links within it. File modes are applied as
+    /// asked for: the process's umask is set to zero.
     ///
     /// # Errors
     /// [`OpenError`] if it is not a directory or may not be opened.
     pub fn open(path: &Path) -> std::result::Result<Self, OpenError> {
+        Self::open_with(path, true)
+    }
+
+    /// As [`LocalVfs::open`]; whether links are followed is said by [`Features::follows_links`].
+    ///
+    /// # Errors
+    /// As [`LocalVfs::open`].
+    pub fn open_with(path: &Path, follows_links: bool) -> std::result::Result<Self, OpenError> {
         let error = |errno: Errno| OpenError { path: path.to_path_buf(), cause: errno.into() };
         rustix::process::umask(Mode::empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;
-        let features = probe(&root).map_err(error)?;
+        let features = Features { follows_links, ..probe(&root).map_err(error)? };
         Ok(Self { root, features, outside: OnceLock::new() })
     }
 
-    fn root(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
+    fn root(&self) -> Root<'_> {
+        Root { fd: self.root.as_fd(), stops_at_links: !self.features.follows_links }
+    }
+
+    /// A refusal, where links that are met are none of ours.
+    fn refusal(&self, error: FsError) -> FsError {
+        match error {
+            FsError::SymlinkLoop if !self.features.follows_links => FsError::SymlinkMet,
+            other => other,
+        }
     }
 
     fn open_exact(&self, path: &RelPath, how: &OpenHow) -> rustix::io::Result<(OwnedFd, bool)> {
@@ -97,6 +113,25 @@ impl LocalVfs {
         }
     }
 
+    fn open_spelt(&self, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        match self.open_exact(path, &how) {
+            Ok((fd, path_only)) => self.finish(fd, path_only, &how, path.clone()),
+            Err(Errno::NOENT) if how.wait == Wait::Never => Err(FsError::WouldBlock),
+            Err(Errno::NOENT) if how.case == Case::Insensitive && !path.is_root() => {
+                let spelt = match resolve::respell(self.root(), path) {
+                    Ok(spelt) => spelt,
+                    Err(Errno::LOOP) => return Err(FsError::SymlinkLoop),
+                    Err(_) => return Err(resolve::missing(self.root(), path, how.case)),
+                };
+                let (fd, path_only) =
+                    self.open_exact(&spelt, &how).map_err(|e| refusal("open", e))?;
+                self.finish(fd, path_only, &how, spelt)
+            }
+            Err(Errno::NOENT) => Err(resolve::missing(self.root(), path, how.case)),
+            Err(errno) => Err(refusal("open", errno)),
+        }
+    }
+
     fn finish(&self, fd: OwnedFd, path_only: bool, how: &OpenHow, path: RelPath) -> Result<Opened> {
         let (node, attributes) = LocalNode::new(fd, path_only, how.read || how.write, how.wanted)?;
         Ok(Opened { node: Arc::new(node), attributes, path })
@@ -105,7 +140,8 @@ impl LocalVfs {
     /// The directory a name is to be made or changed in, and the name.
     fn parent_of(&self, path: &RelPath, case: Case) -> Result<(OwnedFd, RelPath, Name)> {
         let (parent, name) = path.split().ok_or(FsError::AccessDenied)?;
-        let (fd, spelt) = open_directory(self.root(), &parent, case, Wait::Allowed)?;
+        let opened = open_directory(self.root(), &parent, case, Wait::Allowed);
+        let (fd, spelt) = opened.map_err(|e| self.refusal(e))?;
         Ok((fd, spelt, name))
     }
 }
@@ -126,7 +162,15 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     let stream_bytes_max = if xattrs { STREAM_BYTES_MAX } else { 0 };
     let (reflink, compression) = probe_data(root);
     let serial = stat.st_dev;
-    Ok(Features { sparse: true, reflink, compression, xattrs, stream_bytes_max, serial })
+    Ok(Features {
+        sparse: true,
+        reflink,
+        compression,
+        follows_links: true,
+        xattrs,
+        stream_bytes_max,
+        serial,
+    })
 }
 
 /// Whether extents can be shared and data compressed: tried with files that
@@ -147,22 +191,8 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
 impl Vfs for LocalVfs {
     fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
         act_as(who)?;
-        match self.open_exact(path, &how) {
-            Ok((fd, path_only)) => self.finish(fd, path_only, &how, path.clone()),
-            Err(Errno::NOENT) if how.wait == Wait::Never => Err(FsError::WouldBlock),
-            Err(Errno::NOENT) if how.case == Case::Insensitive && !path.is_root() => {
-                let Some(spelt) = resolve::respell(self.root(), path) else {
-                    return Err(resolve::missing(self.root(), path, how.case));
-                };
-                let (fd, path_only) =
-                    self.open_exact(&spelt, &how).map_err(|e| refusal("open", e))?;
-                self.finish(fd, path_only, &how, spelt)
-            }
-            Err(Errno::NOENT) => Err(resolve::missing(self.root(), path, how.case)),
-            Err(errno) => Err(refusal("open", errno)),
-        }
+        self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
-
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         act_as(who)?;
         let (parent, spelt, name) = self.parent_of(path, case)?;
@@ -185,14 +215,9 @@ impl Vfs for LocalVfs {
                 rustix::fs::mkdirat(&parent, name.as_bytes(), mode)
                     .map_err(|e| refusal("mkdir", e))?;
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+                let beneath = Root { fd: parent.as_fd(), ..self.root() };
                 let open = |flags| {
-                    open_beneath(
-                        parent.as_fd(),
-                        name.as_bytes(),
-                        flags,
-                        Mode::empty(),
-                        Wait::Allowed,
-                    )
+                    open_beneath(beneath, name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
                 };
                 match open(flags) {
                     // Made with a mode that keeps its maker from reading it.

@@ -47,6 +47,17 @@ pub struct DosInfo {
     pub created: Option<Timestamp>,
 }
 
+/// Which device a node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// It has blocks, not characters.
+    pub is_block: bool,
+    /// Which driver.
+    pub major: u32,
+    /// Which of its devices.
+    pub minor: u32,
+}
+
 /// Attributes of a node at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
@@ -76,6 +87,8 @@ pub struct Attributes {
     pub born: Option<Timestamp>,
     /// DOS attributes and creation time; the default where not wanted or not stored.
     pub dos: DosInfo,
+    /// Of a [`FileKind::Device`]: which one.
+    pub device: Option<Device>,
     /// The file system keeps its data compressed, or for a directory that of new files in it.
     pub compressed: bool,
 }

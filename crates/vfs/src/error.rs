@@ -62,10 +62,14 @@ pub enum FsError {
     ShareViolation,
     /// The handle names a file, or the share a directory, that is gone.
     Stale,
+    /// The node stands for something else, and was not asked for as what it is.
+    ReparsePoint,
     /// A symbolic link leads out of the share.
     SymlinkEscapes,
     /// Too many symbolic links.
     SymlinkLoop,
+    /// A symbolic link is in the path, and clients of the share follow links themselves.
+    SymlinkMet,
     /// The file would grow past what the file system stores.
     TooLarge,
     /// Somebody who is away for a while has it to themselves; the same again may do later.

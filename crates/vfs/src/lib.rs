@@ -26,8 +26,8 @@ use std::sync::Arc;
 
 pub use acl::{PosixAcl, PosixName};
 pub use attributes::{
-    AttributeChanges, Attributes, DosInfo, FileKey, FileKind, OwnerChange, Space, TimeChange,
-    Timestamp, Wanted,
+    AttributeChanges, Attributes, Device, DosInfo, FileKey, FileKind, OwnerChange, Space,
+    TimeChange, Timestamp, Wanted,
 };
 pub use case::{fold_case, has_case};
 pub use error::{FsError, Result};
@@ -128,7 +128,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotFound`] if only the last component is missing,
     /// [`FsError::PathNotFound`] if an earlier one is or is not a directory,
     /// [`FsError::AccessDenied`], [`FsError::WouldBlock`] (see [`OpenHow::wait`]),
-    /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] by the link policy.
+    /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] / [`FsError::SymlinkMet`]
+    /// by the link policy ([`Features::follows_links`]).
     fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened>;
 
     /// Makes a file or directory, as `who`, exclusively, and opens it for
@@ -197,6 +198,9 @@ pub struct Features {
     pub reflink: bool,
     /// [`Node::set_compressed`] works.
     pub compression: bool,
+    /// Symbolic links in paths are followed, within the tree; else every one that is met
+    /// is [`FsError::SymlinkMet`].
+    pub follows_links: bool,
     /// Extended attributes, and with them DOS attributes and descriptors, are stored.
     pub xattrs: bool,
     /// Longest named stream that can be stored, in bytes: a file may take less.
@@ -356,6 +360,24 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
     fn read_link(&self) -> Result<Vec<u8>>;
+
+    /// What the node stands for, as a protocol stored it.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if it stands for itself.
+    fn reparse_data(&self) -> Result<Vec<u8>> {
+        Err(FsError::NotFound)
+    }
+
+    /// Stores what the node stands for, or that it stands for itself.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where none can be stored; [`FsError::NoSpace`],
+    /// [`FsError::AccessDenied`].
+    fn set_reparse_data(&self, who: &Identity, data: Option<&[u8]>) -> Result<()> {
+        let _ = (who, data);
+        Err(FsError::NotSupported)
+    }
 
     /// Users' extended attributes: names without the `user.` prefix; those
     /// that store what other calls speak of (DOS attributes, streams,

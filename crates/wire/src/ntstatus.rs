@@ -130,6 +130,7 @@ table! {
     PATH_NOT_COVERED = 0xC000_0257, "The path is not covered by this server.";
     NOT_A_REPARSE_POINT = 0xC000_0275, "The file is not a reparse point.";
     IO_REPARSE_TAG_MISMATCH = 0xC000_0277, "The reparse tag is another.";
+    IO_REPARSE_TAG_NOT_HANDLED = 0xC000_0279, "The file stands for something else that is not opened here.";
     IO_REPARSE_DATA_INVALID = 0xC000_0278, "The reparse data is malformed.";
     NETWORK_SESSION_EXPIRED = 0xC000_035C, "The session must be authenticated anew.";
     SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP = 0xC05D_0000, "No preauthentication hash is common.";

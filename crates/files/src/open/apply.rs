@@ -87,6 +87,9 @@ impl Opening {
             streams.iter().try_for_each(|s| opened.node.remove_stream(&who, &s.name))?;
         }
         opened.node.set_size(0)?;
+        if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
+            opened.node.set_reparse_data(&as_owner(&self.caller, present), None)?;
+        }
         let changes = AttributeChanges {
             // Cutting an empty file does not move its times by itself.
             modified: if present.size_bytes == 0 { TimeChange::Now } else { TimeChange::Keep },

@@ -21,13 +21,6 @@ impl Opening {
             WishedKind::File if is_directory => Err(FsError::IsDirectory),
             WishedKind::Directory if !is_directory => Err(FsError::NotDirectory),
             _ if is_directory && self.replaces() => Err(FsError::AlreadyExists),
-            _ if matches!(kind, FileKind::Device | FileKind::Fifo | FileKind::Socket)
-                && !no_follow =>
-            {
-                // Only to look at: data of such a node is not a file's.
-                let data = self.desired.intersects(READS | WRITES) || self.replaces();
-                if data { Err(FsError::AccessDenied) } else { Ok(()) }
-            }
             _ => Ok(()),
         }
     }

@@ -14,6 +14,7 @@ use crate::caching::{BreakWait, CacheGrant, CacheWish};
 use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
+use crate::reparse::stands_for_other;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
@@ -406,6 +407,9 @@ impl Opening {
             return Err(FsError::AlreadyExists);
         }
         self.check_kind(opened.attributes.kind)?;
+        if !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
+            return Err(FsError::ReparsePoint);
+        }
         let granted = self.authorize(&found)?;
         self.check_bits(opened, granted)?;
         if self.replaces()

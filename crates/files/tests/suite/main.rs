@@ -18,6 +18,7 @@ mod races;
 mod ranges;
 mod removal;
 mod rename;
+mod reparse;
 mod restore;
 mod security;
 mod sharing;

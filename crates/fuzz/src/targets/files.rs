@@ -1,11 +1,14 @@
 //! What requests say about files, and the calls on named pipes.
 
+use files::Reparse;
 use smb::names::{name_from_units, parse_path, path_units, units_of};
 use smb::posix::{parse_posix_path, push_posix_units};
+use smb::reparse::{buffer_of, posix_target};
 use std::sync::Arc;
 use wire::codec::utf16_units;
 use wire::fscc::{
-    BasicInfo, RenameInfo, decode_ea_list, decode_ea_names, has_wildcards, matches, put_ea_list,
+    BasicInfo, RenameInfo, ReparseBuffer, Symlink, decode_ea_list, decode_ea_names,
+    decode_nfs_link, has_wildcards, matches, put_ea_list,
 };
 use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, UnixNames, machine_sid};
 
@@ -57,6 +60,23 @@ pub fn names(bytes: &[u8]) {
         let shown = path_units(&parsed.path);
         let again = parse_path(&shown[1..]).unwrap();
         assert_eq!(again.path, parsed.path, "{shown:04x?}");
+    }
+}
+
+/// Reparse points: a link that becomes one of the disk is shown so that it becomes the same.
+pub fn reparse_points(bytes: &[u8]) {
+    let Ok(buffer) = ReparseBuffer::decode(bytes) else { return };
+    let _ = decode_nfs_link(buffer.data);
+    let Ok(link) = Symlink::decode(buffer.data) else { return };
+    if let Some(written) = link.encode() {
+        let again = ReparseBuffer::decode(&written).unwrap();
+        assert_eq!(Symlink::decode(again.data), Ok(link.clone()));
+    }
+    let Some(text) = posix_target(&link) else { return };
+    let shown = buffer_of(Reparse::Symlink(text.clone())).unwrap();
+    let shown = Symlink::decode(ReparseBuffer::decode(&shown).unwrap().data).unwrap();
+    if !link.target.iter().any(|unit| (0xF180..=0xF1FF).contains(unit)) {
+        assert_eq!(posix_target(&shown), Some(text), "{link:04x?}");
     }
 }
 

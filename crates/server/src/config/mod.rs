@@ -121,6 +121,8 @@ pub struct ShareConfig {
     pub time_machine_max_bytes: Option<u64>,
     /// What clients have open survives the server.
     pub continuously_available: bool,
+    /// Clients see symbolic links, and follow them themselves.
+    pub show_symlinks: bool,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
@@ -293,6 +295,7 @@ impl ShareConfig {
             time_machine: false,
             time_machine_max_bytes: None,
             continuously_available: false,
+            show_symlinks: false,
             file_mode: 0o644,
             directory_mode: 0o755,
             denied_users: Vec::new(),
@@ -349,6 +352,7 @@ impl ShareConfig {
             }
             "posix" => self.posix = flag()?,
             "continuously_available" => self.continuously_available = flag()?,
+            "show_symlinks" => self.show_symlinks = flag()?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

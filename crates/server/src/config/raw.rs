@@ -35,6 +35,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "posix",
     "read_only",
     "read_users",
+    "show_symlinks",
     "size_limit",
     "time_machine",
     "time_machine_max_bytes",
@@ -154,6 +155,9 @@ struct RawShare {
     /// What clients have open survives the server.
     #[serde(default)]
     continuously_available: bool,
+    /// Clients see symbolic links and follow them themselves, as Linux and macOS can.
+    #[serde(default)]
+    show_symlinks: bool,
     /// Permission bits of new files, as `"0644"`.
     file_mode: Option<Spanned<String>>,
     /// Permission bits of new directories, as `"0755"`.
@@ -325,6 +329,7 @@ impl Meaning<'_> {
         share.time_machine = raw.time_machine;
         share.time_machine_max_bytes = raw.time_machine_max_bytes;
         share.continuously_available = raw.continuously_available;
+        share.show_symlinks = raw.show_symlinks;
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
         share.denied_users = raw.denied_users;

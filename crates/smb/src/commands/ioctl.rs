@@ -5,6 +5,7 @@ mod duplicate;
 mod network;
 mod pipe;
 mod ranges;
+mod reparse;
 
 use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::durable::Durability;
@@ -107,7 +108,9 @@ async fn on_open(
         fsctl::GET_COMPRESSION => compression(request, file, body),
         fsctl::SET_COMPRESSION => set_compression(request, file, body).await,
         fsctl::CREATE_OR_GET_OBJECT_ID | fsctl::GET_OBJECT_ID => object_id(file, body),
-        fsctl::GET_REPARSE_POINT => Err(NtStatus::NOT_A_REPARSE_POINT),
+        fsctl::GET_REPARSE_POINT => reparse::get(request, open),
+        fsctl::SET_REPARSE_POINT => reparse::set(request, open, body).await,
+        fsctl::DELETE_REPARSE_POINT => reparse::delete(request, open, body).await,
         fsctl::SRV_ENUMERATE_SNAPSHOTS if body.output_bytes_max >= 16 => {
             // None, and none returned, in a list of two zeros.
             Ok(Answer::ok([[0u8; 8], [2, 0, 0, 0, 0, 0, 0, 0]].concat()))

@@ -6,6 +6,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::names::push_units;
 use crate::open::Open;
 use crate::posix::{is_posix, posix_info, push_posix_units};
+use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile};
 use std::sync::PoisonError;
@@ -240,6 +241,11 @@ impl Filler<'_> {
         }
     }
 
+    fn reparse_tag(&self, name: &Name, attributes: &Attributes) -> u32 {
+        let looked_at = || self.files.child_reparse(self.file, name);
+        tag_by_kind(attributes).unwrap_or_else(|| looked_at().map_or(0, |found| tag_of(&found)))
+    }
+
     /// `child`: its name on the disk, if it is one.
     fn put_record(
         &mut self,
@@ -254,11 +260,12 @@ impl Filler<'_> {
                 put_posix_directory_record(&info, &name, self.out, start, previous, limit)
             }
             Shape::Windows(class) => {
-                let mut record = record(name, attributes);
+                let tag = child.map_or(0, |name| self.reparse_tag(name, attributes));
+                let mut record = record(name, attributes, tag);
                 if self.is_apple && class == DirectoryClass::IdBothDirectory {
                     record.apple =
                         child.map(|name| apple::details(self.files, self.file, name, attributes));
-                } else if let Some(name) = child.filter(|_| class.shows_ea_bytes()) {
+                } else if let Some(name) = child.filter(|_| tag == 0 && class.shows_ea_bytes()) {
                     record.ea_bytes = self.files.child_xattr_bytes(self.file, name);
                 }
                 put_directory_record(class, &record, self.out, start, previous, limit)
@@ -272,14 +279,16 @@ impl Filler<'_> {
     }
 }
 
-fn record(name: Vec<u16>, attributes: &Attributes) -> DirectoryRecord {
+/// A reparse point's tag stands where others have the length of their extended
+/// attributes, which is not told here.
+fn record(name: Vec<u16>, attributes: &Attributes, tag: u32) -> DirectoryRecord {
     DirectoryRecord {
         index: 0,
         times: times(attributes),
         size_bytes: size_bytes(attributes),
         allocation_bytes: allocation_bytes(attributes),
         attributes: attribute_bits(attributes),
-        ea_bytes: 0,
+        ea_bytes: tag,
         file_index: attributes.key.inode,
         name,
         apple: None,

@@ -7,11 +7,12 @@ use crate::extended_attributes::{Shown, VALUE_BYTES_MAX, is_name, next_position,
 use crate::names::{path_units, stream_units, units_of};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
+use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{FileKind, Space};
+use vfs::{Attributes, FileKind, Space};
 use wire::codec::Writer;
 use wire::fscc::{
     self, FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, FileFacts, FileInfoClass, FsFacts,
@@ -25,6 +26,8 @@ use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 /// FILE_SUPPORTS_SPARSE_FILES and
 /// FILE_CASE_SENSITIVE_SEARCH. MS-FSCC 2.5.1.
 const FS_ATTRIBUTES: u32 = 0x2 | 0x4 | 0x8 | 0x40 | 0x1;
+/// FILE_SUPPORTS_REPARSE_POINTS, where they can be stored.
+const FS_REPARSE_POINTS: u32 = 0x80;
 /// FILE_NAMED_STREAMS, where they can be stored.
 const FS_NAMED_STREAMS: u32 = 0x0004_0000;
 /// FILE_FILE_COMPRESSION, where the file system compresses what it is told to.
@@ -174,8 +177,13 @@ fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, 
         mode: open.mode,
         name: name_units(file),
         streams: Vec::new(),
-        reparse_tag: 0,
+        reparse_tag: reparse_tag(files, file, &attributes),
     })
+}
+
+fn reparse_tag(files: &Files, file: &OpenFile, attributes: &Attributes) -> u32 {
+    let looked_at = || files.reparse(file).map_or(0, |found| tag_of(&found));
+    tag_by_kind(attributes).unwrap_or_else(looked_at)
 }
 
 /// Path and stream of an open, with a leading `\`.
@@ -398,6 +406,7 @@ fn fs_attributes(volume: &Volume) -> u32 {
     let has = |is_so, attribute| if is_so { attribute } else { 0 };
     FS_ATTRIBUTES
         | has(volume.has_streams(), FS_NAMED_STREAMS)
+        | has(features.xattrs, FS_REPARSE_POINTS)
         | has(features.compression, FS_COMPRESSION)
         | has(features.reflink, FS_BLOCK_REFCOUNTING)
 }

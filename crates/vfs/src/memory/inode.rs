@@ -121,6 +121,7 @@ impl Inode {
             changed: facts.changed,
             born: Some(facts.born),
             dos: if dos { facts.dos } else { DosInfo::default() },
+            device: None,
             compressed: false,
         }
     }

@@ -229,6 +229,7 @@ impl Vfs for MemoryVfs {
             sparse: true,
             reflink: true,
             compression: false,
+            follows_links: true,
             xattrs: true,
             stream_bytes_max: 0,
             serial,

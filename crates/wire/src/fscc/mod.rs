@@ -7,6 +7,7 @@ mod file_info;
 mod fs_info;
 mod notify;
 mod posix;
+mod reparse;
 mod time;
 mod upcase;
 mod wildcard;
@@ -25,6 +26,10 @@ pub use notify::{NotifyAction, NotifyList, notify_list_bytes};
 pub use posix::{
     FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, POSIX_EXTENSIONS, PosixFacts, PosixFsInfo,
     PosixInfo, PosixKind, decode_posix_mode,
+};
+pub use reparse::{
+    REPARSE_BYTES_MAX, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile, Symlink,
+    decode_nfs_link,
 };
 pub use time::FileTime;
 pub use upcase::upcase;

@@ -2,9 +2,6 @@
 
 use crate::codec::{Malformed, Reader, Writer};
 
-/// The tag of symbolic links. MS-FSCC 2.1.2.1.
-pub const IO_REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
-
 /// ERROR response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorResponse<'a> {
@@ -30,29 +27,14 @@ impl<'a> ErrorResponse<'a> {
         Ok(Self { contexts, data: r.take(length, "error response data")? })
     }
 
-    /// The one error context of a reply that stops at a symbolic link whose text is
-    /// `target`; `unparsed` bytes of the path in UTF-16 lie behind it. MS-SMB2 2.2.2.1,
-    /// 2.2.2.2.1.
+    /// One error context of the default kind, as dialect 3.1.1 wraps error data.
+    /// MS-SMB2 2.2.2.1.
     #[must_use]
-    pub fn symlink_context(target: &[u16], unparsed: u16, is_relative: bool) -> Vec<u8> {
-        let mut out = Vec::new();
-        let mut w = Writer::new(&mut out);
-        let length = target.len() * 2;
-        // Length and id of the context; SymLinkLength counts what is behind it.
-        w.u32((32 + 2 * length) as u32);
-        w.u32(0);
-        w.u32((28 + 2 * length) as u32);
-        w.bytes(b"SYML");
-        w.u32(IO_REPARSE_TAG_SYMLINK);
-        w.u16((12 + 2 * length) as u16);
-        w.u16(unparsed);
-        // The substitute name, then the print name: the same.
-        for field in [0, length, length, length] {
-            w.u16(field as u16);
-        }
-        w.u32(u32::from(is_relative));
-        target.iter().chain(target).for_each(|unit| w.u16(*unit));
-        out
+    pub fn context(data: &[u8]) -> Vec<u8> {
+        let mut context = (data.len() as u32).to_le_bytes().to_vec();
+        context.extend_from_slice(&[0; 4]);
+        context.extend_from_slice(data);
+        context
     }
 
     /// Appends the body. Without data one zero byte stands in its place.

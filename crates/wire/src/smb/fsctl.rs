@@ -21,6 +21,7 @@ mod numbers {
     pub const VALIDATE_NEGOTIATE_INFO: u32 = 0x0014_0204;
     pub const GET_REPARSE_POINT: u32 = 0x0009_00A8;
     pub const SET_REPARSE_POINT: u32 = 0x0009_00A4;
+    pub const DELETE_REPARSE_POINT: u32 = 0x0009_00AC;
     pub const SET_SPARSE: u32 = 0x0009_00C4;
     pub const SET_ZERO_DATA: u32 = 0x0009_80C8;
     pub const QUERY_ALLOCATED_RANGES: u32 = 0x0009_40CF;

@@ -37,7 +37,7 @@ pub use durable::{
     DurableReconnectV2, DurableRequestV2, DurableResponseV2, decode_durable_reconnect,
 };
 pub use echo::{EmptyBody, OplockBreak, OplockBreakAck};
-pub use error::{ErrorResponse, IO_REPARSE_TAG_SYMLINK};
+pub use error::ErrorResponse;
 pub use header::{Command, Flags, Header};
 pub use ids::{AsyncId, Dialect, FileId, MessageId, SessionId, TreeId};
 pub use info::{

@@ -82,6 +82,10 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         tell_gone(host, peer, &user.account.name, &creating.tree.share.name);
         return Err(NtStatus::NETWORK_NAME_DELETED);
     }
+    if begun.as_ref().is_err_and(|e| *e == FsError::SymlinkMet) {
+        let path = creating.plan.open.path.clone();
+        return symlink::met(request, &volume, &caller, path).await;
+    }
     match begun.map_err(status_of)? {
         Begun::Opened(opened) => {
             let (reply, open) = creating.finish(opened, &mut request.w).await?;

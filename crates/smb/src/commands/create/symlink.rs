@@ -3,10 +3,14 @@
 
 use crate::dispatch::{Outcome, Request};
 use crate::posix::link_target;
+use crate::reparse;
+use crate::status::status_of;
 use files::{Access, Caller, IfExists, IfMissing, OpenPlan, Share, Volume, WishedKind};
 use std::sync::Arc;
+use vfs::RelPath;
+use wire::fscc::Symlink;
 use wire::ntstatus::NtStatus;
-use wire::smb::ErrorResponse;
+use wire::smb::{Dialect, ErrorResponse};
 
 /// Tells where the link that `plan` led to leads.
 ///
@@ -36,9 +40,33 @@ pub(super) async fn stopped(
     };
     let target = read.and_then(|text| link_target(&text));
     let (units, is_relative) = target.map_err(|_| NtStatus::STOPPED_ON_SYMLINK)?;
-    let data = ErrorResponse::symlink_context(&units, 0, is_relative);
-    ErrorResponse { contexts: 1, data: &data }.encode(&mut request.w);
+    let data = Symlink { target: units, is_relative }.error_data(0);
+    Ok(tell(request, &data.ok_or(NtStatus::STOPPED_ON_SYMLINK)?))
+}
+
+/// Tells of the first link on the way along `path`, where clients follow them all.
+///
+/// # Errors
+/// `OBJECT_PATH_NOT_FOUND` if it has gone since, or cannot be told.
+pub(super) async fn met(
+    request: &mut Request<'_>,
+    volume: &Arc<Volume>,
+    caller: &Arc<Caller>,
+    path: RelPath,
+) -> Result<Outcome, NtStatus> {
+    let link = request.server.files.first_link(volume, caller, path).await.map_err(status_of)?;
+    let data = link.as_ref().and_then(reparse::stopped);
+    Ok(tell(request, &data.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?))
+}
+
+fn tell(request: &mut Request<'_>, data: &[u8]) -> Outcome {
+    if request.negotiated.dialect == Dialect::Smb311 {
+        let data = ErrorResponse::context(data);
+        ErrorResponse { contexts: 1, data: &data }.encode(&mut request.w);
+    } else {
+        ErrorResponse { contexts: 0, data }.encode(&mut request.w);
+    }
     request.related.failed = Some(NtStatus::STOPPED_ON_SYMLINK);
     request.related.open = None;
-    Ok(Outcome::status(NtStatus::STOPPED_ON_SYMLINK))
+    Outcome::status(NtStatus::STOPPED_ON_SYMLINK)
 }

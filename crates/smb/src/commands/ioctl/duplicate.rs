@@ -95,6 +95,7 @@ mod tests {
             changed: vfs::Timestamp(0),
             born: None,
             dos: vfs::DosInfo { bits, created: None },
+            device: None,
             compressed: false,
         }
     }

@@ -1,0 +1,281 @@
+//! Files that stand for something else: symbolic links, devices, and what clients
+//! store as reparse data. MS-FSA 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
+//!
+//! A link that a client makes becomes a symbolic link on the disk, which all see. It
+//! takes the place of the empty file that it was made of, and the open goes on with it.
+
+use crate::authorize::as_owner;
+use crate::table::Table;
+use crate::volume::dos;
+use crate::watch::Filter;
+use crate::{Access, Caller, Files, OpenFile, Volume};
+use std::sync::Arc;
+use vfs::{
+    AttributeChanges, Attributes, Case, CreateHow, DosInfo, FileKind, FsError, Name, Node, OpenHow,
+    Opened, RelPath, Replace, Result, Wait, Wanted,
+};
+
+const WANTED: Wanted = Wanted { dos: true };
+/// What a name begins with until it takes another's place.
+const PASSING_NAME: &str = ".anabranch-link-";
+
+/// What a file stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reparse {
+    /// A symbolic link with this text.
+    Symlink(Vec<u8>),
+    /// A pipe, a socket or a device of the system, as its attributes say.
+    Special(Attributes),
+    /// What a client stored.
+    Stored(Vec<u8>),
+}
+
+/// A symbolic link that a path leads over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetLink {
+    /// Its text.
+    pub target: Vec<u8>,
+    /// What follows it in the path.
+    pub rest: RelPath,
+}
+
+impl Files {
+    /// What the open file stands for.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if for itself.
+    pub fn reparse(&self, open: &OpenFile) -> Result<Reparse> {
+        if open.name.stream.is_some() {
+            return Err(FsError::NotFound);
+        }
+        reparse_of(&**open.present())
+    }
+
+    /// What a child stands for.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if for itself, or it has gone.
+    pub fn child_reparse(&self, open: &OpenFile, name: &Name) -> Result<Reparse> {
+        let path = open.path().join(name);
+        let found = look(open.volume(), &open.caller, &path, true)?;
+        reparse_of(&*found.node)
+    }
+
+    /// The first symbolic link on the way along `path`, its end included; none if
+    /// there is none (any more).
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub async fn first_link(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        path: RelPath,
+    ) -> Result<Option<MetLink>> {
+        let (volume, caller) = (volume.clone(), caller.clone());
+        self.offload(move || first_link(&volume, &caller, &path)).await
+    }
+
+    /// Makes the open file a symbolic link with the text `target`.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not change it, or it is the root;
+    /// [`FsError::ShareViolation`] if others have it open; [`FsError::NotSupported`] if
+    /// there is something in it, which would be lost; as [`vfs::Vfs::symlink`].
+    pub async fn set_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
+        self.turn(open, Some(target)).await
+    }
+
+    /// Stores what the file stands for.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not change it,
+    /// [`FsError::NotSupported`] for anything but a file, or where none can be stored.
+    pub async fn set_reparse(&self, open: &Arc<OpenFile>, data: Vec<u8>) -> Result<()> {
+        need_change(open)?;
+        self.store(open, Some(data)).await
+    }
+
+    /// Makes the file stand for itself again: a link becomes an empty file.
+    ///
+    /// # Errors
+    /// As [`Files::set_symlink`]; [`FsError::NotSupported`] for devices and their like.
+    pub async fn delete_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
+        need_change(open)?;
+        match self.reparse(open)? {
+            Reparse::Symlink(_) => self.turn(open, None).await,
+            Reparse::Special(_) => Err(FsError::NotSupported),
+            Reparse::Stored(_) => self.store(open, None).await,
+        }
+    }
+
+    async fn store(&self, open: &Arc<OpenFile>, data: Option<Vec<u8>>) -> Result<()> {
+        if open.present().kind() != FileKind::File {
+            return Err(FsError::NotSupported);
+        }
+        let node = open.present().clone();
+        let present = node.attributes(WANTED)?;
+        let owner = as_owner(&open.caller, &present);
+        let bits = present.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::REPARSE_POINT | dos::NORMAL);
+        let mark = if data.is_some() { dos::REPARSE_POINT } else { 0 };
+        let dos = Some(DosInfo { bits: Some(bits | mark), created: None });
+        self.offload(move || {
+            node.set_reparse_data(&owner, data.as_deref())?;
+            node.set_attributes(&owner, &AttributeChanges { dos, ..Default::default() })
+        })
+        .await?;
+        open.report_modified(Filter::ATTRIBUTES);
+        Ok(())
+    }
+
+    /// Puts a link, or without a target an empty file, in the place of the open file.
+    async fn turn(&self, open: &Arc<OpenFile>, target: Option<Vec<u8>>) -> Result<()> {
+        need_change(open)?;
+        let (table, open) = (self.table.clone(), open.clone());
+        open.renames.store(true, std::sync::atomic::Ordering::Release);
+        let turn = table.rename_turns.clone().lock_owned().await;
+        self.offload(move || {
+            let _turn = turn;
+            turn_now(&table, &open, target.as_deref())
+        })
+        .await
+    }
+}
+
+fn need_change(open: &OpenFile) -> Result<()> {
+    open.need_any(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES)?;
+    open.need_writable()?;
+    if open.name.stream.is_some() { Err(FsError::NotSupported) } else { Ok(()) }
+}
+
+/// What a node stands for.
+fn reparse_of(node: &dyn Node) -> Result<Reparse> {
+    match node.kind() {
+        FileKind::Symlink => node.read_link().map(Reparse::Symlink),
+        FileKind::Device | FileKind::Fifo | FileKind::Socket => {
+            Ok(Reparse::Special(node.attributes(Wanted::default())?))
+        }
+        FileKind::File => node.reparse_data().map(Reparse::Stored),
+        FileKind::Directory => Err(FsError::NotFound),
+    }
+}
+
+/// Whether a file found without regard to what it stands for must not be opened so.
+pub(crate) fn stands_for_other(node: &dyn Node, attributes: &Attributes) -> bool {
+    match attributes.kind {
+        FileKind::Device | FileKind::Fifo | FileKind::Socket => true,
+        FileKind::File if attributes.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 => {
+            node.reparse_data().is_ok()
+        }
+        _ => false,
+    }
+}
+
+fn look(volume: &Volume, caller: &Caller, path: &RelPath, no_follow: bool) -> Result<Opened> {
+    let how = OpenHow {
+        read: false,
+        write: false,
+        case: volume.options.case,
+        wanted: Wanted::default(),
+        no_follow,
+        wait: Wait::Allowed,
+    };
+    volume.vfs.open(&caller.identity, path, how)
+}
+
+fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option<MetLink>> {
+    let mut components = path.components();
+    let mut so_far = RelPath::root();
+    while let Some(component) = components.next() {
+        so_far.push(&Name::new(component)?);
+        let found = match look(volume, caller, &so_far, true) {
+            Err(FsError::Io) => return Err(FsError::Io),
+            Err(_) => return Ok(None),
+            Ok(found) => found,
+        };
+        if found.attributes.kind == FileKind::Symlink {
+            let names: Result<RelPath> = components.map(Name::new).collect();
+            return Ok(Some(MetLink { target: found.node.read_link()?, rest: names? }));
+        }
+    }
+    Ok(None)
+}
+
+fn turn_now(table: &Table, open: &OpenFile, target: Option<&[u8]>) -> Result<()> {
+    let _renaming = table.begin_rename();
+    let path = open.path();
+    let (parent, _) = path.split().ok_or(FsError::AccessDenied)?;
+    let held = open.state.lock();
+    if !held.grants.is_open(open.id) {
+        return Err(FsError::Stale);
+    }
+    if open.is_turned() {
+        return Err(FsError::NotSupported);
+    }
+    if held.grants.open_count() > 1 || held.has_open_streams() {
+        return Err(FsError::ShareViolation);
+    }
+    drop(held);
+    let (vfs, identity) = (&open.volume().vfs, &open.caller.identity);
+    let present = open.present().attributes(WANTED)?;
+    let exact = OpenHow {
+        read: present.kind == FileKind::Directory,
+        write: false,
+        case: Case::Sensitive,
+        wanted: WANTED,
+        no_follow: true,
+        wait: Wait::Allowed,
+    };
+    let found = vfs.open(identity, &path, exact)?;
+    if found.attributes.key != present.key {
+        // It was opened through a link, or is another one by now.
+        return Err(FsError::NotSupported);
+    }
+    check_empty(&found)?;
+    let passing = parent.join(&Name::new(format!("{PASSING_NAME}{}", open.id.0).into_bytes())?);
+    let made = match target {
+        Some(target) => vfs.symlink(identity, &passing, target)?,
+        None => make_file(open, &passing)?,
+    };
+    let result = match present.kind {
+        // A directory gives way to nothing but a directory.
+        FileKind::Directory => vfs
+            .remove(identity, &path, present.key)
+            .and_then(|()| vfs.rename(identity, &passing, &path, Replace::Never)),
+        _ => vfs.rename(identity, &passing, &path, Replace::File),
+    };
+    if let Err(error) = result {
+        let _ = vfs.remove(identity, &passing, made.attributes.key);
+        return Err(error);
+    }
+    open.become_node(made.node);
+    open.report_modified(Filter::ATTRIBUTES);
+    Ok(())
+}
+
+/// Nothing may be lost.
+fn check_empty(found: &Opened) -> Result<()> {
+    let is_empty = match found.attributes.kind {
+        FileKind::Directory => {
+            return match found.node.is_empty()? {
+                true => Ok(()),
+                false => Err(FsError::NotEmpty),
+            };
+        }
+        FileKind::File => found.attributes.size_bytes == 0 && found.attributes.links == 1,
+        FileKind::Symlink => true,
+        _ => false,
+    };
+    if is_empty { Ok(()) } else { Err(FsError::NotSupported) }
+}
+
+fn make_file(open: &OpenFile, passing: &RelPath) -> Result<Opened> {
+    let volume = open.volume();
+    let how = CreateHow {
+        kind: FileKind::File,
+        mode: volume.options.file_mode,
+        dos: None,
+        wanted: WANTED,
+    };
+    volume.vfs.create(&open.caller.identity, passing, Case::Sensitive, how)
+}

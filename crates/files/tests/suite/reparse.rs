@@ -1,0 +1,144 @@
+//! Files that stand for something else.
+
+use crate::harness::*;
+use files::{MetLink, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::process::Command;
+use std::sync::Arc;
+use vfs::{FileKind, FsError};
+use vfs_local::LocalVfs;
+
+/// Clients see links here, and follow them themselves.
+fn serve_showing() -> Served {
+    let mut served = serve();
+    let vfs = Arc::new(LocalVfs::open_with(served.dir.path(), false).unwrap());
+    served.volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    served
+}
+
+fn itself(plan: OpenPlan) -> OpenPlan {
+    OpenPlan { no_follow: true, ..plan }
+}
+
+fn turned(served: &Served, plan: OpenPlan, target: &str) -> Arc<OpenFile> {
+    let open = served.try_open(itself(plan)).unwrap().open;
+    now(served.files.set_symlink(&open, target.into())).unwrap();
+    open
+}
+
+#[test]
+fn a_link_that_a_client_makes_is_one_of_the_disk() {
+    let served = serve();
+    let open = turned(&served, new_file("link"), "../a b");
+    let on_disk = served.dir.path().join("link");
+    assert_eq!(std::fs::read_link(&on_disk).unwrap().to_str(), Some("../a b"));
+    assert_eq!(open.key().inode, std::fs::symlink_metadata(&on_disk).unwrap().ino());
+    assert_eq!(served.files.reparse(&open), Ok(Reparse::Symlink(b"../a b".to_vec())));
+    assert_eq!(served.files.attributes(&open).unwrap().kind, FileKind::Symlink);
+    served.close(open);
+    // As a directory, too; and what is deleted is the link.
+    let doomed = OpenPlan { delete_on_close: true, ..new_directory("dir") };
+    let open = turned(&served, doomed, "there");
+    assert!(std::fs::read_link(served.dir.path().join("dir")).is_ok());
+    served.close(open);
+    let names: Vec<_> = std::fs::read_dir(served.dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn nothing_is_lost_to_a_link() {
+    let served = serve();
+    served.put("file", b"data");
+    served.put_directory("d");
+    served.put("d/e", b"");
+    let link = |open: &Arc<OpenFile>| now(served.files.set_symlink(open, b"x".to_vec()));
+    let open = served.try_open(itself(plan("file", ALL))).unwrap().open;
+    assert_eq!(link(&open), Err(FsError::NotSupported), "there is data in it");
+    let open = served.try_open(itself(plan("d", ALL))).unwrap().open;
+    assert_eq!(link(&open), Err(FsError::NotEmpty));
+    let open = served.try_open(itself(new_file("new"))).unwrap().open;
+    let other = served.open("new", READ);
+    assert_eq!(link(&open), Err(FsError::ShareViolation), "somebody else has it open");
+    assert_eq!(link(&other), Err(FsError::AccessDenied));
+    served.close(other);
+    assert_eq!(link(&open), Ok(()));
+    assert_eq!(served.get("file").unwrap(), b"data");
+}
+
+#[test]
+fn a_link_becomes_a_file_again() {
+    let served = serve();
+    symlink("nowhere", served.dir.path().join("link")).unwrap();
+    if served.is_root {
+        let id = served.alice.identity.uid;
+        std::os::unix::fs::lchown(served.dir.path().join("link"), Some(id), None).unwrap();
+    }
+    let open = served.try_open(itself(plan("link", ALL))).unwrap().open;
+    now(served.files.delete_reparse(&open)).unwrap();
+    assert_eq!(served.get("link").unwrap(), b"");
+    assert_eq!(served.files.reparse(&open), Err(FsError::NotFound));
+}
+
+#[test]
+fn where_clients_follow_links_a_path_stops_at_each() {
+    let served = serve_showing();
+    served.put_directory("real");
+    served.put("real/file", b"data");
+    symlink("real", served.dir.path().join("link")).unwrap();
+    symlink("/etc/passwd", served.dir.path().join("real/out")).unwrap();
+    for at in ["link", "LINK", "link/file", "LINK/File", "link/none", "real/out"] {
+        assert_eq!(served.refusal(plan(at, LOOK)), FsError::SymlinkMet, "{at}");
+    }
+    assert_eq!(served.refusal(new_file("link/new")), FsError::SymlinkMet);
+    let met = |at| now(served.files.first_link(&served.volume, &served.alice, path(at)));
+    let link = |target: &str, rest| Some(MetLink { target: target.into(), rest: path(rest) });
+    assert_eq!(met("Link/File/deep"), Ok(link("real", "File/deep")));
+    assert_eq!(met("real/out"), Ok(link("/etc/passwd", "")));
+    assert_eq!(met("real/file"), Ok(None));
+    let open = served.try_open(itself(plan("link", LOOK))).unwrap().open;
+    assert_eq!(served.files.reparse(&open), Ok(Reparse::Symlink(b"real".to_vec())));
+    let listed = |at: &str, child| {
+        let directory = served.open(at, READ);
+        served.files.child_attributes(&directory, &name(child)).unwrap().kind
+    };
+    assert_eq!(listed("", "link"), FileKind::Symlink);
+}
+
+#[test]
+fn where_links_are_followed_a_listing_shows_what_they_lead_to() {
+    let served = serve();
+    served.put_directory("real");
+    symlink("real", served.dir.path().join("link")).unwrap();
+    symlink("/etc", served.dir.path().join("out")).unwrap();
+    let directory = served.open("", READ);
+    let listed = |child| served.files.child_attributes(&directory, &name(child)).unwrap();
+    assert_eq!(listed("link").key, listed("real").key);
+    assert_eq!(listed("out").kind, FileKind::Symlink, "it can be seen and deleted");
+}
+
+#[test]
+fn what_a_client_stored_is_opened_only_as_what_it_is() {
+    let served = serve();
+    let open = served.try_open(itself(new_file("f"))).unwrap().open;
+    let data = b"\x14\0\0\x80\x08\0\0\0FIFO\0\0\0\0".to_vec();
+    now(served.files.set_reparse(&open, data.clone())).unwrap();
+    served.close(open);
+    assert_eq!(served.refusal(plan("f", LOOK)), FsError::ReparsePoint);
+    let open = served.try_open(itself(plan("f", ALL))).unwrap().open;
+    assert_eq!(served.files.reparse(&open), Ok(Reparse::Stored(data)));
+    now(served.files.delete_reparse(&open)).unwrap();
+    served.close(open);
+    assert_eq!(served.files.reparse(&served.open("f", LOOK)), Err(FsError::NotFound));
+}
+
+#[test]
+fn pipes_of_the_system_are_seen_and_not_opened() {
+    let served = serve();
+    let at = served.dir.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&at).status().unwrap().success());
+    assert!(at.metadata().unwrap().file_type().is_fifo());
+    assert_eq!(served.refusal(plan("pipe", LOOK)), FsError::ReparsePoint);
+    let open = served.try_open(itself(plan("pipe", LOOK))).unwrap().open;
+    let found = served.files.reparse(&open);
+    assert!(matches!(found, Ok(Reparse::Special(a)) if a.kind == FileKind::Fifo), "{found:?}");
+}

@@ -1,0 +1,78 @@
+//! Reparse points of an open file. MS-FSA 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
+
+use super::Answer;
+use crate::dispatch::Request;
+use crate::open::Open;
+use crate::reparse::{self, tag_of};
+use crate::status::status_of;
+use files::Reparse;
+use vfs::FsError;
+use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, Symlink, decode_nfs_link};
+use wire::ntstatus::NtStatus;
+use wire::smb::IoctlRequest;
+
+/// What the file stands for.
+pub(super) fn get(request: &Request<'_>, open: &Open) -> Result<Answer, NtStatus> {
+    let found = present(request, open)?.ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
+    reparse::buffer_of(found).map(Answer::ok).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)
+}
+
+/// Makes the file stand for something.
+pub(super) async fn set(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let invalid = |_| NtStatus::IO_REPARSE_DATA_INVALID;
+    let asked = ReparseBuffer::decode(body.input).map_err(invalid)?;
+    if present(request, open)?.is_some_and(|found| tag_of(&found) != asked.tag) {
+        return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
+    }
+    let target = match asked.tag {
+        REPARSE_TAG_SYMLINK => {
+            let link = Symlink::decode(asked.data).map_err(invalid)?;
+            reparse::posix_target(&link)
+        }
+        REPARSE_TAG_NFS => {
+            let link = decode_nfs_link(asked.data).map_err(invalid)?;
+            link.and_then(|target| reparse::nfs_target(&target))
+        }
+        _ => None,
+    };
+    let (files, file) = (&request.server.files, open.file()?);
+    let done = match target {
+        // What is in the file would be lost with it: then the link is stored beside it.
+        Some(target) => match files.set_symlink(file, target).await {
+            Err(FsError::NotSupported) => files.set_reparse(file, body.input.to_vec()).await,
+            other => other,
+        },
+        None => files.set_reparse(file, body.input.to_vec()).await,
+    };
+    done.map(|()| Answer::empty()).map_err(status_of)
+}
+
+/// Makes the file stand for itself.
+pub(super) async fn delete(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let asked = ReparseBuffer::decode(body.input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
+    let found = present(request, open)?.ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
+    if !asked.data.is_empty() {
+        return Err(NtStatus::IO_REPARSE_DATA_INVALID);
+    }
+    if tag_of(&found) != asked.tag {
+        return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
+    }
+    let done = request.server.files.delete_reparse(open.file()?).await;
+    done.map(|()| Answer::empty()).map_err(status_of)
+}
+
+fn present(request: &Request<'_>, open: &Open) -> Result<Option<Reparse>, NtStatus> {
+    match request.server.files.reparse(open.file()?) {
+        Ok(found) => Ok(Some(found)),
+        Err(FsError::NotFound) => Ok(None),
+        Err(error) => Err(status_of(error)),
+    }
+}

@@ -1,0 +1,153 @@
+//! What stands for something else, between the backend's words and the protocol's.
+//! MS-FSCC 2.1.2.
+//!
+//! A symbolic link of the disk is IO_REPARSE_TAG_SYMLINK; pipes, sockets and devices are
+//! IO_REPARSE_TAG_NFS; what clients stored is what it was.
+
+use crate::names::{name_from_units, push_units};
+use files::{MetLink, Reparse};
+use vfs::{Attributes, FileKind};
+use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, SpecialFile, Symlink};
+
+const SEPARATOR: u16 = b'\\' as u16;
+const SLASH: u16 = b'/' as u16;
+
+/// Its tag.
+#[must_use]
+pub fn tag_of(reparse: &Reparse) -> u32 {
+    match reparse {
+        Reparse::Symlink(_) => REPARSE_TAG_SYMLINK,
+        Reparse::Special(_) => REPARSE_TAG_NFS,
+        Reparse::Stored(data) => data.first_chunk().copied().map_or(0, u32::from_le_bytes),
+    }
+}
+
+/// The tag that attributes alone tell; none if more must be looked at.
+#[must_use]
+pub fn tag_by_kind(attributes: &Attributes) -> Option<u32> {
+    match attributes.kind {
+        FileKind::Symlink => Some(REPARSE_TAG_SYMLINK),
+        FileKind::Device | FileKind::Fifo | FileKind::Socket => Some(REPARSE_TAG_NFS),
+        FileKind::File if attributes.dos.bits.unwrap_or(0) & files::dos::REPARSE_POINT != 0 => None,
+        FileKind::Directory | FileKind::File => Some(0),
+    }
+}
+
+/// The whole buffer; none if it cannot be told.
+#[must_use]
+pub fn buffer_of(reparse: Reparse) -> Option<Vec<u8>> {
+    match reparse {
+        Reparse::Symlink(target) => symlink(&target).encode(),
+        Reparse::Special(attributes) => special(&attributes).map(|special| special.encode()),
+        Reparse::Stored(data) => Some(data),
+    }
+}
+
+fn special(attributes: &Attributes) -> Option<SpecialFile> {
+    Some(match (attributes.kind, attributes.device) {
+        (FileKind::Fifo, _) => SpecialFile::Fifo,
+        (FileKind::Socket, _) => SpecialFile::Socket,
+        (FileKind::Device, Some(device)) => {
+            let (major, minor) = (device.major, device.minor);
+            match device.is_block {
+                true => SpecialFile::Block { major, minor },
+                false => SpecialFile::Character { major, minor },
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// A link's text as clients follow it.
+fn symlink(target: &[u8]) -> Symlink {
+    let mut units = Vec::with_capacity(target.len());
+    for (at, part) in target.split(|&b| b == b'/').enumerate() {
+        if at > 0 {
+            units.push(SEPARATOR);
+        }
+        match part {
+            // Not names, whose last dot would be shown as another character.
+            b"." | b".." => units.extend(part.iter().copied().map(u16::from)),
+            name => push_units(&mut units, name),
+        }
+    }
+    Symlink { target: units, is_relative: !target.starts_with(b"/") }
+}
+
+/// The text to store for a link that a client made; none if it leads to what only
+/// Windows has, as `\??\C:\`.
+#[must_use]
+pub fn posix_target(link: &Symlink) -> Option<Vec<u8>> {
+    let is_rooted = link.target.first().is_some_and(|&u| u == SEPARATOR || u == SLASH);
+    if link.is_relative == is_rooted {
+        return None;
+    }
+    let mut text = Vec::with_capacity(link.target.len());
+    for (at, part) in link.target.split(|&u| u == SEPARATOR || u == SLASH).enumerate() {
+        if at > 0 {
+            text.push(b'/');
+        }
+        match String::from_utf16_lossy(part).as_str() {
+            "" => {}
+            dots @ ("." | "..") => text.extend_from_slice(dots.as_bytes()),
+            // What is no name, as `??`, leads nowhere on the disk.
+            _ => text.extend_from_slice(name_from_units(part).ok()?.as_bytes()),
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// The text to store for a link as NFS has it: what the client's user typed.
+#[must_use]
+pub fn nfs_target(target: &[u16]) -> Option<Vec<u8>> {
+    let text = String::from_utf16(target).ok()?.into_bytes();
+    (!text.is_empty() && !text.contains(&0)).then_some(text)
+}
+
+/// What tells a client that its path leads over a link; none if it cannot be told.
+#[must_use]
+pub fn stopped(link: &MetLink) -> Option<Vec<u8>> {
+    let mut rest = Vec::new();
+    for component in link.rest.components() {
+        rest.push(SEPARATOR);
+        push_units(&mut rest, component);
+    }
+    symlink(&link.target).error_data(u16::try_from(rest.len() * 2).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::RelPath;
+
+    fn link(target: &str, is_relative: bool) -> Symlink {
+        Symlink { target: target.encode_utf16().collect(), is_relative }
+    }
+
+    #[test]
+    fn a_links_text_goes_to_the_client_and_back() {
+        for text in ["a", "../a/./b", "/etc/fstab", "x/..", "a:b", "tail.", "..a"] {
+            let shown = symlink(text.as_bytes());
+            assert_eq!(posix_target(&shown), Some(text.as_bytes().to_vec()), "{text}");
+        }
+        assert_eq!(symlink(b"../a b/c"), link(r"..\a b\c", true));
+        assert_eq!(symlink(b"/a"), link(r"\a", false));
+    }
+
+    #[test]
+    fn what_only_windows_has_is_no_link_of_the_disk() {
+        for (target, is_relative) in
+            [(r"\??\C:\dir", false), (r"C:\dir", false), (r"\dir", true), ("", true), ("a*", true)]
+        {
+            assert_eq!(posix_target(&link(target, is_relative)), None, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_told_how_much_of_its_path_is_left() {
+        let name = |text: &str| vfs::Name::new(text.as_bytes()).unwrap();
+        let rest: RelPath = [name("b"), name("cd")].into_iter().collect();
+        let data = stopped(&MetLink { target: b"t".to_vec(), rest }).unwrap();
+        assert_eq!(data[14..16], [10, 0], r"\b\cd");
+    }
+}
