@@ -14,8 +14,9 @@ relay=
 
 # start [required|offered]: the server, with this setting of signing.
 start() {
-    "$binary" serve --share "data=$share" --user alice:secret.0 --smb "$address:$server_port" \
-        --admin "$admin" --signing "${1:-required}" > "$work/log" 2>&1 &
+    mkdir -p "$work/kept"
+    "$binary" serve --share "data=$share,snapshots=$work/kept,snapshot_names=daily-%Y-%m-%d" --user alice:secret.0 \
+        --smb "$address:$server_port" --admin "$admin" --signing "${1:-required}" > "$work/log" 2>&1 &
     server=$!
     listens "$server_port"
 }

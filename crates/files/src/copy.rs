@@ -25,6 +25,7 @@ impl Files {
     ) -> Result<()> {
         source.need_any(Access::READ_DATA | Access::EXECUTE)?;
         target.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+        target.need_writable()?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
         target.break_readers();

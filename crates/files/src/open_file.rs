@@ -247,7 +247,7 @@ impl OpenFile {
 
     /// Refuses changes on a read-only volume.
     pub(crate) fn need_writable(&self) -> Result<()> {
-        if self.volume().options.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
+        if self.volume().is_unchangeable() { Err(FsError::ReadOnly) } else { Ok(()) }
     }
 
     /// Closes once; removes the name if this was its last open and it is doomed.

@@ -28,7 +28,7 @@ impl Files {
     /// which there is [`Files::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         open.need_any(Access::DELETE)?;
-        open.need_writable()?;
+        need_same_place(open)?;
         if open.name.stream.is_some() {
             // A stream stays with its file, which is in use.
             let within = *to == open.path();
@@ -61,7 +61,7 @@ impl Files {
     /// # Errors
     /// As [`Files::rename`]; [`FsError::IsDirectory`] for directories.
     pub async fn link(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
-        open.need_writable()?;
+        need_same_place(open)?;
         if open.is_directory() {
             return Err(FsError::IsDirectory);
         }
@@ -84,6 +84,11 @@ impl Files {
         }
         Err(FsError::ShareViolation)
     }
+}
+
+/// A name out of a kept state would be one of the volume as it is now.
+fn need_same_place(open: &OpenFile) -> Result<()> {
+    if open.volume().options.frozen { Err(FsError::CrossDevice) } else { open.need_writable() }
 }
 
 /// What was done, or why not: for good, or before others have let go.

@@ -68,6 +68,9 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`].
     pub fn streams(&self, open: &OpenFile) -> Result<Vec<StreamEntry>> {
+        if !open.volume().has_streams() {
+            return Ok(Vec::new());
+        }
         match &open.name.stream {
             Some(stream) => stream.file.streams(),
             None => open.node.streams(),

@@ -1,11 +1,11 @@
 //! What is served, and on whose behalf.
 
-use crate::NamePatterns;
+use crate::{Files, NamePatterns};
 use acl::{Access, Sid, Token};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result, Vfs, Wait,
-    Wanted,
+    Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result, Snapshots,
+    Timestamp, Vfs, Wait, Wanted,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -73,6 +73,12 @@ pub struct VolumeOptions {
     pub hide_unreadable: bool,
     /// The most space that clients are shown, in bytes.
     pub size_limit_bytes: Option<u64>,
+    /// Files may have named streams, if the backend stores them.
+    pub streams: bool,
+    /// It is a state that was kept: rights are granted as they were, but nothing is changed.
+    pub frozen: bool,
+    /// States of it that were kept.
+    pub snapshots: Option<Arc<dyn Snapshots>>,
 }
 
 impl Default for VolumeOptions {
@@ -86,6 +92,9 @@ impl Default for VolumeOptions {
             veto_names: NamePatterns::default(),
             hide_unreadable: false,
             size_limit_bytes: None,
+            streams: true,
+            frozen: false,
+            snapshots: None,
         }
     }
 }
@@ -112,6 +121,12 @@ impl Volume {
 }
 
 impl Volume {
+    /// Whether nothing in it can be changed.
+    #[must_use]
+    pub fn is_unchangeable(&self) -> bool {
+        self.options.read_only || self.options.frozen
+    }
+
     /// Whether its root was removed: there is nothing to serve any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {
@@ -171,6 +186,29 @@ impl Volume {
     /// Whether named streams can be stored.
     #[must_use]
     pub fn has_streams(&self) -> bool {
-        self.vfs.features().stream_bytes_max > 0
+        self.options.streams && self.vfs.features().stream_bytes_max > 0
+    }
+}
+
+impl Files {
+    /// When states of the volume were kept, newest first.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if none are kept at all, [`FsError::Io`].
+    pub async fn snapshots(&self, volume: &Arc<Volume>) -> Result<Vec<Timestamp>> {
+        let snapshots = volume.options.snapshots.clone().ok_or(FsError::NotFound)?;
+        self.offload(move || snapshots.list()).await
+    }
+
+    /// The volume as it was at `at`, whole seconds.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if no state was kept then.
+    pub async fn snapshot(&self, volume: &Arc<Volume>, at: Timestamp) -> Result<Arc<Volume>> {
+        let snapshots = volume.options.snapshots.clone().ok_or(FsError::NotFound)?;
+        let vfs = self.offload(move || snapshots.open(at)).await?;
+        // From within it the others can be asked for, too.
+        let options = VolumeOptions { frozen: true, ..volume.options.clone() };
+        Ok(Arc::new(Volume { vfs, options }))
     }
 }

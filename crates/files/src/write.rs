@@ -20,6 +20,7 @@ impl Files {
             return Err(FsError::IsDirectory);
         }
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
+        open.need_writable()?;
         let mut offset = offset;
         if offset == APPEND {
             offset = open.node.attributes(Wanted::default())?.size_bytes;

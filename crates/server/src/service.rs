@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
-use vfs::{Case, Vfs};
-use vfs_local::LocalVfs;
+use vfs::{Case, Snapshots, Vfs};
+use vfs_local::{LocalSnapshots, LocalVfs};
 
 /// Connections that the system holds until they are taken.
 const ACCEPT_QUEUE: u32 = 4096;
@@ -250,7 +250,15 @@ fn open_share(
 ) -> Result<Arc<Share>, StartError> {
     let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
+    let snapshots = share.snapshots.as_ref().map(|snapshots| {
+        let place = snapshots.place(&share.path, !share.show_symlinks);
+        let place = place.map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
+        Ok(Arc::new(LocalSnapshots::new(place)) as Arc<dyn Snapshots>)
+    });
     let options = VolumeOptions {
+        snapshots: snapshots.transpose()?,
+        frozen: false,
+        streams: share.named_streams,
         read_only: share.read_only,
         case,
         file_mode: share.file_mode,

@@ -35,6 +35,7 @@ mod pending;
 pub mod persistent;
 mod pipe;
 pub mod posix;
+pub mod previous_versions;
 pub mod reparse;
 mod reserve;
 mod server;

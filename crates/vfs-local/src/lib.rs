@@ -19,7 +19,11 @@ mod outside;
 mod posix_acl;
 mod resolve;
 mod security;
+mod snapshots;
 mod streams;
 mod tree;
 
+pub use snapshots::{
+    LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,
+};
 pub use tree::{LocalVfs, OpenError};

@@ -61,7 +61,16 @@ impl LocalVfs {
         rustix::process::umask(Mode::empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;
-        let features = Features { follows_links, ..probe(&root).map_err(error)? };
+        Self::of_directory(root, follows_links).map_err(error)
+    }
+
+    /// Serves what is open as `root`.
+    pub(crate) fn of(root: OwnedFd, follows_links: bool) -> Result<Self> {
+        Self::of_directory(root, follows_links).map_err(|e| refusal("serve", e))
+    }
+
+    fn of_directory(root: OwnedFd, follows_links: bool) -> rustix::io::Result<Self> {
+        let features = Features { follows_links, ..probe(&root)? };
         Ok(Self { root, features, outside: OnceLock::new() })
     }
 

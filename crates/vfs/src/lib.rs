@@ -17,6 +17,7 @@ mod identity;
 pub mod memory;
 mod outside;
 mod path;
+mod snapshots;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod suite;
@@ -34,6 +35,7 @@ pub use error::{FsError, Result};
 pub use identity::Identity;
 pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside};
 pub use path::{Name, RelPath};
+pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
 
 /// Whether a call may wait for a disk.

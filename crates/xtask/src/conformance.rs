@@ -1,7 +1,10 @@
 //! smbtorture, Samba's own test suite, against the server: every test in a
 //! process of its own, in lanes with a server each.
 
-use crate::server::{self, PASSWORD, PORT, Running, USER, USER2};
+use crate::server::{
+    self, PASSWORD, PORT, Running, SNAPSHOT, SNAPSHOT_FILE, SNAPSHOT_STREAM, SNAPSHOT_STREAM_BYTES,
+    USER, USER2,
+};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
@@ -140,7 +143,8 @@ impl Torture {
     fn run_one(&self, test: &str, address: &str) -> Result<(String, String)> {
         let mut command = Command::new("timeout");
         command.args(["-k", "5", &TEST_SECONDS_MAX.to_string()]).args(&self.command);
-        command.args(["--fullname", &format!("//{address}/plain"), "-p", &PORT.to_string()]);
+        let share = if test.starts_with("smb2.create_no_streams") { "nostreams" } else { "plain" };
+        command.args(["--fullname", &format!("//{address}/{share}"), "-p", &PORT.to_string()]);
         command.args(["-U", &format!("{USER}%{PASSWORD}")]);
         for option in [
             "clientminprotocol=SMB2_02".to_owned(),
@@ -148,6 +152,10 @@ impl Torture {
             format!("torture:user2name={USER2}"),
             format!("torture:user2password={PASSWORD}"),
             "torture:user2domain=WORKGROUP".to_owned(),
+            format!("torture:twrp_snapshot={SNAPSHOT}"),
+            format!("torture:twrp_file={SNAPSHOT_FILE}"),
+            format!("torture:twrp_stream={SNAPSHOT_STREAM}"),
+            format!("torture:twrp_stream_size={SNAPSHOT_STREAM_BYTES}"),
         ] {
             command.arg(format!("--option={option}"));
         }
@@ -266,6 +274,9 @@ fn run_test(torture: &Torture, server: &mut Running, test: String) -> Result<Out
     let mut tries = 0;
     loop {
         server.clean()?;
+        if test.starts_with("smb2.twrp") {
+            server.keep_snapshot()?;
+        }
         let (result, reason) = torture.run_one(&test, &server.address)?;
         if !server.is_alive() {
             bail!("the server died in {test}");

@@ -13,6 +13,14 @@ pub const USER: &str = "alice";
 pub const USER2: &str = "bob";
 /// Their password.
 pub const PASSWORD: &str = "secret.0";
+/// The share's previous version, in which there is a file with a stream.
+pub const SNAPSHOT: &str = "@GMT-2001.09.09-01.46.40";
+/// See [`SNAPSHOT`].
+pub const SNAPSHOT_FILE: &str = "old";
+/// See [`SNAPSHOT`]; it has [`SNAPSHOT_STREAM_BYTES`].
+pub const SNAPSHOT_STREAM: &str = "kept";
+/// See [`SNAPSHOT_STREAM`].
+pub const SNAPSHOT_STREAM_BYTES: usize = 6;
 /// A port that nothing else uses.
 pub const PORT: u16 = 24450;
 
@@ -37,6 +45,7 @@ impl Running {
         let address = address(host);
         let folder = new_folder(host)?;
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
+        let kept = folder.join("snapshots");
         let log = fs::File::create(folder.join("log"))?;
         let config = folder.join("config.toml");
         // The suite also comes without a name, which must be allowed explicitly,
@@ -54,13 +63,15 @@ impl Running {
             .args([
                 "--share",
                 &format!(
-                    "plain={},hidden_names=.*+hidefile,continuously_available=yes",
-                    plain.display()
+                    "plain={},hidden_names=.*+hidefile,continuously_available=yes,snapshots={}",
+                    plain.display(),
+                    kept.display()
                 ),
             ])
             .args(["--share", &format!("noperm={}", noperm.display())])
             // The same again, without what cannot be read.
             .args(["--share", &format!("hideunread={},hide_unreadable=true", plain.display())])
+            .args(["--share", &format!("nostreams={},named_streams=no", plain.display())])
             .args([
                 "--user",
                 &format!("{USER}:{PASSWORD}"),
@@ -101,6 +112,25 @@ impl Running {
         matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Makes what the tests of previous versions look for, in the share as it is and as
+    /// it was.
+    pub fn keep_snapshot(&self) -> Result<()> {
+        let kept = self.folder.join("snapshots").join(SNAPSHOT);
+        for root in [self.folder.join("plain"), kept.clone()] {
+            fs::create_dir_all(root.join("subdir"))?;
+            fs::write(root.join("subdir/hardlink"), "")?;
+        }
+        let file = kept.join(SNAPSHOT_FILE);
+        fs::write(&file, "as it was")?;
+        let stream = "import os, sys; os.setxattr(sys.argv[1], sys.argv[2], b'stream\\0')";
+        let name = format!("user.DosStream.{SNAPSHOT_STREAM}:$DATA");
+        let _ = Command::new("python3").args(["-c", stream]).arg(&file).arg(name).status();
+        for root in [self.folder.join("plain"), kept] {
+            let _ = Command::new("chown").args(["-R", USER]).arg(root).status();
+        }
+        Ok(())
+    }
+
     /// Empties the share.
     pub fn clean(&self) -> Result<()> {
         for entry in fs::read_dir(self.folder.join("plain"))? {
@@ -130,6 +160,7 @@ fn new_folder(host: u8) -> Result<PathBuf> {
     let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
     fs::create_dir_all(&plain)?;
     fs::create_dir_all(&noperm)?;
+    fs::create_dir_all(folder.join("snapshots").join(SNAPSHOT))?;
     // Without root there is one user only, and all files are its own.
     let _ = Command::new("chown").arg(USER).arg(&plain).stderr(Stdio::null()).status();
     let _ = Command::new("chmod").arg("0000").arg(&noperm).status();

@@ -32,6 +32,9 @@ impl Opening {
     /// [`FsError::PrivilegeNotHeld`] if it is the audit list's;
     /// [`FsError::ReadOnly`] where the volume is the reason.
     pub(super) fn authorize(&self, found: &Found) -> Result<Access> {
+        if self.volume.options.frozen && (self.replaces() || self.plan.delete_on_close) {
+            return Err(FsError::ReadOnly);
+        }
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
         let named = self.desired - Access::MAXIMUM_ALLOWED;
         let attributes = &found.opened.attributes;
@@ -60,7 +63,7 @@ impl Opening {
         // What POSIX or the read-only bit refuses is not part of the maximum.
         let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
         let is_directory = attributes.kind == FileKind::Directory;
-        if !is_directory && (is_readonly || !found.writes) {
+        if !is_directory && (is_readonly || !found.writes) && !self.volume.options.frozen {
             allowed = allowed - (WRITES | Access::DELETE_CHILD);
         }
         if !found.reads {
@@ -90,7 +93,7 @@ impl Opening {
             return Err(FsError::AccessDenied);
         }
         let is_kept = bits & dos::READONLY != 0 && !self.is_posix();
-        if is_kept || self.volume.options.read_only {
+        if is_kept || self.volume.is_unchangeable() {
             return Err(FsError::CannotDelete);
         }
         // Better refused now than when nobody listens any more.
@@ -113,7 +116,7 @@ impl Opening {
     /// one is stored. Where there is none, POSIX decides when it is made.
     pub(super) fn authorize_create(&self, is_directory: bool) -> Result<Option<Descriptor>> {
         let plan = &self.plan;
-        if self.volume.options.read_only {
+        if self.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
         }
         if plan.delete_on_close && plan.dos_bits & dos::READONLY != 0 {

@@ -407,7 +407,9 @@ impl Opening {
             return Err(FsError::AlreadyExists);
         }
         self.check_kind(opened.attributes.kind)?;
-        if !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
+        // Looking is free: older Linux clients ask so for what they list.
+        let uses = self.desired.intersects(READS | WRITES) || self.replaces();
+        if uses && !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
             return Err(FsError::ReparsePoint);
         }
         let granted = self.authorize(&found)?;

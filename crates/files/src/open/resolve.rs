@@ -27,7 +27,7 @@ impl Opening {
         let needs_write = self.desired.intersects(writes) || self.replaces();
         let mut how = OpenHow {
             read: looks && (data || self.desired.intersects(READS | Access::APPEND_DATA)),
-            write: looks && !self.volume.options.read_only && (maximum || needs_write),
+            write: looks && !self.volume.is_unchangeable() && (maximum || needs_write),
             case: self.case(),
             wanted: WANTED,
             no_follow: self.plan.no_follow || self.is_posix(),

@@ -97,7 +97,7 @@ impl Opening {
         if !self.plan.delete_on_close {
             return Ok(());
         }
-        if is_readonly || self.volume.options.read_only {
+        if is_readonly || self.volume.is_unchangeable() {
             return Err(FsError::CannotDelete);
         }
         let unwritable = certainly_unwritable(&self.caller, file, file.uid);
@@ -109,7 +109,7 @@ impl Opening {
 
     /// Whether a stream may be added to an existing file: that is writing to it.
     fn check_may_add(&self, file: &Opened) -> Result<()> {
-        if self.volume.options.read_only {
+        if self.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
         }
         let descriptor = descriptor_of(&*file.node, &file.attributes);

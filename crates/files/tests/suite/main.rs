@@ -22,6 +22,7 @@ mod reparse;
 mod restore;
 mod security;
 mod sharing;
+mod snapshots;
 mod streams;
 mod streams_model;
 mod watch;

@@ -68,6 +68,21 @@ impl Served {
 }
 
 #[test]
+fn a_share_without_streams_has_none_and_takes_none() {
+    let mut served = serve();
+    served.put("file", b"");
+    served.close(served.try_open(of(new_file("file"), "s")).unwrap().open);
+    let options = files::VolumeOptions { streams: false, ..Default::default() };
+    served.volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
+    for refused in [of(plan("file", READ), "s"), of(new_file("file"), "t"), of(new_file("n"), "t")]
+    {
+        assert_eq!(served.refusal(refused), FsError::InvalidName);
+    }
+    assert_eq!(served.files.streams(&served.open("file", READ)), Ok(vec![]));
+    assert!(!served.exists("n"));
+}
+
+#[test]
 fn a_stream_has_data_and_length_of_its_own_and_all_else_of_its_file() {
     let Some(served) = serve_streams() else { return };
     served.put("file", b"the file");

@@ -3,6 +3,7 @@
 use files::Reparse;
 use smb::names::{name_from_units, parse_path, path_units, units_of};
 use smb::posix::{parse_posix_path, push_posix_units};
+use smb::previous_versions::{take_token, time_of, token};
 use smb::reparse::{buffer_of, posix_target};
 use std::sync::Arc;
 use wire::codec::utf16_units;
@@ -55,6 +56,9 @@ pub fn names(bytes: &[u8]) {
         let mut shown = Vec::new();
         push_posix_units(&mut shown, path.as_bytes());
         assert_eq!(parse_posix_path(&shown).as_ref(), Ok(&path), "{shown:04x?}");
+    }
+    if let Some((rest, at)) = take_token(&units) {
+        assert!(rest.len() < units.len() && time_of(&units_of(token(at).as_bytes())) == Some(at));
     }
     if let Ok(parsed) = parse_path(&units) {
         let shown = path_units(&parsed.path);

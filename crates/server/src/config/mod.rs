@@ -5,6 +5,7 @@
 
 mod multichannel;
 mod raw;
+mod snapshots;
 mod suggest;
 mod values;
 
@@ -12,6 +13,7 @@ use crate::connections::Patience;
 use crate::limits::CONNECTIONS_MAX;
 pub use multichannel::Multichannel;
 use serde::Deserialize;
+pub use snapshots::{Kept, SnapshotsConfig};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -123,6 +125,10 @@ pub struct ShareConfig {
     pub continuously_available: bool,
     /// Clients see symbolic links, and follow them themselves.
     pub show_symlinks: bool,
+    /// Files may have named streams.
+    pub named_streams: bool,
+    /// Where previous versions are kept, if they are.
+    pub snapshots: Option<SnapshotsConfig>,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
@@ -296,6 +302,8 @@ impl ShareConfig {
             time_machine_max_bytes: None,
             continuously_available: false,
             show_symlinks: false,
+            named_streams: true,
+            snapshots: None,
             file_mode: 0o644,
             directory_mode: 0o755,
             denied_users: Vec::new(),
@@ -326,6 +334,10 @@ impl ShareConfig {
         Some(Problem { line: self.line, text })
     }
 
+    fn snapshots(&mut self) -> &mut SnapshotsConfig {
+        self.snapshots.get_or_insert_default()
+    }
+
     /// Sets one key from the command line's `key=value`.
     ///
     /// # Errors
@@ -353,6 +365,10 @@ impl ShareConfig {
             "posix" => self.posix = flag()?,
             "continuously_available" => self.continuously_available = flag()?,
             "show_symlinks" => self.show_symlinks = flag()?,
+            "named_streams" => self.named_streams = flag()?,
+            "snapshots" => self.snapshots().kept = Kept::of(value),
+            "snapshot_names" => self.snapshots().names = Some(value.to_owned()),
+            "snapshot_root" => self.snapshots().root = Some(value.into()),
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

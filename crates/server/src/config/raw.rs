@@ -4,14 +4,14 @@ use super::multichannel::RawMultichannel;
 use super::suggest;
 use super::values::{parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
-    Config, ConfigError, Encryption, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
-    check_share_name, parse_mode, same_name,
+    Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
+    SnapshotsConfig, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 
@@ -32,11 +32,15 @@ pub const SHARE_KEYS: &[&str] = &[
     "hosts_allowed",
     "hosts_denied",
     "listed",
+    "named_streams",
     "posix",
     "read_only",
     "read_users",
     "show_symlinks",
     "size_limit",
+    "snapshot_names",
+    "snapshot_root",
+    "snapshots",
     "time_machine",
     "time_machine_max_bytes",
     "users",
@@ -158,6 +162,14 @@ struct RawShare {
     /// Clients see symbolic links and follow them themselves, as Linux and macOS can.
     #[serde(default)]
     show_symlinks: bool,
+    /// Files may have named streams; so if left out.
+    named_streams: Option<bool>,
+    /// Where previous versions are kept: `snapper`, `zfs`, `cephfs`, or a directory.
+    snapshots: Option<Spanned<String>>,
+    /// How they are named, as `"auto-%Y-%m-%d_%H-%M"`, in UTC.
+    snapshot_names: Option<String>,
+    /// The directory that they are of, if it is not the share's.
+    snapshot_root: Option<PathBuf>,
     /// Permission bits of new files, as `"0644"`.
     file_mode: Option<Spanned<String>>,
     /// Permission bits of new directories, as `"0755"`.
@@ -317,6 +329,7 @@ impl Meaning<'_> {
             self.wrong(raw.path.span(), format!("path = {path:?} must begin with /"));
         }
         let mut share = ShareConfig::new(raw.name.get_ref(), path);
+        share.snapshots = self.snapshots(&raw, path);
         share.line = Some(line_of(self.text, raw.path.span().start));
         self.names_and_hosts(&raw, &mut share);
         share.comment = raw.comment.unwrap_or_default();
@@ -330,6 +343,7 @@ impl Meaning<'_> {
         share.time_machine_max_bytes = raw.time_machine_max_bytes;
         share.continuously_available = raw.continuously_available;
         share.show_symlinks = raw.show_symlinks;
+        share.named_streams = raw.named_streams.unwrap_or(share.named_streams);
         share.file_mode = self.mode(raw.file_mode.as_ref(), share.file_mode);
         share.directory_mode = self.mode(raw.directory_mode.as_ref(), share.directory_mode);
         share.denied_users = raw.denied_users;
@@ -374,6 +388,26 @@ impl Meaning<'_> {
             self.wrong(span, what);
             T::default()
         })
+    }
+
+    fn snapshots(&mut self, raw: &RawShare, share: &Path) -> Option<SnapshotsConfig> {
+        let Some(kept) = &raw.snapshots else {
+            if raw.snapshot_names.is_some() || raw.snapshot_root.is_some() {
+                let what =
+                    "snapshot_names and snapshot_root need snapshots, which says where they are";
+                self.wrong(raw.name.span(), what);
+            }
+            return None;
+        };
+        let config = SnapshotsConfig {
+            kept: Kept::of(kept.get_ref()),
+            names: raw.snapshot_names.clone(),
+            root: raw.snapshot_root.clone(),
+        };
+        if let Err(what) = config.place(share, true) {
+            self.wrong(kept.span(), what);
+        }
+        Some(config)
     }
 
     fn mode(&mut self, text: Option<&Spanned<String>>, default: u32) -> u32 {

@@ -10,9 +10,11 @@ mod reparse;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::durable::Durability;
 use crate::open::{Open, Target};
+use crate::previous_versions::snapshot_array;
 use crate::status::status_of;
 use files::OpenFile;
 use std::sync::Arc;
+use vfs::FsError;
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, IoctlRequest, IoctlResponse, fsctl};
@@ -111,10 +113,7 @@ async fn on_open(
         fsctl::GET_REPARSE_POINT => reparse::get(request, open),
         fsctl::SET_REPARSE_POINT => reparse::set(request, open, body).await,
         fsctl::DELETE_REPARSE_POINT => reparse::delete(request, open, body).await,
-        fsctl::SRV_ENUMERATE_SNAPSHOTS if body.output_bytes_max >= 16 => {
-            // None, and none returned, in a list of two zeros.
-            Ok(Answer::ok([[0u8; 8], [2, 0, 0, 0, 0, 0, 0, 0]].concat()))
-        }
+        fsctl::SRV_ENUMERATE_SNAPSHOTS => snapshots(request, file, body).await,
         // MS-SMB2 3.3.5.15.7: there are no hashes for branch caches.
         fsctl::SRV_READ_HASH => Err(NtStatus::NOT_SUPPORTED),
         // It is for volumes, which are not opened here.
@@ -139,6 +138,23 @@ fn request_resiliency(
     r.skip(4, "reserved").map_err(malformed)?;
     open.set_durability(Durability::resilient(asked_ms)?);
     Ok(Answer::empty())
+}
+
+/// When states of the share were kept. MS-SMB2 3.3.5.15.1.
+async fn snapshots(
+    request: &Request<'_>,
+    file: &OpenFile,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    if body.output_bytes_max < 16 {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let times = match request.server.files.snapshots(file.volume()).await {
+        // None are kept, or none yet.
+        Err(FsError::NotFound | FsError::PathNotFound) => Vec::new(),
+        other => other.map_err(status_of)?,
+    };
+    Ok(Answer::ok(snapshot_array(&times, body.output_bytes_max as usize)))
 }
 
 /// Whether the file system compresses the file. Every open may ask.

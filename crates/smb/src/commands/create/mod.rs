@@ -63,9 +63,12 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         }
         None => None,
     };
+    let mut volume = tree.volume()?.clone();
     let plan = Plan::of(&body, request.header, may)?;
+    if let Some(at) = plan.as_of {
+        volume = request.server.files.snapshot(&volume, at).await.map_err(status_of)?;
+    }
     let mut creating = Creating::new(request, tree, plan, claim)?;
-    let volume = creating.tree.volume()?.clone();
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
     let plan = creating.take_plan();

@@ -9,13 +9,14 @@ use crate::lease::LEVEL_LEASE;
 use crate::names::{SmbPath, Stream, parse_path};
 use crate::oplock::caching_of;
 use crate::posix::parse_posix_path;
+use crate::previous_versions::take_token;
 use crate::status::status_of;
 use crate::tree::Tree;
 use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind};
 use std::borrow::Cow;
-use vfs::Name;
+use vfs::{Name, Timestamp};
 use wire::codec::{Reader, utf16_units};
-use wire::fscc::{self, POSIX_EXTENSIONS, decode_posix_mode};
+use wire::fscc::{self, FileTime, POSIX_EXTENSIONS, decode_posix_mode};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     AppleQuery, CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2,
@@ -29,6 +30,8 @@ pub struct Plan {
     pub open: OpenPlan,
     /// What the client would like to keep to itself of this open alone.
     pub oplock: Caching,
+    /// The path is meant as of this time.
+    pub as_of: Option<Timestamp>,
     /// Every write is to be durable.
     pub write_through: bool,
     /// Mode flags that queries show.
@@ -104,13 +107,17 @@ pub struct May {
     dialect: Dialect,
     /// The POSIX extensions were agreed on, and the share is with them.
     posix: bool,
+    /// The share has previous versions: times in paths mean something.
+    snapshots: bool,
 }
 
 impl May {
     /// What requests on `tree` may ask for.
     pub fn on(request: &Request<'_>, tree: &Tree) -> Self {
         let posix = request.negotiated.posix && tree.share.posix;
-        Self { dialect: request.negotiated.dialect, posix }
+        let snapshots =
+            tree.share.volume.as_ref().is_some_and(|volume| volume.options.snapshots.is_some());
+        Self { dialect: request.negotiated.dialect, posix, snapshots }
     }
 }
 
@@ -125,7 +132,7 @@ struct Contexts {
     xattrs: Vec<(Name, Vec<u8>)>,
     maximal_access: Option<Option<u64>>,
     disk_id: bool,
-    snapshot: bool,
+    snapshot: Option<Timestamp>,
     durable: Option<DurableWish>,
     durable_v2: Option<DurableWish>,
     reconnects: Option<Reconnect>,
@@ -154,7 +161,7 @@ const DURABLE_REQUEST_BYTES: usize = 16;
 const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7;
 
 impl Plan {
-    /// Understands a request.
+    /// Understands a request. Times in paths are understood where there are snapshots.
     ///
     /// # Errors
     /// `INVALID_PARAMETER`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `OBJECT_NAME_INVALID`,
@@ -166,11 +173,15 @@ impl Plan {
         check_options(body)?;
         let (if_exists, if_missing) = disposition(body.disposition)?;
         let contexts = Contexts::decode(body.contexts, may)?;
-        let parsed = path_of(body, header, contexts.posix_mode.is_some())?;
-        if contexts.snapshot {
-            // Snapshots are not served: there is none.
-            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
-        }
+        let units = utf16_units(body.name, "name").map_err(malformed)?;
+        let is_posix = contexts.posix_mode.is_some();
+        // Clients of POSIX may call their files what they like.
+        let token = take_token(&units).filter(|_| may.snapshots && !is_posix);
+        let (units, as_of) = match token {
+            Some((rest, at)) => (rest, Some(at)),
+            None => (units, contexts.snapshot),
+        };
+        let parsed = path_of(&units, header, is_posix)?;
         let wants = |option| body.options & option != 0;
         let kind = match &parsed.stream {
             // Data is of a file, whatever it belongs to. MS-FSA 2.1.5.1.
@@ -209,6 +220,7 @@ impl Plan {
         };
         Ok(Self {
             open,
+            as_of,
             // A level that is none is no oplock.
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
@@ -224,9 +236,8 @@ impl Plan {
 /// # Errors
 /// `INVALID_PARAMETER` for one that begins at a separator, `OBJECT_NAME_INVALID`,
 /// `OBJECT_PATH_SYNTAX_BAD`.
-fn path_of(body: &CreateRequest<'_>, header: &Header, is_posix: bool) -> Result<SmbPath, NtStatus> {
-    let units = utf16_units(body.name, "name").map_err(malformed)?;
-    let units = if header.flags.contains(Flags::DFS) { strip_dfs(&units) } else { &units };
+fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, NtStatus> {
+    let units = if header.flags.contains(Flags::DFS) { strip_dfs(units) } else { units };
     if is_posix {
         let path = parse_posix_path(units).map_err(status_of)?;
         return Ok(SmbPath { path, stream: None });
@@ -345,7 +356,7 @@ impl Contexts {
                 b"ExtA" => found.xattrs = decode_xattrs(data)?,
                 b"MxAc" => found.maximal_access = Some(decode_time(data)?),
                 b"QFid" => found.disk_id = true,
-                b"TWrp" => found.snapshot = true,
+                b"TWrp" => found.snapshot = Some(decode_snapshot(data)?),
                 b"DHnQ" => found.durable = Some(durable(data)?),
                 b"DHnC" => found.reconnects = Some(reconnect(data)?),
                 b"DH2Q" if has_v2 => found.durable_v2 = Some(durable_v2(data)?),
@@ -414,6 +425,13 @@ fn reconnect_v2(data: &[u8]) -> Result<Reconnect, NtStatus> {
     })
 }
 
+fn decode_snapshot(data: &[u8]) -> Result<Timestamp, NtStatus> {
+    let time = FileTime(Reader::new(data).u64("TWrp").map_err(malformed)?);
+    // Snapshots are told apart by the second.
+    let second = 1_000_000_000;
+    Ok(Timestamp(time.to_unix_nanos().div_euclid(second) * second))
+}
+
 fn decode_time(data: &[u8]) -> Result<Option<u64>, NtStatus> {
     match data.len() {
         0 => Ok(None),
@@ -464,7 +482,7 @@ mod tests {
             };
             put_context(&mut list, *name, &vec![0; length]);
         }
-        let contexts = Contexts::decode(&list, May { dialect, posix: false })?;
+        let contexts = Contexts::decode(&list, May { dialect, posix: false, snapshots: false })?;
         Ok((contexts.reconnects.is_some(), contexts.durable.is_some()))
     }
 

@@ -1,0 +1,118 @@
+//! Where previous versions of a share are kept.
+
+use std::path::{Path, PathBuf};
+use vfs_local::{NameFormat, Naming, SnapshotPlace};
+
+/// What snapshots are called where nothing is said: by Windows and Samba, TrueNAS,
+/// sanoid, zfs-auto-snapshot, CephFS's schedules.
+const NAMES: [&str; 6] = [
+    "@GMT-%Y.%m.%d-%H.%M.%S",
+    "auto-%Y-%m-%d_%H-%M",
+    "autosnap_%Y-%m-%d_%H:%M:%S_*",
+    "zfs-auto-snap_*-%Y-%m-%d-%H%M",
+    "scheduled-%Y-%m-%d-%H_%M_%S_UTC",
+    "scheduled-%Y-%m-%d-%H_%M_%S",
+];
+
+/// Who keeps them, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Kept {
+    /// snapper, in `.snapshots`.
+    Snapper,
+    /// ZFS, in `.zfs/snapshot`.
+    #[default]
+    Zfs,
+    /// CephFS, in `.snap`.
+    CephFs,
+    /// Anyone, in this directory, relative ones in that which they are of.
+    Directory(PathBuf),
+}
+
+/// Keys of a share that are about previous versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotsConfig {
+    /// See [`Kept`].
+    pub kept: Kept,
+    /// The form of their names; well-known ones if none.
+    pub names: Option<String>,
+    /// The directory that they are of; the share's if none.
+    pub root: Option<PathBuf>,
+}
+
+impl Kept {
+    /// What a word of the configuration means.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        match text {
+            "snapper" => Self::Snapper,
+            "zfs" => Self::Zfs,
+            "cephfs" => Self::CephFs,
+            directory => Self::Directory(directory.into()),
+        }
+    }
+}
+
+impl SnapshotsConfig {
+    /// What the backend is told.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn place(&self, share: &Path, follows_links: bool) -> Result<SnapshotPlace, String> {
+        let root = self.root.as_deref().unwrap_or(share);
+        let inside = share.strip_prefix(root).map_err(|_| {
+            format!("snapshot_root = {root:?} is no directory above the share, {share:?}")
+        })?;
+        let directory = match &self.kept {
+            Kept::Snapper => root.join(".snapshots"),
+            Kept::Zfs => root.join(".zfs/snapshot"),
+            Kept::CephFs => root.join(".snap"),
+            Kept::Directory(directory) => root.join(directory),
+        };
+        let naming = match (&self.kept, &self.names) {
+            (Kept::Snapper, None) => Naming::Snapper,
+            (Kept::Snapper, Some(_)) => {
+                return Err("snapper has numbers for names; leave out snapshot_names".into());
+            }
+            (_, Some(form)) => {
+                let form = NameFormat::new(form);
+                Naming::Names(vec![form.map_err(|e| format!("snapshot_names: {e}"))?])
+            }
+            (_, None) => {
+                let known = NAMES.iter().map(|form| NameFormat::new(form));
+                Naming::Names(known.collect::<Result<_, _>>().map_err(|e| e.to_string())?)
+            }
+        };
+        Ok(SnapshotPlace { directory, naming, inside: inside.into(), follows_links })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(kept: &str, names: Option<&str>, root: Option<&str>) -> Result<SnapshotPlace, String> {
+        let (names, root) = (names.map(str::to_owned), root.map(PathBuf::from));
+        let config = SnapshotsConfig { kept: Kept::of(kept), names, root };
+        config.place(Path::new("/srv/data"), true)
+    }
+
+    #[test]
+    fn a_word_says_where_snapshots_are_and_how_they_are_named() {
+        let zfs = place("zfs", None, None).unwrap();
+        assert_eq!(zfs.directory, Path::new("/srv/data/.zfs/snapshot"));
+        assert!(matches!(zfs.naming, Naming::Names(forms) if forms.len() == NAMES.len()));
+        let snapper = place("snapper", None, Some("/srv")).unwrap();
+        assert_eq!(snapper.directory, Path::new("/srv/.snapshots"));
+        assert_eq!((snapper.naming, snapper.inside), (Naming::Snapper, "data".into()));
+        let lvm = place("/mnt/kept", Some("%s"), Some("/srv/data")).unwrap();
+        assert_eq!((lvm.directory, lvm.inside), ("/mnt/kept".into(), "".into()));
+        assert_eq!(place(".kept", None, None).unwrap().directory, Path::new("/srv/data/.kept"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_said() {
+        assert!(place("zfs", None, Some("/home")).unwrap_err().contains("snapshot_root"));
+        assert!(place("zfs", Some("%Q"), None).unwrap_err().contains("snapshot_names"));
+        assert!(place("snapper", Some("%s"), None).is_err());
+    }
+}

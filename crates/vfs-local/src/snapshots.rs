@@ -1,0 +1,275 @@
+//! Snapshots as directories: of ZFS, CephFS, snapper, or mounted somewhere.
+
+mod name;
+
+use crate::errors::refusal;
+use crate::identity::as_root;
+use crate::resolve::{Root, open_beneath};
+use crate::tree::LocalVfs;
+pub use name::{NameFormat, NameFormatError};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use vfs::{FsError, Result, Snapshots, Timestamp, Vfs, Wait};
+
+/// Most snapshots that are listed: the newest. Their times fit into 64 KiB.
+pub const SNAPSHOTS_MAX: usize = 1024;
+/// Entries of the directory that are looked at.
+const ENTRIES_MAX: usize = 65_536;
+/// Bytes read from the directory at once.
+const LIST_BYTES: usize = 32 * 1024;
+/// Bytes of snapper's description of a snapshot that are looked at.
+const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024;
+
+/// How snapshots say when they were made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// By their names, in one of these forms; times are UTC.
+    Names(Vec<NameFormat>),
+    /// In a file beside them, as snapper has it: `NUMBER/info.xml`, `NUMBER/snapshot`.
+    Snapper,
+}
+
+/// Where snapshots are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotPlace {
+    /// The directory that has an entry for each.
+    pub directory: PathBuf,
+    /// How to tell when they were made.
+    pub naming: Naming,
+    /// Where in a snapshot the served tree begins; empty for its root.
+    pub inside: PathBuf,
+    /// See [`vfs::Features::follows_links`].
+    pub follows_links: bool,
+}
+
+/// Snapshots below one directory. What is looked for beneath it is never led out of it
+/// by a symbolic link.
+#[derive(Debug)]
+pub struct LocalSnapshots {
+    place: SnapshotPlace,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Entries of the directory when it was last read.
+    names: BTreeMap<Timestamp, Vec<u8>>,
+    /// Those that somebody uses.
+    open: BTreeMap<Timestamp, Weak<LocalVfs>>,
+}
+
+impl LocalSnapshots {
+    /// Snapshots at `place`, which need not be there yet.
+    #[must_use]
+    pub fn new(place: SnapshotPlace) -> Self {
+        Self { place, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn directory(&self) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(&self.place.directory, flags, Mode::empty())
+            .map_err(|e| refusal("open the directory of snapshots", e))
+    }
+
+    /// Reads the directory anew.
+    fn scan(&self) -> Result<BTreeMap<Timestamp, Vec<u8>>> {
+        let directory = self.directory()?;
+        let mut found = BTreeMap::new();
+        let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
+        let mut entries = rustix::fs::RawDir::new(&directory, &mut buffer);
+        for _ in 0..ENTRIES_MAX {
+            let Some(entry) = entries.next() else { break };
+            let entry = entry.map_err(|e| refusal("list snapshots", e))?;
+            let name = entry.file_name().to_bytes();
+            let at = match &self.place.naming {
+                Naming::Names(formats) => formats.iter().find_map(|format| format.time(name)),
+                Naming::Snapper => time_by_snapper(&directory, name),
+            };
+            if let Some(at) = at {
+                // Of two with one time the first by name, whatever the order of the directory.
+                let kept = found.entry(at).or_insert_with(|| name.to_vec());
+                if name < kept.as_slice() {
+                    *kept = name.to_vec();
+                }
+            }
+            if found.len() > SNAPSHOTS_MAX {
+                found.pop_first();
+            }
+        }
+        Ok(found)
+    }
+
+    fn refresh(&self) -> Result<()> {
+        let names = as_root(|| self.scan())?;
+        let mut known = self.known();
+        known.open.retain(|_, open| open.strong_count() > 0);
+        known.names = names;
+        Ok(())
+    }
+
+    fn open_now(&self, at: Timestamp) -> Result<Arc<LocalVfs>> {
+        let name = self.known().names.get(&at).cloned().ok_or(FsError::NotFound)?;
+        let mut path = name;
+        if self.place.naming == Naming::Snapper {
+            path.extend_from_slice(b"/snapshot");
+        }
+        for part in self.place.inside.components() {
+            path.push(b'/');
+            path.extend_from_slice(part.as_os_str().as_encoded_bytes());
+        }
+        let directory = self.directory()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let root = Root { fd: directory.as_fd(), stops_at_links: true };
+        let root = open_beneath(root, &path, flags, Mode::empty(), Wait::Allowed)
+            .map_err(|e| refusal("open snapshot", e))?;
+        LocalVfs::of(root, self.place.follows_links).map(Arc::new)
+    }
+}
+
+impl Snapshots for LocalSnapshots {
+    fn list(&self) -> Result<Vec<Timestamp>> {
+        self.refresh()?;
+        Ok(self.known().names.keys().rev().copied().collect())
+    }
+
+    fn open(&self, at: Timestamp) -> Result<Arc<dyn Vfs>> {
+        if let Some(open) = self.known().open.get(&at).and_then(Weak::upgrade) {
+            return Ok(open);
+        }
+        let opened = match as_root(|| self.open_now(at)) {
+            // Made, or renamed, since the directory was read.
+            Err(FsError::NotFound | FsError::PathNotFound) => {
+                self.refresh()?;
+                as_root(|| self.open_now(at))
+            }
+            other => other,
+        };
+        let vfs = opened.map_err(|_| FsError::NotFound)?;
+        self.known().open.insert(at, Arc::downgrade(&vfs));
+        Ok(vfs)
+    }
+}
+
+/// When snapper says that its snapshot `number` was made.
+fn time_by_snapper(directory: &OwnedFd, number: &[u8]) -> Option<Timestamp> {
+    if number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let path = [number, b"/info.xml"].concat();
+    let root = Root { fd: directory.as_fd(), stops_at_links: true };
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let file = open_beneath(root, &path, flags, Mode::empty(), Wait::Allowed).ok()?;
+    let mut text = Vec::new();
+    std::fs::File::from(file).take(DESCRIPTION_BYTES_MAX).read_to_end(&mut text).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let (_, rest) = text.split_once("<date>")?;
+    let (date, _) = rest.split_once("</date>")?;
+    NameFormat::new("%Y-%m-%d %H:%M:%S").ok()?.time(date.trim().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+    use vfs::{Case, Identity, OpenHow, RelPath, Wanted};
+
+    fn place(directory: &Path, formats: &[&str]) -> SnapshotPlace {
+        SnapshotPlace {
+            directory: directory.into(),
+            naming: Naming::Names(formats.iter().map(|f| NameFormat::new(f).unwrap()).collect()),
+            inside: PathBuf::new(),
+            follows_links: true,
+        }
+    }
+
+    fn seconds(snapshots: &LocalSnapshots) -> Vec<i128> {
+        snapshots.list().unwrap().iter().map(|t| t.0 / 1_000_000_000).collect()
+    }
+
+    fn has(vfs: &Arc<dyn Vfs>, name: &str) -> bool {
+        let how = OpenHow {
+            read: true,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: false,
+            wait: Wait::Allowed,
+        };
+        let path: RelPath = [vfs::Name::new(name.as_bytes()).unwrap()].into_iter().collect();
+        vfs.open(&Identity::root(), &path, how).is_ok()
+    }
+
+    #[test]
+    fn snapshots_are_listed_newest_first_and_opened_by_their_times() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, file) in [("auto-2001-09-09_01-46", "a"), ("1000000100", "b"), ("other", "c")] {
+            fs::create_dir_all(folder.path().join(name).join("in")).unwrap();
+            fs::write(folder.path().join(name).join("in").join(file), "").unwrap();
+        }
+        let formats = ["auto-%Y-%m-%d_%H-%M", "%s"];
+        let place = SnapshotPlace { inside: "in".into(), ..place(folder.path(), &formats) };
+        let snapshots = LocalSnapshots::new(place);
+        assert_eq!(seconds(&snapshots), [1_000_000_100, 999_999_960]);
+        let open = |seconds: i128| snapshots.open(Timestamp(seconds * 1_000_000_000));
+        assert!(has(&open(999_999_960).unwrap(), "a"));
+        assert!(has(&open(1_000_000_100).unwrap(), "b"));
+        assert!(matches!(open(1), Err(FsError::NotFound)));
+        // One that is made later is found without being listed first.
+        fs::create_dir_all(folder.path().join("1000000200/in")).unwrap();
+        assert!(open(1_000_000_200).is_ok());
+        fs::remove_dir_all(folder.path().join("1000000200")).unwrap();
+        assert!(matches!(open(1_000_000_200), Err(FsError::NotFound)));
+    }
+
+    #[test]
+    fn no_link_leads_out_of_the_directory_of_snapshots() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc", folder.path().join("1000000000")).unwrap();
+        fs::create_dir(folder.path().join("1000000001")).unwrap();
+        std::os::unix::fs::symlink("/etc", folder.path().join("1000000001/in")).unwrap();
+        for inside in ["", "in"] {
+            let place = SnapshotPlace { inside: inside.into(), ..place(folder.path(), &["%s"]) };
+            let snapshots = LocalSnapshots::new(place);
+            let open = |seconds: i128| snapshots.open(Timestamp(seconds * 1_000_000_000));
+            assert!(matches!(open(1_000_000_000), Err(FsError::NotFound)));
+            assert_eq!(open(1_000_000_001).is_ok(), inside.is_empty());
+        }
+    }
+
+    #[test]
+    fn snapper_says_when_its_snapshots_were_made() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("7/snapshot")).unwrap();
+        let text = "<snapshot>\n <num>7</num>\n <date>2001-09-09 01:46:40</date>\n</snapshot>";
+        fs::write(folder.path().join("7/info.xml"), text).unwrap();
+        fs::write(folder.path().join("7/snapshot/file"), "").unwrap();
+        fs::create_dir_all(folder.path().join("8/snapshot")).unwrap();
+        let place = SnapshotPlace { naming: Naming::Snapper, ..place(folder.path(), &[]) };
+        let snapshots = LocalSnapshots::new(place);
+        assert_eq!(seconds(&snapshots), [1_000_000_000]);
+        let open = snapshots.open(Timestamp(1_000_000_000_000_000_000)).unwrap();
+        assert!(has(&open, "file"));
+    }
+
+    #[test]
+    fn of_too_many_the_newest_are_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..SNAPSHOTS_MAX + 10 {
+            fs::create_dir(folder.path().join((1_000_000 + n).to_string())).unwrap();
+        }
+        let snapshots = LocalSnapshots::new(place(folder.path(), &["%s"]));
+        let listed = seconds(&snapshots);
+        assert_eq!(listed.len(), SNAPSHOTS_MAX);
+        assert_eq!(listed[0], 1_000_000 + SNAPSHOTS_MAX as i128 + 9);
+    }
+}

@@ -1,0 +1,213 @@
+//! Names of snapshots that say when they were made: a form like strftime's.
+
+use vfs::Timestamp;
+
+/// Longest form, in parts.
+const PARTS_MAX: usize = 64;
+
+/// A form of names: `%Y`, `%m`, `%d`, `%H`, `%M`, `%S` (as many digits as usual), `%s`
+/// (seconds since 1970), `%%`, and `*` for any text. Times are UTC; what is left out is
+/// the least that it can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameFormat(Vec<Part>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Byte(u8),
+    Any,
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Epoch,
+}
+
+/// What is wrong with a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameFormatError(String);
+
+impl std::fmt::Display for NameFormatError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NameFormatError {}
+
+#[derive(Clone, Copy, Debug)]
+struct Fields {
+    year: i64,
+    month: i64,
+    day: i64,
+    hour: i64,
+    minute: i64,
+    second: i64,
+    epoch: Option<i64>,
+}
+
+impl NameFormat {
+    /// Understands a form.
+    ///
+    /// # Errors
+    /// [`NameFormatError`] for what does not exist, and for a form that tells no day.
+    pub fn new(text: &str) -> Result<Self, NameFormatError> {
+        let wrong = |what: String| Err(NameFormatError(what));
+        let mut parts = Vec::new();
+        let mut bytes = text.bytes();
+        while let Some(byte) = bytes.next() {
+            parts.push(match byte {
+                b'*' => Part::Any,
+                b'%' => match bytes.next() {
+                    Some(b'Y') => Part::Year,
+                    Some(b'm') => Part::Month,
+                    Some(b'd') => Part::Day,
+                    Some(b'H') => Part::Hour,
+                    Some(b'M') => Part::Minute,
+                    Some(b'S') => Part::Second,
+                    Some(b's') => Part::Epoch,
+                    Some(b'%') => Part::Byte(b'%'),
+                    Some(other) => {
+                        let other = char::from(other);
+                        return wrong(format!(
+                            "%{other} is not known; there are %Y %m %d %H %M %S, %s and %%"
+                        ));
+                    }
+                    None => return wrong("it ends with %; write %% for one".into()),
+                },
+                b'/' => return wrong("a name has no /".into()),
+                other => Part::Byte(other),
+            });
+        }
+        let has = |part| parts.contains(&part);
+        let tells_day = has(Part::Year) && has(Part::Month) && has(Part::Day);
+        if !tells_day && !has(Part::Epoch) {
+            return wrong("it must have %Y, %m and %d, or %s".into());
+        }
+        if parts.len() > PARTS_MAX || parts.iter().filter(|p| **p == Part::Any).count() > 2 {
+            return wrong(format!("it has more than {PARTS_MAX} parts, or more than two *"));
+        }
+        Ok(Self(parts))
+    }
+
+    /// When a snapshot of this name was made; none if it has another form.
+    #[must_use]
+    pub fn time(&self, name: &[u8]) -> Option<Timestamp> {
+        let fields =
+            Fields { year: 0, month: 1, day: 1, hour: 0, minute: 0, second: 0, epoch: None };
+        let fields = read(&self.0, name, fields)?;
+        let seconds = match fields.epoch {
+            Some(epoch) => epoch,
+            None => seconds_of(&fields)?,
+        };
+        Some(Timestamp(i128::from(seconds) * 1_000_000_000))
+    }
+}
+
+fn read(parts: &[Part], name: &[u8], mut fields: Fields) -> Option<Fields> {
+    let Some((part, parts)) = parts.split_first() else {
+        return name.is_empty().then_some(fields);
+    };
+    let digits = |count: usize| -> Option<(i64, &[u8])> {
+        let (digits, rest) = name.split_at_checked(count)?;
+        let is_number = count > 0 && digits.iter().all(u8::is_ascii_digit);
+        let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        is_number.then_some((number, rest))
+    };
+    let (slot, count) = match part {
+        Part::Byte(byte) => return read(parts, name.strip_prefix(&[*byte])?, fields),
+        // At most two of them: names have 255 bytes.
+        Part::Any => return (0..=name.len()).find_map(|at| read(parts, &name[at..], fields)),
+        Part::Epoch => {
+            let count = name.iter().take(11).take_while(|b| b.is_ascii_digit()).count();
+            let (epoch, rest) = digits(count)?;
+            return read(parts, rest, Fields { epoch: Some(epoch), ..fields });
+        }
+        Part::Year => (&mut fields.year, 4),
+        Part::Month => (&mut fields.month, 2),
+        Part::Day => (&mut fields.day, 2),
+        Part::Hour => (&mut fields.hour, 2),
+        Part::Minute => (&mut fields.minute, 2),
+        Part::Second => (&mut fields.second, 2),
+    };
+    let (number, rest) = digits(count)?;
+    *slot = number;
+    read(parts, rest, fields)
+}
+
+/// Seconds since 1970, by the calendar; none for a day or a time that there is not.
+fn seconds_of(fields: &Fields) -> Option<i64> {
+    let Fields { year, month, day, hour, minute, second, .. } = *fields;
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days_of_month = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    let is_time = hour < 24 && minute < 60 && second < 60;
+    if !(1970..=9999).contains(&year) || !(1..=days_of_month).contains(&day) || !is_time {
+        return None;
+    }
+    // Years that begin in March: the day that may be missing is the last.
+    let (years, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * month + 2) / 5 + day;
+    // To the first of January 1970.
+    const DAYS_TO_1970: i64 = 719_469;
+    Some((days - DAYS_TO_1970) * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(format: &str, name: &str) -> Option<i128> {
+        NameFormat::new(format).unwrap().time(name.as_bytes()).map(|t| t.0 / 1_000_000_000)
+    }
+
+    #[test]
+    fn names_are_read_by_the_calendar() {
+        let gmt = "@GMT-%Y.%m.%d-%H.%M.%S";
+        assert_eq!(time(gmt, "@GMT-1970.01.01-00.00.00"), Some(0));
+        assert_eq!(time(gmt, "@GMT-2001.09.09-01.46.40"), Some(1_000_000_000));
+        assert_eq!(time(gmt, "@GMT-2024.02.29-23.59.59"), Some(1_709_251_199));
+        assert_eq!(time(gmt, "@GMT-2100.03.01-00.00.00"), Some(4_107_542_400));
+        for bad in [
+            "@GMT-2023.02.29-00.00.00",
+            "@GMT-2024.13.01-00.00.00",
+            "@GMT-2024.01.01-24.00.00",
+            "@GMT-2024.01.01-00.00.00x",
+            "@GMT-+024.01.01-00.00.00",
+            "",
+        ] {
+            assert_eq!(time(gmt, bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_others_call_their_snapshots_is_understood() {
+        let day = 999_993_600;
+        assert_eq!(
+            time("autosnap_%Y-%m-%d_%H:%M:%S_*", "autosnap_2001-09-09_01:46:40_daily"),
+            Some(1_000_000_000)
+        );
+        assert_eq!(
+            time("zfs-auto-snap_*-%Y-%m-%d-%H%M", "zfs-auto-snap_hourly-2001-09-09-0000"),
+            Some(day)
+        );
+        assert_eq!(time("daily-%Y-%m-%d", "daily-2001-09-09"), Some(day));
+        assert_eq!(time("snap-%s*", "snap-1000000000.x"), Some(1_000_000_000));
+        assert_eq!(time("*%Y%m%d*", "a1-20010909-b"), Some(day));
+    }
+
+    #[test]
+    fn a_form_that_cannot_be_is_refused_with_its_reason() {
+        for bad in ["%Y-%m", "%q", "100%", "a/%s", "***%s", &"x".repeat(100)] {
+            assert!(NameFormat::new(bad).is_err(), "{bad}");
+        }
+        let long = "a".repeat(255);
+        assert_eq!(time("*%Y*%m%d", &long), None, "soon");
+    }
+}
