@@ -109,15 +109,18 @@ pub struct May {
     posix: bool,
     /// The share has previous versions: times in paths mean something.
     snapshots: bool,
+    /// The share is not without named streams.
+    streams: bool,
 }
 
 impl May {
     /// What requests on `tree` may ask for.
     pub fn on(request: &Request<'_>, tree: &Tree) -> Self {
         let posix = request.negotiated.posix && tree.share.posix;
+        let streams = tree.share.volume.as_ref().is_none_or(|volume| volume.options.streams);
         let snapshots =
             tree.share.volume.as_ref().is_some_and(|volume| volume.options.snapshots.is_some());
-        Self { dialect: request.negotiated.dialect, posix, snapshots }
+        Self { dialect: request.negotiated.dialect, posix, snapshots, streams }
     }
 }
 
@@ -182,6 +185,9 @@ impl Plan {
             None => (units, contexts.snapshot),
         };
         let parsed = path_of(&units, header, is_posix)?;
+        if parsed.stream.is_some() && !may.streams {
+            return Err(NtStatus::OBJECT_NAME_INVALID);
+        }
         let wants = |option| body.options & option != 0;
         let kind = match &parsed.stream {
             // Data is of a file, whatever it belongs to. MS-FSA 2.1.5.1.
@@ -482,7 +488,10 @@ mod tests {
             };
             put_context(&mut list, *name, &vec![0; length]);
         }
-        let contexts = Contexts::decode(&list, May { dialect, posix: false, snapshots: false })?;
+        let contexts = Contexts::decode(
+            &list,
+            May { dialect, posix: false, snapshots: false, streams: true },
+        )?;
         Ok((contexts.reconnects.is_some(), contexts.durable.is_some()))
     }
 
