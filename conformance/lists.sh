@@ -90,6 +90,8 @@ lists_by_number() {
 
 # What local processes see of a list, and what they do to it.
 lists_against_modes() {
+    # Its way there is not open to other users.
+    chmod 755 "$work"
     quietly lists/one -S 'ACL:bob:DENIED/0x0/W,ACL:alice:ALLOWED/0x0/FULL,ACL:bob:ALLOWED/0x0/CHANGE'
     [ "$(stat -c %a "$share/lists/one")" = 640 ] || fail "the mode does not follow: $(stat -c %a "$share/lists/one")"
     su -s /bin/sh bob -c "cat '$share/lists/one'" > /dev/null || fail "bob cannot read locally"

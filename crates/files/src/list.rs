@@ -85,7 +85,7 @@ impl Files {
     }
 
     /// Attributes of a child by its exact name; where links are followed, of what a
-    /// link leads to, unless that cannot be seen.
+    /// link leads to, unless that cannot be seen. Who lists as POSIX has it sees the link.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if it has gone, or is not shown to those who may
@@ -94,7 +94,8 @@ impl Files {
         let wanted = Wanted { dos: true };
         let mut child = open.node.child_attributes(name, wanted)?;
         let volume = open.volume();
-        if child.kind == FileKind::Symlink && volume.features().follows_links {
+        let follows = volume.features().follows_links && !open.is_posix();
+        if child.kind == FileKind::Symlink && follows {
             let how = OpenHow {
                 read: false,
                 write: false,
