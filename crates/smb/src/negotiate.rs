@@ -235,7 +235,8 @@ fn agree(
     };
     if dialect >= Dialect::Smb300 {
         signing = SigningAlgorithm::AesCmac;
-        offered |= capabilities::DIRECTORY_LEASING;
+        // For those who ask: some that do not cannot bear to hear of it (MS-SMB2 3.3.5.4).
+        offered |= request.capabilities & capabilities::DIRECTORY_LEASING;
         if config.multichannel.is_for(dialect) {
             offered |= request.capabilities & capabilities::MULTI_CHANNEL;
         }
