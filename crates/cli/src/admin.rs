@@ -32,6 +32,16 @@ pub fn request(address: SocketAddr, method: &str, path: &str) -> Result<String> 
     }
 }
 
+/// The server's page at `path`, to be shown; none if it was printed as the JSON it is.
+pub fn page(address: SocketAddr, path: &str, as_json: bool) -> Result<Option<Value>> {
+    let text = request(address, "GET", path)?;
+    if as_json {
+        println!("{text}");
+        return Ok(None);
+    }
+    serde_json::from_str(&text).map(Some).context("the server's answer is not JSON")
+}
+
 /// The elements, if it is a list.
 pub fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)

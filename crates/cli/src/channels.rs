@@ -1,6 +1,6 @@
 //! `anabranch channels`.
 
-use crate::admin::{list, plain, request};
+use crate::admin::{list, page, plain, request};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -50,13 +50,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("connection {connection} was not cut"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let text = request(args.admin, "GET", "/channels")?;
-    if args.json {
-        println!("{text}");
-        return Ok(ExitCode::SUCCESS);
+    if let Some(page) = page(args.admin, "/channels", args.json)? {
+        print!("{}", shown(&page));
     }
-    let page: Value = serde_json::from_str(&text).context("the server's answer is not JSON")?;
-    print!("{}", shown(&page));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,7 +1,7 @@
 //! `anabranch status`.
 
-use crate::admin::{list, plain, request};
-use anyhow::{Context, Result};
+use crate::admin::{list, page, plain};
+use anyhow::Result;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -26,17 +26,13 @@ pub struct Args {
 
 /// Shows what a running server is doing.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let text = request(args.admin, "GET", "/status")?;
-    if args.json {
-        println!("{text}");
-        return Ok(ExitCode::SUCCESS);
+    if let Some(status) = page(args.admin, "/status", args.json)? {
+        print!("{}", shown(&status));
     }
-    let status: Value = serde_json::from_str(&text).context("the server's answer is not JSON")?;
-    print!("{}", page(&status));
     Ok(ExitCode::SUCCESS)
 }
 
-fn page(status: &Value) -> String {
+fn shown(status: &Value) -> String {
     let sessions = list(&status["sessions"]);
     let counts = [
         counted(status["connections"].as_u64(), "connection"),
@@ -83,7 +79,7 @@ mod tests {
             serde_json::json!({"share": "data", "path": "\u{1b}[2Jx\n\u{9b}y", "access": "0x1"});
         let status =
             serde_json::json!({"connections": 2, "sessions": [{"id": "1", "opens": [open]}]});
-        let shown = page(&status);
+        let shown = shown(&status);
         assert!(
             shown.starts_with("2 connections, 1 session, 0 requests, 0 logons, 0 refused\n"),
             "{shown}"

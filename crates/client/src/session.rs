@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use wire::crypto::{
-    Cipher, KeyPurpose, OpeningKey, PreauthHash, SealingKey, SigningAlgorithm, SigningKey, derive,
+    Cipher, KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SigningAlgorithm,
+    SigningKey,
 };
 use wire::smb::{Dialect, SessionId};
 
@@ -79,15 +80,17 @@ pub(crate) struct SessionParts {
 impl Session {
     pub(crate) fn new(parts: SessionParts) -> Self {
         let SessionParts { id, negotiated, is_guest, signs, seals, session_key, preauth } = parts;
+        let source =
+            KeySource { dialect: negotiated.dialect, session_key: &session_key, preauth: &preauth };
         let sealing = negotiated.cipher.filter(|_| !is_guest).map(|cipher| {
-            let key = |purpose| cipher_key(&negotiated, cipher, &session_key, purpose, &preauth);
+            let key = |purpose| source.sealing(cipher, purpose);
             Sealing {
                 seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
                 open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
                 nonce: AtomicU64::new(0),
             }
         });
-        let signing_key = Arc::new(signing_key(&negotiated, &session_key, &preauth));
+        let signing_key = Arc::new(source.signing(negotiated.signing));
         let sequence = AtomicU16::new(0);
         Self { id, negotiated, is_guest, signs, seals, signing_key, sealing, sequence }
     }
@@ -101,33 +104,4 @@ impl Session {
     pub(crate) fn raise_sequence(&self) {
         self.sequence.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-/// The key of one channel. MS-SMB2 3.2.5.3.1, 3.2.5.3.3.
-pub(crate) fn signing_key(
-    negotiated: &Negotiated,
-    session_key: &[u8; 16],
-    preauth: &PreauthHash,
-) -> SigningKey {
-    if negotiated.dialect < Dialect::Smb300 {
-        return SigningKey::new(negotiated.signing, session_key);
-    }
-    let key = derive(negotiated.dialect, session_key, KeyPurpose::Signing, &preauth.0);
-    SigningKey::new(negotiated.signing, &key)
-}
-
-fn cipher_key(
-    negotiated: &Negotiated,
-    cipher: Cipher,
-    session_key: &[u8; 16],
-    purpose: KeyPurpose,
-    preauth: &PreauthHash,
-) -> [u8; 32] {
-    if cipher.is_256() {
-        return derive(negotiated.dialect, session_key, purpose, &preauth.0);
-    }
-    let half: [u8; 16] = derive(negotiated.dialect, session_key, purpose, &preauth.0);
-    let mut key = [0; 32];
-    key[..16].copy_from_slice(&half);
-    key
 }

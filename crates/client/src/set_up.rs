@@ -6,10 +6,10 @@ use crate::error::Error;
 use crate::limits::{IO_BYTES_MAX, SET_UP_LEGS_MAX};
 use crate::opener::Opener;
 use crate::options::{Options, Signing};
-use crate::session::{Negotiated, Session, SessionParts, signing_key};
+use crate::session::{Negotiated, Session, SessionParts};
 use std::sync::Arc;
 use wire::codec::{Reader, Writer};
-use wire::crypto::{Cipher, PreauthHash, SigningAlgorithm};
+use wire::crypto::{Cipher, KeySource, PreauthHash, SigningAlgorithm};
 use wire::frame::{PREFIX_BYTES, prefix};
 use wire::ntlm;
 use wire::ntstatus::NtStatus;
@@ -332,7 +332,9 @@ impl SetUp {
         if nobody && (needs_proof || self.logon.binds.is_some()) {
             return Err(Error::Incompatible("it made us a guest, who can neither sign nor seal"));
         }
-        let signing = Arc::new(signing_key(negotiated, key, &self.preauth));
+        let source =
+            KeySource { dialect: negotiated.dialect, session_key: key, preauth: &self.preauth };
+        let signing = Arc::new(source.signing(negotiated.signing));
         let signed = header.flags.contains(Flags::SIGNED);
         let proves = negotiated.dialect >= Dialect::Smb311
             || self.logon.binds.is_some()

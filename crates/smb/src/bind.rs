@@ -4,10 +4,10 @@ use crate::channel::Channel;
 use crate::conn::Conn;
 use crate::negotiate::Negotiated;
 use crate::session::Session;
-use crate::setup::{Purpose, signing_key};
+use crate::setup::Purpose;
 use bytes::Bytes;
 use std::sync::Arc;
-use wire::crypto::{PreauthHash, SigningAlgorithm};
+use wire::crypto::{KeySource, PreauthHash, SigningAlgorithm};
 use wire::ntlm::{Authenticated, LogonKind};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Flags, Header};
@@ -91,7 +91,9 @@ impl Conn {
         if !same {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        let signing = Arc::new(signing_key(negotiated, &logon.session_key, preauth));
+        let source =
+            KeySource { dialect: negotiated.dialect, session_key: &logon.session_key, preauth };
+        let signing = Arc::new(source.signing(negotiated.signing));
         let channel = Arc::new(Channel { session: session.clone(), signing });
         let channels_max = self.server.config().multichannel.channels_max();
         session.add_channel(self.channel_fact(negotiated), channels_max)?;

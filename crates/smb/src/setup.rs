@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::codec::{Reader, Writer};
-use wire::crypto::{KeyPurpose, OpeningKey, PreauthHash, SealingKey, SigningKey, derive};
+use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey};
 use wire::fscc::FileTime;
 use wire::ntlm::{self, Authenticated, LogonKind, Refused, Unproven};
 use wire::ntstatus::NtStatus;
@@ -284,24 +284,17 @@ impl Conn {
         // Who has proven nothing has no key to sign or to seal with.
         let is_user = user.is_proven();
         let required = config.encryption == Encryption::Required && is_user;
+        let source =
+            KeySource { dialect: negotiated.dialect, session_key: &logon.session_key, preauth };
         let sealing = negotiated.cipher.filter(|_| !user.is_guest).map(|cipher| {
-            let key = |purpose| -> [u8; 32] {
-                if cipher.is_256() {
-                    return derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
-                }
-                let half: [u8; 16] =
-                    derive(negotiated.dialect, &logon.session_key, purpose, &preauth.0);
-                let mut key = [0; 32];
-                key[..16].copy_from_slice(&half);
-                key
-            };
+            let key = |purpose| source.sealing(cipher, purpose);
             let seal = SealingKey::new(cipher, &key(KeyPurpose::ServerToClient));
             SealingKeys::new(seal, OpeningKey::new(cipher, &key(KeyPurpose::ClientToServer)))
         });
         if required && sealing.is_none() {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        let signing = Arc::new(signing_key(negotiated, &logon.session_key, preauth));
+        let signing = Arc::new(source.signing(negotiated.signing));
         let client_requires = request.security_mode & SessionSetupRequest::SIGNING_REQUIRED != 0;
         let session = Arc::new(Session::new(SessionParts {
             id,
@@ -391,16 +384,4 @@ impl Conn {
             self.transmit_at(now.instant + step.delay, transmit);
         }
     }
-}
-
-pub(crate) fn signing_key(
-    negotiated: &Negotiated,
-    session_key: &[u8; 16],
-    preauth: &PreauthHash,
-) -> SigningKey {
-    if negotiated.dialect < Dialect::Smb300 {
-        return SigningKey::new(negotiated.signing, session_key);
-    }
-    let key = derive(negotiated.dialect, session_key, KeyPurpose::Signing, &preauth.0);
-    SigningKey::new(negotiated.signing, &key)
 }

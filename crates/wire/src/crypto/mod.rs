@@ -1,11 +1,13 @@
 //! Key derivation, signing, sealing and the preauthentication hash of SMB 3.
 //! MS-SMB2 3.1.4, 3.1.5.
 
+mod channel_keys;
 mod kdf;
 mod preauth;
 mod seal;
 mod sign;
 
+pub use channel_keys::KeySource;
 pub use kdf::{KeyPurpose, derive};
 pub use preauth::PreauthHash;
 pub use seal::{Broken, Cipher, OpeningKey, SealingKey};

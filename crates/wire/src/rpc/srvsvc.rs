@@ -53,10 +53,6 @@ fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
     unique_string(r)?;
     align(r)?;
     let level = r.u32("level")?;
-    let mut out = Vec::new();
-    let mut w = Writer::new(&mut out);
-    w.u32(level);
-    w.u32(level);
     let refusal = match level {
         0 | 1 | 501 => None,
         2 | 502 if facts.is_administrator => None,
@@ -64,10 +60,12 @@ fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
         _ => Some(WERR_INVALID_LEVEL),
     };
     if let Some(error) = refusal {
-        w.zeros(12);
-        w.u32(error);
-        return Ok(out);
+        return Ok(no_list(level, error));
     }
+    let mut out = Vec::new();
+    let mut w = Writer::new(&mut out);
+    w.u32(level);
+    w.u32(level);
     let listed = || facts.shares.iter().filter(|share| share.is_listed);
     let count = listed().count() as u32;
     put_referent(&mut w, 0);
@@ -92,14 +90,18 @@ fn refused_list(r: &mut Reader<'_>, filters: usize) -> Result<Vec<u8>, Fault> {
         align(r)?;
     }
     let level = r.u32("level")?;
+    Ok(no_list(level, WERR_ACCESS_DENIED))
+}
+
+/// No list, nothing in it, no place to go on at, and why.
+fn no_list(level: u32, error: u32) -> Vec<u8> {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
     w.u32(level);
     w.u32(level);
-    // No list, nothing in it, no place to go on at.
     w.zeros(12);
-    w.u32(WERR_ACCESS_DENIED);
-    Ok(out)
+    w.u32(error);
+    out
 }
 
 fn share_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {

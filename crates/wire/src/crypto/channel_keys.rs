@@ -1,0 +1,41 @@
+//! The keys of a channel and of its session, as both ends make them.
+//! MS-SMB2 3.2.5.3.1, 3.3.5.5.3.
+
+use crate::crypto::{Cipher, KeyPurpose, PreauthHash, SigningAlgorithm, SigningKey, derive};
+use crate::smb::Dialect;
+
+/// What keys are made of: those of a session by its first channel's, those of
+/// a further channel by its own.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySource<'a> {
+    /// The connection's dialect.
+    pub dialect: Dialect,
+    /// What the logon gave, or the session's if a channel is bound to it.
+    pub session_key: &'a [u8; 16],
+    /// The hash after the last SESSION_SETUP request.
+    pub preauth: &'a PreauthHash,
+}
+
+impl KeySource<'_> {
+    /// The key to sign with. Dialects before 3.0 sign with the session key itself.
+    #[must_use]
+    pub fn signing(&self, algorithm: SigningAlgorithm) -> SigningKey {
+        if self.dialect < Dialect::Smb300 {
+            return SigningKey::new(algorithm, self.session_key);
+        }
+        let key = derive(self.dialect, self.session_key, KeyPurpose::Signing, &self.preauth.0);
+        SigningKey::new(algorithm, &key)
+    }
+
+    /// The key to seal or open with, by its purpose; of AES-128 the first half is used.
+    #[must_use]
+    pub fn sealing(&self, cipher: Cipher, purpose: KeyPurpose) -> [u8; 32] {
+        if cipher.is_256() {
+            return derive(self.dialect, self.session_key, purpose, &self.preauth.0);
+        }
+        let half: [u8; 16] = derive(self.dialect, self.session_key, purpose, &self.preauth.0);
+        let mut key = [0; 32];
+        key[..16].copy_from_slice(&half);
+        key
+    }
+}
