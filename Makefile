@@ -46,4 +46,5 @@ btrfs: ## What needs a file system that shares blocks and compresses, on an imag
 
 bench: ## Side by side with Samba; takes some minutes
 	cargo build --release --locked --package cli
-	cargo xtask bench peers
+	cargo xtask bench peers --charts benchmarks
+	cargo xtask bench lines --charts benchmarks

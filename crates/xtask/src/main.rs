@@ -5,7 +5,6 @@ mod bench;
 mod conformance;
 mod fuzz;
 mod licences;
-mod own_loader;
 mod server;
 mod sim;
 mod tidy;

@@ -42,7 +42,12 @@ pub struct Running {
 impl Running {
     /// Starts our server on the loopback address with this last number.
     pub fn anabranch(binary: &Path, host: u8) -> Result<Self> {
-        let address = address(host);
+        Self::anabranch_on(binary, host, &[address(host)])
+    }
+
+    /// As [`Running::anabranch`], on other addresses; the first is [`Running::address`].
+    pub fn anabranch_on(binary: &Path, host: u8, addresses: &[String]) -> Result<Self> {
+        let address = addresses.first().context("no address to serve on")?.clone();
         let folder = new_folder(host)?;
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
         let kept = folder.join("snapshots");
@@ -58,7 +63,7 @@ impl Running {
         let child = Command::new(binary)
             .args(["serve", "--admin", "off", "--signing", "offered"])
             .args(["--config", &config.display().to_string()])
-            .args(["--smb", &format!("{address}:{PORT}")])
+            .args(addresses.iter().flat_map(|a| ["--smb".to_owned(), format!("{a}:{PORT}")]))
             // A test looks whether a file of this name is hidden.
             .args([
                 "--share",

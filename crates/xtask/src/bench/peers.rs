@@ -1,43 +1,15 @@
-//! Side by side with another server: throughput, and the server's processor
-//! time for each operation, under the same foreign load.
+//! Both servers on the loopback device, under foreign load and our own.
 
-use crate::own_loader;
-use crate::server::{self, PASSWORD, PORT, Running, USER};
+use super::chart::Chart;
+use super::samba::Samba;
+use super::{Args, median, own_loader};
+use crate::server::{PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 /// Clock ticks of /proc in a second (USER_HZ, fixed on Linux).
 const TICKS_PER_SECOND: f64 = 100.0;
-
-/// Arguments of `bench`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// What to measure; only peers so far
-    what: String,
-    /// Only rows whose names contain this
-    #[arg(long)]
-    row: Option<String>,
-    /// Seconds of one measurement
-    #[arg(long, default_value_t = 4)]
-    seconds: u32,
-    /// How often the pair is measured; the middle one is shown
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
-    rounds: u32,
-}
-
-impl Args {
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        self.row.as_ref().is_none_or(|row| name.contains(row.as_str()))
-    }
-
-    /// Seconds of one measurement, and how often it is made.
-    pub(crate) fn effort(&self) -> (u32, u32) {
-        (self.seconds, self.rounds)
-    }
-}
 
 /// A load: name, smbtorture's bench, bytes, depth, connections, further options.
 type Row = (&'static str, &'static str, u32, u32, u32, &'static [&'static str]);
@@ -66,26 +38,22 @@ struct Figure {
 }
 
 /// Measures all rows and prints a table.
-pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
-    if args.what != "peers" {
-        bail!("there is no bench {:?}; there is: peers", args.what);
-    }
-    let targets = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);
-    let binary = targets.join("release/anabranch");
-    let binary = if binary.exists() { binary } else { server::binary()? };
+pub fn run(root: &Path, args: &Args) -> Result<()> {
+    let binary = super::binary(root)?;
     let torture = torture()?;
     let ours = Running::anabranch(&binary, 61)?;
-    let samba = Samba::start()?;
+    let samba = Samba::start(&[crate::server::address(SAMBA_HOST)])?;
     println!("| load | ours /s | Samba /s | ratio | ours µs/op | Samba µs/op |");
     println!("|---|---|---|---|---|---|");
+    let mut chart = Chart::new("Server processor time of an operation, µs", ["Anabranch", "Samba"]);
     for row in ROWS.iter().filter(|row| args.wants(row.0)) {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
             let seconds = args.seconds;
             figures[0].push(measure(&torture, row, &ours.address, ours.pid(), seconds)?);
-            figures[1].push(measure(&torture, row, &samba.address, samba.child.id(), seconds)?);
+            figures[1].push(measure(&torture, row, &samba.addresses[0], samba.pid(), seconds)?);
         }
-        let [a, b] = figures.map(|f| median(&f));
+        let [Some(a), Some(b)] = figures.map(middle) else { continue };
         println!(
             "| {} | {:.0} | {:.0} | {:.2} | {:.1} | {:.1} |",
             row.0,
@@ -95,21 +63,18 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
             a.cpu_us,
             b.cpu_us
         );
+        chart.row(row.0, [a.cpu_us, b.cpu_us]);
     }
-    let servers = [(ours.address.as_str(), ours.pid()), (&samba.address, samba.child.id())];
-    own_loader::run(&binary, servers, args)?;
-    Ok(ExitCode::SUCCESS)
+    args.draw("peers-processor.svg", &chart)?;
+    let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
+    own_loader::run(&binary, servers, args)
 }
 
-fn median(figures: &[Figure]) -> Figure {
-    let middle = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
-    Figure {
-        rate: middle(figures.iter().map(|f| f.rate).collect()),
-        cpu_us: middle(figures.iter().map(|f| f.cpu_us).collect()),
-    }
+/// The middle rate and the middle time, each for itself.
+fn middle(figures: Vec<Figure>) -> Option<Figure> {
+    let rate = median(figures.clone(), |f| f.rate)?.rate;
+    let cpu_us = median(figures, |f| f.cpu_us)?.cpu_us;
+    Some(Figure { rate, cpu_us })
 }
 
 /// The command that starts smbtorture: the newest where it is there.
@@ -170,63 +135,5 @@ fn ticks(pid: u32) -> f64 {
     total + children.split_whitespace().filter_map(|c| c.parse().ok()).map(ticks).sum::<f64>()
 }
 
+/// Last number of Samba's loopback address.
 const SAMBA_HOST: u8 = 62;
-
-/// Debian's Samba with the same share and user.
-struct Samba {
-    child: Child,
-    address: String,
-    folder: PathBuf,
-}
-
-impl Samba {
-    fn start() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("anabranch-samba-{}", std::process::id()));
-        for part in ["plain", "private", "lock", "state", "cache", "pid", "ncalrpc"] {
-            std::fs::create_dir_all(folder.join(part))?;
-        }
-        Command::new("chown").arg(USER).arg(folder.join("plain")).status()?;
-        let at = folder.display();
-        let address = server::address(SAMBA_HOST);
-        let config = format!(
-            "[global]\nnetbios name = PEER\nserver role = standalone server\nmap to guest = Never\n\
-             disable netbios = yes\nsmb ports = {PORT}\nbind interfaces only = yes\ninterfaces = \"{address}/8;speed=10000000000,capability=RSS\"\n\
-             server multi channel support = yes\n\
-             server min protocol = SMB2_02\nload printers = no\nstore dos attributes = yes\nmap archive = no\n\
-             private dir = {at}/private\nlock directory = {at}/lock\nstate directory = {at}/state\n\
-             cache directory = {at}/cache\npid directory = {at}/pid\nncalrpc dir = {at}/ncalrpc\n\
-             log file = {at}/log\n[plain]\npath = {at}/plain\nread only = no\n"
-        );
-        let file = folder.join("smb.conf");
-        std::fs::write(&file, config)?;
-        let mut passwd = Command::new("smbpasswd")
-            .args(["-c", &file.display().to_string(), "-s", "-a", USER])
-            .stdin(Stdio::piped())
-            .spawn()
-            .context("smbpasswd; apt-get install samba")?;
-        if let Some(stdin) = passwd.stdin.as_mut() {
-            use std::io::Write;
-            write!(stdin, "{PASSWORD}\n{PASSWORD}\n")?;
-        }
-        passwd.wait()?;
-        let child = Command::new("smbd")
-            .args(["-F", "--no-process-group", "-s", &file.display().to_string()])
-            // When it ends it ends its whole group, which must not be ours.
-            .process_group(0)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("smbd; apt-get install samba")?;
-        std::thread::sleep(Duration::from_secs(2));
-        Ok(Self { child, address, folder })
-    }
-}
-
-impl Drop for Samba {
-    fn drop(&mut self) {
-        // Asked to end, it ends its children too.
-        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}

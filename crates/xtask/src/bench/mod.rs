@@ -1,0 +1,78 @@
+//! Side by side with another server: throughput, and the server's processor
+//! time for each operation.
+
+mod chart;
+mod lines;
+mod network;
+mod own_loader;
+mod peers;
+mod samba;
+
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `bench`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to measure: `peers`, both servers on the loopback device, or `lines`, over lines
+    /// that are slow or long
+    what: String,
+    /// Only rows whose names contain this
+    #[arg(long)]
+    row: Option<String>,
+    /// Seconds of one measurement
+    #[arg(long, default_value_t = 4)]
+    seconds: u32,
+    /// How often the pair is measured; the middle one is shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
+    /// Measure with the machine's own settings of TCP, not in a network made for it
+    #[arg(long)]
+    host_network: bool,
+    /// Draw charts (SVG) into this folder
+    #[arg(long)]
+    charts: Option<PathBuf>,
+}
+
+impl Args {
+    fn wants(&self, name: &str) -> bool {
+        self.row.as_ref().is_none_or(|row| name.contains(row.as_str()))
+    }
+
+    fn draw(&self, file: &str, chart: &chart::Chart) -> Result<()> {
+        let Some(folder) = &self.charts else { return Ok(()) };
+        std::fs::create_dir_all(folder)?;
+        Ok(std::fs::write(folder.join(file), chart.svg())?)
+    }
+}
+
+/// Measures, and prints tables in Markdown.
+///
+/// # Errors
+/// A server or a load that does not run.
+pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    if !args.host_network || args.what == "lines" {
+        network::enter()?;
+    }
+    println!("TCP congestion control: {}\n", network::congestion_control());
+    match args.what.as_str() {
+        "peers" => peers::run(root, args)?,
+        "lines" => lines::run(root, args)?,
+        other => bail!("there is no bench {other:?}; there are: peers, lines"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The server's binary: the release build where there is one.
+fn binary(root: &Path) -> Result<PathBuf> {
+    let targets = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);
+    let binary = targets.join("release/anabranch");
+    if binary.exists() { Ok(binary) } else { crate::server::binary() }
+}
+
+/// The middle one by this measure; `None` of nothing.
+fn median<T: Copy>(mut all: Vec<T>, measure: impl Fn(&T) -> f64) -> Option<T> {
+    all.sort_by(|a, b| measure(a).total_cmp(&measure(b)));
+    all.get(all.len() / 2).copied()
+}

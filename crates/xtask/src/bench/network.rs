@@ -1,0 +1,180 @@
+//! Networks of the benchmarks' own: nothing else is in them, and what the machine's
+//! administrator chose for TCP does not decide the figures.
+
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Linux's own choice of congestion control. Another one that the machine may be set to,
+/// BBR, paces by timers, which costs both servers of a loopback pair more time than they use
+/// for everything else.
+const CONGESTION_CONTROL: &str = "cubic";
+const CONGESTION_CONTROL_FILE: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Least, first and largest bytes of a receive buffer where the window is to be the limit; half
+/// of it is the window.
+const SMALL_WINDOW: &str = "4096 131072 2097152";
+/// Set in the process that is inside.
+const MARK: &str = "ANABRANCH_BENCH_INSIDE";
+
+/// Runs this very command again in a network namespace with a loopback device alone;
+/// returns in the process that is inside.
+///
+/// # Errors
+/// The namespace cannot be made or set up, which only root may do.
+pub fn enter() -> Result<()> {
+    if std::env::var_os(MARK).is_none() {
+        let mut arguments = std::env::args_os();
+        let program = arguments.next().context("a command without a name")?;
+        let error = Command::new("unshare")
+            .args(["--net", "--"])
+            .arg(program)
+            .args(arguments)
+            .env(MARK, "yes")
+            .exec();
+        return Err(error).context("unshare, of util-linux");
+    }
+    ip("link set lo up").context("run this as root, or peers with --host-network")?;
+    fs::write(CONGESTION_CONTROL_FILE, CONGESTION_CONTROL)
+        .with_context(|| format!("{CONGESTION_CONTROL_FILE} cannot be set"))
+}
+
+/// The congestion control that connections have here.
+pub fn congestion_control() -> String {
+    let text = fs::read_to_string(CONGESTION_CONTROL_FILE).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// What is between client and servers.
+pub enum Line<'a> {
+    /// As fast as this, each way.
+    Shaped {
+        /// Million bits in a second.
+        megabits: u32,
+    },
+    /// As long as this, with small windows.
+    Long {
+        /// Where the project is, with the relay.
+        root: &'a Path,
+        /// Milliseconds there and back.
+        round_trip_ms: u32,
+    },
+}
+
+/// A client's namespace and its lines to this one, where the servers are.
+pub struct Ends {
+    /// Processes that hold the namespace and the lines.
+    held: Vec<Child>,
+    lines: u8,
+}
+
+impl Ends {
+    /// Makes the lines, with addresses for two servers on each.
+    ///
+    /// # Errors
+    /// A command that is missing or refused.
+    pub fn new(lines: u8, line: &Line<'_>) -> Result<Self> {
+        let holder = Command::new("unshare").args(["--net", "sleep", "3600"]).spawn()?;
+        let mut ends = Self { held: vec![holder], lines };
+        ends.wait_for_namespace()?;
+        for at in 0..lines {
+            match line {
+                Line::Shaped { megabits } => ends.shaped(at, *megabits)?,
+                Line::Long { root, round_trip_ms } => ends.long(at, root, *round_trip_ms)?,
+            }
+            ip(&format!("addr add 10.99.{at}.1/24 dev server{at}"))?;
+            ip(&format!("addr add 10.99.{at}.2/24 dev server{at}"))?;
+            ip(&format!("link set server{at} up"))?;
+            ends.client(&format!("ip addr add 10.99.{at}.9/24 dev client{at}"))?;
+            ends.client(&format!("ip link set client{at} up"))?;
+        }
+        ends.client(&format!("echo {CONGESTION_CONTROL} > {CONGESTION_CONTROL_FILE}"))?;
+        Ok(ends)
+    }
+
+    /// The addresses of the first server or the second, one on each line.
+    pub fn addresses(&self, server: u8) -> Vec<String> {
+        (0..self.lines).map(|at| format!("10.99.{at}.{}", server + 1)).collect()
+    }
+
+    /// A command that runs where the client is.
+    pub fn in_client(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.held[0].id())).arg("--").arg(program);
+        command
+    }
+
+    fn client(&self, line: &str) -> Result<()> {
+        let status = self.in_client("sh").args(["-c", line]).status().context("nsenter")?;
+        if status.success() { Ok(()) } else { bail!("{line}: {status}") }
+    }
+
+    fn wait_for_namespace(&self) -> Result<()> {
+        let own = fs::read_link("/proc/self/ns/net")?;
+        for _ in 0..200 {
+            if fs::read_link(format!("/proc/{}/ns/net", self.held[0].id()))? != own {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        bail!("unshare makes no namespace")
+    }
+
+    fn shaped(&mut self, at: u8, megabits: u32) -> Result<()> {
+        let client = self.held[0].id();
+        ip(&format!("link add server{at} type veth peer name client{at} netns {client}"))?;
+        let shape = |device| {
+            format!(
+                "tc qdisc add dev {device}{at} root tbf rate {megabits}mbit burst 256k latency 20ms"
+            )
+        };
+        sh(&shape("server"))?;
+        self.client(&shape("client"))
+    }
+
+    fn long(&mut self, at: u8, root: &Path, round_trip_ms: u32) -> Result<()> {
+        let relay = Command::new("python3")
+            .arg(root.join("conformance/long-line"))
+            .args([format!("server{at}"), format!("client{at}")])
+            .arg((f64::from(round_trip_ms) / 2.0).to_string())
+            .stdin(Stdio::null())
+            .spawn()
+            .context("python3")?;
+        self.held.push(relay);
+        let device = format!("/sys/class/net/client{at}");
+        for _ in 0..200 {
+            if Path::new(&device).exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        ip(&format!("link set client{at} netns {}", self.held[0].id()))?;
+        let window = format!("echo {SMALL_WINDOW} > /proc/sys/net/ipv4/tcp_rmem");
+        sh(&window)?;
+        self.client(&window)
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for at in 0..self.lines {
+            let _ = ip(&format!("link del server{at}"));
+        }
+        for child in &mut self.held {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn ip(arguments: &str) -> Result<()> {
+    sh(&format!("ip {arguments}"))
+}
+
+fn sh(line: &str) -> Result<()> {
+    let status = Command::new("sh").args(["-c", line]).status().context("sh")?;
+    if status.success() { Ok(()) } else { bail!("{line}: {status}") }
+}
