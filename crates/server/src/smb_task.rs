@@ -7,7 +7,9 @@
 
 use crate::alarm::Alarm;
 use crate::connections::{Patience, Place};
-use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX};
+use crate::limits::{
+    END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, OUTPUT_EARLY_BYTES, PAUSE_BYTES_MAX,
+};
 use crate::smb_input::Input;
 use crate::smb_output::Output;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -222,6 +224,9 @@ impl SmbTask {
             };
             self.conn.handle_frame(frame, now).map_err(End::Protocol)?;
             self.start_jobs(now).await;
+            if self.output.len_bytes() >= OUTPUT_EARLY_BYTES {
+                self.send().map_err(End::Network)?;
+            }
         }
         self.input.watch(now.instant);
         Ok(())
