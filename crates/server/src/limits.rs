@@ -64,10 +64,6 @@ pub const IDLE_AFTER: Duration = Duration::from_secs(2);
 /// Answers that may wait for a slow reader before no more requests are taken.
 pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Bytes of answers that leave before the next request is looked at: the client has something
-/// to do meanwhile, and the buffer is used again while the processor's cache still has it.
-pub const OUTPUT_EARLY_BYTES: usize = 256 * 1024;
-
 /// Requests under way before no more are taken.
 pub const JOBS_MAX: usize = 1024;
 

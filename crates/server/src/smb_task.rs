@@ -7,9 +7,7 @@
 
 use crate::alarm::Alarm;
 use crate::connections::{Patience, Place};
-use crate::limits::{
-    END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, OUTPUT_EARLY_BYTES, PAUSE_BYTES_MAX,
-};
+use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX};
 use crate::smb_input::Input;
 use crate::smb_output::Output;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -202,7 +200,7 @@ impl SmbTask {
     /// Whether there is room for what more requests would bring.
     fn reads(&self) -> bool {
         self.ending.is_none()
-            && self.output.len_bytes() < OUTPUT_BYTES_MAX
+            && self.output.len_bytes() + self.conn.transmit_bytes() < OUTPUT_BYTES_MAX
             && self.jobs.len() < JOBS_MAX
     }
 
@@ -224,7 +222,7 @@ impl SmbTask {
             };
             self.conn.handle_frame(frame, now).map_err(End::Protocol)?;
             self.start_jobs(now).await;
-            if self.output.len_bytes() >= OUTPUT_EARLY_BYTES {
+            if self.conn.is_worth_sending() {
                 self.send().map_err(End::Network)?;
             }
         }
@@ -240,7 +238,6 @@ impl SmbTask {
                 Poll::Pending => self.jobs.push(job),
             }
         }
-        self.collect();
     }
 
     fn collect(&mut self) {

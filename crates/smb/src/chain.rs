@@ -25,6 +25,7 @@ use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use wire::codec::Writer;
+use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId, TreeId};
 
@@ -296,7 +297,9 @@ impl Chain {
         let fresh = Written { seal_with: written.seal_with.clone(), ..Written::default() };
         let ready = std::mem::replace(written, fresh);
         let buffer = std::mem::replace(&mut self.out, new_buffer(Vec::new()));
-        self.shared.waiting.push_interim(protect(buffer, ready));
+        let mut transmit = protect(buffer, ready);
+        transmit.sign();
+        self.shared.waiting.push_interim(transmit);
     }
 
     /// Puts the body of a request that waited where it belongs.
@@ -358,13 +361,21 @@ impl Chain {
     }
 }
 
-/// Seals the whole frame, or signs each reply in it. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
-fn protect(mut out: Vec<u8>, written: Written) -> Transmit {
+/// Seals the whole frame, or signs each reply in it; a single one that is to have a CMAC is
+/// signed with others. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
+fn protect(mut out: Vec<u8>, mut written: Written) -> Transmit {
     if let Some(channel) = &written.seal_with
         && let Some(sealing) = &channel.session.sealing
     {
         sealing.seal.seal_in_place(&mut out[PREFIX..], channel.session.id, sealing.next_nonce());
         return Transmit::sealed(out);
+    }
+    if let [(_, Some(channel))] = &mut written.replies[..]
+        && channel.signing.algorithm() == SigningAlgorithm::AesCmac
+        && written.file.is_none()
+    {
+        let unsigned = Some(channel.clone());
+        return Transmit { unsigned, ..Transmit::plain(out, None) };
     }
     for (range, signer) in written.replies {
         if let Some(key) = signer.as_ref().map(|c| &c.signing) {

@@ -20,7 +20,7 @@ use crate::pending::Waiting;
 use crate::server::Server;
 use crate::session::ChannelFact;
 use crate::setup::PendingSetup;
-use crate::transmit::{Transmit, new_buffer};
+use crate::transmit::{Outbox, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
@@ -81,7 +81,7 @@ pub struct Conn {
     pub(crate) is_proven: bool,
     window: CreditWindow,
     jobs: VecDeque<Job>,
-    transmits: VecDeque<Transmit>,
+    outbox: Outbox,
     /// Answers held back, and until when.
     delayed: Vec<(Instant, Transmit)>,
     spare: Vec<Vec<u8>>,
@@ -113,7 +113,7 @@ impl Conn {
             is_proven: false,
             window: CreditWindow::default(),
             jobs: VecDeque::new(),
-            transmits: VecDeque::new(),
+            outbox: Outbox::default(),
             delayed: Vec::new(),
             spare: Vec::new(),
         }
@@ -340,7 +340,7 @@ impl Conn {
     /// Takes a job's result.
     pub fn handle_finished(&mut self, finished: Finished, _now: Now) {
         if let Some(transmit) = finished.transmit {
-            self.transmits.push_back(transmit);
+            self.outbox.push(transmit);
         }
         // Breaks of what the reply grants may follow it.
         drop(finished.granted);
@@ -355,7 +355,19 @@ impl Conn {
         if let Some(buffer) = self.shared.waiting.poll_interim() {
             return Some(buffer);
         }
-        self.transmits.pop_front()
+        self.outbox.pop()
+    }
+
+    /// Bytes that [`Conn::poll_transmit`] has.
+    #[must_use]
+    pub fn transmit_bytes(&self) -> usize {
+        self.outbox.bytes()
+    }
+
+    /// See [`Outbox::is_worth_sending`].
+    #[must_use]
+    pub fn is_worth_sending(&self) -> bool {
+        self.outbox.is_worth_sending()
     }
 
     /// The next frame that answers nothing. To be asked for after
@@ -392,9 +404,7 @@ impl Conn {
         if self.jobs.is_empty() {
             self.jobs = VecDeque::new();
         }
-        if self.transmits.is_empty() {
-            self.transmits = VecDeque::new();
-        }
+        self.outbox.shrink();
     }
 
     /// When [`Conn::handle_timeout`] is next due.
@@ -408,7 +418,7 @@ impl Conn {
             std::mem::take(&mut self.delayed).into_iter().partition(|(due, _)| *due <= now.instant);
         self.delayed = held;
         let due: Vec<(Instant, Transmit)> = due;
-        self.transmits.extend(due.into_iter().map(|(_, transmit)| transmit));
+        due.into_iter().for_each(|(_, transmit)| self.outbox.push(transmit));
     }
 
     /// Whether someone has logged on.
@@ -430,7 +440,7 @@ impl Conn {
     }
 
     pub(crate) fn transmit(&mut self, transmit: Transmit) {
-        self.transmits.push_back(transmit);
+        self.outbox.push(transmit);
     }
 
     pub(crate) fn transmit_at(&mut self, due: Instant, transmit: Transmit) {

@@ -59,6 +59,12 @@ pub const SPARE_BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// the two system calls cost more than the copy.
 pub const SENDFILE_BYTES_MIN: usize = 16 * 1024;
 
+/// Bytes of answers that leave before the next request is looked at.
+pub const TRANSMIT_EARLY_BYTES: usize = 256 * 1024;
+
+/// Answers that are worth being signed together: as many as a processor's AES unit takes at once.
+pub const SIGNED_TOGETHER: usize = 8;
+
 /// Chunks of one server-side copy, bytes of a chunk and of all chunks
 /// together (MS-SMB2 3.3.3: the defaults of Windows).
 pub const COPY_CHUNKS_MAX: u32 = 256;

@@ -62,7 +62,8 @@ pub struct Notice {
 impl Notice {
     fn again(&self) -> Self {
         let Transmit { buffer, start, .. } = &self.transmit;
-        let transmit = Transmit { buffer: buffer.clone(), start: *start, file: None };
+        let transmit =
+            Transmit { buffer: buffer.clone(), start: *start, file: None, unsigned: None };
         Self { transmit, ..*self }
     }
 }

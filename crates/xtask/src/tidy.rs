@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 1000;
 
 /// What may be named in which crates only, and what to do instead.
 const PLACES: [(&str, &[&str], &str); 7] = [
-    ("unsafe {", &["vfs-local"], "keep it in a backend"),
+    ("unsafe {", &["vfs-local", "lanes"], "keep it in a backend"),
     (
         "tokio",
         &["server", "client", "cli"],

@@ -1,7 +1,7 @@
 //! Signatures. MS-SMB2 3.1.4.1, 3.1.5.1.
 
 use crate::smb::{Command, Flags, Header};
-use aws_lc_rs::{aead, cmac, constant_time, hmac};
+use aws_lc_rs::{aead, constant_time, hmac};
 
 /// Signing algorithms with their numbers in the signing context. MS-SMB2 2.2.3.1.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct SigningKey(Key);
 #[allow(clippy::large_enum_variant)] // One for a session, reached for every message.
 enum Key {
     HmacSha256(hmac::Key),
-    AesCmac(cmac::Key),
+    AesCmac(lanes::Key),
     AesGmac(Box<aead::LessSafeKey>),
 }
 
@@ -67,9 +67,7 @@ impl SigningKey {
     pub fn new(algorithm: SigningAlgorithm, key: &[u8; 16]) -> Self {
         Self(match algorithm {
             SigningAlgorithm::HmacSha256 => Key::HmacSha256(hmac::Key::new(hmac::HMAC_SHA256, key)),
-            SigningAlgorithm::AesCmac => Key::AesCmac(
-                cmac::Key::new(cmac::AES_128, key).expect("AES-128 takes any 16 bytes"),
-            ),
+            SigningAlgorithm::AesCmac => Key::AesCmac(lanes::Key::new(key)),
             SigningAlgorithm::AesGmac => {
                 let key = aead::UnboundKey::new(&aead::AES_128_GCM, key)
                     .expect("AES-128 takes any 16 bytes");
@@ -98,6 +96,25 @@ impl SigningKey {
         message[Header::SIGNATURE].copy_from_slice(&signature);
     }
 
+    /// Signs messages, each from its header to its end, in place: as one after the other, but
+    /// with AES-CMAC in a fraction of the time.
+    ///
+    /// # Panics
+    /// If one is shorter than a header.
+    pub fn sign_all(&self, messages: &mut [&mut [u8]]) {
+        let Key::AesCmac(key) = &self.0 else {
+            return messages.iter_mut().for_each(|message| self.sign(message));
+        };
+        for message in messages.iter_mut() {
+            message[Header::SIGNATURE].fill(0);
+        }
+        let unsigned: Vec<&[u8]> = messages.iter().map(|message| &**message).collect();
+        let signatures = key.sign_all(&unsigned);
+        for (message, signature) in messages.iter_mut().zip(signatures) {
+            message[Header::SIGNATURE].copy_from_slice(&signature);
+        }
+    }
+
     /// Whether a message, from its header to its end, carries the right
     /// signature. Leaves it as it was; nothing is copied.
     #[must_use]
@@ -124,19 +141,11 @@ impl SigningKey {
                 mac.update(&message[Header::SIGNATURE.end..]);
                 first_16(mac.sign().as_ref())
             }
-            Key::AesCmac(key) => {
-                let mut mac = cmac::Context::with_key(key);
-                let parts = [
-                    &message[..Header::SIGNATURE.start],
-                    &[0; 16],
-                    &message[Header::SIGNATURE.end..],
-                ];
-                if parts.into_iter().any(|part| mac.update(part).is_err()) {
-                    return false;
-                }
-                let Ok(tag) = mac.sign() else { return false };
-                first_16(tag.as_ref())
-            }
+            Key::AesCmac(key) => key.sign(&[
+                &message[..Header::SIGNATURE.start],
+                &[0; 16],
+                &message[Header::SIGNATURE.end..],
+            ]),
             // One contiguous input is all that the library takes.
             Key::AesGmac(_) => {
                 let mut copy = message.to_vec();
@@ -150,10 +159,7 @@ impl SigningKey {
     fn compute(&self, message: &[u8]) -> [u8; 16] {
         match &self.0 {
             Key::HmacSha256(key) => first_16(hmac::sign(key, message).as_ref()),
-            Key::AesCmac(key) => match cmac::sign(key, message) {
-                Ok(tag) => first_16(tag.as_ref()),
-                Err(_) => [0; 16],
-            },
+            Key::AesCmac(key) => key.sign(&[message]),
             Key::AesGmac(key) => gmac(key, message),
         }
     }
@@ -184,6 +190,19 @@ fn first_16(bytes: &[u8]) -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_signed_together_are_signed_as_alone() {
+        for number in 0..3 {
+            let algorithm = SigningAlgorithm::from_number(number).unwrap();
+            let key = SigningKey::new(algorithm, &[7; 16]);
+            let mut together: Vec<Vec<u8>> = (64..74).map(|length| vec![3; length * 7]).collect();
+            let mut alone = together.clone();
+            alone.iter_mut().for_each(|message| key.sign(message));
+            key.sign_all(&mut together.iter_mut().map(Vec::as_mut_slice).collect::<Vec<_>>());
+            assert_eq!(together, alone, "{algorithm:?}");
+        }
+    }
 
     #[test]
     fn both_ways_to_verify_agree_and_leave_the_message_alone() {

@@ -1,0 +1,205 @@
+//! Eight lanes of the AES unit of x86 processors.
+
+use crate::TAG_BYTES;
+use core::arch::x86_64::{
+    __m128i, _mm_aesenc_si128, _mm_aesenclast_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si64,
+    _mm_set_epi64x, _mm_shuffle_epi32, _mm_slli_si128, _mm_unpackhi_epi64, _mm_xor_si128,
+};
+use zeroize::Zeroize;
+
+/// Blocks that are under way at once: an AES unit begins two in a cycle and needs about four
+/// cycles for a round.
+const LANES: usize = 8;
+const BLOCK: usize = 16;
+const ROUND_KEYS: usize = 11;
+
+/// Round keys, and what the last block is combined with.
+pub struct Key {
+    rounds: [[u8; BLOCK]; ROUND_KEYS],
+    /// Of a last block that is full; of one that is not.
+    last: [[u8; BLOCK]; 2],
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.rounds.zeroize();
+        self.last.zeroize();
+    }
+}
+
+/// A message that has a lane.
+struct Lane<'a> {
+    /// Which message it is.
+    at: usize,
+    /// What was not absorbed yet; its last block, full or not, is kept for the end.
+    rest: &'a [u8],
+}
+
+impl Key {
+    /// `None` if this processor has no AES instructions.
+    pub fn new(key: &[u8; BLOCK]) -> Option<Self> {
+        if !std::arch::is_x86_feature_detected!("aes") {
+            return None;
+        }
+        // SAFETY: the processor has what the function is compiled for, as just seen.
+        #[allow(unsafe_code)] // See the module.
+        Some(unsafe { expand(key) })
+    }
+
+    /// The tags of these messages, in their order.
+    pub fn sign_all(&self, messages: &[&[u8]]) -> Vec<[u8; TAG_BYTES]> {
+        // SAFETY: a key exists only where the processor has AES instructions.
+        #[allow(unsafe_code)] // See the module.
+        unsafe {
+            sign_all(self, messages)
+        }
+    }
+}
+
+#[target_feature(enable = "aes,sse2")]
+fn sign_all(key: &Key, messages: &[&[u8]]) -> Vec<[u8; TAG_BYTES]> {
+    let rounds = key.rounds.map(|bytes| load(&bytes));
+    let mut tags = vec![[0; TAG_BYTES]; messages.len()];
+    let mut waiting = messages.iter().enumerate();
+    let mut lanes: [Option<Lane<'_>>; LANES] = Default::default();
+    let mut states = [zero(); LANES];
+    loop {
+        for (lane, state) in lanes.iter_mut().zip(&mut states) {
+            if lane.is_none()
+                && let Some((at, message)) = waiting.next()
+            {
+                *lane = Some(Lane { at, rest: message });
+                *state = zero();
+            }
+        }
+        // As many blocks as every lane still has before its last one.
+        let Some(steps) = lanes.iter().flatten().map(|lane| blocks_before_last(lane.rest)).min()
+        else {
+            return tags;
+        };
+        absorb(&rounds, &mut states, &mut lanes, steps);
+        for (lane, state) in lanes.iter_mut().zip(&states) {
+            if let Some(done) = lane.take_if(|lane| blocks_before_last(lane.rest) == 0) {
+                let last = last_block(key, done.rest);
+                tags[done.at] = store(encrypt(&rounds, _mm_xor_si128(*state, load(&last))));
+            }
+        }
+    }
+}
+
+/// Full blocks of a message in front of its last block, full or not.
+fn blocks_before_last(rest: &[u8]) -> usize {
+    rest.len().saturating_sub(1) / BLOCK
+}
+
+/// Takes so many blocks of every lane; lanes without a message do the work of one that has one.
+#[target_feature(enable = "aes,sse2")]
+fn absorb(
+    rounds: &[__m128i; ROUND_KEYS],
+    states: &mut [__m128i; LANES],
+    lanes: &mut [Option<Lane<'_>>; LANES],
+    steps: usize,
+) {
+    let Some(any) = lanes.iter().flatten().map(|lane| lane.rest).next() else { return };
+    let data: [&[[u8; BLOCK]]; LANES] = core::array::from_fn(|at| {
+        let rest = lanes[at].as_ref().map_or(any, |lane| lane.rest);
+        &rest.as_chunks().0[..steps]
+    });
+    let mut now = *states;
+    for step in 0..steps {
+        for (state, blocks) in now.iter_mut().zip(&data) {
+            *state = _mm_xor_si128(_mm_xor_si128(*state, load(&blocks[step])), rounds[0]);
+        }
+        for round in &rounds[1..ROUND_KEYS - 1] {
+            for state in &mut now {
+                *state = _mm_aesenc_si128(*state, *round);
+            }
+        }
+        for state in &mut now {
+            *state = _mm_aesenclast_si128(*state, rounds[ROUND_KEYS - 1]);
+        }
+    }
+    *states = now;
+    for lane in lanes.iter_mut().flatten() {
+        lane.rest = &lane.rest[steps * BLOCK..];
+    }
+}
+
+/// The last block, filled up if it is not full, with its subkey. RFC 4493 2.4.
+fn last_block(key: &Key, rest: &[u8]) -> [u8; BLOCK] {
+    let mut block = [0; BLOCK];
+    block[..rest.len()].copy_from_slice(rest);
+    let is_full = rest.len() == BLOCK;
+    if !is_full {
+        block[rest.len()] = 0x80;
+    }
+    let subkey = key.last[usize::from(!is_full)];
+    core::array::from_fn(|at| block[at] ^ subkey[at])
+}
+
+/// Round keys (FIPS 197, 5.2) and subkeys (RFC 4493 2.3).
+#[target_feature(enable = "aes,sse2")]
+fn expand(key: &[u8; BLOCK]) -> Key {
+    let mut rounds = [load(key); ROUND_KEYS];
+    macro_rules! round {
+        ($at:literal, $constant:literal) => {
+            rounds[$at] =
+                next(rounds[$at - 1], _mm_aeskeygenassist_si128::<$constant>(rounds[$at - 1]));
+        };
+    }
+    round!(1, 0x01);
+    round!(2, 0x02);
+    round!(3, 0x04);
+    round!(4, 0x08);
+    round!(5, 0x10);
+    round!(6, 0x20);
+    round!(7, 0x40);
+    round!(8, 0x80);
+    round!(9, 0x1b);
+    round!(10, 0x36);
+    let full = double(store(encrypt(&rounds, zero())));
+    Key { rounds: rounds.map(|round| store(round)), last: [full, double(full)] }
+}
+
+#[target_feature(enable = "sse2")]
+fn next(before: __m128i, assist: __m128i) -> __m128i {
+    let mut key = before;
+    for _ in 0..3 {
+        key = _mm_xor_si128(before, _mm_slli_si128::<4>(key));
+    }
+    _mm_xor_si128(key, _mm_shuffle_epi32::<0xff>(assist))
+}
+
+/// Times x in GF(2^128), as RFC 4493 2.3 has it.
+fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
+    let value = u128::from_be_bytes(block);
+    let carry = if value >> 127 == 1 { 0x87 } else { 0 };
+    ((value << 1) ^ carry).to_be_bytes()
+}
+
+#[target_feature(enable = "aes,sse2")]
+fn encrypt(rounds: &[__m128i; ROUND_KEYS], block: __m128i) -> __m128i {
+    let mut state = _mm_xor_si128(block, rounds[0]);
+    for round in &rounds[1..ROUND_KEYS - 1] {
+        state = _mm_aesenc_si128(state, *round);
+    }
+    _mm_aesenclast_si128(state, rounds[ROUND_KEYS - 1])
+}
+
+#[target_feature(enable = "sse2")]
+fn zero() -> __m128i {
+    _mm_set_epi64x(0, 0)
+}
+
+#[target_feature(enable = "sse2")]
+fn load(bytes: &[u8; BLOCK]) -> __m128i {
+    let value = u128::from_le_bytes(*bytes);
+    _mm_set_epi64x((value >> 64) as i64, value as i64)
+}
+
+#[target_feature(enable = "sse2")]
+fn store(block: __m128i) -> [u8; BLOCK] {
+    let low = _mm_cvtsi128_si64(block) as u64;
+    let high = _mm_cvtsi128_si64(_mm_unpackhi_epi64(block, block)) as u64;
+    (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+}
