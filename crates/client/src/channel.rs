@@ -4,7 +4,7 @@
 use crate::conn::{Conn, Taken};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
-use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX};
+use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
 use crate::opener::Opener;
 use crate::outbox::{Outbox, SLICES_MAX};
 use crate::pool::{Data, Pool};
@@ -21,6 +21,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::net::tcp::ReadHalf;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -206,7 +207,7 @@ impl Channel {
                         Ok(count) => inbound.advance(count),
                         Err(error) => return Error::lost(true, error),
                     }
-                    if let Err(error) = self.take_frames(&mut inbound, opener) {
+                    if let Err(error) = self.take_frames(&mut inbound, &read, opener) {
                         return error;
                     }
                 }
@@ -229,19 +230,47 @@ impl Channel {
         outstanding > waiting
     }
 
-    fn take_frames(&self, inbound: &mut Inbound, opener: &Opener) -> Result<(), Error> {
-        while let Some(frame) = inbound.next_frame()? {
-            self.take_frame(frame, opener)?;
+    /// Takes the frames that are there. Those that are verified together wait for what is in the
+    /// socket already.
+    fn take_frames(
+        &self,
+        inbound: &mut Inbound,
+        socket: &ReadHalf<'_>,
+        opener: &Opener,
+    ) -> Result<(), Error> {
+        if !opener.verifies_together() {
+            while let Some(frame) = inbound.next_frame()? {
+                self.take_frame(frame, None, opener)?;
+            }
+            return Ok(());
         }
-        Ok(())
+        let mut frames = Vec::new();
+        loop {
+            while let Some(frame) = inbound.next_frame()? {
+                frames.push(frame);
+            }
+            if frames.is_empty() || frames.len() >= VERIFIED_TOGETHER {
+                break;
+            }
+            // An error or the end is met again by the next read.
+            match socket.try_read(inbound.room()) {
+                Ok(count) if count > 0 => inbound.advance(count),
+                _ => break,
+            }
+        }
+        let good = opener.verify_together(&mut frames);
+        frames
+            .into_iter()
+            .zip(good)
+            .try_for_each(|(frame, good)| self.take_frame(frame, good, opener))
     }
 
-    fn take_frame(&self, frame: Frame, opener: &Opener) -> Result<(), Error> {
+    fn take_frame(&self, frame: Frame, good: Option<bool>, opener: &Opener) -> Result<(), Error> {
         let Frame { mut buffer, length } = frame;
         // The answer that is the whole frame keeps its buffer; those of a chain
         // get copies, which are short.
         let mut last = None;
-        let opened = opener.open(&mut buffer[..length], |bytes, message| {
+        let opened = opener.open(&mut buffer[..length], good, |bytes, message| {
             let taken = lock(&self.state).conn.take(&message)?;
             let (Taken::Answer(token) | Taken::Interim(token)) = taken else { return Ok(()) };
             if let Taken::Interim(_) = taken {

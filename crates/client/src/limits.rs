@@ -67,3 +67,6 @@ pub const SPARE_LARGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const LIST_BYTES: u32 = 64 * 1024;
 /// See [`LIST_BYTES`].
 pub const LIST_ENTRIES_MAX: usize = 1 << 20;
+
+/// Frames that are verified together at most: as many as a processor's AES unit takes at once.
+pub const VERIFIED_TOGETHER: usize = 8;

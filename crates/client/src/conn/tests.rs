@@ -66,7 +66,7 @@ fn answer(header: &Header, status: NtStatus, credits: u16) -> Vec<u8> {
 
 fn take(conn: &mut Conn, mut frame: Vec<u8>) -> Result<Vec<Taken>, Error> {
     let mut all = Vec::new();
-    conn.opener().open(&mut frame, |_, message| {
+    conn.opener().open(&mut frame, None, |_, message| {
         all.push(conn.take(&message)?);
         Ok(())
     })?;

@@ -125,7 +125,7 @@ pub fn server_replies(mut input: &[u8]) {
     while let Some((length, rest)) = input.split_first_chunk::<2>() {
         let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
         let (frame, rest) = rest.split_at(length);
-        let opened = opener.open(&mut frame.to_vec(), |frame, message| {
+        let opened = opener.open(&mut frame.to_vec(), None, |frame, message| {
             if let Taken::Answer(_) = conn.take(&message)? {
                 answered += 1;
             }
