@@ -64,6 +64,12 @@ pub const IDLE_AFTER: Duration = Duration::from_secs(2);
 /// Answers that may wait for a slow reader before no more requests are taken.
 pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Frames, and bytes of frames, that are taken from the socket before the first is handled, where
+/// several are verified in less time than one by one.
+pub const GATHERED_FRAMES_MAX: usize = 8;
+/// See [`GATHERED_FRAMES_MAX`]; passed by one frame at most.
+pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Requests under way before no more are taken.
 pub const JOBS_MAX: usize = 1024;
 

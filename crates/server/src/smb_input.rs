@@ -14,6 +14,7 @@ use std::io;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use wire::frame::{self, PREFIX_BYTES as PREFIX};
 
@@ -58,6 +59,13 @@ impl Input {
             received
         })
         .await
+    }
+
+    /// Receives once what is there already; says how many bytes. The end of the stream and errors
+    /// are left to [`Input::receive`].
+    pub fn receive_now(&mut self, stream: &TcpStream, room: usize) -> usize {
+        self.buffer.reserve(room);
+        stream.try_read_buf(&mut self.buffer).unwrap_or(0)
     }
 
     /// Room that the next receive should have. A frame gets what it lacks once a

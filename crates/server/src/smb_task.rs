@@ -7,12 +7,16 @@
 
 use crate::alarm::Alarm;
 use crate::connections::{Patience, Place};
-use crate::limits::{END_WITHIN, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX};
+use crate::limits::{
+    END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX,
+    PAUSE_BYTES_MAX,
+};
 use crate::smb_input::Input;
 use crate::smb_output::Output;
+use bytes::BytesMut;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustix::net::sockopt;
-use smb::{Close, Conn, Finished, Host, Job, Now, Shared};
+use smb::{Checked, Close, Conn, Finished, Host, Job, Now, Shared};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -215,18 +219,62 @@ impl SmbTask {
         self.used = Some(now.instant);
         self.place.link().set_core(rustix::thread::sched_getcpu());
         while self.reads() {
-            let Some(frame) =
-                self.input.take_frame(self.conn.frame_length_max()).map_err(End::Protocol)?
-            else {
+            if self.conn.verifies_together() {
+                let mut frames = self.gather()?;
+                if frames.is_empty() {
+                    break;
+                }
+                let checked = self.conn.verify_together(&mut frames);
+                for (frame, checked) in frames.into_iter().zip(checked) {
+                    self.take_frame(frame, checked, now).await?;
+                }
+                continue;
+            }
+            let length_max = self.conn.frame_length_max();
+            let Some(frame) = self.input.take_frame(length_max).map_err(End::Protocol)? else {
                 break;
             };
-            self.conn.handle_frame(frame, now).map_err(End::Protocol)?;
-            self.start_jobs(now).await;
-            if self.conn.is_worth_sending() {
-                self.send().map_err(End::Network)?;
-            }
+            self.take_frame(frame, None, now).await?;
         }
         self.input.watch(now.instant);
+        Ok(())
+    }
+
+    /// Some frames, with what is in the socket already.
+    fn gather(&mut self) -> Result<Vec<BytesMut>, End> {
+        let length_max = self.conn.frame_length_max();
+        let (mut frames, mut bytes) = (Vec::new(), 0);
+        loop {
+            while frames.len() < GATHERED_FRAMES_MAX
+                && let Some(frame) = self.input.take_frame(length_max).map_err(End::Protocol)?
+            {
+                bytes += frame.len();
+                frames.push(frame);
+            }
+            let is_enough = frames.len() == GATHERED_FRAMES_MAX || bytes >= GATHERED_BYTES_MAX;
+            if frames.is_empty() || is_enough {
+                return Ok(frames);
+            }
+            let room = self.input.room(length_max).map_err(End::Protocol)?;
+            let count = self.input.receive_now(&self.stream, room);
+            if count == 0 {
+                return Ok(frames);
+            }
+            self.place.link().count_received(count);
+        }
+    }
+
+    async fn take_frame(
+        &mut self,
+        frame: BytesMut,
+        checked: Option<Checked>,
+        now: Now,
+    ) -> Result<(), End> {
+        self.conn.handle_checked(frame, checked, now).map_err(End::Protocol)?;
+        self.start_jobs(now).await;
+        if self.conn.is_worth_sending() {
+            self.send().map_err(End::Network)?;
+        }
         Ok(())
     }
 

@@ -20,6 +20,7 @@ use crate::pending::Waiting;
 use crate::server::Server;
 use crate::session::ChannelFact;
 use crate::setup::PendingSetup;
+use crate::signatures::Checked;
 use crate::transmit::{Outbox, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
 use smallvec::SmallVec;
@@ -85,6 +86,8 @@ pub struct Conn {
     /// Answers held back, and until when.
     delayed: Vec<(Instant, Transmit)>,
     spare: Vec<Vec<u8>>,
+    /// What is known of the signature of the frame that is being handled.
+    checked: Option<Checked>,
 }
 
 impl std::fmt::Debug for Conn {
@@ -116,6 +119,7 @@ impl Conn {
             outbox: Outbox::default(),
             delayed: Vec::new(),
             spare: Vec::new(),
+            checked: None,
         }
     }
 
@@ -124,7 +128,22 @@ impl Conn {
     /// # Errors
     /// [`Close`]: nothing of the frame is answered, the connection must go.
     pub fn handle_frame(&mut self, frame: BytesMut, now: Now) -> Result<(), Close> {
+        self.handle_checked(frame, None, now)
+    }
+
+    /// As [`Conn::handle_frame`], with what [`Conn::verify_together`] said of the frame.
+    ///
+    /// # Errors
+    /// Those of [`Conn::handle_frame`].
+    pub fn handle_checked(
+        &mut self,
+        frame: BytesMut,
+        checked: Option<Checked>,
+        now: Now,
+    ) -> Result<(), Close> {
+        self.checked = checked;
         let result = self.take_frame(frame, now);
+        self.checked = None;
         if result.is_err() {
             self.server.stats.garbage.fetch_add(1, Ordering::Relaxed);
         }
@@ -309,7 +328,9 @@ impl Conn {
             return Err(NtStatus::ACCESS_DENIED);
         }
         if element.header.flags.contains(Flags::SIGNED) {
-            let good = channel.signing.verify_in_place(&mut frame[element.range.clone()]);
+            let message = &mut frame[element.range.clone()];
+            let known = self.checked.as_ref().and_then(|checked| checked.is_good_for(channel));
+            let good = known.unwrap_or_else(|| channel.signing.verify_in_place(message));
             return if good { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
         }
         if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }

@@ -6,3 +6,4 @@ mod binding;
 mod chaos;
 mod ending;
 mod harness;
+mod together;
