@@ -10,7 +10,8 @@ use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Case, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted,
+    Case, FileKey, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Replace, Result, Wait,
+    Wanted,
 };
 
 /// Times that a name is looked for again because it was made meanwhile.
@@ -171,11 +172,11 @@ fn move_to(
     match target {
         Target::Free => vfs.rename(identity, from, to, Replace::Never)?,
         Target::Itself | Target::OtherName => vfs.rename(identity, from, to, Replace::File)?,
-        Target::Replaced(spelt) => {
+        Target::Replaced(spelt, key) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
             vfs.rename(identity, from, spelt, Replace::File)?;
-            open.report_name(ChangeKind::Removed, spelt);
+            replaced(open, spelt, *key);
             renamed(open, from, spelt);
             if spelt != to && vfs.rename(identity, spelt, to, Replace::File).is_ok() {
                 renamed(open, spelt, to);
@@ -185,6 +186,15 @@ fn move_to(
     }
     renamed(open, from, to);
     Ok(())
+}
+
+/// Another file has taken the name of the one with `key`. Opens of POSIX were not
+/// waited for; who keeps one only for its cache would find that file by the name.
+fn replaced(open: &OpenFile, name: &RelPath, key: FileKey) {
+    if let Some(state) = open.table.find(key) {
+        state.lock().grants.caches.handle_name_change(CacheOwner::Open(open.id));
+    }
+    open.report_name(ChangeKind::Removed, name);
 }
 
 /// The file has another name: its opens know it, and who watches is told.
@@ -205,14 +215,13 @@ fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Move
     match target(table, open, &open.path(), &parent, &to, replace)? {
         Target::Free => vfs.link(identity, &*open.node, &to, Replace::Never)?,
         Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
-        Target::Replaced(spelt) if spelt == to => {
+        Target::Replaced(spelt, key) if spelt == to => {
             vfs.link(identity, &*open.node, &to, Replace::File)?;
-            open.report_name(ChangeKind::Removed, &to);
+            replaced(open, &to, key);
         }
-        Target::Replaced(spelt) => {
-            let replaced = look(open, &spelt)?;
-            vfs.remove(identity, &spelt, replaced.attributes.key)?;
-            open.report_name(ChangeKind::Removed, &spelt);
+        Target::Replaced(spelt, key) => {
+            vfs.remove(identity, &spelt, key)?;
+            replaced(open, &spelt, key);
             vfs.link(identity, &*open.node, &to, Replace::File)?;
         }
     }
@@ -273,7 +282,7 @@ enum Target {
     /// The file itself by another of its names: POSIX leaves both.
     OtherName,
     /// A file that goes, spelt like this.
-    Replaced(RelPath),
+    Replaced(RelPath, FileKey),
 }
 
 /// Whether the name `to` may be taken.
@@ -315,7 +324,7 @@ fn target(
     if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
         return Err(FsError::AccessDenied.into());
     }
-    Ok(Target::Replaced(target.path))
+    Ok(Target::Replaced(target.path, target.attributes.key))
 }
 
 fn look(open: &OpenFile, path: &RelPath) -> Result<Opened> {

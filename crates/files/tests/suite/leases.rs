@@ -2,7 +2,9 @@
 //! what a directory's listing is worth.
 
 use crate::harness::*;
-use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Share};
+use files::{
+    CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Semantics, Share,
+};
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -97,6 +99,22 @@ fn a_rename_waits_until_others_have_let_go_of_handles() {
     asking.now_or_never().expect("nothing to wait for").unwrap();
     served.close(second.open);
     served.close(first.open);
+}
+
+#[test]
+fn who_keeps_what_posix_has_replaced_is_asked_to_let_go_of_it() {
+    let served = serve();
+    let client = Arc::new(Client::default());
+    let posix = |plan| OpenPlan { semantics: Semantics::Posix, ..plan };
+    served.put("b", b"new");
+    let first = served.try_open(leased(posix(new_file("a")), 1, None, &client)).unwrap();
+    let source = served.try_open(posix(plan("b", DELETE))).unwrap().open;
+    now(served.files.rename(&source, &path("a"), true)).unwrap();
+    assert_eq!(client.told(), [(RH, Caching::READ)]);
+    served.close(source);
+    served.close(first.open);
+    assert_eq!(served.get("a").unwrap(), b"new");
+    served.assert_nothing_held();
 }
 
 #[test]
