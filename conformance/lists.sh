@@ -45,6 +45,7 @@ access_lists() {
     chown -R alice:alice "$share/lists"
     lists_by_name
     lists_by_number
+    lists_there_and_back
     lists_against_modes
     lists_of_trees
     names_of_identifiers
@@ -86,6 +87,23 @@ lists_by_number() {
     cacls lists/two | has '^CONTROL:.*PD' || fail "not protected"
     shows_not 'ALLOWED/I/' lists/two
     ok "smbcacls: entries by number, strangers' too; a list is cut off from its directory's"
+}
+
+# What is shown of one file is set on another, which then shows the same.
+lists_there_and_back() {
+    local way
+    echo some > "$share/lists/copy"
+    chown alice:alice "$share/lists/copy"
+    quietly lists/one -a 'ACL:bob:DENIED/0x0/W,ACL:S-1-5-21-1-2-3-1001:ALLOWED/0x0/0x00120116'
+    quietly lists/copy -S 'ACL:alice:ALLOWED/0x0/FULL'
+    for way in --numeric ''; do
+        # shellcheck disable=SC2086
+        quietly lists/copy $way -S "$(lists lists/one $way | paste -sd,)"
+        # shellcheck disable=SC2086
+        diff <(lists lists/one $way) <(lists lists/copy $way) || fail "a list did not come back"
+        quietly lists/copy -S 'ACL:alice:ALLOWED/0x0/FULL'
+    done
+    ok "smbcacls: lists by number and by name come back as they were set"
 }
 
 # What local processes see of a list, and what they do to it.
