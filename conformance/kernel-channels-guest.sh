@@ -42,7 +42,7 @@ for port in 446 445; do
         addresses=$(ss -Htn state established "dport = :$port" | awk '{print $4}' | sort -u | wc -l)
         grep -q "Extra Channels: 3" /proc/fs/cifs/DebugData
         ok "port $port, $way: four channels to $addresses addresses"
-        touch /mnt/s/cut
+        echo now > /mnt/s/cut
         copies 8
         rm /mnt/s/cut
         ls /mnt/s > /mnt/list
@@ -51,4 +51,27 @@ for port in 446 445; do
         umount /mnt/s
         ok "port $port, $way: copies while channels are cut, and four channels again"
     done
+done
+
+# Addresses that go and come back, and interfaces that lose all they send: with one address
+# everybody waits until it is back, with four the others go on. Linux gives a silent channel
+# up after three times the interval of the echoes.
+trouble() { # PORT KIND INTERFACES
+    local end=$((SECONDS + 18)) count=0
+    echo "$3" > "/mnt/s/$2"
+    while [ "$SECONDS" -lt "$end" ]; do
+        copies 1
+        count=$((count + 1))
+    done
+    rm "/mnt/s/$2"
+    has_channels "$1" 4
+    copies 1
+    ok "port $1: $count copies in spite of $2 of interfaces $3, and four channels again"
+}
+for place in 445/0,1,2,3 446/0; do
+    port=${place%/*} interfaces=${place#*/}
+    mount_at /mnt/s "sign,port=$port,multichannel,max_channels=4,echo_interval=1"
+    has_channels "$port" 4
+    for kind in address loss; do trouble "$port" "$kind" "${interfaces//,/ }"; done
+    umount /mnt/s
 done

@@ -80,6 +80,24 @@ for way in cache=none,nolease/--no-map cache=strict,closetimeo=0/--turns cache=s
     ok "${way%/*}: a storm of names through two mounts"
 done
 
+# What a client has written, closed or flushed another one sees: at once, where mounts
+# believe what they know for no longer than a tick; with defaults Linux believes attributes
+# for a second and keeps handles for another, so that any server's client reads old lengths.
+for way in "closetimeo=0,actimeo=0 --grace-ms 100" "posix,actimeo=0,closetimeo=0 --grace-ms 100" "cache=strict --grace-ms 2500 --remembers"; do
+    options=vers=3.1.1,sign,nosharesock,${way%% *}
+    if ! mount_at /mnt/s "$options" 2> /mnt/refused; then
+        # See the section on posix, below.
+        [[ $way = posix* ]]
+        echo "skipped: ${way%% *} through two mounts"
+        continue
+    fi
+    mount_at /mnt/b "$options"
+    # shellcheck disable=SC2086
+    "$python" "$programs/coherence.py" --seconds 5 ${way#* } /mnt/s /mnt/b
+    umount /mnt/s /mnt/b
+    ok "${way%% *}: two mounts see what the other has closed or flushed"
+done
+
 mount_at /mnt/s vers=3.1.1,sign
 mkdir /mnt/s/storm
 "$python" "$programs/storm.py" "$((operations / 10))" /mnt/s/storm

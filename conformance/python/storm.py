@@ -95,7 +95,8 @@ def main():
         sys.exit(1)
     for name in os.listdir(directories[0]):
         os.unlink(os.path.join(directories[-1], name))
-    assert os.listdir(directories[0]) == [], "something is left"
+    left = os.listdir(directories[0])
+    assert left == [], f"left: {left}"
 
 
 if __name__ == "__main__":
