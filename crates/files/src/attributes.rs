@@ -151,7 +151,7 @@ impl Files {
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
         open.node.set_attributes(&as_owner(&open.caller, &kept), &changes)?;
-        open.note_unreported(Filter::SIZE);
+        open.note_unreported(open.size_filter());
         Ok(())
     }
 

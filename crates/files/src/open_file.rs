@@ -306,13 +306,13 @@ impl OpenFile {
     /// The data has changed: watches will be told, and the archive bit is set
     /// if it is stored as cleared. Costs two loads where nothing is to be done.
     pub(crate) fn note_changed(&self) {
-        self.note_unreported(Filter::SIZE | Filter::LAST_WRITE | Filter(UNLISTED));
+        self.note_unreported(self.data_filter() | Filter(UNLISTED));
         self.note_archived();
     }
 
     /// The same for a change of which leases on the directory know already.
     pub(crate) fn note_listed_change(&self) {
-        self.note_unreported(Filter::SIZE | Filter::LAST_WRITE);
+        self.note_unreported(self.data_filter());
         self.note_archived();
     }
 

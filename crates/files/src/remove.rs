@@ -5,12 +5,12 @@ use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
 use crate::directory_lease::ParentKey;
 use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, name_filter};
+use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, FileKey, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Result, Vfs,
-    Wait, Wanted,
+    Attributes, Case, FileKey, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Result,
+    StreamName, Vfs, Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was renamed meanwhile.
@@ -124,13 +124,10 @@ pub(crate) fn carry_out(
         Some(doomed) => unlink(doomed, state.present_key()),
         None => Err(FsError::NotFound),
     };
-    if let (Ok(Some(path)), Some(doomed)) = (&result, &removal.doomed) {
-        let what = name_filter(state.is_directory);
-        let changes = [(ChangeKind::Removed, path)];
+    if let (Ok(gone), Some(doomed)) = (&result, &removal.doomed) {
         // Who wanted it and who did it must be one to know of it.
         let except = parent_key.filter(|key| doomed.parent_key == Some(*key));
-        table.break_directory_of(&doomed.name.volume.vfs, &doomed.caller, path, except);
-        table.watches.report(&doomed.name.volume.vfs, Some(&doomed.caller), what, &changes);
+        report(table, doomed, gone, state.is_directory, except);
     }
     table.removed(state, removal.link);
     match result.map(|_| ()) {
@@ -139,11 +136,41 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Removes a name, or a stream; which name it was.
-fn unlink(doomed: &Doomed, key: FileKey) -> Result<Option<RelPath>> {
+/// What is gone.
+enum Gone {
+    Name(RelPath),
+    /// Of the file by whose name the stream was open; none if it had gone before.
+    Stream(Option<StreamName>),
+}
+
+fn report(
+    table: &Table,
+    doomed: &Doomed,
+    gone: &Gone,
+    is_directory: bool,
+    except: Option<ParentKey>,
+) {
+    let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
+    match gone {
+        Gone::Name(path) => {
+            table.break_directory_of(vfs, caller, path, except);
+            let changes = [(ChangeKind::Removed, path)];
+            table.watches.report(vfs, Some(caller), name_filter(is_directory), &changes);
+        }
+        Gone::Stream(Some(name)) => {
+            let (path, changes) = (doomed.name.path(), [(ChangeKind::RemovedStream, name)]);
+            let (watches, what) = (&table.watches, Filter::STREAM_NAME);
+            watches.report_streams(vfs, Some(caller), what, &path, &changes);
+        }
+        Gone::Stream(None) => {}
+    }
+}
+
+/// Removes a name, or a stream; what it was.
+fn unlink(doomed: &Doomed, key: FileKey) -> Result<Gone> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     if let Some(stream) = &doomed.name.stream {
-        return stream.remove(caller).map(|()| None);
+        return stream.remove(caller).map(Gone::Stream);
     }
     let mut path = doomed.name.path();
     let mut result = Ok(());
@@ -162,7 +189,7 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<Option<RelPath>> {
         }
         path = now;
     }
-    result.map(|()| Some(path))
+    result.map(|()| Gone::Name(path))
 }
 
 /// Whether a stored descriptor lets the caller remove a name that POSIX keeps.

@@ -4,6 +4,7 @@
 
 use crate::authorize::as_granted;
 use crate::table::lock;
+use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files, OpenFile};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,11 +54,12 @@ impl OpenStream {
         *lock(&self.name) == *name
     }
 
-    pub fn remove(&self, caller: &Caller) -> Result<()> {
+    /// Removes it; under which name it was, if it had not gone before.
+    pub fn remove(&self, caller: &Caller) -> Result<Option<StreamName>> {
         let who = as_granted(caller, &*self.file);
         match self.reachable() {
-            Ok(name) => self.file.remove_stream(&who, &name),
-            Err(_) => Ok(()),
+            Ok(name) => self.file.remove_stream(&who, &name).map(|()| Some(name)),
+            Err(_) => Ok(None),
         }
     }
 }
@@ -109,18 +111,24 @@ impl Files {
         let (from, to) = (source.node.clone(), target.node.clone());
         let reader = as_granted(&source.caller, &*from);
         let writer = as_granted(&target.caller, &*to);
+        let target = target.clone();
         self.offload(move || {
             for stream in from.streams()? {
                 let mut data = Vec::new();
                 let length = usize::try_from(stream.size_bytes).map_err(|_| FsError::TooLarge)?;
                 from.read_stream(&reader, &stream.name, 0, length, &mut data)?;
-                match to.create_stream(&writer, &stream.name, Case::Insensitive) {
-                    Ok(()) | Err(FsError::AlreadyExists) => {}
+                let (kind, what) = match to.create_stream(&writer, &stream.name, Case::Insensitive)
+                {
+                    Ok(()) => (ChangeKind::AddedStream, Filter::STREAM_NAME),
+                    Err(FsError::AlreadyExists) => {
+                        (ChangeKind::ModifiedStream, Filter::STREAM_SIZE | Filter::STREAM_WRITE)
+                    }
                     Err(error) => return Err(error),
-                }
+                };
                 let name = to.find_stream(&stream.name, Case::Insensitive)?.name;
                 to.set_stream_size(&writer, &name, 0)?;
                 to.write_stream(&writer, &name, 0, &data)?;
+                target.report_streams(what, &[(kind, &name)]);
             }
             Ok(())
         })
@@ -177,6 +185,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         other => Some(other?),
     };
     let who = as_granted(&open.caller, &*stream.file);
+    let replaced = taken.as_ref().map(|taken| taken.name.clone()).filter(|name| *name != from);
     let how = match taken {
         Some(taken) if taken.name == from => {
             if *to == from {
@@ -196,6 +205,10 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     };
     stream.file.rename_stream(&who, &from, to, how)?;
     *lock(&stream.name) = to.clone();
+    let mut changes: Vec<_> =
+        replaced.iter().map(|name| (ChangeKind::RemovedStream, name)).collect();
+    changes.extend([(ChangeKind::RemovedStream, &from), (ChangeKind::AddedStream, to)]);
+    open.report_streams(Filter::STREAM_NAME, &changes);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
     Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideWatch, RelPath, Replace, Result, Space, TellOutside, Vfs, Wait, Wanted,
+    OutsideWatch, RelPath, Replace, Result, Space, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 
 /// A served directory.
@@ -72,6 +72,11 @@ impl LocalVfs {
     fn of_directory(root: OwnedFd, follows_links: bool) -> rustix::io::Result<Self> {
         let features = Features { follows_links, ..probe(&root)? };
         Ok(Self { root, features, outside: OnceLock::new() })
+    }
+
+    fn outside(&self) -> Result<&Source> {
+        let source = self.outside.get_or_init(|| Source::start(self.root.as_fd()).ok());
+        source.as_ref().ok_or(FsError::NotSupported)
     }
 
     fn root(&self) -> Root<'_> {
@@ -341,8 +346,11 @@ impl Vfs for LocalVfs {
 
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
         let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        let source = self.outside.get_or_init(|| Source::start().ok());
-        source.as_ref().ok_or(FsError::NotSupported)?.watch(node, tell)
+        self.outside()?.watch(node, tell)
+    }
+
+    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        self.outside()?.watch_tree(tell)
     }
 
     fn features(&self) -> Features {

@@ -33,7 +33,7 @@ pub use attributes::{
 pub use case::{fold_case, has_case};
 pub use error::{FsError, Result};
 pub use identity::Identity;
-pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside};
+pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside, TellOutsideIn};
 pub use path::{Name, RelPath};
 pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
@@ -183,6 +183,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
         let _ = (directory, tell);
+        Err(FsError::NotSupported)
+    }
+
+    /// Tells what others than this process do to names in any directory of the
+    /// tree; but for those that are gone by the time it is heard.
+    ///
+    /// # Errors
+    /// As [`Vfs::watch`].
+    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        let _ = tell;
         Err(FsError::NotSupported)
     }
 

@@ -1,6 +1,6 @@
 //! What others do to files beneath a backend.
 
-use crate::Name;
+use crate::{Name, RelPath};
 use std::fmt;
 use std::sync::Arc;
 
@@ -32,6 +32,10 @@ pub struct OutsideName {
 
 /// Who is told, on a thread of the backend's: it must not take long.
 pub type TellOutside = Arc<dyn Fn(&OutsideChange) + Send + Sync>;
+
+/// The same for a whole tree: in which directory it was, by its path when the
+/// backend heard of it. [`OutsideChange::Lost`] is not told here.
+pub type TellOutsideIn = Arc<dyn Fn(&RelPath, &OutsideChange) + Send + Sync>;
 
 /// A watch; it ends when this is dropped.
 pub trait OutsideWatch: Send + Sync + fmt::Debug {}

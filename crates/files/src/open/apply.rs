@@ -3,6 +3,7 @@
 use super::{Opening, WANTED};
 use crate::authorize::{as_granted, as_owner, facts};
 use crate::volume::dos;
+use crate::watch::{ChangeKind, Filter};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use vfs::{
     AttributeChanges, CreateHow, DosInfo, FileKind, FsError, Identity, Opened, OwnerChange, Result,
@@ -84,7 +85,11 @@ impl Opening {
         let streams = opened.node.streams()?;
         if !streams.is_empty() {
             let who = as_granted(&self.caller, &*opened.node);
-            streams.iter().try_for_each(|s| opened.node.remove_stream(&who, &s.name))?;
+            for stream in &streams {
+                opened.node.remove_stream(&who, &stream.name)?;
+                let changes = [(ChangeKind::RemovedStream, &stream.name)];
+                self.report_streams(Filter::STREAM_NAME, &opened.path, &changes);
+            }
         }
         opened.node.set_size(0)?;
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {

@@ -540,6 +540,11 @@ impl Opening {
         watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
     }
 
+    fn report_streams(&self, what: Filter, path: &RelPath, changes: &[(ChangeKind, &StreamName)]) {
+        let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
+        watches.report_streams(vfs, Some(&self.caller), what, path, changes);
+    }
+
     fn is_posix(&self) -> bool {
         self.plan.semantics == Semantics::Posix
     }

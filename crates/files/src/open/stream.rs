@@ -8,6 +8,7 @@ use crate::authorize::{allowed, as_granted, certainly_unwritable, descriptor_of,
 use crate::stream::StreamNode;
 use crate::table::{NotEntered, StreamEntry};
 use crate::volume::dos;
+use crate::watch::{ChangeKind, Filter};
 use acl::Access;
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Node, Opened, Result, StreamName, Wait};
@@ -70,6 +71,7 @@ impl Opening {
         let parent = self.authorize_create(false)?;
         let descriptor = self.new_descriptor(parent.as_ref(), false);
         let file = self.make(false, parent.is_some())?;
+        self.report(ChangeKind::Added, Filter::FILE_NAME, &file.path);
         let granted = self.granted_to_creator(&file, descriptor.as_ref());
         let hold = self.hold(&file)?.of_new_file(&self.caller);
         self.furnish(&file, descriptor.as_ref(), false)?;
@@ -131,6 +133,8 @@ impl Opening {
     fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {
         let case = self.volume.options.case;
         file.node.create_stream(&as_granted(&self.caller, &*file.node), name, case)?;
+        let changes = [(ChangeKind::AddedStream, name)];
+        self.report_streams(Filter::STREAM_NAME, &file.path, &changes);
         Ok(Stored { name: name.clone(), is_new: true })
     }
 
@@ -161,7 +165,7 @@ impl Opening {
             bytes_max: self.volume.vfs.features().stream_bytes_max,
         });
         let opened = Opened { node, attributes: file.attributes, path: file.path };
-        let action = match self.settle_stream(&opened, stored.is_new) {
+        let action = match self.settle_stream(&opened, &stored) {
             Err(FsError::Stale) => return Ok(Attempt::Lost),
             other => other?,
         };
@@ -178,10 +182,15 @@ impl Opening {
     }
 
     /// Cuts and reserves as it was asked for.
-    fn settle_stream(&self, opened: &Opened, is_new: bool) -> Result<OpenAction> {
+    fn settle_stream(&self, opened: &Opened, stored: &Stored) -> Result<OpenAction> {
+        let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;
         if replaces {
             opened.node.set_size(0)?;
+            let changes = [(ChangeKind::ModifiedStream, &stored.name)];
+            let what = Filter::STREAM_SIZE | Filter::STREAM_WRITE;
+            self.report_streams(what, &opened.path, &changes);
+            self.report(ChangeKind::Modified, Filter::LAST_WRITE, &opened.path);
         }
         if let Some(bytes) = self.plan.allocation_bytes.filter(|_| replaces || is_new) {
             reserve(opened, bytes)?;

@@ -8,7 +8,7 @@ use crate::{Access, Caller};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use vfs::{Case, FsError, OpenHow, RelPath, Result, Vfs, Wait, Wanted};
+use vfs::{Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait, Wanted};
 
 /// Watches of one tree of files, by the path of their directory.
 type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
@@ -105,10 +105,47 @@ impl Watches {
         what: Filter,
         changes: &[(ChangeKind, &RelPath)],
     ) {
+        let Some((_, first)) = changes.first() else { return };
+        self.tell(vfs, by, what, first, &|directory| {
+            let seen = |&(kind, path): &(ChangeKind, &RelPath)| {
+                path.below(directory).map(|path| Change { kind, path, stream: None })
+            };
+            changes.iter().filter_map(seen).collect()
+        });
+    }
+
+    /// Tells what one act of `by` did to named streams of one file, to the same watches.
+    pub fn report_streams(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        by: Option<&Caller>,
+        what: Filter,
+        path: &RelPath,
+        changes: &[(ChangeKind, &StreamName)],
+    ) {
+        self.tell(vfs, by, what, path, &|directory| {
+            let Some(path) = path.below(directory) else { return Vec::new() };
+            let seen = |&(kind, stream): &(ChangeKind, &StreamName)| Change {
+                kind,
+                path: path.clone(),
+                stream: Some(stream.clone()),
+            };
+            changes.iter().map(seen).collect()
+        });
+    }
+
+    /// Tells `seen_from` each directory that is watched above `first`.
+    fn tell(
+        &self,
+        vfs: &Arc<dyn Vfs>,
+        by: Option<&Caller>,
+        what: Filter,
+        first: &RelPath,
+        seen_from: &dyn Fn(&[u8]) -> Vec<Change>,
+    ) {
         if self.is_empty() {
             return;
         }
-        let Some((_, first)) = changes.first() else { return };
         let mut checked: Vec<(Arc<Caller>, bool)> = Vec::new();
         for (watcher, directory) in self.hearers(vfs, what, first) {
             let caller = &watcher.caller;
@@ -122,10 +159,7 @@ impl Watches {
                     continue;
                 }
             }
-            let seen = |&(kind, path): &(ChangeKind, &RelPath)| {
-                path.below(directory).map(|path| Change { kind, path })
-            };
-            watcher.handle_changes(changes.iter().filter_map(seen));
+            watcher.handle_changes(seen_from(directory).into_iter());
         }
     }
 
@@ -169,7 +203,11 @@ fn take_out(tree: &mut Tree, path: &[u8], watcher: &Arc<Watcher>) -> bool {
 
 /// Whether the watcher's user may list the directory that `path` is in.
 fn may_list(watcher: &Watcher, path: &RelPath) -> bool {
-    let Some((directory, _)) = path.split() else { return false };
+    path.split().is_some_and(|(directory, _)| may_list_in(watcher, &directory))
+}
+
+/// Whether the watcher's user may list a directory.
+pub(super) fn may_list_in(watcher: &Watcher, directory: &RelPath) -> bool {
     let (volume, caller) = (&watcher.name.volume, &watcher.caller);
     let how = OpenHow {
         read: true,
@@ -179,7 +217,7 @@ fn may_list(watcher: &Watcher, path: &RelPath) -> bool {
         no_follow: true,
         wait: Wait::Allowed,
     };
-    volume.vfs.open(&caller.identity, &directory, how).is_ok_and(|opened| {
+    volume.vfs.open(&caller.identity, directory, how).is_ok_and(|opened| {
         let descriptor = descriptor_of(&*opened.node, &opened.attributes);
         allowed(volume, caller, &descriptor).contains(Access::READ_DATA)
     })

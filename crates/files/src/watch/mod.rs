@@ -5,12 +5,12 @@
 //! and ends with the open. What happens between two requests is kept for the
 //! next one, within bounds. Whatever protocol a change comes by, it is told
 //! from here. A change to what a file holds is told when its open is closed
-//! or flushed, as Windows does it: a copy of a large file is one change. What
-//! other processes do is told of the directory itself, not of the tree below.
+//! or flushed, as Windows does it: a copy of a large file is one change.
 
 mod index;
 mod outside;
 mod state;
+mod streams;
 
 use crate::table::{OpenName, lock};
 use crate::{Access, Caller, Files, OpenFile};
@@ -18,7 +18,7 @@ use futures_channel::oneshot;
 use state::{RequestId, Watch};
 use std::ops::BitOr;
 use std::sync::{Arc, Mutex};
-use vfs::{FsError, OutsideWatch, RelPath, Result};
+use vfs::{FsError, OutsideWatch, RelPath, Result, StreamName};
 
 pub(crate) use index::Watches;
 pub(crate) use state::WatchEnd;
@@ -53,6 +53,12 @@ impl Filter {
     pub const EXTENDED_ATTRIBUTES: Self = Self(0x080);
     /// Owner, group, access lists.
     pub const SECURITY: Self = Self(0x100);
+    /// Named streams come, go, or are renamed.
+    pub const STREAM_NAME: Self = Self(0x200);
+    /// The length of named streams.
+    pub const STREAM_SIZE: Self = Self(0x400);
+    /// What named streams hold.
+    pub const STREAM_WRITE: Self = Self(0x800);
 
     /// Whether a kind is in both.
     #[must_use]
@@ -82,6 +88,12 @@ pub enum ChangeKind {
     RenamedFrom,
     /// It has this name now.
     RenamedTo,
+    /// A named stream of it is new.
+    AddedStream,
+    /// A named stream of it was changed.
+    ModifiedStream,
+    /// A named stream of it is gone.
+    RemovedStream,
 }
 
 /// One change, as a watch is told of it.
@@ -91,6 +103,8 @@ pub struct Change {
     pub kind: ChangeKind,
     /// To which name, as seen from the watched directory.
     pub path: RelPath,
+    /// To which of its named streams, if it happened to one.
+    pub stream: Option<StreamName>,
 }
 
 /// Bytes that an answer has once it holds this change too, in the form that
@@ -168,8 +182,8 @@ pub(crate) struct Watcher {
     pub filter: Filter,
     pub tree: bool,
     told: Mutex<Told>,
-    /// Tells what others than this process do in the directory.
-    outside: Mutex<Option<Box<dyn OutsideWatch>>>,
+    /// Tell what others than this process do in the directory, and below it.
+    outside: Mutex<Vec<Box<dyn OutsideWatch>>>,
 }
 
 #[derive(Debug)]
@@ -344,9 +358,12 @@ impl OpenFile {
         if self.table.watches.is_empty() {
             return;
         }
-        let vfs = &self.volume().vfs;
-        let changes = [(ChangeKind::Modified, &self.path())];
-        self.table.watches.report(vfs, Some(&self.caller), what, &changes);
+        let of_file = self.tell_of_stream(what);
+        if of_file != Filter::default() {
+            let vfs = &self.volume().vfs;
+            let changes = [(ChangeKind::Modified, &self.path())];
+            self.table.watches.report(vfs, Some(&self.caller), of_file, &changes);
+        }
     }
 }
 

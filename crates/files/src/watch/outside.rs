@@ -1,10 +1,11 @@
-//! What others than this process do in a watched directory, as far as the
-//! backend can tell.
+//! What others than this process do in a watched directory or below it, as far
+//! as the backend can tell.
 
+use super::index::may_list_in;
 use super::{Change, ChangeKind, Filter, Watcher, name_filter};
 use crate::table::lock;
 use std::sync::{Arc, Weak};
-use vfs::{FsError, Name, Node, OutsideChange, OutsideName, RelPath};
+use vfs::{FsError, Name, Node, OutsideChange, OutsideName, OutsideWatch, RelPath};
 
 /// Which of the attributes it was, nobody says.
 const ANY_ATTRIBUTES: Filter = Filter(
@@ -25,8 +26,22 @@ impl Watcher {
                 watcher.handle_outside(change);
             }
         };
-        match self.name.volume.vfs.watch(directory, Arc::new(tell)) {
-            Ok(watch) => *lock(&self.outside) = Some(watch),
+        self.keep(self.name.volume.vfs.watch(directory, Arc::new(tell)));
+        if !self.tree {
+            return;
+        }
+        let weak: Weak<Self> = Arc::downgrade(self);
+        let tell = move |directory: &RelPath, change: &OutsideChange| {
+            if let Some(watcher) = weak.upgrade() {
+                watcher.handle_outside_in(directory, change);
+            }
+        };
+        self.keep(self.name.volume.vfs.watch_tree(Arc::new(tell)));
+    }
+
+    fn keep(&self, watch: vfs::Result<Box<dyn OutsideWatch>>) {
+        match watch {
+            Ok(watch) => lock(&self.outside).push(watch),
             Err(FsError::NotSupported) => {}
             Err(error) => tracing::debug!(%error, "changes by other processes are not told"),
         }
@@ -34,33 +49,28 @@ impl Watcher {
 
     /// The watch has ended.
     pub(super) fn unwatch_outside(&self) {
-        // Outside of the mutex: it is a system call.
-        let watch = lock(&self.outside).take();
-        drop(watch);
+        // Outside of the mutex: these are system calls.
+        let watches = std::mem::take(&mut *lock(&self.outside));
+        drop(watches);
     }
 
+    /// Something was done in the directory itself.
     fn handle_outside(&self, change: &OutsideChange) {
-        let data = Filter::SIZE | Filter::LAST_WRITE;
-        let one = |kind, of: &OutsideName| vec![change_of(kind, &of.name)];
-        let (what, changes) = match change {
-            OutsideChange::Added(of) => (name_filter(of.is_directory), one(ChangeKind::Added, of)),
-            OutsideChange::AttributesModified(of) => {
-                (ANY_ATTRIBUTES, one(ChangeKind::Modified, of))
+        match seen(change, &RelPath::root()) {
+            None => self.handle_lost(),
+            Some((what, changes)) if self.filter.intersects(what) => {
+                self.handle_changes(changes.into_iter());
             }
-            OutsideChange::DataModified(of) => (data, one(ChangeKind::Modified, of)),
-            OutsideChange::Lost => return self.handle_lost(),
-            OutsideChange::Removed(of) => {
-                (name_filter(of.is_directory), one(ChangeKind::Removed, of))
-            }
-            OutsideChange::Renamed(from, to) => {
-                let pair = [
-                    change_of(ChangeKind::RenamedFrom, &from.name),
-                    change_of(ChangeKind::RenamedTo, to),
-                ];
-                (name_filter(from.is_directory), pair.to_vec())
-            }
-        };
-        if self.filter.intersects(what) {
+            Some(_) => {}
+        }
+    }
+
+    /// Something was done in a directory of the volume, perhaps one below.
+    fn handle_outside_in(&self, directory: &RelPath, change: &OutsideChange) {
+        let own = self.name.path();
+        let Some(below) = directory.below(own.as_bytes()) else { return };
+        let Some((what, changes)) = seen(change, &below) else { return };
+        if self.filter.intersects(what) && (self.caller.is_root() || may_list_in(self, directory)) {
             self.handle_changes(changes.into_iter());
         }
     }
@@ -71,6 +81,25 @@ impl Watcher {
     }
 }
 
-fn change_of(kind: ChangeKind, name: &Name) -> Change {
-    Change { kind, path: RelPath::root().join(name) }
+/// As what a change in `directory` is watched for, and how it is told; none if
+/// changes were lost.
+fn seen(change: &OutsideChange, directory: &RelPath) -> Option<(Filter, Vec<Change>)> {
+    let change_of = |kind, name: &Name| Change { kind, path: directory.join(name), stream: None };
+    let one = |kind, of: &OutsideName| vec![change_of(kind, &of.name)];
+    Some(match change {
+        OutsideChange::Added(of) => (name_filter(of.is_directory), one(ChangeKind::Added, of)),
+        OutsideChange::AttributesModified(of) => (ANY_ATTRIBUTES, one(ChangeKind::Modified, of)),
+        OutsideChange::DataModified(of) => {
+            (Filter::SIZE | Filter::LAST_WRITE, one(ChangeKind::Modified, of))
+        }
+        OutsideChange::Lost => return None,
+        OutsideChange::Removed(of) => (name_filter(of.is_directory), one(ChangeKind::Removed, of)),
+        OutsideChange::Renamed(from, to) => {
+            let pair = [
+                change_of(ChangeKind::RenamedFrom, &from.name),
+                change_of(ChangeKind::RenamedTo, to),
+            ];
+            (name_filter(from.is_directory), pair.to_vec())
+        }
+    })
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
     Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideChange, OutsideWatch, RelPath, Replace, Result, Space, TellOutside, Vfs, Wait, Wanted,
+    OutsideChange, OutsideWatch, RelPath, Replace, Result, Space, TellOutside, TellOutsideIn, Vfs,
+    Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -68,6 +69,8 @@ pub struct Hooked {
     hook: Mutex<Option<Hook>>,
     /// Who is told what others do.
     outside: Mutex<Vec<(TellOutside, Weak<()>)>>,
+    /// The same for whole trees.
+    outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
 }
 
 /// A watch of what others do; the hook holds its other end.
@@ -132,6 +135,12 @@ impl Vfs for Hooked {
         Ok(Box::new(Told(told)))
     }
 
+    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        let told = Arc::new(());
+        self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&told)));
+        Ok(Box::new(Told(told)))
+    }
+
     fn features(&self) -> Features {
         self.local.features()
     }
@@ -170,6 +179,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         local: LocalVfs::open(dir.path()).unwrap(),
         hook: Mutex::default(),
         outside: Mutex::default(),
+        outside_trees: Mutex::default(),
     });
     Served {
         files: Arc::new(Files::new(workers)),
@@ -344,6 +354,19 @@ impl Served {
             .iter()
             .filter(|(_, told)| told.strong_count() > 0)
             .for_each(|(tell, _)| tell(change));
+    }
+
+    /// Says to every watch of a tree that somebody else did something in a directory.
+    pub fn somebody_did_in(&self, directory: &str, change: &OutsideChange) {
+        let watches = self.vfs.outside_trees.lock().unwrap();
+        let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
+        alive.for_each(|(tell, _)| tell(&path(directory), change));
+    }
+
+    /// How many watches of trees the backend has.
+    pub fn outside_tree_count(&self) -> usize {
+        let watches = self.vfs.outside_trees.lock().unwrap();
+        watches.iter().filter(|(_, told)| told.strong_count() > 0).count()
     }
 
     /// How many directories the backend watches.

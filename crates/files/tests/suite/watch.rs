@@ -7,7 +7,7 @@ use files::{
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
-use vfs::{FsError, OutsideChange, OutsideName, Timestamp};
+use vfs::{FsError, OutsideChange, OutsideName, StreamName, Timestamp};
 
 const EVERYTHING: Filter = Filter(u32::MAX);
 const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
@@ -57,8 +57,13 @@ fn shown(answer: &WatchAnswer) -> String {
             ChangeKind::Removed => '-',
             ChangeKind::RenamedFrom => '<',
             ChangeKind::RenamedTo => '>',
+            ChangeKind::AddedStream => '+',
+            ChangeKind::ModifiedStream => '!',
+            ChangeKind::RemovedStream => '-',
         };
-        format!("{sign}{}", String::from_utf8_lossy(change.path.as_bytes()))
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        let stream = change.stream.as_ref().map(|s| format!(":{}", text(s.as_bytes())));
+        format!("{sign}{}{}", text(change.path.as_bytes()), stream.unwrap_or_default())
     };
     match answer {
         WatchAnswer::Changes(changes) => changes.iter().map(one).collect::<Vec<_>>().join(" "),
@@ -412,4 +417,99 @@ fn what_other_processes_do_is_told_of_the_directory_itself() {
     assert_eq!(served.outside_watch_count(), 1, "a watch ends with its open");
     drop((inner, root));
     assert_eq!(served.outside_watch_count(), 0);
+}
+
+fn of_stream(plan: OpenPlan, name: &str) -> OpenPlan {
+    OpenPlan { stream: Some(StreamName::new(name.as_bytes()).unwrap()), ..plan }
+}
+
+const STREAMS: Filter =
+    Filter(Filter::STREAM_NAME.0 | Filter::STREAM_SIZE.0 | Filter::STREAM_WRITE.0);
+
+#[test]
+fn streams_that_come_change_and_go_are_told_with_their_files_name() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return;
+    }
+    served.put_directory("d");
+    let streams = served.watch("", STREAMS, true);
+    let names = served.watch("", Filter::STREAM_NAME | Filter::FILE_NAME, true);
+    let (sizes, data) =
+        (served.watch("d", Filter::SIZE, false), served.watch("d", Filter::LAST_WRITE, false));
+    let open = served.try_open(of_stream(new_file("d/f"), "s")).unwrap().open;
+    assert_eq!(names.told(), "+d/f +d/f:s", "the file is new too");
+    served.files.write(&open, 0, b"12").unwrap();
+    assert_eq!(streams.told(), "+d/f:s", "data is told at the close");
+    served.close(open);
+    assert_eq!(streams.told(), "!d/f:s");
+    assert_eq!((sizes.told(), data.told()), (String::new(), "!f".into()), "its length is its own");
+    let open = served.try_open(of_stream(plan("d/f", ALL), "s")).unwrap().open;
+    now(served.files.rename_stream(&open, &StreamName::new(&b"t"[..]).unwrap(), false)).unwrap();
+    assert_eq!(streams.told(), "-d/f:s +d/f:t");
+    served.files.set_delete(&open, true, false).unwrap();
+    served.close(open);
+    assert_eq!(streams.told(), "-d/f:t");
+    assert_eq!(names.told(), "-d/f:s +d/f:t -d/f:t");
+    assert_eq!(sizes.told(), "");
+}
+
+#[test]
+fn streams_that_are_overwritten_or_go_with_what_was_in_their_file_are_told() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return;
+    }
+    served.close(served.try_open(of_stream(new_file("f"), "s")).unwrap().open);
+    let streams = served.watch("", STREAMS, false);
+    let overwrite = |plan| OpenPlan { if_exists: IfExists::Overwrite, ..plan };
+    served.close(served.try_open(of_stream(overwrite(plan("f", ALL)), "s")).unwrap().open);
+    assert_eq!(streams.told(), "!f:s");
+    served.close(served.try_open(overwrite(plan("f", ALL))).unwrap().open);
+    assert_eq!(streams.told(), "-f:s");
+    served.put_directory("d");
+    let inner = served.watch("d", STREAMS, true);
+    served.close(served.try_open(of_stream(new_file("d"), "s")).unwrap().open);
+    assert_eq!(streams.told(), "+d:s");
+    assert_eq!(inner.told(), "", "the watched directory is not in itself");
+}
+
+#[test]
+fn what_other_processes_do_below_is_told_to_who_watches_the_tree() {
+    let served = serve();
+    served.put_directory("d");
+    served.put_directory("d/sub");
+    let of = |text: &str| OutsideName { name: name(text), is_directory: false };
+    let (tree, flat) = (served.watch("d", NAMES, true), served.watch("d", NAMES, false));
+    let (root, sizes) = (served.watch("", NAMES, true), served.watch("", Filter::SIZE, true));
+    assert_eq!(served.outside_tree_count(), 3);
+    served.somebody_did_in("d/sub", &OutsideChange::Added(of("a")));
+    served.somebody_did_in("d/sub", &OutsideChange::Renamed(of("a"), name("b")));
+    served.somebody_did_in("d/sub", &OutsideChange::DataModified(of("b")));
+    served.somebody_did_in("dust", &OutsideChange::Added(of("c")));
+    assert_eq!(tree.told(), "+sub/a <sub/a >sub/b");
+    assert_eq!(root.told(), "+d/sub/a <d/sub/a >d/sub/b");
+    assert_eq!(sizes.told(), "!d/sub/b");
+    // The directory itself has a watch of its own, which tells this.
+    served.somebody_did_in("d", &OutsideChange::Added(of("a")));
+    assert_eq!(tree.told(), "");
+    assert_eq!(flat.told(), "");
+    drop((tree, flat, root, sizes));
+    assert_eq!(served.outside_tree_count(), 0);
+}
+
+#[test]
+fn nobody_learns_what_others_do_in_a_directory_that_they_may_not_list() {
+    let options =
+        VolumeOptions { directory_mode: 0o700, file_mode: 0o600, ..VolumeOptions::default() };
+    let served = serve_with(options, Arc::new(Inline));
+    if !served.is_root {
+        return;
+    }
+    served.put_directory("private");
+    let bob = user(4002, 4002);
+    let (root, others) = (served.watch("", NAMES, true), served.watch_as(&bob, "", NAMES, true));
+    let secret = OutsideName { name: name("secret"), is_directory: false };
+    served.somebody_did_in("private", &OutsideChange::Added(secret));
+    assert_eq!((root.told().as_str(), others.told().as_str()), ("+private/secret", ""));
 }

@@ -2,7 +2,7 @@
 //! decided by `files::watch`.
 
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
-use crate::names::push_units;
+use crate::names::{push_units, stream_units};
 use crate::open::Open;
 use crate::status::status_of;
 use files::{Change, ChangeKind, Filter, NextChanges, WatchAnswer, WatchWish};
@@ -63,6 +63,12 @@ fn units(change: &Change) -> Vec<u16> {
         }
         push_units(&mut units, component);
     }
+    if let Some(stream) = &change.stream {
+        units.push(u16::from(b':'));
+        // What cannot be opened by its name is told as well as it can be.
+        let lossy = || String::from_utf8_lossy(stream.as_bytes()).encode_utf16().collect();
+        units.extend(stream_units(stream).unwrap_or_else(lossy));
+    }
     units
 }
 
@@ -80,6 +86,9 @@ fn encode(changes: &[Change]) -> Vec<u8> {
             ChangeKind::Removed => NotifyAction::Removed,
             ChangeKind::RenamedFrom => NotifyAction::RenamedOldName,
             ChangeKind::RenamedTo => NotifyAction::RenamedNewName,
+            ChangeKind::AddedStream => NotifyAction::AddedStream,
+            ChangeKind::ModifiedStream => NotifyAction::ModifiedStream,
+            ChangeKind::RemovedStream => NotifyAction::RemovedStream,
         };
         list.put(action, &units(change));
     }
@@ -93,7 +102,18 @@ mod tests {
 
     fn change(components: &[&str]) -> Change {
         let names = components.iter().map(|name| Name::new(name.as_bytes()).unwrap());
-        Change { kind: ChangeKind::Added, path: names.collect::<RelPath>() }
+        Change { kind: ChangeKind::Added, path: names.collect::<RelPath>(), stream: None }
+    }
+
+    #[test]
+    fn a_stream_is_named_behind_its_file_without_its_type() {
+        let stream = Some(vfs::StreamName::new(&b"Note"[..]).unwrap());
+        let change = Change { kind: ChangeKind::AddedStream, stream, ..change(&["sub", "a:b"]) };
+        let expected: Vec<u16> = "sub\\a\u{F022}b:Note".encode_utf16().collect();
+        assert_eq!(units(&change), expected);
+        let encoded = encode(std::slice::from_ref(&change));
+        assert_eq!(encoded[4..8], 6u32.to_le_bytes());
+        assert_eq!(encoded.len(), measure(0, &change));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub enum Happening {
     Names { name: Name, added: bool, removed: bool, attributes: bool, data: bool },
     /// Within the directory.
     Renamed { from: Name, to: Name },
+    /// Attributes of the directory itself.
+    Itself,
 }
 
 /// A name and the handle of the directory that it is in.
@@ -87,12 +89,23 @@ impl<'a> Event<'a> {
         let added = has(libc::FAN_CREATE | libc::FAN_MOVED_TO);
         let removed = has(libc::FAN_DELETE | libc::FAN_MOVED_FROM);
         let place = place(libc::FAN_EVENT_INFO_TYPE_DFID_NAME);
+        if place.is_none() && has(libc::FAN_ATTRIB) {
+            // Of a directory the kernel tells no name, whatever is marked.
+            let own = self.records().find(|(_, _, name)| *name == b".");
+            return own.map(|(_, handle, _)| (handle, Happening::Itself)).into_iter().collect();
+        }
         place.map(|(handle, name)| (handle, named(name, added, removed))).into_iter().collect()
     }
 
     /// The records that say where, with their types. The directory itself,
     /// whose name is `.`, is not one of the names in it.
     fn places(&self) -> impl Iterator<Item = (u8, Place<'a>)> {
+        self.records()
+            .filter_map(|(kind, handle, name)| Some((kind, (handle, Name::new(name).ok()?))))
+    }
+
+    /// Type, handle and name of each record that has them.
+    fn records(&self) -> impl Iterator<Item = (u8, &'a [u8], &'a [u8])> {
         let mut rest = self.records;
         let records = std::iter::from_fn(move || {
             let &[kind, _, low, high] = rest.first_chunk()?;
@@ -105,7 +118,7 @@ impl<'a> Event<'a> {
             let bytes = u32::from_ne_bytes(*record[RECORD_FIXED..].first_chunk()?) as usize;
             let end = (RECORD_FIXED + HANDLE_FIXED).checked_add(bytes)?;
             let name = record.get(end..)?.split(|&b| b == 0).next()?;
-            Some((kind, (&record[4..end], Name::new(name).ok()?)))
+            Some((kind, &record[4..end], name))
         })
     }
 }
@@ -192,8 +205,10 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_itself_and_what_is_cut_off_are_passed_over() {
-        assert_eq!(happenings(&event(libc::FAN_ATTRIB, 5, &[record(2, 1, ".")])), []);
+    fn the_directory_itself_is_told_apart_and_what_is_cut_off_passed_over() {
+        let itself = event(libc::FAN_ATTRIB, 5, &[record(2, 1, ".")]);
+        assert_eq!(happenings(&itself), [(1, Happening::Itself)]);
+        assert_eq!(happenings(&event(libc::FAN_CLOSE_WRITE, 5, &[record(2, 1, ".")])), []);
         let whole = event(libc::FAN_CREATE, 5, &[record(2, 1, "a")]);
         for length in 0..whole.len() {
             assert_eq!(happenings(&whole[..length]), [], "{length}");

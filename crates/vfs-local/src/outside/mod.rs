@@ -3,29 +3,64 @@
 //!
 //! One group and one thread for a served directory, from the first watch on.
 //! Directories are told apart by their handles, which each event carries.
+//!
+//! A watched directory is marked; for a watched tree the whole file system is,
+//! which only the superuser may do: marking every directory of a tree would
+//! take a walk through it, memory for each, and a bound on how many. The price
+//! is an event for what anybody changes anywhere on it, which is passed over
+//! once its directory turns out to lie elsewhere, so the mark is there only
+//! while somebody watches a tree.
 
 mod event;
+mod handle;
 
 use crate::identity::act_as;
 use crate::node::LocalNode;
 use event::{Event, Happening};
+use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FsError, Identity, Name, OutsideChange, OutsideName, OutsideWatch, Result, TellOutside};
+use vfs::{
+    FsError, Identity, Name, OutsideChange, OutsideName, OutsideWatch, RelPath, Result,
+    TellOutside, TellOutsideIn,
+};
 
 /// Bytes read from the group at once: some dozens of events.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What is asked for of every directory.
+/// What is asked for.
 const MASK: u64 = libc::FAN_CREATE
     | libc::FAN_DELETE
     | libc::FAN_ATTRIB
     | libc::FAN_CLOSE_WRITE
-    | libc::FAN_ONDIR
-    | libc::FAN_EVENT_ON_CHILD;
+    | libc::FAN_ONDIR;
+
+/// What is marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    Directory,
+    FileSystem,
+}
+
+impl Scope {
+    fn flags(self) -> u32 {
+        match self {
+            Self::Directory => libc::FAN_MARK_ONLYDIR,
+            Self::FileSystem => libc::FAN_MARK_FILESYSTEM,
+        }
+    }
+
+    fn mask(self) -> u64 {
+        match self {
+            Self::Directory => MASK | libc::FAN_EVENT_ON_CHILD,
+            Self::FileSystem => MASK,
+        }
+    }
+}
 
 /// A group, and the thread that reads from it until this is dropped.
 #[derive(Debug)]
@@ -37,6 +72,8 @@ pub struct Source {
 #[derive(Debug)]
 struct Shared {
     group: OwnedFd,
+    /// The served directory.
+    root: OwnedFd,
     /// Ends the thread once it can be read.
     stopped: OwnedFd,
     directories: Mutex<Directories>,
@@ -45,7 +82,29 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Directories {
     by_handle: HashMap<Box<[u8]>, Directory>,
+    trees: Trees,
     next_watch: u64,
+}
+
+impl Directories {
+    fn new_number(&mut self) -> u64 {
+        self.next_watch += 1;
+        self.next_watch
+    }
+}
+
+/// Who watches the whole tree.
+#[derive(Default)]
+struct Trees {
+    watches: Vec<(u64, TellOutsideIn)>,
+    /// What the file system is marked with, while there are any.
+    mask: u64,
+}
+
+impl std::fmt::Debug for Trees {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trees").field("watches", &self.watches.len()).finish_non_exhaustive()
+    }
 }
 
 struct Directory {
@@ -60,11 +119,12 @@ impl std::fmt::Debug for Directory {
     }
 }
 
-/// One watch of a directory.
+/// One watch.
 #[derive(Debug)]
 struct Watch {
     shared: Arc<Shared>,
-    handle: Box<[u8]>,
+    /// Of a directory; none of the tree.
+    handle: Option<Box<[u8]>>,
     number: u64,
 }
 
@@ -73,13 +133,21 @@ impl OutsideWatch for Watch {}
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut directories = self.shared.lock();
-        let Some(directory) = directories.by_handle.get_mut(&self.handle) else { return };
+        let Some(handle) = &self.handle else {
+            let trees = &mut directories.trees;
+            trees.watches.retain(|(number, _)| *number != self.number);
+            if trees.watches.is_empty() {
+                let mask = std::mem::take(&mut trees.mask);
+                self.shared.unmark(Scope::FileSystem, mask, self.shared.root.as_fd());
+            }
+            return;
+        };
+        let Some(directory) = directories.by_handle.get_mut(handle) else { return };
         directory.watches.retain(|(number, _)| *number != self.number);
         if directory.watches.is_empty()
-            && let Some(gone) = directories.by_handle.remove(&self.handle)
+            && let Some(gone) = directories.by_handle.remove(handle)
         {
-            // Fails if the directory is gone, and its mark with it.
-            let _ = mark(&self.shared.group, libc::FAN_MARK_REMOVE, gone.mask, gone.fd.as_fd());
+            self.shared.unmark(Scope::Directory, gone.mask, gone.fd.as_fd());
         }
     }
 }
@@ -89,7 +157,7 @@ impl Source {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where the kernel does not let us.
-    pub fn start() -> Result<Self> {
+    pub fn start(root: BorrowedFd<'_>) -> Result<Self> {
         let flags = libc::FAN_CLASS_NOTIF
             | libc::FAN_CLOEXEC
             | libc::FAN_NONBLOCK
@@ -104,7 +172,8 @@ impl Source {
         let group = unsafe { OwnedFd::from_raw_fd(fd) };
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|_| FsError::TooMany)?;
         let stopped = fcntl_dupfd_cloexec(&stop, 0).map_err(|_| FsError::TooMany)?;
-        let shared = Arc::new(Shared { group, stopped, directories: Mutex::default() });
+        let root = fcntl_dupfd_cloexec(root, 0).map_err(|_| FsError::TooMany)?;
+        let shared = Arc::new(Shared { group, root, stopped, directories: Mutex::default() });
         let thread = std::thread::Builder::new().name("outside".to_owned());
         let reader = shared.clone();
         thread.spawn(move || reader.read_events()).map_err(|_| FsError::TooMany)?;
@@ -121,17 +190,36 @@ impl Source {
         let fd = directory.as_fd();
         let handle = handle_of(fd)?;
         let mut directories = self.shared.lock();
-        let number = directories.next_watch;
-        directories.next_watch += 1;
+        let number = directories.new_number();
         if let Some(known) = directories.by_handle.get_mut(&handle) {
             known.watches.push((number, tell));
         } else {
             let fd = fcntl_dupfd_cloexec(fd, 0).map_err(|_| FsError::TooMany)?;
-            let mask = self.shared.mark_new(fd.as_fd())?;
+            let mask = self.shared.mark_new(Scope::Directory, fd.as_fd())?;
             let new = Directory { fd, mask, watches: vec![(number, tell)] };
             directories.by_handle.insert(handle.clone(), new);
         }
-        Ok(Box::new(Watch { shared: self.shared.clone(), handle, number }))
+        Ok(Box::new(Watch { shared: self.shared.clone(), handle: Some(handle), number }))
+    }
+
+    /// Watches every directory of the tree, as far as it is one file system.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] for others than the superuser, and where
+    /// directories cannot be found by their handles.
+    pub fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        act_as(&Identity::root())?;
+        let root = self.shared.root.as_fd();
+        if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
+            return Err(FsError::NotSupported);
+        }
+        let mut directories = self.shared.lock();
+        if directories.trees.watches.is_empty() {
+            directories.trees.mask = self.shared.mark_new(Scope::FileSystem, root)?;
+        }
+        let number = directories.new_number();
+        directories.trees.watches.push((number, tell));
+        Ok(Box::new(Watch { shared: self.shared.clone(), handle: None, number }))
     }
 }
 
@@ -147,12 +235,12 @@ impl Shared {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a directory; with what, for unmarking it.
-    fn mark_new(&self, fd: BorrowedFd<'_>) -> Result<u64> {
+    /// Marks a directory or its file system; with what, for unmarking it.
+    fn mark_new(&self, scope: Scope, fd: BorrowedFd<'_>) -> Result<u64> {
         // Renames as one event are known since Linux 5.17.
-        let renames = [MASK | libc::FAN_RENAME, MASK | libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO];
-        for mask in renames {
-            match mark(&self.group, libc::FAN_MARK_ADD | libc::FAN_MARK_ONLYDIR, mask, fd) {
+        let renames = [libc::FAN_RENAME, libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO];
+        for mask in renames.map(|renames| scope.mask() | renames) {
+            match mark(&self.group, libc::FAN_MARK_ADD | scope.flags(), mask, fd) {
                 Ok(()) => return Ok(mask),
                 Err(Errno::INVAL) => {}
                 Err(Errno::NOSPC | Errno::NOMEM) => return Err(FsError::TooMany),
@@ -162,11 +250,13 @@ impl Shared {
         Err(FsError::NotSupported)
     }
 
+    fn unmark(&self, scope: Scope, mask: u64, fd: BorrowedFd<'_>) {
+        // Fails if a directory is gone, and its mark with it.
+        let _ = mark(&self.group, libc::FAN_MARK_REMOVE | scope.flags(), mask, fd);
+    }
+
     /// The thread.
     fn read_events(&self) {
-        if act_as(&Identity::root()).is_err() {
-            return;
-        }
         let mut buffer = vec![0; READ_BYTES];
         loop {
             let mut ready = [
@@ -199,31 +289,82 @@ impl Shared {
         if event.pid == std::process::id() {
             return;
         }
+        // Those who are told may look at files as somebody else.
+        if act_as(&Identity::root()).is_err() {
+            return;
+        }
         let named = |name| OutsideName { name, is_directory: event.is_directory };
         for (handle, happening) in event.happenings() {
-            let (tells, exists) = self.look_up(handle, &happening);
-            let changes = changes(happening, exists, &named);
-            for tell in &tells {
+            let Some((handle, happening)) = self.with_name(handle, happening) else { continue };
+            let hearers = self.look_up(&handle, &happening);
+            if hearers.watches.is_empty() && hearers.place.is_none() {
+                continue;
+            }
+            let changes = changes(happening, hearers.exists, &named);
+            for tell in &hearers.watches {
                 changes.iter().for_each(|change| tell(change));
+            }
+            for tell in &hearers.trees {
+                let place = hearers.place.iter();
+                place.for_each(|at| changes.iter().for_each(|change| tell(at, change)));
             }
         }
     }
 
-    /// Who is told of what happens in a directory, and whether the name is there now.
-    fn look_up(&self, handle: &[u8], happening: &Happening) -> (Vec<TellOutside>, bool) {
+    /// What happened to a directory itself is told of its name.
+    fn with_name<'a>(
+        &self,
+        handle: &'a [u8],
+        happening: Happening,
+    ) -> Option<(Cow<'a, [u8]>, Happening)> {
+        if happening != Happening::Itself {
+            return Some((handle.into(), happening));
+        }
+        let (parent, name) = handle::parent_of(self.root.as_fd(), handle)?;
+        let (added, removed, attributes, data) = (false, false, true, false);
+        let happening = Happening::Names { name, added, removed, attributes, data };
+        Some((parent.into_vec().into(), happening))
+    }
+
+    /// Who is told of what happens in a directory, and what else is to be known of it.
+    fn look_up(&self, handle: &[u8], happening: &Happening) -> Hearers {
         let directories = self.lock();
-        let Some(directory) = directories.by_handle.get(handle) else { return Default::default() };
-        let tells = directory.watches.iter().map(|(_, tell)| tell.clone()).collect();
+        let known = directories.by_handle.get(handle);
+        let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
+        let trees: Vec<TellOutsideIn> =
+            directories.trees.watches.iter().map(|(_, tell)| tell.clone()).collect();
+        let marked = known.and_then(|d| fcntl_dupfd_cloexec(&d.fd, 0).ok());
+        drop(directories);
+        let mut place = None;
+        let mut directory = marked;
+        if !trees.is_empty()
+            && let Some(found) = handle::open(self.root.as_fd(), handle)
+        {
+            place = handle::path_below(self.root.as_fd(), found.as_fd());
+            directory = directory.or(Some(found));
+        }
         let exists = match happening {
             Happening::Names { name, added: true, removed: true, .. } => {
                 let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::statat(&directory.fd, name.as_bytes(), flags).is_ok()
+                directory.is_some_and(|fd| rustix::fs::statat(fd, name.as_bytes(), flags).is_ok())
             }
             Happening::Names { removed, .. } => !removed,
-            Happening::Renamed { .. } => true,
+            Happening::Renamed { .. } | Happening::Itself => true,
         };
-        (tells, exists)
+        Hearers { watches, trees, place, exists }
     }
+}
+
+/// Who hears of a happening.
+struct Hearers {
+    /// Who watches the directory itself.
+    watches: Vec<TellOutside>,
+    /// Who watches the tree that it may be in.
+    trees: Vec<TellOutsideIn>,
+    /// Where the directory is, if somebody watches the tree and it is in it.
+    place: Option<RelPath>,
+    /// Whether the name is there now.
+    exists: bool,
 }
 
 /// The kernel puts together what happens to a name before we read it. If it
@@ -235,6 +376,7 @@ fn changes(
 ) -> Vec<OutsideChange> {
     let (name, added, removed, attributes, data) = match happening {
         Happening::Renamed { from, to } => return vec![OutsideChange::Renamed(named(from), to)],
+        Happening::Itself => return Vec::new(),
         Happening::Names { name, added, removed, attributes, data } => {
             (name, added, removed, attributes, data)
         }
@@ -265,51 +407,6 @@ fn mark(group: &OwnedFd, flags: u32, mask: u64, fd: BorrowedFd<'_>) -> rustix::i
         libc::fanotify_mark(group.as_raw_fd(), flags, mask, fd.as_raw_fd(), std::ptr::null())
     };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-/// File system and handle of a directory, in the form in which events carry them.
-fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
-    #[repr(C)]
-    struct Handle {
-        length: u32,
-        kind: i32,
-        bytes: [u8; libc::MAX_HANDLE_SZ as usize],
-    }
-    let mut handle = Handle {
-        length: libc::MAX_HANDLE_SZ as u32,
-        kind: 0,
-        bytes: [0; libc::MAX_HANDLE_SZ as usize],
-    };
-    let mut mount = 0;
-    // SAFETY: `handle` has the layout of `file_handle` with as much room as it
-    // says; the path is an empty string, for the descriptor itself.
-    let result = unsafe {
-        libc::name_to_handle_at(
-            fd.as_raw_fd(),
-            c"".as_ptr(),
-            (&raw mut handle).cast(),
-            &raw mut mount,
-            libc::AT_EMPTY_PATH,
-        )
-    };
-    let bytes = handle.bytes.get(..handle.length as usize);
-    let (0, Some(bytes)) = (result, bytes) else { return Err(FsError::NotSupported) };
-    let mut key = file_system_of(fd)?.to_vec();
-    key.extend_from_slice(&handle.length.to_ne_bytes());
-    key.extend_from_slice(&handle.kind.to_ne_bytes());
-    key.extend_from_slice(bytes);
-    Ok(key.into())
-}
-
-fn file_system_of(fd: BorrowedFd<'_>) -> Result<[u8; 8]> {
-    // SAFETY: all zeros is a value of this structure of integers.
-    let mut facts: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open, and `facts` is ours to be filled.
-    if unsafe { libc::fstatfs(fd.as_raw_fd(), &raw mut facts) } != 0 {
-        return Err(FsError::NotSupported);
-    }
-    // SAFETY: an `fsid_t` is two 32-bit integers without padding.
-    Ok(unsafe { std::mem::transmute::<libc::fsid_t, [u8; 8]>(facts.f_fsid) })
 }
 
 fn last_errno() -> Errno {

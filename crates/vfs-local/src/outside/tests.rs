@@ -67,9 +67,48 @@ fn others_are_heard_and_we_are_not() {
     expect("mv ours theirs", &["<ours>theirs"]);
     expect("mv theirs d/", &["-theirs"]);
     expect("mv d/theirs .", &["+theirs"]);
+    expect("chmod 700 d", &["~d/"]);
     expect("touch d/deep; rm -r d", &["-d/"]);
     drop(watch);
     shell(dir.path(), "rm theirs");
+    drop(vfs);
+    assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected), "nothing more");
+}
+
+#[test]
+fn others_are_heard_in_a_whole_tree_and_not_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let share = dir.path().join("share");
+    std::fs::create_dir_all(share.join("a/b")).unwrap();
+    let vfs = LocalVfs::open(&share).unwrap();
+    let (tell, told) = mpsc::channel();
+    let watch = vfs.watch_tree(Arc::new(move |directory: &RelPath, change: &OutsideChange| {
+        let at = String::from_utf8_lossy(directory.as_bytes()).into_owned();
+        let _ = tell.send(format!("{at}: {}", shown(change)));
+    }));
+    let watch = match watch {
+        Ok(watch) => watch,
+        Err(error) => return assert_eq!(error, FsError::NotSupported),
+    };
+    std::fs::write(share.join("a/ours"), b"x").unwrap();
+    let expect = |script: &str, wanted: &[&str]| {
+        shell(&share, script);
+        let heard: Vec<String> =
+            wanted.iter().map(|_| told.recv_timeout(SOON).unwrap_or_default()).collect();
+        assert_eq!(heard, wanted, "{script}");
+    };
+    expect("touch ../beside; mkdir a/b/new", &["a/b: +new/"]);
+    expect(
+        "mkdir -p a/b/new/deep && sleep 0.1 && echo x > a/b/new/deep/f",
+        &["a/b/new: +deep/", "a/b/new/deep: +f", "a/b/new/deep: !f"],
+    );
+    expect("mv a/b c", &["a: -b/", ": +c/"]);
+    expect("chmod 700 c/new/deep/f", &["c/new/deep: ~f"]);
+    expect("chmod 711 c/new/deep", &["c/new: ~deep/"]);
+    expect("mv c/new/deep/f c/new/deep/g", &["c/new/deep: <f>g"]);
+    expect("rm a/ours", &["a: -ours"]);
+    drop(watch);
+    shell(&share, "touch a/later");
     drop(vfs);
     assert_eq!(told.recv_timeout(SOON), Err(mpsc::RecvTimeoutError::Disconnected), "nothing more");
 }

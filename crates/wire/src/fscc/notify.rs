@@ -14,6 +14,12 @@ pub enum NotifyAction {
     RenamedOldName = 4,
     /// It was renamed and has this name.
     RenamedNewName = 5,
+    /// A named stream of it came to be.
+    AddedStream = 6,
+    /// A named stream of it is gone.
+    RemovedStream = 7,
+    /// A named stream of it was changed.
+    ModifiedStream = 8,
 }
 
 /// Bytes of a record before its name.

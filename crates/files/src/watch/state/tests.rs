@@ -11,7 +11,7 @@ fn measure(length_bytes: usize, change: &Change) -> usize {
 }
 
 fn change(kind: ChangeKind, name: &str) -> Change {
-    Change { kind, path: RelPath::from_iter([Name::new(name.as_bytes()).unwrap()]) }
+    Change { kind, path: RelPath::from_iter([Name::new(name.as_bytes()).unwrap()]), stream: None }
 }
 
 fn added(name: &str) -> Change {
