@@ -3,6 +3,7 @@
 //! waiting, and which key names which file.
 
 mod keys;
+mod outside;
 
 use crate::table::FileState;
 use crate::{Files, OpenFile, Workers};
@@ -13,6 +14,7 @@ use grants::{
     OpenWish,
 };
 pub(crate) use keys::{Claim, KeyIndex};
+pub(crate) use outside::Heed;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;

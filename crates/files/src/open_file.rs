@@ -93,6 +93,8 @@ pub(crate) struct OpenParts {
 
 impl OpenFile {
     pub(crate) fn new(parts: OpenParts) -> Self {
+        let writes = parts.granted.intersects(Access::WRITE_DATA | Access::APPEND_DATA);
+        parts.state.heed_others(&*parts.name.volume.vfs, &parts.node, writes);
         Self {
             id: parts.id,
             node: parts.node,

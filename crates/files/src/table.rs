@@ -1,6 +1,6 @@
 //! Which files are open, and what is held on them.
 
-use crate::caching::{BreakWait, CacheGrant, CacheHolder, CacheWish, Claim, KeyIndex};
+use crate::caching::{BreakWait, CacheGrant, CacheHolder, CacheWish, Claim, Heed, KeyIndex};
 use crate::directory_lease::ParentKey;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
@@ -39,6 +39,8 @@ pub(crate) struct FileState {
     /// True if the archive bit is stored as cleared: the next change sets it.
     /// Read without the mutex, too.
     lacks_archive: AtomicBool,
+    /// Hears of changes by others while clients keep something.
+    pub outside: Mutex<Option<Heed>>,
 }
 
 /// What is behind the mutex of a file.
@@ -134,6 +136,9 @@ impl Drop for Guard<'_> {
             self.state.keys.count_directory(keeps);
         }
         self.held = None;
+        if has_kept && !keeps {
+            self.state.stop_heeding();
+        }
         // Outside of the mutex: telling wakes tasks. Whoever has stopped
         // listening gives the lock back itself (see `lock`).
         for (answer, result) in answers {
@@ -375,6 +380,7 @@ impl FileState {
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
+            outside: Mutex::default(),
         })
     }
 
@@ -715,8 +721,12 @@ fn end_entry(mut shard: MutexGuard<'_, Shard>, held: Guard<'_>, state: &FileStat
     if held.grants.is_idle() {
         // Nobody is left to be told of anything. A stream is forgotten by its
         // file, which is locked before its streams.
+        let heed = lock(&state.outside).take();
         drop(held);
         forget(&mut shard, state);
+        drop(shard);
+        // Unlocked: it is a backend call.
+        drop(heed);
     } else {
         drop(shard);
     }

@@ -5,9 +5,10 @@ use files::{
     Access, Caller, Files, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan,
     OpenResult, Range, RangeLock, Semantics, Share, Volume, VolumeOptions, WishedKind, Workers,
 };
+use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use vfs::{FsError, Identity, Name, RelPath, Result};
 
@@ -210,4 +211,54 @@ fn a_reader_may_not_write_and_the_rights_are_those_of_the_open() {
     assert_eq!(f.files.write(&reader, 0, b"x"), Err(FsError::AccessDenied));
     assert_eq!(now(f.files.set_size(&reader, 0)), Err(FsError::AccessDenied));
     assert_eq!(f.files.set_delete(&reader, true, false), Err(FsError::AccessDenied));
+}
+
+/// A client that passes on what it is told.
+#[derive(Debug)]
+struct Client(Mutex<mpsc::Sender<Caching>>);
+
+impl CacheHolder for Client {
+    fn handle_break(&self, told: &CacheBreak) {
+        let _ = self.0.lock().unwrap().send(told.to);
+    }
+}
+
+#[test]
+fn a_client_that_keeps_a_file_is_told_when_a_local_process_writes_it() {
+    let f = fixture();
+    std::fs::write(f.folder.path().join("log"), b"line 1\n").unwrap();
+    std::fs::create_dir(f.folder.path().join("dir")).unwrap();
+    let leased = |at: &str, number: u8| {
+        let (tell, told) = mpsc::channel();
+        let key = CacheKey { client: [1; 16], key: [number; 16] };
+        let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: true };
+        let holder = Arc::new(Client(Mutex::new(tell)));
+        let caching = CacheWish { wanted: Caching(3), key: Some(key), holder };
+        let plan = OpenPlan { desired: Access::FILE_READ, caching: Some(caching), ..plan(at) };
+        (f.open(plan).unwrap(), told)
+    };
+    let ((log, log_told), (_dir, dir_told)) = (leased("log", 1), leased("dir", 2));
+    let how = vfs::OpenHow {
+        read: true,
+        write: false,
+        case: vfs::Case::Sensitive,
+        wanted: vfs::Wanted::default(),
+        no_follow: false,
+        wait: vfs::Wait::Allowed,
+    };
+    let root = f.volume.vfs.open(&f.caller.identity, &RelPath::root(), how).unwrap();
+    if f.volume.vfs.watch(&*root.node, Arc::new(|_| {})).is_err() {
+        // Old kernels, and file systems without handles.
+        return;
+    }
+    let shell = |script| {
+        let mut shell = std::process::Command::new("sh");
+        let done = shell.arg("-c").arg(script).current_dir(f.folder.path()).status().unwrap();
+        assert!(done.success());
+    };
+    let soon = Duration::from_secs(20);
+    shell("echo line 2 >> log; touch dir/new");
+    assert_eq!(log_told.recv_timeout(soon), Ok(Caching::NONE));
+    assert_eq!(dir_told.recv_timeout(soon), Ok(Caching::NONE));
+    assert_eq!(log.open.caching(), Caching(3), "until it is acknowledged");
 }

@@ -63,6 +63,11 @@ impl LocalNode {
         node.as_any().downcast_ref()
     }
 
+    /// Whether it is open for looking only.
+    pub fn is_path_only(&self) -> bool {
+        self.path_only
+    }
+
     /// The descriptor, for calls that need no more than one.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
     Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideWatch, RelPath, Replace, Result, Space, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    OutsideWatch, RelPath, Replace, Result, Space, TellChanged, TellOutside, TellOutsideIn, Vfs,
+    Wait, Wanted,
 };
 
 /// A served directory.
@@ -347,6 +348,18 @@ impl Vfs for LocalVfs {
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
         let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
         self.outside()?.watch(node, tell)
+    }
+
+    fn watch_file(
+        &self,
+        file: &Arc<dyn Node>,
+        every_write: bool,
+        tell: TellChanged,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        if LocalNode::of(&**file).is_none_or(LocalNode::is_path_only) {
+            return Err(FsError::NotSupported);
+        }
+        self.outside()?.watch_file(file, every_write, tell)
     }
 
     fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {

@@ -33,7 +33,9 @@ pub use attributes::{
 pub use case::{fold_case, has_case};
 pub use error::{FsError, Result};
 pub use identity::Identity;
-pub use outside::{OutsideChange, OutsideName, OutsideWatch, TellOutside, TellOutsideIn};
+pub use outside::{
+    OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
+};
 pub use path::{Name, RelPath};
 pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
@@ -193,6 +195,23 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::watch`].
     fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
         let _ = tell;
+        Err(FsError::NotSupported)
+    }
+
+    /// Tells that others than this process changed the data of `file`: with
+    /// `every_write` whenever they do, which makes each write of this process
+    /// to it dearer; else when they close it. What is written through mapped
+    /// memory is told when it is closed only.
+    ///
+    /// # Errors
+    /// As [`Vfs::watch`]; [`FsError::NotSupported`] for what is open for looking only.
+    fn watch_file(
+        &self,
+        file: &Arc<dyn Node>,
+        every_write: bool,
+        tell: TellChanged,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        let _ = (file, every_write, tell);
         Err(FsError::NotSupported)
     }
 

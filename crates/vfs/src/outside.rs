@@ -37,5 +37,8 @@ pub type TellOutside = Arc<dyn Fn(&OutsideChange) + Send + Sync>;
 /// backend heard of it. [`OutsideChange::Lost`] is not told here.
 pub type TellOutsideIn = Arc<dyn Fn(&RelPath, &OutsideChange) + Send + Sync>;
 
+/// Who is told that a file was changed, on a thread of the backend's.
+pub type TellChanged = Arc<dyn Fn() + Send + Sync>;
+
 /// A watch; it ends when this is dropped.
 pub trait OutsideWatch: Send + Sync + fmt::Debug {}

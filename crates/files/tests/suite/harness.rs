@@ -12,8 +12,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
     Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideChange, OutsideWatch, RelPath, Replace, Result, Space, TellOutside, TellOutsideIn, Vfs,
-    Wait, Wanted,
+    OutsideChange, OutsideWatch, RelPath, Replace, Result, Space, TellChanged, TellOutside,
+    TellOutsideIn, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -69,6 +69,8 @@ pub struct Hooked {
     hook: Mutex<Option<Hook>>,
     /// Who is told what others do.
     outside: Mutex<Vec<(TellOutside, Weak<()>)>>,
+    /// The same for files, with whether of every write.
+    outside_files: Mutex<Vec<(TellChanged, bool, Weak<()>)>>,
     /// The same for whole trees.
     outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
 }
@@ -135,6 +137,17 @@ impl Vfs for Hooked {
         Ok(Box::new(Told(told)))
     }
 
+    fn watch_file(
+        &self,
+        _: &Arc<dyn Node>,
+        every_write: bool,
+        tell: TellChanged,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        let told = Arc::new(());
+        self.outside_files.lock().unwrap().push((tell, every_write, Arc::downgrade(&told)));
+        Ok(Box::new(Told(told)))
+    }
+
     fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
         let told = Arc::new(());
         self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&told)));
@@ -179,6 +192,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         local: LocalVfs::open(dir.path()).unwrap(),
         hook: Mutex::default(),
         outside: Mutex::default(),
+        outside_files: Mutex::default(),
         outside_trees: Mutex::default(),
     });
     Served {
@@ -350,10 +364,10 @@ impl Served {
     /// Says to every watch that somebody else did something in its directory.
     pub fn somebody_did(&self, change: &OutsideChange) {
         let watches = self.vfs.outside.lock().unwrap();
-        watches
-            .iter()
-            .filter(|(_, told)| told.strong_count() > 0)
-            .for_each(|(tell, _)| tell(change));
+        let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
+        let told: Vec<TellOutside> = alive.map(|(tell, _)| tell.clone()).collect();
+        drop(watches);
+        told.iter().for_each(|tell| tell(change));
     }
 
     /// Says to every watch of a tree that somebody else did something in a directory.
@@ -361,6 +375,26 @@ impl Served {
         let watches = self.vfs.outside_trees.lock().unwrap();
         let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
         alive.for_each(|(tell, _)| tell(&path(directory), change));
+    }
+
+    /// Says to every watch of a file that somebody else wrote it, or closed it written.
+    pub fn somebody_wrote(&self, and_closed: bool) {
+        let mut watches = self.vfs.outside_files.lock().unwrap();
+        watches.retain(|(_, _, told)| told.strong_count() > 0);
+        let told: Vec<TellChanged> = watches
+            .iter()
+            .filter(|(_, every_write, _)| and_closed || *every_write)
+            .map(|(tell, ..)| tell.clone())
+            .collect();
+        drop(watches);
+        told.iter().for_each(|tell| tell());
+    }
+
+    /// How many watches of files the backend has, and how many of them of every write.
+    pub fn outside_file_count(&self) -> (usize, usize) {
+        let watches = self.vfs.outside_files.lock().unwrap();
+        let alive = watches.iter().filter(|(_, _, told)| told.strong_count() > 0);
+        alive.fold((0, 0), |(all, every), (_, write, _)| (all + 1, every + usize::from(*write)))
     }
 
     /// How many watches of trees the backend has.

@@ -177,3 +177,55 @@ fn a_change_in_a_directory_takes_leases_on_it_but_by_the_key_that_is_named() {
     served.files.acknowledge_key(key(9), Caching::NONE).unwrap();
     served.close(directory.open);
 }
+
+#[test]
+fn a_lease_is_broken_when_another_process_is_heard_to_write() {
+    let served = serve();
+    served.put("f", b"x");
+    let client = Arc::new(Client::default());
+    let first = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
+    assert_eq!(served.outside_file_count(), (1, 1), "who only reads hears every write");
+    let second = served.try_open(leased(plan("f", ALL), 1, None, &client)).unwrap();
+    assert_eq!(served.outside_file_count(), (1, 0), "our own writes are not to be heard");
+    served.somebody_wrote(false);
+    assert_eq!(client.told(), []);
+    served.somebody_wrote(true);
+    assert_eq!(client.told(), [(RH, Caching::NONE)]);
+    served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
+    assert_eq!(served.outside_file_count(), (0, 0), "nothing is kept any more");
+    served.close(first.open);
+    served.close(second.open);
+    let again = served.try_open(leased(plan("f", READ), 2, None, &client)).unwrap();
+    served.somebody_wrote(false);
+    assert_eq!(client.told(), [(RH, Caching::NONE)]);
+    served.close(again.open);
+    assert_eq!(served.outside_file_count(), (0, 0));
+}
+
+#[test]
+fn nothing_is_heard_of_a_file_that_no_client_keeps() {
+    let served = serve();
+    served.put("f", b"x");
+    let open = served.open("f", READ);
+    assert_eq!(served.outside_file_count(), (0, 0));
+    let client = Arc::new(Client::default());
+    let kept = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
+    assert_eq!(served.outside_file_count(), (1, 1));
+    served.close(kept.open);
+    assert_eq!(served.outside_file_count(), (0, 0));
+    served.close(open);
+}
+
+#[test]
+fn a_lease_on_a_directory_is_broken_when_another_process_changes_it() {
+    let served = serve();
+    served.put_directory("d");
+    let client = Arc::new(Client::default());
+    let kept = served.try_open(leased(plan("d", READ), 1, None, &client)).unwrap();
+    assert_eq!((kept.caching.has, served.outside_watch_count()), (RH, 1));
+    let new = vfs::OutsideName { name: name("new"), is_directory: false };
+    served.somebody_did(&vfs::OutsideChange::Added(new));
+    assert_eq!(client.told(), [(RH, Caching::NONE)]);
+    served.close(kept.open);
+    assert_eq!(served.outside_watch_count(), 0);
+}

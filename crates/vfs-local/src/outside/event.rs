@@ -61,10 +61,25 @@ pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
 }
 
 impl<'a> Event<'a> {
+    /// The handle of the file whose data was changed, and what was done to it.
+    pub fn changed_file(&self) -> Option<(&'a [u8], u64)> {
+        let what = self.mask & (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE);
+        if what == 0 {
+            return None;
+        }
+        let mut records = self.records();
+        let found = records.find(|(kind, ..)| *kind == libc::FAN_EVENT_INFO_TYPE_FID);
+        found.map(|(_, handle, _)| (handle, what))
+    }
+
     /// What happened, by the handle of the directory. A rename between two
     /// directories is one thing in each that is watched.
     pub fn happenings(&self) -> Vec<(&'a [u8], Happening)> {
         let has = |bits| self.mask & bits != 0;
+        if self.mask & !libc::FAN_ONDIR == libc::FAN_MODIFY {
+            // Told of the file; its name is told something when it is closed.
+            return Vec::new();
+        }
         let named = |name, added, removed| Happening::Names {
             name,
             added,

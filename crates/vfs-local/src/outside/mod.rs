@@ -12,11 +12,13 @@
 //! while somebody watches a tree.
 
 mod event;
+mod file;
 mod handle;
 
 use crate::identity::act_as;
 use crate::node::LocalNode;
 use event::{Event, Happening};
+use file::WatchedFile;
 use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -82,6 +84,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Directories {
     by_handle: HashMap<Box<[u8]>, Directory>,
+    files: HashMap<Box<[u8]>, WatchedFile>,
     trees: Trees,
     next_watch: u64,
 }
@@ -282,12 +285,20 @@ impl Shared {
             let directories = self.lock();
             let all = directories.by_handle.values().flat_map(|d| &d.watches);
             let tells: Vec<TellOutside> = all.map(|(_, tell)| tell.clone()).collect();
+            let files = directories.files.values().flat_map(|file| file.tells(u64::MAX));
+            let files: Vec<_> = files.collect();
             drop(directories);
             tells.iter().for_each(|tell| tell(&OutsideChange::Lost));
+            files.iter().for_each(|tell| tell());
             return;
         }
         if event.pid == std::process::id() {
             return;
+        }
+        if let Some((file, what)) = event.changed_file() {
+            let tells: Vec<_> =
+                self.lock().files.get(file).into_iter().flat_map(|file| file.tells(what)).collect();
+            tells.iter().for_each(|tell| tell());
         }
         // Those who are told may look at files as somebody else.
         if act_as(&Identity::root()).is_err() {

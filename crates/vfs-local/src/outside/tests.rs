@@ -114,6 +114,56 @@ fn others_are_heard_in_a_whole_tree_and_not_beside_it() {
 }
 
 #[test]
+fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("f"), b"x").unwrap();
+    let vfs = LocalVfs::open(dir.path()).unwrap();
+    let how = OpenHow {
+        read: true,
+        write: true,
+        case: Case::Sensitive,
+        wanted: Wanted::default(),
+        no_follow: false,
+        wait: Wait::Allowed,
+    };
+    let path = RelPath::from_iter([Name::new(&b"f"[..]).unwrap()]);
+    let file = vfs.open(&Identity::root(), &path, how).unwrap().node;
+    let watch = |every_write| {
+        let (tell, told) = mpsc::channel();
+        let watch = vfs.watch_file(
+            &file,
+            every_write,
+            Arc::new(move || {
+                let _ = tell.send(());
+            }),
+        );
+        watch.map(|watch| (watch, told))
+    };
+    let (at_close, at_write) = match (watch(false), watch(true)) {
+        (Ok(at_close), Ok(at_write)) => (at_close, at_write),
+        (Err(error), _) | (_, Err(error)) => return assert_eq!(error, FsError::NotSupported),
+    };
+    file.write(0, b"ours").unwrap();
+    // The pipe keeps the file open, written, until it is told to go on.
+    let mut other = Command::new("sh")
+        .args(["-c", "exec 3>>f; printf y >&3; read go; exec 3>&-"])
+        .current_dir(dir.path())
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    at_write.1.recv_timeout(SOON).unwrap();
+    drop(at_write);
+    assert_eq!(at_close.1.try_recv(), Err(mpsc::TryRecvError::Empty), "it is still open");
+    drop(other.stdin.take());
+    other.wait().unwrap();
+    at_close.1.recv_timeout(SOON).unwrap();
+    drop(at_close.0);
+    shell(dir.path(), "echo x >> f");
+    drop(vfs);
+    assert!(at_close.1.recv_timeout(SOON).is_err(), "nothing more");
+}
+
+#[test]
 fn what_came_and_went_is_told_in_the_order_that_fits() {
     let named = |name| OutsideName { name, is_directory: false };
     let told = |exists| {

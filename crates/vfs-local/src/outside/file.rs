@@ -1,0 +1,113 @@
+//! Files of which somebody wants to know when others change them.
+
+use super::{Shared, Source, handle::handle_of, mark};
+use crate::identity::as_root;
+use crate::node::LocalNode;
+use rustix::io::Errno;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use vfs::{FsError, Node, OutsideWatch, Result, TellChanged};
+
+/// A file that is marked.
+pub(super) struct WatchedFile {
+    /// Open, to unmark it by.
+    node: Arc<dyn Node>,
+    mask: u64,
+    watches: Vec<FileWatcher>,
+}
+
+struct FileWatcher {
+    number: u64,
+    mask: u64,
+    tell: TellChanged,
+}
+
+impl std::fmt::Debug for WatchedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WatchedFile").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl WatchedFile {
+    /// Who is told of one of these events.
+    pub fn tells(&self, what: u64) -> impl Iterator<Item = TellChanged> {
+        let told = self.watches.iter().filter(move |watch| watch.mask & what != 0);
+        told.map(|watch| watch.tell.clone())
+    }
+}
+
+/// One watch of a file.
+#[derive(Debug)]
+struct FileWatch {
+    shared: Arc<Shared>,
+    handle: Box<[u8]>,
+    number: u64,
+}
+
+impl OutsideWatch for FileWatch {}
+
+impl Drop for FileWatch {
+    fn drop(&mut self) {
+        let mut directories = self.shared.lock();
+        let Entry::Occupied(mut file) = directories.files.entry(self.handle.clone()) else {
+            return;
+        };
+        let watched = file.get_mut();
+        watched.watches.retain(|watch| watch.number != self.number);
+        let mask = watched.watches.iter().fold(0, |mask, watch| mask | watch.mask);
+        let unneeded = watched.mask & !mask;
+        watched.mask = mask;
+        let node = watched.node.clone();
+        if mask == 0 {
+            file.remove();
+        }
+        if unneeded != 0 {
+            // Under the lock: a new watch must not be unmarked.
+            let _ = mark_file(&self.shared, libc::FAN_MARK_REMOVE, unneeded, &*node);
+        }
+        drop(directories);
+    }
+}
+
+impl Source {
+    /// Watches the data of a file: see [`vfs::Vfs::watch_file`].
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where the file system gives no handles,
+    /// [`FsError::TooMany`].
+    pub fn watch_file(
+        &self,
+        node: &Arc<dyn Node>,
+        every_write: bool,
+        tell: TellChanged,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        let file = LocalNode::of(&**node).ok_or(FsError::NotSupported)?;
+        let handle = handle_of(file.as_fd())?;
+        let mask = libc::FAN_CLOSE_WRITE | if every_write { libc::FAN_MODIFY } else { 0 };
+        let mut directories = self.shared.lock();
+        let known = directories.files.get(&handle).map_or(0, |file| file.mask);
+        if mask & !known != 0 {
+            mark_file(&self.shared, libc::FAN_MARK_ADD, mask, &**node)?;
+        }
+        let number = directories.new_number();
+        let new = || WatchedFile { node: node.clone(), mask: 0, watches: Vec::new() };
+        let watched = directories.files.entry(handle.clone()).or_insert_with(new);
+        watched.mask |= mask;
+        watched.watches.push(FileWatcher { number, mask, tell });
+        Ok(Box::new(FileWatch { shared: self.shared.clone(), handle, number }))
+    }
+}
+
+/// Marking needs the right to read, which an open for writing may be without.
+fn mark_file(shared: &Shared, flags: u32, mask: u64, node: &dyn Node) -> Result<()> {
+    let file = LocalNode::of(node).ok_or(FsError::NotSupported)?;
+    let call = || mark(&shared.group, flags, mask, file.as_fd());
+    let marked = match call() {
+        Err(Errno::ACCESS | Errno::PERM) => as_root(|| Ok(call()))?,
+        other => other,
+    };
+    marked.map_err(|error| match error {
+        Errno::NOSPC | Errno::NOMEM => FsError::TooMany,
+        _ => FsError::NotSupported,
+    })
+}
