@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs bench
+.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs quotas bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -7,7 +7,7 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
-	$(MAKE) --no-print-directory check units clients servers kernel kernel-steady btrfs conformance
+	$(MAKE) --no-print-directory check units clients servers kernel kernel-steady btrfs quotas conformance
 
 check: ## Form, lints, licences, house rules
 	cargo fmt --all --check
@@ -35,6 +35,10 @@ kernel: ## The Linux kernel's own client, in a virtual machine
 kernel-steady: ## The same with Debian 12's kernel under emulation: 3 minutes on a quiet machine
 	cargo build --locked --quiet --package cli
 	conformance/kernel bookworm
+
+quotas: ## Quotas of users, by smbcquotas, on file systems that have them (root)
+	cargo build --locked --quiet --package cli
+	conformance/quotas
 
 conformance: ## Samba's own test suite against the built server
 	cargo build --locked --quiet --package cli

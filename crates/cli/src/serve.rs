@@ -82,6 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         config.smb = vec![default_address()];
     }
     first_user(&config, &users)?;
+    server::heed_limits().context("cannot give up being exempt from quotas")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(config.workers)

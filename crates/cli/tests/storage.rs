@@ -133,3 +133,20 @@ fn what_the_system_refuses_is_refused_and_told_with_the_users_name() {
     assert!(lines() <= 20, "{} lines: a client fills the log", lines());
     mode(&data, 0o755);
 }
+
+#[test]
+fn no_thread_of_the_server_is_exempt_from_quotas() {
+    const SYS_RESOURCE: u64 = 1 << 24;
+    let server = Setup::new().start();
+    Client::ready(&server).create("file");
+    let threads = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();
+    let mut count = 0;
+    for thread in threads {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        let held = u64::from_str_radix(held.trim(), 16).unwrap();
+        assert_eq!(held & SYS_RESOURCE, 0, "{status}");
+        count += 1;
+    }
+    assert!(count > 1);
+}

@@ -24,6 +24,7 @@ mod names;
 mod offload;
 mod open;
 mod open_file;
+mod quota;
 mod read;
 mod remove;
 mod rename;

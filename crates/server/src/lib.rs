@@ -27,3 +27,4 @@ pub mod users;
 mod workers;
 
 pub use service::{Service, StartError};
+pub use vfs_local::heed_limits;

@@ -36,6 +36,7 @@ pub mod persistent;
 mod pipe;
 pub mod posix;
 pub mod previous_versions;
+mod quota;
 pub mod reparse;
 mod reserve;
 mod server;

@@ -1,4 +1,4 @@
-//! Opens as SMB sees them: a file of the file layer, or a named pipe.
+//! Opens as SMB sees them: a file of the file layer, a named pipe, or quotas.
 //! MS-SMB2 3.3.1.10.
 
 use crate::channel_sequence::{ChannelSequence, Generation};
@@ -8,6 +8,7 @@ use crate::lease::Lease;
 use crate::lock_sequence::LockSequences;
 use crate::oplock::Oplock;
 use crate::pipe::OpenPipe;
+use crate::quota::OpenQuotas;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{OpenAction, OpenFile};
@@ -128,6 +129,8 @@ pub enum Target {
     File(Arc<OpenFile>),
     /// A pipe of IPC$.
     Pipe(Box<OpenPipe>),
+    /// The quotas of a volume.
+    Quotas(Box<OpenQuotas>),
 }
 
 /// A request of an open that is under way. Dropping it ends it.
@@ -233,11 +236,11 @@ impl Open {
     /// The file behind it.
     ///
     /// # Errors
-    /// `INVALID_DEVICE_REQUEST` if it is a pipe.
+    /// `INVALID_DEVICE_REQUEST` if it is something else.
     pub fn file(&self) -> Result<&Arc<OpenFile>, NtStatus> {
         match &self.target {
             Target::File(file) => Ok(file),
-            Target::Pipe(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+            Target::Pipe(_) | Target::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
         }
     }
 }

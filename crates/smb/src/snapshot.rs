@@ -96,6 +96,7 @@ impl SessionFact {
             path: match &open.target {
                 Target::File(file) => shown_path(file),
                 Target::Pipe(_) => "(pipe)".into(),
+                Target::Quotas(_) => "(quotas)".into(),
             },
             access: open.file().map_or(0, |file| file.granted().0),
         });

@@ -5,6 +5,7 @@
 //! for one user costs nothing; every call names its user, so none can inherit
 //! another's.
 
+use rustix::thread::CapabilitySet;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use vfs::{FsError, Identity, Result};
@@ -37,6 +38,25 @@ pub fn act_as(who: &Identity) -> Result<()> {
         *present = Some(who.clone());
         Ok(())
     })
+}
+
+/// Gives up what lets this thread, and those that it starts, store more than
+/// limits allow (CAP_SYS_RESOURCE): acting as a user does not take it away, and
+/// users would write past their quotas and into what ext4 reserves. To be called
+/// before there are other threads.
+///
+/// # Errors
+/// What the system says, if it refuses.
+pub fn heed_limits() -> std::io::Result<()> {
+    let mut held = rustix::thread::capabilities(None)?;
+    let exempting = CapabilitySet::SYS_RESOURCE;
+    if !(held.effective | held.permitted).intersects(exempting) {
+        return Ok(());
+    }
+    held.effective -= exempting;
+    held.permitted -= exempting;
+    held.inheritable -= exempting;
+    Ok(rustix::thread::set_capabilities(None, held)?)
 }
 
 /// Makes a call as the superuser, and goes back to whom the thread acted as:

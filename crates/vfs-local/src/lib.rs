@@ -17,12 +17,14 @@ mod node;
 mod ntacl;
 mod outside;
 mod posix_acl;
+mod quota;
 mod resolve;
 mod security;
 mod snapshots;
 mod streams;
 mod tree;
 
+pub use identity::heed_limits;
 pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,
 };

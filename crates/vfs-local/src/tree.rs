@@ -4,6 +4,7 @@ use crate::errors::refusal;
 use crate::identity::act_as;
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
+use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, OwnedFd};
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
     Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideWatch, RelPath, Replace, Result, Space, TellChanged, TellOutside, TellOutsideIn, Vfs,
-    Wait, Wanted,
+    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, TellChanged,
+    TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 
 /// A served directory.
@@ -335,14 +336,34 @@ impl Vfs for LocalVfs {
     fn space(&self, who: &Identity) -> Result<Space> {
         act_as(who)?;
         let stat = rustix::fs::fstatvfs(&self.root).map_err(|e| refusal("statvfs", e))?;
-        Ok(Space {
+        let space = Space {
             total_bytes: stat.f_blocks * stat.f_frsize,
             free_bytes: stat.f_bfree * stat.f_frsize,
             available_bytes: stat.f_bavail * stat.f_frsize,
             block_bytes: u32::try_from(stat.f_frsize).unwrap_or(4096),
             nodes_total: stat.f_files,
             nodes_free: stat.f_ffree,
-        })
+        };
+        if self.quota_state() != QuotaState::Enforced {
+            return Ok(space);
+        }
+        Ok(space.within(&self.quota(who.uid).unwrap_or_default()))
+    }
+
+    fn quota_state(&self) -> QuotaState {
+        quota::state(self.root.as_fd())
+    }
+
+    fn quota(&self, uid: u32) -> Result<Quota> {
+        quota::get(self.root.as_fd(), uid)
+    }
+
+    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
+        quota::get_next(self.root.as_fd(), uid)
+    }
+
+    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
+        quota::set(self.root.as_fd(), uid, limits)
     }
 
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {

@@ -146,3 +146,38 @@ pub struct Space {
     /// Nodes that may still be made.
     pub nodes_free: u64,
 }
+
+impl Space {
+    /// As much of it as a user with this quota may use.
+    #[must_use]
+    pub fn within(self, quota: &crate::Quota) -> Self {
+        let Some(limit) = quota.limits.hard_bytes else { return self };
+        let left = limit.saturating_sub(quota.used_bytes);
+        Self {
+            total_bytes: self.total_bytes.min(limit),
+            available_bytes: self.available_bytes.min(left),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Quota, QuotaLimits};
+
+    #[test]
+    fn a_user_sees_no_more_space_than_is_left_of_their_quota() {
+        let space =
+            Space { total_bytes: 100, free_bytes: 50, available_bytes: 40, ..Space::default() };
+        let within = |used_bytes, hard_bytes| {
+            let limits = QuotaLimits { soft_bytes: Some(1), hard_bytes };
+            let seen = space.within(&Quota { used_bytes, limits });
+            (seen.total_bytes, seen.free_bytes, seen.available_bytes)
+        };
+        assert_eq!(within(90, None), (100, 50, 40), "a soft limit is not one yet");
+        assert_eq!(within(5, Some(30)), (30, 50, 25));
+        assert_eq!(within(5, Some(90)), (90, 50, 40));
+        assert_eq!(within(31, Some(30)), (30, 50, 0));
+    }
+}

@@ -17,6 +17,7 @@ mod identity;
 pub mod memory;
 mod outside;
 mod path;
+mod quota;
 mod snapshots;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
@@ -37,6 +38,7 @@ pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
 pub use path::{Name, RelPath};
+pub use quota::{Quota, QuotaLimits, QuotaState};
 pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
 
@@ -178,6 +180,38 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
     fn space(&self, who: &Identity) -> Result<Space>;
 
+    /// What is done about quotas of users; it may change while the tree is served.
+    fn quota_state(&self) -> QuotaState {
+        QuotaState::Absent
+    }
+
+    /// What the user `uid` stores and may store. May take long.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where there are no quotas.
+    fn quota(&self, uid: u32) -> Result<Quota> {
+        let _ = uid;
+        Err(FsError::NotSupported)
+    }
+
+    /// The first user from `uid` on of whom something is counted. May take long.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if there is none; as [`Vfs::quota`].
+    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
+        let _ = uid;
+        Err(FsError::NotSupported)
+    }
+
+    /// Limits what a user may store. May take long.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the process may not; as [`Vfs::quota`].
+    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
+        let _ = (uid, limits);
+        Err(FsError::NotSupported)
+    }
+
     /// Tells what others than this process do to names in `directory`, which
     /// is open for listing; not what they do below it.
     ///
@@ -288,6 +322,15 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::Io`].
     fn write(&self, offset: u64, data: &[u8]) -> Result<()>;
+
+    /// Writes all of `data` behind the end of the file, wherever that is by then:
+    /// nobody else's write comes in between, where the backend says so.
+    ///
+    /// # Errors
+    /// As [`Node::write`]. What was written of it by then may stay.
+    fn append(&self, data: &[u8]) -> Result<()> {
+        self.write(self.attributes(Wanted::default())?.size_bytes, data)
+    }
 
     /// Makes data (and unless `data_only`, attributes) survive power loss. Takes long.
     ///

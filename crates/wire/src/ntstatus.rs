@@ -41,6 +41,7 @@ table! {
     BUFFER_OVERFLOW = 0x8000_0005, "The answer did not fit and was cut.";
     NO_MORE_FILES = 0x8000_0006, "The directory has no further entries.";
     NO_MORE_EAS = 0x8000_0012, "There are no further extended attributes.";
+    NO_MORE_ENTRIES = 0x8000_001A, "There are no further entries.";
     EA_LIST_INCONSISTENT = 0x8000_0014, "The list of extended attributes is malformed.";
     INVALID_EA_NAME = 0x8000_0013, "The extended attribute's name is not valid.";
     STOPPED_ON_SYMLINK = 0x8000_002D, "The path leads over a symbolic link that the client must follow.";

@@ -193,8 +193,12 @@ impl Running {
         std::fs::write(self.path("config.toml"), text).expect("a file");
     }
 
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.process_id().to_string();
         assert!(
             Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success()
         );

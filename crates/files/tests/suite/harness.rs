@@ -5,6 +5,7 @@ use files::{
     Volume, VolumeOptions, WishedKind, Workers,
 };
 use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,8 +13,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
     Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideChange, OutsideWatch, RelPath, Replace, Result, Space, TellChanged, TellOutside,
-    TellOutsideIn, Vfs, Wait, Wanted,
+    OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
+    TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -73,6 +74,8 @@ pub struct Hooked {
     outside_files: Mutex<Vec<(TellChanged, bool, Weak<()>)>>,
     /// The same for whole trees.
     outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
+    /// Of users; none where there are no quotas.
+    pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
 }
 
 /// A watch of what others do; the hook holds its other end.
@@ -128,6 +131,31 @@ impl Vfs for Hooked {
 
     fn space(&self, who: &Identity) -> Result<Space> {
         self.local.space(who)
+    }
+
+    fn quota_state(&self) -> QuotaState {
+        match *self.quotas.lock().unwrap() {
+            Some(_) => QuotaState::Enforced,
+            None => QuotaState::Absent,
+        }
+    }
+
+    fn quota(&self, uid: u32) -> Result<Quota> {
+        let quotas = self.quotas.lock().unwrap();
+        let quotas = quotas.as_ref().ok_or(FsError::NotSupported)?;
+        Ok(quotas.get(&uid).copied().unwrap_or_default())
+    }
+
+    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
+        let quotas = self.quotas.lock().unwrap();
+        let mut next = quotas.as_ref().ok_or(FsError::NotSupported)?.range(uid..);
+        next.next().map(|(uid, quota)| (*uid, *quota)).ok_or(FsError::NotFound)
+    }
+
+    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
+        let mut quotas = self.quotas.lock().unwrap();
+        quotas.as_mut().ok_or(FsError::NotSupported)?.entry(uid).or_default().limits = limits;
+        Ok(())
     }
 
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
@@ -194,6 +222,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         outside: Mutex::default(),
         outside_files: Mutex::default(),
         outside_trees: Mutex::default(),
+        quotas: Mutex::default(),
     });
     Served {
         files: Arc::new(Files::new(workers)),

@@ -14,6 +14,7 @@ mod moving_names;
 mod names;
 mod oplocks;
 mod posix;
+mod quotas;
 mod races;
 mod ranges;
 mod removal;

@@ -8,8 +8,9 @@ use smb::reparse::{buffer_of, posix_target};
 use std::sync::Arc;
 use wire::codec::utf16_units;
 use wire::fscc::{
-    BasicInfo, RenameInfo, ReparseBuffer, Symlink, decode_ea_list, decode_ea_names,
-    decode_nfs_link, has_wildcards, matches, put_ea_list,
+    BasicInfo, QuotaList, QuotaQuery, RenameInfo, ReparseBuffer, Symlink, decode_ea_list,
+    decode_ea_names, decode_nfs_link, decode_quota_list, decode_quota_users, has_wildcards,
+    matches, put_ea_list,
 };
 use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, UnixNames, machine_sid};
 
@@ -23,6 +24,20 @@ pub fn information(bytes: &[u8]) {
     if let Ok(info) = RenameInfo::decode(bytes) {
         names(info.name);
     }
+    quotas(bytes);
+}
+
+/// Quotas that are set, or asked for: what is read is read again from what is written.
+fn quotas(bytes: &[u8]) {
+    if let Ok(query) = QuotaQuery::decode(bytes) {
+        let _ = decode_quota_users(query.users);
+    }
+    let _ = decode_quota_users(bytes);
+    let Ok(read) = decode_quota_list(bytes) else { return };
+    let mut written = Vec::new();
+    let mut list = QuotaList::new(&mut written, usize::MAX);
+    assert!(read.iter().all(|entry| list.put(entry)));
+    assert_eq!(decode_quota_list(&written), Ok(read));
 }
 
 /// Lists of extended attributes: what is read is read again from what is written.

@@ -7,17 +7,18 @@ use crate::extended_attributes::{Shown, VALUE_BYTES_MAX, is_name, next_position,
 use crate::names::{path_units, stream_units, units_of};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
+use crate::quota;
 use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Attributes, FileKind, Space};
+use vfs::{Attributes, FileKind, QuotaState, Space};
 use wire::codec::Writer;
 use wire::fscc::{
-    self, FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, FileFacts, FileInfoClass, FsFacts,
-    FsInfoClass, PosixFsInfo, PosixInfo, StreamFact, decode_ea_names, encode_file_info,
-    encode_fs_info, put_ea_list, streams_fitting,
+    self, FILE_POSIX_INFORMATION, FILE_VC_QUOTA_ENFORCE, FILE_VC_QUOTA_TRACK, FS_POSIX_INFORMATION,
+    FileFacts, FileInfoClass, FsFacts, FsInfoClass, PosixFsInfo, PosixInfo, StreamFact,
+    decode_ea_names, encode_file_info, encode_fs_info, put_ea_list, streams_fitting,
 };
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
@@ -30,6 +31,8 @@ const FS_ATTRIBUTES: u32 = 0x2 | 0x4 | 0x8 | 0x40 | 0x1;
 const FS_REPARSE_POINTS: u32 = 0x80;
 /// FILE_NAMED_STREAMS, where they can be stored.
 const FS_NAMED_STREAMS: u32 = 0x0004_0000;
+/// FILE_VOLUME_QUOTAS, where the file system counts what users store.
+const FS_QUOTAS: u32 = 0x20;
 /// FILE_FILE_COMPRESSION, where the file system compresses what it is told to.
 const FS_COMPRESSION: u32 = 0x10;
 /// FILE_SUPPORTS_BLOCK_REFCOUNTING, where files can share blocks.
@@ -48,15 +51,25 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
     let mut data = Vec::new();
     let status = match (body.kind, &open.target) {
         (InfoType::File, Target::Pipe(_)) => pipe_info(&open, body.class, room, &mut data)?,
-        (_, Target::Pipe(_)) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
+        (InfoType::Quota, Target::Quotas(quotas)) => {
+            quota::query(request, &open, quotas, &body, &mut data).await?
+        }
+        (InfoType::FileSystem, Target::Quotas(quotas)) => {
+            fs_info(request, &quotas.volume, &body, None, &mut data)?
+        }
+        (_, Target::Pipe(_) | Target::Quotas(_)) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
         (InfoType::File, Target::File(file)) => file_info(request, &open, file, &body, &mut data)?,
         (InfoType::FileSystem, Target::File(file)) => {
             let room = room_for_backups(request, file).await?;
-            fs_info(request, file, &body, room, &mut data)?
+            if body.class == FS_POSIX_INFORMATION && is_posix(file) {
+                posix_fs_info(request, file, body.output_bytes as usize, &mut data)?
+            } else {
+                fs_info(request, file.volume(), &body, room, &mut data)?
+            }
         }
         (InfoType::Security, Target::File(file)) => security_info(request, file, &body, &mut data)?,
-        // Quotas of users are not served. MS-SMB2 3.3.5.20.4.
-        (InfoType::Quota, _) => return Err(NtStatus::NOT_SUPPORTED),
+        // MS-SMB2 3.3.5.20.4: they have a file of their own.
+        (InfoType::Quota, _) => return Err(NtStatus::INVALID_HANDLE),
         (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER),
     };
     output_buffer_response(&mut request.w, &data);
@@ -333,26 +346,23 @@ async fn room_for_backups(
 
 fn fs_info(
     request: &Request<'_>,
-    file: &OpenFile,
+    volume: &Volume,
     body: &QueryInfoRequest<'_>,
     backups: Option<BackupRoom>,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let room = body.output_bytes as usize;
-    if body.class == FS_POSIX_INFORMATION && is_posix(file) {
-        return posix_fs_info(request, file, room, data);
-    }
     let class = FsInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let user = request.session()?.user();
-    let space =
-        request.server.files.space(file.volume(), open.tree.caller(&user)).map_err(status_of)?;
+    let space = request.server.files.space(volume, open.tree.caller(&user)).map_err(status_of)?;
     let space = backups.map_or(space, |backups| backups.limit(space));
     let unit = u64::from(space.block_bytes.max(512));
-    let serial = file.volume().vfs_serial();
+    let quotas = request.server.files.quota_state(volume);
+    let serial = volume.vfs_serial();
     let mut object_id = [0; 16];
     object_id[..8].copy_from_slice(&serial.to_le_bytes());
     let facts = FsFacts {
@@ -363,8 +373,9 @@ fn fs_info(
         units_free: space.free_bytes / unit,
         units_available: space.available_bytes / unit,
         sectors_per_unit: (unit / 512) as u32,
-        attributes: fs_attributes(file.volume()),
-        trims: file.volume().features().sparse && !file.volume().options.read_only,
+        attributes: fs_attributes(volume) | has(quotas != QuotaState::Absent, FS_QUOTAS),
+        quota_flags: quota_flags(quotas),
+        trims: volume.features().sparse && !volume.options.read_only,
         name_max: 255,
         object_id,
     };
@@ -401,9 +412,20 @@ fn posix_fs_info(
     Ok(NtStatus::SUCCESS)
 }
 
+fn quota_flags(quotas: QuotaState) -> u32 {
+    match quotas {
+        QuotaState::Absent => 0,
+        QuotaState::Counted => FILE_VC_QUOTA_TRACK,
+        QuotaState::Enforced => FILE_VC_QUOTA_ENFORCE,
+    }
+}
+
+fn has(is_so: bool, attribute: u32) -> u32 {
+    if is_so { attribute } else { 0 }
+}
+
 fn fs_attributes(volume: &Volume) -> u32 {
     let features = volume.features();
-    let has = |is_so, attribute| if is_so { attribute } else { 0 };
     FS_ATTRIBUTES
         | has(volume.has_streams(), FS_NAMED_STREAMS)
         | has(features.xattrs, FS_REPARSE_POINTS)

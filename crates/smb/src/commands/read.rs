@@ -27,6 +27,7 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(_) => return read_pipe(request, open.clone(), length),
+        Target::Quotas(_) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
     };
     // The last byte that can be addressed is the one before 2^63.
     if body.offset_bytes > i64::MAX as u64

@@ -5,7 +5,9 @@ use crate::apple::{is_info, take_nfs_entries};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::extended_attributes;
 use crate::names::{SmbPath, Stream, parse_path};
+use crate::open::Target;
 use crate::posix::{is_posix, mode_of, parse_posix_path};
+use crate::quota;
 use crate::status::status_of;
 use files::{BasicChange, Descriptor, Files, OpenFile, SecurityParts, Sid, TimeSetting};
 use std::sync::Arc;
@@ -20,6 +22,11 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = SetInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), 0)?;
     let open = request.open(body.file_id)?;
+    if let (InfoType::Quota, Target::Quotas(quotas)) = (body.kind, &open.target) {
+        quota::set(request, &open, quotas, body.input).await?;
+        request.w.u16(2);
+        return Ok(Outcome::success());
+    }
     let file = open.file()?;
     match body.kind {
         InfoType::File => {
@@ -48,7 +55,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
                 set_security(files, file, descriptor, parts)?;
             }
         }
-        InfoType::Quota => return Err(NtStatus::NOT_SUPPORTED),
+        InfoType::Quota => return Err(NtStatus::INVALID_HANDLE),
         InfoType::Unknown(_) => return Err(NtStatus::INVALID_PARAMETER),
     }
     request.w.u16(2);

@@ -50,6 +50,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
             return Ok(Outcome::success());
         }
+        Target::Quotas(_) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
     };
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);

@@ -50,6 +50,11 @@ impl FsInfoClass {
     }
 }
 
+/// As a quota flag: what users store is counted. MS-FSCC 2.5.2.
+pub const FILE_VC_QUOTA_TRACK: u32 = 0x1;
+/// And nobody may store more than their limit.
+pub const FILE_VC_QUOTA_ENFORCE: u32 = 0x2;
+
 /// All that the classes show of a share's file system.
 #[derive(Clone, Debug, Default)]
 pub struct FsFacts {
@@ -73,6 +78,8 @@ pub struct FsFacts {
     pub name_max: u32,
     /// Parts of files can be given back (FSCTL_FILE_LEVEL_TRIM).
     pub trims: bool,
+    /// FILE_VC_QUOTA_TRACK and so on.
+    pub quota_flags: u32,
     /// Names the volume in FS_OBJECTID.
     pub object_id: [u8; 16],
 }
@@ -112,7 +119,8 @@ pub fn encode_fs_info(class: FsInfoClass, facts: &FsFacts, w: &mut Writer<'_>) {
             // No default quota.
             w.u64(u64::MAX);
             w.u64(u64::MAX);
-            w.u64(0);
+            w.u32(facts.quota_flags);
+            w.u32(0);
         }
         FsInfoClass::FullSize => {
             w.u64(facts.units_total);

@@ -7,6 +7,7 @@ mod file_info;
 mod fs_info;
 mod notify;
 mod posix;
+mod quota;
 mod reparse;
 mod time;
 mod upcase;
@@ -21,11 +22,17 @@ pub use ea::{EaEntry, decode_ea_list, decode_ea_names, put_ea_list};
 pub use file_info::{
     BasicInfo, FileFacts, FileInfoClass, RenameInfo, StreamFact, encode_file_info, streams_fitting,
 };
-pub use fs_info::{FsFacts, FsInfoClass, encode_fs_info};
+pub use fs_info::{
+    FILE_VC_QUOTA_ENFORCE, FILE_VC_QUOTA_TRACK, FsFacts, FsInfoClass, encode_fs_info,
+};
 pub use notify::{NotifyAction, NotifyList, notify_list_bytes};
 pub use posix::{
     FILE_POSIX_INFORMATION, FS_POSIX_INFORMATION, POSIX_EXTENSIONS, PosixFacts, PosixFsInfo,
     PosixInfo, PosixKind, decode_posix_mode,
+};
+pub use quota::{
+    QUOTA_NO_LIMIT, QUOTA_REMOVE, QuotaEntry, QuotaList, QuotaQuery, decode_quota_list,
+    decode_quota_users,
 };
 pub use reparse::{
     REPARSE_BYTES_MAX, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile, Symlink,

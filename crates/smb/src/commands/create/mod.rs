@@ -17,6 +17,7 @@ use crate::lease::Lease;
 use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::{Client, Oplock};
 use crate::pipe::OpenPipe;
+use crate::quota::{self, OpenQuotas};
 use crate::server::Server;
 use crate::session::Session;
 use crate::status::status_of;
@@ -49,6 +50,9 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let tree = request.tree()?;
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
+    }
+    if quota::is_quota_file(&tree, body.name) {
+        return open_quotas(request, &tree, &body);
     }
     let may = May::on(request, &tree);
     let claim = match plan::again(&body, may)? {
@@ -279,10 +283,44 @@ fn open_pipe(
     let interface = Interface::of_pipe(name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let session = request.session()?;
     let pipe = Pipe::new(interface, rpc_facts(request, session, interface));
+    let response = CreateResponse {
+        allocation_bytes: 4096,
+        attributes: wire::fscc::FILE_ATTRIBUTE_NORMAL,
+        ..CreateResponse::default()
+    };
+    enter(request, tree, Target::Pipe(Box::new(OpenPipe::new(pipe))), response)
+}
+
+/// The file by which quotas are asked for and set. MS-SMB2 3.3.5.20.4, MS-FSCC 2.1.5.
+fn open_quotas(
+    request: &mut Request<'_>,
+    tree: &Arc<Tree>,
+    body: &CreateRequest<'_>,
+) -> Result<Outcome, NtStatus> {
+    if !matches!(body.disposition, wire::fscc::FILE_OPEN | wire::fscc::FILE_OPEN_IF) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    let quotas = OpenQuotas::new(tree.volume()?.clone());
+    let attributes = wire::fscc::FILE_ATTRIBUTE_HIDDEN
+        | wire::fscc::FILE_ATTRIBUTE_SYSTEM
+        | wire::fscc::FILE_ATTRIBUTE_DIRECTORY
+        | wire::fscc::FILE_ATTRIBUTE_ARCHIVE;
+    let response = CreateResponse { attributes, ..CreateResponse::default() };
+    enter(request, tree, Target::Quotas(Box::new(quotas)), response)
+}
+
+/// Enters an open of what is no file, and answers.
+fn enter(
+    request: &mut Request<'_>,
+    tree: &Arc<Tree>,
+    target: Target,
+    response: CreateResponse,
+) -> Result<Outcome, NtStatus> {
+    let session = request.session()?;
     let open = Arc::new(Open::new(OpenParts {
         id: request.server.new_file_id(),
         tree: tree.clone(),
-        target: Target::Pipe(Box::new(OpenPipe::new(pipe))),
+        target,
         write_through: false,
         mode: 0,
         origin: Arc::new(Origin {
@@ -298,13 +336,7 @@ fn open_pipe(
         channel_sequence: request.header.channel_sequence(),
     }));
     session.add_open(open.clone())?;
-    let response = CreateResponse {
-        action: respond::FILE_OPENED,
-        allocation_bytes: 4096,
-        attributes: wire::fscc::FILE_ATTRIBUTE_NORMAL,
-        file_id: open.id,
-        ..CreateResponse::default()
-    };
+    let response = CreateResponse { action: respond::FILE_OPENED, file_id: open.id, ..response };
     response.encode(&mut request.w, &[]);
     request.related.failed = None;
     request.related.open = Some(open);

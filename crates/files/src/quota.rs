@@ -1,0 +1,88 @@
+//! Quotas of users: everyone may know their own; those of others are the
+//! superuser's affair, as on Windows they are the administrators'.
+
+use crate::{Caller, Files, Volume};
+use std::sync::Arc;
+use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
+
+impl Files {
+    /// What the volume's file system does about quotas.
+    #[must_use]
+    pub fn quota_state(&self, volume: &Volume) -> QuotaState {
+        volume.vfs.quota_state()
+    }
+
+    /// What these users store and may store.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] for another user's, [`FsError::NotSupported`] where
+    /// there are no quotas.
+    pub async fn quotas(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Caller,
+        users: Vec<u32>,
+    ) -> Result<Vec<(u32, Quota)>> {
+        if !caller.is_root() && users.iter().any(|uid| *uid != caller.identity.uid) {
+            return Err(FsError::AccessDenied);
+        }
+        let volume = volume.clone();
+        let get = move |uid| volume.vfs.quota(uid).map(|quota| (uid, quota));
+        self.offload(move || users.into_iter().map(get).collect()).await
+    }
+
+    /// The same for those from `first` on of whom something is counted, at most
+    /// `count_max`: as far as the caller may know of them.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where there are no quotas.
+    pub async fn quotas_from(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Caller,
+        first: u32,
+        count_max: usize,
+    ) -> Result<Vec<(u32, Quota)>> {
+        let own = caller.identity.uid;
+        if !caller.is_root() {
+            let users = if first <= own { vec![own] } else { Vec::new() };
+            return self.quotas(volume, caller, users).await;
+        }
+        let volume = volume.clone();
+        self.offload(move || {
+            let (mut quotas, mut next) = (Vec::new(), Some(first));
+            while let Some(uid) = next.filter(|_| quotas.len() < count_max) {
+                match volume.vfs.next_quota(uid) {
+                    Ok(found) => quotas.push(found),
+                    Err(FsError::NotFound) => break,
+                    Err(error) => return Err(error),
+                }
+                next = quotas.last().and_then(|(uid, _)| uid.checked_add(1));
+            }
+            Ok(quotas)
+        })
+        .await
+    }
+
+    /// Limits what users may store, one after the other.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] but for the superuser, [`FsError::ReadOnly`],
+    /// [`FsError::NotSupported`] where there are no quotas.
+    pub async fn set_quotas(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Caller,
+        limits: Vec<(u32, QuotaLimits)>,
+    ) -> Result<()> {
+        if !caller.is_root() {
+            return Err(FsError::AccessDenied);
+        }
+        if volume.is_unchangeable() {
+            return Err(FsError::ReadOnly);
+        }
+        let volume = volume.clone();
+        let set = move |(uid, limits)| volume.vfs.set_quota(uid, limits);
+        self.offload(move || limits.into_iter().try_for_each(set)).await
+    }
+}

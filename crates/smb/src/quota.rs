@@ -1,0 +1,151 @@
+//! Quotas of users: the file that they are asked for by, and what is asked.
+//! MS-SMB2 3.3.5.20.4, 3.3.5.21.4, MS-FSA 2.1.5.21, 2.1.5.22.
+
+use crate::dispatch::{Request, malformed};
+use crate::open::Open;
+use crate::status::status_of;
+use crate::tree::Tree;
+use files::{Sid, Volume};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vfs::{Quota, QuotaLimits};
+use wire::fscc::{
+    QUOTA_NO_LIMIT, QUOTA_REMOVE, QuotaEntry, QuotaList, QuotaQuery, decode_quota_list,
+    decode_quota_users, upcase,
+};
+use wire::ntstatus::NtStatus;
+use wire::smb::QueryInfoRequest;
+
+/// Its name in every share, in any case.
+const QUOTA_FILE: &str = r"$EXTEND\$QUOTA:$Q:$INDEX_ALLOCATION";
+
+/// Quotas told at once.
+const QUOTAS_MAX: usize = 1024;
+
+/// Past the last user.
+const END: u64 = u32::MAX as u64 + 1;
+
+/// An open of the quotas of a volume.
+#[derive(Debug)]
+pub struct OpenQuotas {
+    /// Whose.
+    pub volume: Arc<Volume>,
+    /// The user with whom a listing goes on.
+    next: AtomicU64,
+}
+
+impl OpenQuotas {
+    /// Quotas that nobody has asked for.
+    #[must_use]
+    pub fn new(volume: Arc<Volume>) -> Self {
+        Self { volume, next: AtomicU64::new(0) }
+    }
+}
+
+/// Whether the name of a CREATE on this tree means the quotas.
+#[must_use]
+pub fn is_quota_file(tree: &Tree, name: &[u8]) -> bool {
+    let is_same = |(bytes, wanted): (&[u8; 2], u16)| upcase(u16::from_le_bytes(*bytes)) == wanted;
+    let (units, []) = name.as_chunks() else { return false };
+    tree.share.volume.is_some()
+        && units.len() == QUOTA_FILE.len()
+        && units.iter().zip(QUOTA_FILE.encode_utf16()).all(is_same)
+}
+
+/// Tells quotas: of the users that are named, or of all in turn.
+///
+/// # Errors
+/// `NO_MORE_ENTRIES` once all are told, `BUFFER_TOO_SMALL` if there is no room for
+/// one, `ACCESS_DENIED` for others' than one's own, `NOT_SUPPORTED` where there
+/// are none.
+pub async fn query(
+    request: &Request<'_>,
+    open: &Open,
+    quotas: &OpenQuotas,
+    body: &QueryInfoRequest<'_>,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    let query = QuotaQuery::decode(body.input).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+    let user = request.session()?.user();
+    let (files, caller) = (&request.server.files, open.tree.caller(&user));
+    let count_max = if query.single { 1 } else { QUOTAS_MAX };
+    let is_listing = query.users.is_empty();
+    let found = if is_listing {
+        let next = match user_of(query.start) {
+            Some(uid) => u64::from(uid),
+            None if !query.start.is_empty() => return Err(NtStatus::INVALID_SID),
+            None if query.restart => 0,
+            None => quotas.next.load(Ordering::Relaxed),
+        };
+        let first = u32::try_from(next).map_err(|_| NtStatus::NO_MORE_ENTRIES)?;
+        files.quotas_from(&quotas.volume, caller, first, count_max).await
+    } else {
+        let users = decode_quota_users(query.users).map_err(|_| NtStatus::INVALID_PARAMETER)?;
+        // Others than the users of this machine store nothing here.
+        let users = users.into_iter().filter_map(user_of).take(count_max).collect();
+        files.quotas(&quotas.volume, caller, users).await
+    };
+    let found = found.map_err(status_of)?;
+    let told = put(&found, data, body.output_bytes as usize);
+    if told == 0 {
+        let status =
+            if found.is_empty() { NtStatus::NO_MORE_ENTRIES } else { NtStatus::BUFFER_TOO_SMALL };
+        return Err(status);
+    }
+    if is_listing {
+        let last = found.get(told - 1).map_or(END, |(uid, _)| u64::from(*uid));
+        quotas.next.store(last + 1, Ordering::Relaxed);
+    }
+    Ok(NtStatus::SUCCESS)
+}
+
+/// Limits what the users of a list may store.
+///
+/// # Errors
+/// `ACCESS_DENIED` but for the superuser, `INVALID_SID` for who is no user of this
+/// machine, `NOT_SUPPORTED` where there are no quotas.
+pub async fn set(
+    request: &Request<'_>,
+    open: &Open,
+    quotas: &OpenQuotas,
+    input: &[u8],
+) -> Result<(), NtStatus> {
+    let entries = decode_quota_list(input).map_err(malformed)?;
+    let limits = entries.iter().map(|entry| {
+        let uid = user_of(entry.sid).ok_or(NtStatus::INVALID_SID)?;
+        // Samba's programs say zero for any amount; nobody means none at all by it.
+        let bytes = |bytes| (bytes != QUOTA_NO_LIMIT && bytes != 0).then_some(bytes);
+        let limits = match entry.limit_bytes {
+            QUOTA_REMOVE => QuotaLimits::default(),
+            limit => {
+                QuotaLimits { soft_bytes: bytes(entry.threshold_bytes), hard_bytes: bytes(limit) }
+            }
+        };
+        Ok((uid, limits))
+    });
+    let limits = limits.collect::<Result<Vec<_>, NtStatus>>()?;
+    let user = request.session()?.user();
+    let (files, caller) = (&request.server.files, open.tree.caller(&user));
+    files.set_quotas(&quotas.volume, caller, limits).await.map_err(status_of)
+}
+
+/// Appends as many as fit; how many those are.
+fn put(found: &[(u32, Quota)], data: &mut Vec<u8>, room_bytes: usize) -> usize {
+    let mut list = QuotaList::new(data, room_bytes);
+    let fits = |(uid, quota): &&(u32, Quota)| {
+        let mut sid = Vec::new();
+        Sid::unix_user(*uid).encode(&mut sid);
+        list.put(&QuotaEntry {
+            used_bytes: quota.used_bytes,
+            threshold_bytes: quota.limits.soft_bytes.unwrap_or(QUOTA_NO_LIMIT),
+            limit_bytes: quota.limits.hard_bytes.unwrap_or(QUOTA_NO_LIMIT),
+            sid: &sid,
+        })
+    };
+    found.iter().take_while(fits).count()
+}
+
+/// The user that a security identifier names, if it is one of this machine.
+fn user_of(sid: &[u8]) -> Option<u32> {
+    Sid::decode(sid)?.as_unix_user()
+}

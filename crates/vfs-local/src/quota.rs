@@ -1,0 +1,145 @@
+//! Quotas of users: `quotactl_fd(2)`, which Linux has since 5.14. The calls by
+//! which ext4 and others are asked work for XFS, too.
+
+use crate::errors::refusal;
+use rustix::fd::{AsRawFd, BorrowedFd};
+use rustix::io::Errno;
+use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
+
+/// Calls, of `linux/quota.h` and `linux/dqblk_xfs.h`.
+const GET_QUOTA: u32 = 0x80_0007;
+const SET_QUOTA: u32 = 0x80_0008;
+const GET_NEXT_QUOTA: u32 = 0x80_0009;
+const GET_STATE: u32 = 0x5805;
+/// Quotas of users, not of groups or projects.
+const OF_USERS: u32 = 0;
+/// Limits of space are among what is set.
+const BLOCK_LIMITS: u32 = 1;
+/// Limits count in blocks of so many bytes, whatever the file system's are.
+const LIMIT_BLOCK_BYTES: u64 = 1024;
+/// Bits of the state: counted, enforced.
+const COUNTED: u16 = 1;
+const ENFORCED: u16 = 2;
+
+/// `if_nextdqblk`, which begins as `if_dqblk` does.
+#[repr(C)]
+#[derive(Default)]
+struct Block {
+    hard_blocks: u64,
+    soft_blocks: u64,
+    used_bytes: u64,
+    nodes: [u64; 3],
+    grace: [u64; 2],
+    valid: u32,
+    id: u32,
+}
+
+/// `fs_quota_stat`, of which the flags are of interest.
+#[repr(C)]
+#[derive(Default)]
+struct State {
+    version: i8,
+    flags: u16,
+    rest: [u64; 16],
+}
+
+/// What is done about quotas.
+pub fn state(root: BorrowedFd<'_>) -> QuotaState {
+    let mut state = State::default();
+    match call(root, GET_STATE, 0, &mut state) {
+        Ok(()) if state.flags & ENFORCED != 0 => QuotaState::Enforced,
+        Ok(()) if state.flags & COUNTED != 0 => QuotaState::Counted,
+        _ => QuotaState::Absent,
+    }
+}
+
+/// See [`vfs::Vfs::quota`].
+pub fn get(root: BorrowedFd<'_>, uid: u32) -> Result<Quota> {
+    let mut block = Block::default();
+    match call(root, GET_QUOTA, uid, &mut block) {
+        // Nothing was ever counted of this user.
+        Err(Errno::NOENT) => Ok(Quota::default()),
+        result => result.map(|()| block.quota()).map_err(refused),
+    }
+}
+
+/// See [`vfs::Vfs::next_quota`].
+pub fn get_next(root: BorrowedFd<'_>, uid: u32) -> Result<(u32, Quota)> {
+    let mut block = Block::default();
+    match call(root, GET_NEXT_QUOTA, uid, &mut block) {
+        Err(Errno::NOENT) => Err(FsError::NotFound),
+        result => result.map(|()| (block.id, block.quota())).map_err(refused),
+    }
+}
+
+/// See [`vfs::Vfs::set_quota`].
+pub fn set(root: BorrowedFd<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+    let blocks = |bytes: Option<u64>| {
+        // None is zero; what would round to none is the least that there is.
+        bytes.map_or(0, |bytes| (bytes / LIMIT_BLOCK_BYTES).max(1))
+    };
+    let (hard_blocks, soft_blocks) = (blocks(limits.hard_bytes), blocks(limits.soft_bytes));
+    let mut block = Block { hard_blocks, soft_blocks, valid: BLOCK_LIMITS, ..Block::default() };
+    call(root, SET_QUOTA, uid, &mut block).map_err(refused)
+}
+
+impl Block {
+    fn quota(&self) -> Quota {
+        let bytes = |blocks: u64| (blocks != 0).then(|| blocks.saturating_mul(LIMIT_BLOCK_BYTES));
+        let limits = QuotaLimits {
+            soft_bytes: bytes(self.soft_blocks),
+            hard_bytes: bytes(self.hard_blocks),
+        };
+        Quota { used_bytes: self.used_bytes, limits }
+    }
+}
+
+fn refused(error: Errno) -> FsError {
+    match error {
+        // No quotas in the kernel, in the file system, or switched on.
+        Errno::NOSYS | Errno::SRCH | Errno::OPNOTSUPP | Errno::INVAL => FsError::NotSupported,
+        other => refusal("quotactl", other),
+    }
+}
+
+/// `data` must have the layout that `command` asks for.
+fn call<T>(root: BorrowedFd<'_>, command: u32, id: u32, data: &mut T) -> rustix::io::Result<()> {
+    let command = (command << 8) | OF_USERS;
+    // SAFETY: the descriptor is open; `data` is ours, and at least as large as
+    // the structure of the command.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_quotactl_fd,
+            root.as_raw_fd(),
+            command,
+            id,
+            std::ptr::from_mut(data),
+        )
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_layout_that_the_kernel_expects() {
+        assert_eq!(std::mem::offset_of!(Block, valid), 64);
+        assert_eq!(std::mem::offset_of!(Block, id), 68);
+        assert_eq!(std::mem::size_of::<Block>(), 72);
+        assert_eq!(std::mem::offset_of!(State, flags), 2);
+        // Eighty bytes in the kernel.
+        assert!(std::mem::size_of::<State>() >= 80);
+    }
+
+    #[test]
+    fn limits_are_counted_in_blocks_and_zero_is_none() {
+        let block = Block { hard_blocks: 3, used_bytes: 5, ..Block::default() };
+        let limits = QuotaLimits { soft_bytes: None, hard_bytes: Some(3072) };
+        assert_eq!(block.quota(), Quota { used_bytes: 5, limits });
+    }
+}
