@@ -2,13 +2,14 @@
 
 use crate::{Access, Files, OpenFile};
 use std::sync::Arc;
-use vfs::{FsError, Result, Wanted};
+use vfs::{FsError, Node, Result, Wanted};
 
 /// The offset that means the end of the file.
 const APPEND: u64 = u64::MAX;
 
 impl Files {
-    /// Writes all of `data`; an offset of all ones appends. The right to append
+    /// Writes all of `data`; an offset of all ones appends, in one step with finding
+    /// the end where the backend can. The right to append
     /// is enough to write anywhere, as Windows has it over the network. Once it returns,
     /// the bytes survive this process being killed.
     ///
@@ -21,14 +22,18 @@ impl Files {
         }
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
         open.need_writable()?;
-        let mut offset = offset;
-        if offset == APPEND {
-            offset = open.node.attributes(Wanted::default())?.size_bytes;
-        }
-        open.need_unlocked(offset, data.len() as u64, true)?;
+        let appends = offset == APPEND;
+        // Where the end was just now, which says all but always which locks are met.
+        let end = |node: &dyn Node| node.attributes(Wanted::default()).map(|a| a.size_bytes);
+        let at = if appends { end(&*open.node)? } else { offset };
+        open.need_unlocked(at, data.len() as u64, true)?;
         open.break_readers();
         let kept = open.keep_frozen();
-        open.node.write(offset, data)?;
+        if appends {
+            open.node.append(data)?;
+        } else {
+            open.node.write(offset, data)?;
+        }
         open.note_changed();
         open.restore_frozen(kept);
         Ok(())

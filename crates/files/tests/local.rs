@@ -262,3 +262,36 @@ fn a_client_that_keeps_a_file_is_told_when_a_local_process_writes_it() {
     assert_eq!(dir_told.recv_timeout(soon), Ok(Caching::NONE));
     assert_eq!(log.open.caching(), Caching(3), "until it is acknowledged");
 }
+
+#[test]
+fn what_is_appended_at_the_same_time_is_all_there() {
+    const EACH: usize = 500;
+    let f = fixture();
+    f.file("log");
+    let local = || {
+        let path = f.folder.path().join("log");
+        std::fs::OpenOptions::new().append(true).open(path).unwrap()
+    };
+    std::thread::scope(|scope| {
+        for letter in *b"abc" {
+            let open = f.open(OpenPlan { desired: Access::APPEND_DATA, ..plan("log") });
+            let (files, open) = (&f.files, open.unwrap().open);
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    files.write(&open, u64::MAX, &[letter; 16]).unwrap();
+                }
+            });
+        }
+        let mut local = local();
+        scope.spawn(move || {
+            for _ in 0..EACH {
+                std::io::Write::write_all(&mut local, &[b'l'; 16]).unwrap();
+            }
+        });
+    });
+    let log = std::fs::read(f.folder.path().join("log")).unwrap();
+    let (records, []) = log.as_chunks::<16>() else { panic!("a record is torn") };
+    for letter in *b"abcl" {
+        assert_eq!(records.iter().filter(|record| **record == [letter; 16]).count(), EACH);
+    }
+}

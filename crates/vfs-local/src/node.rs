@@ -332,6 +332,22 @@ impl Node for LocalNode {
         Ok(())
     }
 
+    fn append(&self, data: &[u8]) -> Result<()> {
+        let fd = self.file()?;
+        let mut rest = data;
+        while !rest.is_empty() {
+            // The kernel finds the end and writes there, under one lock.
+            let part = [std::io::IoSlice::new(rest)];
+            match rustix::io::pwritev2(fd, &part, 0, rustix::io::ReadWriteFlags::APPEND) {
+                Ok(0) => return Err(FsError::NoSpace),
+                Ok(count) => rest = &rest[count..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(refusal("append", errno)),
+            }
+        }
+        Ok(())
+    }
+
     fn sync(&self, data_only: bool) -> Result<()> {
         if self.path_only {
             return Ok(());
