@@ -33,9 +33,10 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 13] = [
+const DIRECTION: [(&str, &[&str]); 14] = [
     ("acl", &[]),
-    ("wire", &[]),
+    ("lanes", &[]),
+    ("wire", &["lanes"]),
     ("grants", &["acl"]),
     ("vfs", &["acl"]),
     ("vfs-local", &["acl", "vfs"]),
