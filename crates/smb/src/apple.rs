@@ -104,6 +104,20 @@ pub fn judge_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus>
     Ok(if is_empty { InfoWrite::Removed } else { InfoWrite::Whole(whole) })
 }
 
+/// What AFP_AfpInfo holds before it is written: appends what is asked for of it,
+/// and says how much that is. macOS reads it whole, and takes nothing for a fault.
+pub fn read_unwritten(offset: u64, length: usize, into: &mut Vec<u8>) -> usize {
+    let mut info = [0; AFP_INFO_BYTES];
+    info[..6].copy_from_slice(b"AFP\0\0\x01");
+    // Never backed up.
+    info[12] = 0x80;
+    let rest = usize::try_from(offset).ok().and_then(|offset| info.get(offset..));
+    let rest = rest.unwrap_or_default();
+    let rest = &rest[..rest.len().min(length)];
+    into.extend_from_slice(rest);
+    rest.len()
+}
+
 /// Whether an open is of AFP_AfpInfo.
 pub fn is_info(file: &OpenFile) -> bool {
     file.stream().is_some_and(|name| name.as_bytes() == INFO_STREAM)
@@ -172,6 +186,18 @@ mod tests {
             assert_eq!(judge_info_write(0, bad), Err(NtStatus::INVALID_PARAMETER));
         }
         assert_eq!(judge_info_write(1, &info[..59]), Err(NtStatus::INVALID_PARAMETER));
+    }
+
+    #[test]
+    fn finders_information_is_read_before_it_is_written() {
+        let mut read = vec![7];
+        assert_eq!(read_unwritten(0, 100, &mut read), AFP_INFO_BYTES);
+        assert_eq!(read[..14], *b"\x07AFP\0\0\x01\0\0\0\0\0\0\x80");
+        assert!(read[14..].iter().all(|byte| *byte == 0));
+        assert_eq!(read_unwritten(58, 100, &mut Vec::new()), 2);
+        assert_eq!(read_unwritten(u64::MAX, 1, &mut Vec::new()), 0);
+        // As it is, it is nothing that would be kept.
+        assert_eq!(judge_info_write(0, &read[1..]), Ok(InfoWrite::Removed));
     }
 
     #[test]

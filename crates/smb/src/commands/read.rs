@@ -1,5 +1,6 @@
 //! READ. MS-SMB2 3.3.5.12.
 
+use crate::apple::{is_info, read_unwritten};
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
@@ -46,8 +47,11 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     let response = ReadResponse::begin(&mut request.w);
     let files = &request.server.files;
-    let count =
-        files.read(file, body.offset_bytes, length, request.w.buffer()).await.map_err(status_of)?;
+    let (offset, out) = (body.offset_bytes, request.w.buffer());
+    let mut count = files.read(file, offset, length, out).await.map_err(status_of)?;
+    if count == 0 && is_info(file) {
+        count = read_unwritten(offset, length, out);
+    }
     check_end(count, &body)?;
     response.finish(&mut request.w, count as u32);
     file.set_position(body.offset_bytes + count as u64);
