@@ -58,7 +58,8 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
-        Ok(open.shown(open.present().attributes(WANTED)?))
+        let attributes = open.present().attributes(WANTED)?;
+        Ok(open.shown(open.with_link(&open.path(), attributes)))
     }
 
     /// Sets times and DOS attributes.

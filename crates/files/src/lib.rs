@@ -30,6 +30,7 @@ mod remove;
 mod rename;
 mod reparse;
 mod restore;
+mod shown_link;
 mod stream;
 mod table;
 mod volume;

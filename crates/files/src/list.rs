@@ -106,6 +106,8 @@ impl Files {
             };
             let target = volume.vfs.open(&open.caller.identity, &open.path().join(name), how);
             child = target.map_or(child, |target| target.attributes);
+        } else if child.kind == FileKind::Symlink {
+            child = open.with_link(&open.path().join(name), child);
         }
         if volume.options.hide_unreadable && !self.may_read(open, name, child.kind) {
             return Err(FsError::NotFound);

@@ -21,7 +21,9 @@ fn stored_bits(attributes: &Attributes) -> u32 {
             stored & !(dos::NORMAL | dos::TEMPORARY) | fscc::FILE_ATTRIBUTE_DIRECTORY
         }
         FileKind::Symlink | FileKind::Device | FileKind::Fifo | FileKind::Socket => {
-            fscc::FILE_ATTRIBUTE_REPARSE_POINT
+            // A link to a directory, where clients follow links.
+            let directory = attributes.dos.bits.unwrap_or(0) & dos::DIRECTORY;
+            fscc::FILE_ATTRIBUTE_REPARSE_POINT | directory
         }
         FileKind::File => {
             let bits =

@@ -15,6 +15,7 @@ use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::reparse::stands_for_other;
+use crate::shown_link::with_link;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
@@ -515,6 +516,10 @@ impl Opening {
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
         }
+        let attributes = match self.is_posix() {
+            false => with_link(&self.volume, &self.caller, &opened.path, attributes),
+            true => attributes,
+        };
         let attributes = name.shown(attributes);
         let open = Arc::new(OpenFile::new(OpenParts {
             id: self.id,

@@ -105,6 +105,42 @@ fn where_clients_follow_links_a_path_stops_at_each() {
 }
 
 #[test]
+fn a_link_that_leads_to_a_directory_is_shown_as_one() {
+    let served = serve_showing();
+    served.put_directory("real");
+    served.put_directory("real/sub");
+    served.put("real/file", b"data");
+    let link = |target: &str, at: &str| symlink(target, served.dir.path().join(at)).unwrap();
+    link("real", "link");
+    link("../link", "real/again");
+    link("./real//sub/..", "around");
+    link("real/file", "to-file");
+    link("..", "out");
+    link("/", "absolute");
+    link("round", "round");
+    link("nowhere", "dangling");
+    let is_directory = |at: &str, child: &str| {
+        let directory = served.open(at, READ);
+        let listed = served.files.child_attributes(&directory, &name(child)).unwrap();
+        let at = if at.is_empty() { child.to_owned() } else { format!("{at}/{child}") };
+        let opened = served.try_open(itself(plan(&at, LOOK))).unwrap();
+        let bit = |attributes: vfs::Attributes| {
+            assert_eq!(attributes.kind, FileKind::Symlink);
+            attributes.dos.bits.unwrap_or(0) & files::dos::DIRECTORY != 0
+        };
+        let asked = served.files.attributes(&opened.open).unwrap();
+        assert_eq!((bit(listed), bit(asked)), (bit(opened.attributes), bit(opened.attributes)));
+        bit(listed)
+    };
+    for (at, child) in [("", "link"), ("real", "again"), ("", "around")] {
+        assert!(is_directory(at, child), "{child}");
+    }
+    for child in ["to-file", "out", "absolute", "round", "dangling"] {
+        assert!(!is_directory("", child), "{child}");
+    }
+}
+
+#[test]
 fn where_links_are_followed_a_listing_shows_what_they_lead_to() {
     let served = serve();
     served.put_directory("real");

@@ -181,7 +181,8 @@ fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, 
         links: if file.is_directory() { 1 } else { attributes.links }
             - u32::from(delete_pending && attributes.links > 0),
         delete_pending,
-        is_directory: file.is_directory(),
+        // So is a link that leads to one.
+        is_directory: attribute_bits(&attributes) & fscc::FILE_ATTRIBUTE_DIRECTORY != 0,
         index: attributes.key.inode,
         volume_serial: attributes.key.device,
         ea_bytes: files.xattr_bytes(file),

@@ -1,0 +1,76 @@
+//! Links that clients follow: Windows wants to be told with a link whether it
+//! leads to a directory, as it stores it (MS-FSCC 2.6, FILE_ATTRIBUTE_DIRECTORY
+//! beside FILE_ATTRIBUTE_REPARSE_POINT).
+
+use crate::volume::dos;
+use crate::{Caller, OpenFile, Volume};
+use vfs::{Attributes, Case, DosInfo, FileKind, Name, OpenHow, RelPath, Wait, Wanted};
+
+/// Links that lead to links.
+const LINKS_MAX: usize = 8;
+
+impl OpenFile {
+    /// The attributes of the name `path`, with those of what it leads to if it
+    /// is a link that the client follows. Costs nothing for anything else.
+    pub(crate) fn with_link(&self, path: &RelPath, attributes: Attributes) -> Attributes {
+        if attributes.kind != FileKind::Symlink || self.is_posix() {
+            return attributes;
+        }
+        with_link(self.volume(), &self.caller, path, attributes)
+    }
+}
+
+/// The same for whoever is no client of POSIX, which stores no such thing.
+pub(crate) fn with_link(
+    volume: &Volume,
+    caller: &Caller,
+    path: &RelPath,
+    attributes: Attributes,
+) -> Attributes {
+    let is_shown = attributes.kind == FileKind::Symlink && !volume.features().follows_links;
+    if !is_shown || !leads_to_directory(volume, caller, path) {
+        return attributes;
+    }
+    let bits = Some(attributes.dos.bits.unwrap_or(0) | dos::DIRECTORY);
+    Attributes { dos: DosInfo { bits, ..attributes.dos }, ..attributes }
+}
+
+/// Whether a link leads to a directory of its volume, by directories that are none.
+fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool {
+    let mut path = link.clone();
+    for _ in 0..LINKS_MAX {
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        let Ok(found) = volume.vfs.open(&caller.identity, &path, how) else { return false };
+        if found.attributes.kind != FileKind::Symlink {
+            return found.attributes.kind == FileKind::Directory;
+        }
+        let Some(next) = found.node.read_link().ok().and_then(|text| target(&path, &text)) else {
+            return false;
+        };
+        path = next;
+    }
+    false
+}
+
+/// Where the text of a link leads; none out of the volume.
+fn target(link: &RelPath, text: &[u8]) -> Option<RelPath> {
+    let (mut path, _) = link.split()?;
+    if text.first() == Some(&b'/') {
+        return None;
+    }
+    for component in text.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => path = path.split()?.0,
+            name => path.push(&Name::new(name).ok()?),
+        }
+    }
+    Some(path)
+}
