@@ -40,7 +40,7 @@ listens() {
     fail "nothing listens on port $1"
 }
 finish() {
-    for process in $server $relay ${lists_server:-}; do kill "$process" 2> /dev/null || true; done
+    for process in $server $relay ${lists_server:-} ${channels_server:-}; do kill "$process" 2> /dev/null || true; done
     rm -rf "$work"
 }
 trap finish EXIT

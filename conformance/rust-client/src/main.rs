@@ -1,21 +1,31 @@
 //! The crate `smb`, an independent implementation in Rust, against the server.
 //!
 //!     rust-client HOST PORT SHARE USER PASSWORD DIALECT signed|sealed SIGNING CIPHER
+//!     rust-client HOST PORT SHARE USER PASSWORD DIALECT channels
+//!
+//! With several channels it writes over all of them in turn until its input ends, goes on
+//! without those that fail, and then reads over those that are left what it has written.
 //!
 //! It leaves the choice of algorithms to the server; whoever runs this checks them
 //! on the wire.
 
-use smb::connection::EncryptionMode;
+use smb::connection::{EncryptionMode, MultiChannelConfig};
 use smb::{
     Client, ClientConfig, ConnectionConfig, CreateDisposition, CreateOptions, Dialect, Directory,
     File, FileAccessMask, FileAllInformation, FileAttributes, FileBasicInformation, FileCreateArgs,
     FileDispositionInformation, FileFsSizeInformation, FileIdBothDirectoryInformation,
-    FileRenameInformation, FileStandardInformation, ReadAt, UncPath, WriteAt,
+    FileRenameInformation, FileStandardInformation, ReadAt, ReadAtChannel, UncPath, WriteAt,
+    WriteAtChannel,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::io::Read;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const NAMES: usize = 40;
+const BLOCK: usize = 60_000;
+const BLOCKS_MAX: usize = 10_000;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -112,6 +122,10 @@ fn main() -> Outcome<()> {
                 // (MS-SMB2 2.2.3.1.2) and refused.
                 _ => EncryptionMode::Allowed,
             },
+            multichannel: match protection.as_str() {
+                "channels" => MultiChannelConfig::Always,
+                _ => MultiChannelConfig::Disabled,
+            },
             ..Default::default()
         },
         ..Default::default()
@@ -119,6 +133,9 @@ fn main() -> Outcome<()> {
     let path = UncPath::new(host)?.with_share(share)?;
     client.share_connect(&path, user, password.clone())?;
     let share = Share { client, path };
+    if protection == "channels" {
+        return write_over_channels(&share);
+    }
     share.new_directory("rs")?;
     write_and_read(&share)?;
     ask_about(&share)?;
@@ -211,5 +228,63 @@ fn list_and_delete(share: &Share) -> Outcome<()> {
     assert_eq!(share.list("rs", "*")?, BTreeMap::new());
     share.delete("rs", CreateOptions::new().with_directory_file(true))?;
     assert!(!share.list("", "*")?.contains_key("rs"), "the directory is still there");
+    Ok(())
+}
+
+/// What `operation` answers by the first channel that works; those that do not are
+/// not used again.
+fn by_any<T>(
+    channels: &mut Vec<u32>,
+    turn: usize,
+    mut operation: impl FnMut(Option<u32>) -> smb::Result<T>,
+) -> Outcome<T> {
+    while !channels.is_empty() {
+        let at = turn % channels.len();
+        match operation(Some(channels[at])) {
+            Ok(answer) => return Ok(answer),
+            Err(error) => {
+                println!("lost {}: {error}", channels[at]);
+                channels.remove(at);
+            }
+        }
+    }
+    Err("no channel is left".into())
+}
+
+fn block(number: usize) -> Vec<u8> {
+    (0..BLOCK).map(|at| (at ^ (at >> 8) ^ number.wrapping_mul(131)) as u8).collect()
+}
+
+fn write_over_channels(share: &Share) -> Outcome<()> {
+    let mut channels: Vec<u32> = share.client.get_channels(&share.path)?.into_keys().collect();
+    println!("channels {}", channels.len());
+    let ended = Arc::new(AtomicBool::new(false));
+    let told = ended.clone();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        told.store(true, Ordering::Release);
+    });
+    let file = share.new_file("over-channels")?;
+    let mut count = 0;
+    // Each is used after the end, too.
+    let mut rest = 3 * channels.len();
+    while count < BLOCKS_MAX && rest > 0 {
+        let (content, at) = (block(count), (count * BLOCK) as u64);
+        let write = |channel| file.write_at_channel(&content, at, channel);
+        assert_eq!(by_any(&mut channels, count, write)?, BLOCK);
+        count += 1;
+        rest -= usize::from(ended.load(Ordering::Acquire));
+    }
+    file.close()?;
+    // The length that it knows is that of the open.
+    let file = share.open("over-channels")?;
+    for number in 0..count {
+        let (mut back, at) = (vec![0; BLOCK], (number * BLOCK) as u64);
+        let read = |channel| file.read_at_channel(&mut back, at, channel);
+        assert_eq!(by_any(&mut channels, number, read)?, BLOCK);
+        assert!(back == block(number), "block {number} is another");
+    }
+    file.close()?;
+    println!("left {} after {count} blocks", channels.len());
     Ok(())
 }
