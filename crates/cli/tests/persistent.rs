@@ -73,6 +73,18 @@ fn an_open_survives_a_kill_and_others_wait_until_its_client_is_back() {
 }
 
 #[test]
+fn several_opens_of_one_file_survive_a_kill() {
+    let server = available().start();
+    let mut clients = [[1; 16], [2; 16], [3; 16]].map(|guid| Client::ready_3(&server, guid));
+    let files = clients.each_mut().map(|client| open(client, "file", GUID, LONG));
+    let server = restarted(server);
+    for (guid, file) in [[1; 16], [2; 16], [3; 16]].into_iter().zip(files) {
+        let mut client = Client::ready_3(&server, guid);
+        assert!(back(&mut client, file, GUID).is_ok(), "{file:?}");
+    }
+}
+
+#[test]
 fn the_server_is_known_again_after_a_kill() {
     let guid = |server: &Running| {
         let mut client = Client::connect_3(server, CLIENT);

@@ -148,6 +148,7 @@ impl Server {
     /// Makes the opens again that were written down. To be called before anybody is
     /// served. What cannot be made again is told in the log and taken away.
     pub fn restore(self: &Arc<Self>, records: &BTreeMap<u64, Vec<u8>>) {
+        let mut opens = Vec::new();
         for (&id, bytes) in records {
             self.use_ids_after(id);
             let restored = match OpenRecord::decode(bytes) {
@@ -155,14 +156,19 @@ impl Server {
                 Ok(_) => Err("it is another one's".into()),
                 Err(malformed) => Err(malformed.to_string()),
             };
-            if let Err(why) = restored {
-                tracing::error!(id, why, "a persistent open cannot be made again");
-                drop(self.host.keep_open(id, None));
+            match restored {
+                Ok(open) => opens.push(open),
+                Err(why) => {
+                    tracing::error!(id, why, "a persistent open cannot be made again");
+                    drop(self.host.keep_open(id, None));
+                }
             }
         }
+        // Only once all are there: whose client is away keeps others from the file.
+        self.close_all(self.durable.detach(&self.files, opens, self.host.now().instant));
     }
 
-    fn restore_one(self: &Arc<Self>, record: &OpenRecord) -> Result<(), String> {
+    fn restore_one(self: &Arc<Self>, record: &OpenRecord) -> Result<Arc<Open>, String> {
         let config = self.config();
         let share = config.share(&record.share).filter(|s| s.continuously_available);
         let share = share.ok_or("its share is not continuously available any more")?;
@@ -198,8 +204,7 @@ impl Server {
         open.set_lock_sequences(LockSequences::of_places(record.lock_sequences));
         self.persistent.enter(&open).map_err(|_| "there are too many")?;
         self.let_replays_find(&open);
-        self.close_all(self.durable.detach(&self.files, vec![open], self.host.now().instant));
-        Ok(())
+        Ok(open)
     }
 }
 
