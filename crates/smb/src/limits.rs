@@ -128,5 +128,10 @@ pub const NOTICES_KEPT_MAX: usize = 256;
 /// channel: the first one may lead nowhere. Well before the client is taken to be
 /// silent, and longer than most need to write back what they keep.
 pub const NOTICE_AGAIN_AFTER: Duration = Duration::from_secs(8);
+
+/// What needs no answer may be lost with its channel until it has this age: twice the
+/// time that a connection may be silent for, if nothing else is configured.
+pub const NOTICE_ARRIVED_AFTER: Duration = Duration::from_mins(2);
+
 /// How long a CREATE waits before its client is told that it waits: as Samba has it.
 pub const INTERIM_AFTER: Duration = Duration::from_micros(500);

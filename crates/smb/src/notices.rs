@@ -2,10 +2,10 @@
 //! MS-SMB2 3.3.4.6.
 //!
 //! Put in from any thread; the connection's task is woken and takes them out.
-//! What was sent is kept until it is answered: if its connection is lost, or
-//! nothing comes of it, the client is told by another one.
+//! What was sent is kept until it is answered, or must have arrived: if its
+//! connection is lost, or nothing comes of it, the client is told by another one.
 
-use crate::limits::NOTICES_KEPT_MAX;
+use crate::limits::{NOTICE_ARRIVED_AFTER, NOTICES_KEPT_MAX};
 use crate::transmit::{MESSAGE_START, Transmit};
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
@@ -55,6 +55,8 @@ pub struct Notice {
     pub session: SessionId,
     /// What it is about.
     pub about: Option<About>,
+    /// The client is to answer it.
+    pub is_answered: bool,
     /// The frame.
     pub transmit: Transmit,
 }
@@ -80,7 +82,7 @@ pub struct Notices {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Notice>,
-    /// Sent, not answered, and since when; the latest few.
+    /// Sent, neither answered nor surely arrived, and since when; the latest few.
     sent: VecDeque<(Instant, Notice)>,
     /// The connection is lost: nobody takes anything out any more.
     is_closed: bool,
@@ -114,10 +116,17 @@ impl Notices {
         self.has_some.store(!state.queue.is_empty(), Ordering::Release);
         let next = next?;
         if next.about.is_some() {
+            let now = now();
+            let arrived = |(sent, notice): &(Instant, Notice)| {
+                !notice.is_answered && now.saturating_duration_since(*sent) >= NOTICE_ARRIVED_AFTER
+            };
+            state.sent.retain(|sent| !arrived(sent));
             if state.sent.len() == NOTICES_KEPT_MAX {
-                state.sent.pop_front();
+                // Rather one that nobody waits for.
+                let at = state.sent.iter().position(|(_, notice)| !notice.is_answered);
+                state.sent.remove(at.unwrap_or(0));
             }
-            state.sent.push_back((now(), next.again()));
+            state.sent.push_back((now, next.again()));
         }
         Some(next.transmit)
     }
@@ -129,9 +138,12 @@ impl Notices {
 
     /// What was sent before `due` and is not answered: once.
     pub(crate) fn take_unanswered(&self, due: Instant) -> Vec<Notice> {
+        let is_late = |sent: &(Instant, Notice)| sent.0 <= due && sent.1.is_answered;
         let mut state = self.lock();
-        let late = state.sent.iter().take_while(|(sent, _)| *sent <= due).count();
-        state.sent.drain(..late).map(|(_, notice)| notice).collect()
+        let sent = std::mem::take(&mut state.sent);
+        let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
+        state.sent = kept;
+        late.into_iter().map(|(_, notice)| notice).collect()
     }
 
     /// The connection is lost: what its client was not told, or did not answer.
@@ -167,7 +179,12 @@ mod tests {
 
     fn notice(about: u8) -> Notice {
         let transmit = Transmit::plain(new_buffer(Vec::new()), None);
-        Notice { session: SessionId(1), about: Some(About::Lease([about; 16])), transmit }
+        Notice {
+            session: SessionId(1),
+            about: Some(About::Lease([about; 16])),
+            is_answered: true,
+            transmit,
+        }
     }
 
     fn abouts(notices: &[Notice]) -> Vec<u8> {
@@ -216,6 +233,20 @@ mod tests {
         assert_eq!(abouts(&notices.take_unanswered(start)), [0]);
         assert!(notices.take_unanswered(start).is_empty());
         assert_eq!(abouts(&notices.take_unanswered(second(9))), [1]);
+    }
+
+    #[test]
+    fn what_needs_no_answer_is_left_too_unless_it_must_have_arrived() {
+        let start = Instant::now();
+        for (later, left) in [(0, vec![1, 2]), (NOTICE_ARRIVED_AFTER.as_secs(), vec![2])] {
+            let notices = Notices::default();
+            notices.push(Notice { is_answered: false, ..notice(1) }).unwrap();
+            notices.poll(|| start);
+            assert!(notices.take_unanswered(start).is_empty(), "nobody waits for it");
+            notices.push(notice(2)).unwrap();
+            notices.poll(|| start + Duration::from_secs(later));
+            assert_eq!(abouts(&notices.close()), left);
+        }
     }
 
     #[test]

@@ -125,8 +125,7 @@ pub fn send_notice(
     let mut w = Writer::with_origin(&mut out, MESSAGE_START);
     notice_header().encode(&mut w);
     body(&mut w);
-    // What needs no answer is not waited for.
-    let about = About::of_notice(&out).filter(|_| acknowledge);
+    let about = About::of_notice(&out);
     // Never signed: it belongs to no request. Sealed where all is.
     let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
     let transmit = match sealing {
@@ -136,7 +135,10 @@ pub fn send_notice(
         }
         None => Transmit::plain(out, None),
     };
-    session.notify(connection, Notice { session: session.id, about, transmit });
+    session.notify(
+        connection,
+        Notice { session: session.id, about, is_answered: acknowledge, transmit },
+    );
 }
 
 fn notice_header() -> Header {
