@@ -73,12 +73,14 @@ fn an_open_survives_a_kill_and_others_wait_until_its_client_is_back() {
 }
 
 #[test]
-fn several_opens_of_one_file_survive_a_kill() {
+fn several_opens_of_one_file_survive_a_kill_each_for_its_own_client() {
     let server = available().start();
     let mut clients = [[1; 16], [2; 16], [3; 16]].map(|guid| Client::ready_3(&server, guid));
     let files = clients.each_mut().map(|client| open(client, "file", GUID, LONG));
     let server = restarted(server);
+    let mut other = Client::ready_3(&server, [4; 16]);
     for (guid, file) in [[1; 16], [2; 16], [3; 16]].into_iter().zip(files) {
+        assert_eq!(back(&mut other, file, GUID), Err(OBJECT_NAME_NOT_FOUND));
         let mut client = Client::ready_3(&server, guid);
         assert!(back(&mut client, file, GUID).is_ok(), "{file:?}");
     }

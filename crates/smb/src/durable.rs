@@ -153,8 +153,13 @@ impl DurableOpens {
         let client = session.client_guid;
         let key = wish.lease_key.map(|key| CacheKey { client, key });
         let lost_lease = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
-        let is_other =
-            is_other || (open.lease.as_ref().map(|lease| lease.key()) != key && !lost_lease);
+        // Whether there was a lease is not known any more, but whose it would be.
+        let is_others_key = if lost_lease {
+            open.origin.client_guid != client
+        } else {
+            open.lease.as_ref().map(|lease| lease.key()) != key
+        };
+        let is_other = is_other || is_others_key;
         if is_other || open.tree.share.name != share {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
