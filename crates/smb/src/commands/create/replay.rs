@@ -51,9 +51,11 @@ pub(super) fn take_name(
     if !replays {
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
-    // Windows denies what its clients never do.
+    // Windows denies what its clients never do. Of an open that was made again
+    // after a restart the lease is not known any more.
     let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
-    if lease_key != asked.lease.map(|lease| lease.key) {
+    let lost_lease = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
+    if lease_key != asked.lease.map(|lease| lease.key) && !lost_lease {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if open.origin.persistence.is_some() && !persistent {
