@@ -160,6 +160,13 @@ impl OpenFile {
         (held.grants.caches.state(owner), held.holder(owner).cloned().map(CacheGrant::new))
     }
 
+    /// Its client, which was away, is asked again for what it has not given back.
+    pub fn ask_again(&self) {
+        if self.is_breaking() {
+            self.state.lock().grants.caches.handle_unheard(self.cache_owner());
+        }
+    }
+
     /// The key that it was opened under, if its client caches by keys.
     #[must_use]
     pub fn cache_key(&self) -> Option<CacheKey> {

@@ -370,6 +370,15 @@ impl Caches {
         Ok(())
     }
 
+    /// The client of `owner` may not have heard what it is to give back.
+    pub fn handle_unheard(&mut self, owner: CacheOwner) {
+        let Ok(at) = self.find(owner) else { return };
+        let Holder { has, breaking, .. } = self.holders[at];
+        if let Some(breaking) = breaking {
+            self.tell(at, has, breaking.asked, true);
+        }
+    }
+
     /// More was asked for while a break was under way: the next step. Windows
     /// goes by way of reading alone.
     fn break_on(&mut self, at: usize, keeps: Caching, required: Caching) {

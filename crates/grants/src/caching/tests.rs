@@ -58,6 +58,20 @@ fn a_second_open_waits_until_a_batch_oplock_is_down_to_reading() {
 }
 
 #[test]
+fn who_may_not_have_heard_is_told_again_until_it_has_answered() {
+    let mut caches = with_batch();
+    caches.handle_unheard(A);
+    assert_eq!(told(&mut caches), []);
+    assert!(demand(&mut caches, Demand::Share));
+    let first = told(&mut caches);
+    caches.handle_unheard(A);
+    assert_eq!(told(&mut caches), first);
+    assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
+    caches.handle_unheard(A);
+    assert_eq!(told(&mut caches), []);
+}
+
+#[test]
 fn a_conflict_breaks_what_keeps_handles_only() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, Demand::Conflict));

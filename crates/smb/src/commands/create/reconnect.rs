@@ -83,6 +83,8 @@ pub(super) fn answer(
     let files = &request.server.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
     let (caching, granted) = file.grant_again();
+    // After the reply: what it was told before went by a connection that is lost.
+    file.ask_again();
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);
     request.related.failed = None;
