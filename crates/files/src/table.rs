@@ -397,6 +397,11 @@ impl FileState {
         Guard { state: self, held: Some(lock(&self.held)) }
     }
 
+    /// Whether it is open by this name.
+    pub fn has_name(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
+        self.lock().names.iter().any(|name| name.is(vfs, path))
+    }
+
     /// Whether it is of a named stream.
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()

@@ -346,7 +346,11 @@ impl Opening {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             other => Some(other?),
         };
-        self.check_key(found.as_ref())?;
+        match self.check_key(found.as_ref()) {
+            // Someone else was faster, under this very key.
+            Err(_) if found.is_none() && self.is_named_by_key() => return Ok(Attempt::Lost),
+            other => other?,
+        }
         let result = match (found, &self.plan.stream) {
             (Some(found), None) => self.open_existing(found, wait, &seen),
             (Some(found), Some(name)) => self.open_stream(found, name, &seen),
@@ -369,6 +373,13 @@ impl Opening {
             Err(_) if !seen.is_still_so(&self.table) => Ok(Attempt::Lost),
             other => other,
         }
+    }
+
+    /// Whether the key's file is open by the name that is asked for.
+    fn is_named_by_key(&self) -> bool {
+        let key = self.plan.caching.as_ref().and_then(|cache| cache.key);
+        let named = key.and_then(|key| self.table.keys.find(key.key));
+        named.is_some_and(|named| named.has_name(&self.volume.vfs, &self.plan.path))
     }
 
     /// Refuses a key that names another file: before anything is made.
