@@ -5,6 +5,7 @@
 mod keys;
 mod outside;
 
+use crate::asking::begin_wait;
 use crate::table::FileState;
 use crate::{Files, OpenFile, Workers};
 use futures_channel::oneshot;
@@ -32,6 +33,12 @@ pub trait CacheHolder: Any + Send + Sync + Debug {
     /// It has less from now on; or is to have, once it acknowledges: until then
     /// others wait. Called with no lock of the file layer held.
     fn handle_break(&self, told: &CacheBreak);
+
+    /// Whose client it is, by whatever its protocol tells clients apart: what that does
+    /// itself it is told of after the answer. See [`crate::Asking`].
+    fn client(&self) -> Option<[u8; 16]> {
+        None
+    }
 
     /// Something was granted that the client does not know of yet: what it is
     /// told of breaks must not be faster. Called with the file locked, so that
@@ -198,6 +205,7 @@ impl BreakWait {
     /// Waits until it is worth another try. Who does not answer in time loses
     /// what it has.
     pub async fn settled(self, workers: &dyn Workers) {
+        begin_wait();
         match select(self.settled, workers.sleep(ACKNOWLEDGED_WITHIN)).await {
             Either::Left(_) => {}
             Either::Right(_) => self.state.lock().grants.caches.handle_timeout(self.number),

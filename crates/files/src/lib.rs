@@ -10,6 +10,7 @@
 //! an open or one watch. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod attributes;
 mod authorize;
 mod backup;
@@ -43,6 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use acl::{Access, Ace, AceKind, Descriptor, Sid, Token};
+pub use asking::{Asking, begin_wait};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,

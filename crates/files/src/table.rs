@@ -1,5 +1,6 @@
 //! Which files are open, and what is held on them.
 
+use crate::asking;
 use crate::caching::{BreakWait, CacheGrant, CacheHolder, CacheWish, Claim, Heed, KeyIndex};
 use crate::directory_lease::ParentKey;
 use crate::stream::OpenStream;
@@ -145,7 +146,7 @@ impl Drop for Guard<'_> {
             let _ = answer.send(result);
         }
         for (holder, told) in breaks {
-            holder.handle_break(&told);
+            asking::tell(holder, told);
         }
         for waiter in settled {
             let _ = waiter.send(());

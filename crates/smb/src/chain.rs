@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::transmit::{FileRange, MESSAGE_START, PREFIX, Transmit, new_buffer};
 use crate::trouble;
 use bytes::Bytes;
-use files::CacheGrant;
+use files::{Asking, CacheGrant};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use smallvec::SmallVec;
@@ -42,6 +42,8 @@ pub struct Finished {
     pub logged_off: Option<SessionId>,
     /// What the reply grants; to be dropped once it is queued.
     pub granted: SmallVec<[CacheGrant; 1]>,
+    /// Keeps back what the requests make their own client be told; as long.
+    pub asking: Option<Asking>,
 }
 
 /// One request of a frame.
@@ -99,7 +101,17 @@ struct Written {
 
 impl Chain {
     /// Answers every request in order.
-    pub(crate) async fn run(mut self) -> Finished {
+    pub(crate) async fn run(self) -> Finished {
+        let reads = |element: &Element| element.header.command == Command::READ;
+        if self.elements.iter().all(reads) {
+            return self.answer().await;
+        }
+        let asking = Asking::new(self.negotiated.client_guid);
+        let finished = asking.around(self.answer()).await;
+        Finished { asking: Some(asking), ..finished }
+    }
+
+    async fn answer(mut self) -> Finished {
         let mut related = Related::default();
         let mut finished = Finished::default();
         let mut written = Written { seal_with: self.sealed.clone(), ..Written::default() };
@@ -232,6 +244,7 @@ impl Chain {
         if let Some(result) = (&mut rest).now_or_never() {
             return (result, start, None);
         }
+        files::begin_wait();
         // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
         let is_last = at + 1 == self.elements.len();
         let command = self.elements[at].header.command;

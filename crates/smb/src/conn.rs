@@ -365,6 +365,8 @@ impl Conn {
         }
         // Breaks of what the reply grants may follow it.
         drop(finished.granted);
+        // And those that the request has caused.
+        drop(finished.asking);
         if let Some(session) = finished.logged_off {
             self.channels.remove(&session.0);
         }

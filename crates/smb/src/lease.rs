@@ -133,6 +133,10 @@ impl Lease {
 }
 
 impl CacheHolder for Lease {
+    fn client(&self) -> Option<[u8; 16]> {
+        Some(self.key.client)
+    }
+
     fn handle_break(&self, told: &CacheBreak) {
         let mut state = self.lock();
         if state.granting > 0 || !state.kept_back.is_empty() {

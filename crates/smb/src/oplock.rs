@@ -158,6 +158,11 @@ fn notice_header() -> Header {
 }
 
 impl CacheHolder for Oplock {
+    fn client(&self) -> Option<[u8; 16]> {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.session.upgrade().map(|session| session.client_guid)
+    }
+
     fn handle_break(&self, broken: &CacheBreak) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Told::Granting(kept_back) = &mut *told {

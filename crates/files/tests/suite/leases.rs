@@ -3,7 +3,8 @@
 
 use crate::harness::*;
 use files::{
-    CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Semantics, Share,
+    Asking, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
+    Semantics, Share,
 };
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -17,9 +18,14 @@ const RH: Caching = Caching(3);
 struct Client {
     told: Mutex<Vec<(Caching, Caching)>>,
     granting: AtomicI32,
+    guid: [u8; 16],
 }
 
 impl CacheHolder for Client {
+    fn client(&self) -> Option<[u8; 16]> {
+        Some(self.guid)
+    }
+
     fn handle_break(&self, told: &CacheBreak) {
         self.told.lock().unwrap().push((told.from, told.to));
     }
@@ -34,6 +40,10 @@ impl CacheHolder for Client {
 }
 
 impl Client {
+    fn of(guid: [u8; 16]) -> Arc<Self> {
+        Arc::new(Self { guid, ..Self::default() })
+    }
+
     fn told(&self) -> Vec<(Caching, Caching)> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
@@ -228,4 +238,49 @@ fn a_lease_on_a_directory_is_broken_when_another_process_changes_it() {
     assert_eq!(client.told(), [(RH, Caching::NONE)]);
     served.close(kept.open);
     assert_eq!(served.outside_watch_count(), 0);
+}
+
+#[test]
+fn what_a_request_makes_its_own_client_be_told_comes_after_its_answer() {
+    let served = serve();
+    served.put_directory("d");
+    served.put("f", b"");
+    let (own, other) = (Client::of([1; 16]), Client::of([2; 16]));
+    let of_other = CacheKey { client: [2; 16], key: [2; 16] };
+    let kept = served.try_open(leased(plan("d", READ), 1, None, &own)).unwrap();
+    let mut seen = leased(plan("d", READ), 2, None, &other);
+    seen.caching.as_mut().unwrap().key.as_mut().unwrap().key = of_other;
+    let seen = served.try_open(seen).unwrap();
+    let file = served.open("f", READ | DELETE);
+    let asking = Asking::new([1; 16]);
+    now(asking.around(served.files.link(&file, &path("d/f"), false))).unwrap();
+    assert_eq!(other.told(), [(RH, Caching::NONE)], "at once");
+    assert_eq!(own.told(), [], "not yet");
+    drop(asking);
+    assert_eq!(own.told(), [(RH, Caching::NONE)]);
+    served.files.acknowledge_key(of_other, Caching::NONE).unwrap();
+    served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
+    let again = served.try_open(leased(plan("d", READ), 1, None, &own)).unwrap();
+    let asking = Asking::new([1; 16]);
+    now(asking.around(served.files.rename(&file, &path("d/g"), false))).unwrap();
+    assert_eq!(own.told(), []);
+    drop(asking);
+    assert_eq!(own.told(), [(RH, Caching::NONE)]);
+    [kept.open, seen.open, again.open, file].into_iter().for_each(|open| served.close(open));
+}
+
+#[test]
+fn a_request_that_waits_for_its_own_client_has_told_it() {
+    let served = serve();
+    let own = Client::of([1; 16]);
+    let first = served.try_open(leased(new_file("a"), 1, None, &own)).unwrap();
+    let second = served.try_open(leased(plan("a", READ), 2, None, &own)).unwrap();
+    let (asking, target) = (Asking::new([1; 16]), path("b"));
+    let mut renaming = Box::pin(asking.around(served.files.rename(&first.open, &target, false)));
+    assert!(renaming.as_mut().now_or_never().is_none());
+    assert_eq!(own.told(), [(RH, Caching::READ)]);
+    served.files.acknowledge_key(key(2), Caching::READ).unwrap();
+    renaming.now_or_never().expect("nothing to wait for").unwrap();
+    served.close(first.open);
+    served.close(second.open);
 }
