@@ -15,7 +15,7 @@ use support::relay::Relay;
 use support::samba::{Samba, USER, Which};
 use support::{PASSWORD, Setup, user};
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::fscc::{FILE_CREATE, FILE_OPEN_IF, FileTime};
+use wire::fscc::{FILE_CREATE, FileTime};
 use wire::ntlm::{Credentials, NtHash};
 use wire::ntstatus::NtStatus;
 use wire::smb::Dialect;
@@ -227,7 +227,6 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
 async fn write_on(
     tree: Tree,
     folder: &str,
-    disposition: u32,
     number: u64,
     stop: Arc<std::sync::atomic::AtomicBool>,
 ) -> u64 {
@@ -240,7 +239,7 @@ async fn write_on(
         file.write(at, &data).await.unwrap();
         let read = file.read(at, BLOCK as u32).await.unwrap();
         assert!(read[..] == data[..], "writer {number}, round {round}");
-        let new = OpenHow { disposition, ..OpenHow::read_write() };
+        let new = OpenHow { disposition: FILE_CREATE, ..OpenHow::read_write() };
         let made = tree.open(&format!("{folder}/new {number} {round}"), &new).await;
         made.unwrap_or_else(|e| panic!("{number} {round}: {e}")).close().await.unwrap();
     }
@@ -250,14 +249,9 @@ async fn write_on(
 
 /// Channels are cut again and again under load: no error, no lost byte.
 ///
-/// Files are made with `disposition`: one that is made twice is refused with
-/// FILE_CREATE, so its replay must find what came of the first request.
-fn survives(
-    address: SocketAddr,
-    user: &str,
-    (folder, disposition): (&'static str, u32),
-    options: Options,
-) {
+/// A file that is made twice is refused: the replay must find what came of the
+/// first request.
+fn survives(address: SocketAddr, user: &str, folder: &'static str, options: Options) {
     block_on(async {
         let (relays, client) = four_paths(address, user, options).await;
         let tree = client.tree("data").await.unwrap();
@@ -265,9 +259,7 @@ fn survives(
         tree.touch(&format!("{folder}/written"), &OpenHow::read_write()).await.unwrap();
         let stop = Arc::default();
         let writers: Vec<_> = (0..8)
-            .map(|number| {
-                tokio::spawn(write_on(tree.clone(), folder, disposition, number, Arc::clone(&stop)))
-            })
+            .map(|number| tokio::spawn(write_on(tree.clone(), folder, number, Arc::clone(&stop))))
             .collect();
         for round in 0..12 {
             tokio::time::sleep(Duration::from_millis(60)).await;
@@ -303,25 +295,25 @@ fn signed() -> Options {
 #[test]
 fn channels_that_are_cut_under_load_cost_no_error_and_no_byte() {
     let server = Setup::new().start();
-    survives(server.smb, &user(), ("plain", FILE_OPEN_IF), options());
-    survives(server.smb, &user(), ("signed", FILE_OPEN_IF), signed());
-    survives(server.smb, &user(), ("sealed", FILE_OPEN_IF), sealed());
+    survives(server.smb, &user(), "plain", options());
+    survives(server.smb, &user(), "signed", signed());
+    survives(server.smb, &user(), "sealed", sealed());
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn channels_that_are_cut_under_load_cost_nothing_with_the_installed_samba() {
     let server = Samba::start(Which::Installed, 85, "");
-    survives(server.smb, USER, ("plain", FILE_CREATE), options());
-    survives(server.smb, USER, ("sealed", FILE_CREATE), sealed());
+    survives(server.smb, USER, "plain", options());
+    survives(server.smb, USER, "sealed", sealed());
 }
 
 #[test]
 #[ignore = "needs Samba: make servers"]
 fn channels_that_are_cut_under_load_cost_nothing_with_the_newest_samba() {
     let server = Samba::start(Which::Newest, 86, "");
-    survives(server.smb, USER, ("plain", FILE_CREATE), options());
-    survives(server.smb, USER, ("signed", FILE_CREATE), signed());
+    survives(server.smb, USER, "plain", options());
+    survives(server.smb, USER, "signed", signed());
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! CREATEs that carry a name of their own: the same one sent again gets the
 //! same open. MS-SMB2 3.3.5.9.10 (GlobalOpenTable by CreateGuid and ClientGuid).
 
+use crate::signal::Signal;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt::Debug;
@@ -34,8 +35,18 @@ struct Entries<T> {
 struct Known<T> {
     /// Whose it is: a claim takes away only what is its own.
     number: u64,
-    /// None while the CREATE is under way.
-    open: Option<Weak<T>>,
+    stage: Stage<T>,
+}
+
+/// How far a CREATE has come.
+#[derive(Debug)]
+enum Stage<T> {
+    /// It is being carried out, which does not take long; raised at the end of that.
+    AtWork(Arc<Signal>),
+    /// It waits for another client.
+    Waits,
+    /// It led to this open.
+    Done(Weak<T>),
 }
 
 /// What is known of a CREATE.
@@ -43,8 +54,10 @@ struct Known<T> {
 pub enum Claimed<T> {
     /// Nothing: it is the caller's to carry out.
     Fresh(Claim<T>),
-    /// It is under way.
-    UnderWay,
+    /// It is being carried out: raised when it is worth to look again.
+    AtWork(Arc<Signal>),
+    /// It waits for another client.
+    Waits,
     /// It was carried out, and nothing was done with the open since.
     Done(Arc<T>),
 }
@@ -72,14 +85,17 @@ impl<T> CreateGuids<T> {
         let number = entries.claims;
         match entries.by_key.entry(key) {
             Entry::Vacant(vacant) => {
-                vacant.insert(Known { number, open: None });
+                vacant.insert(Known { number, stage: Stage::AtWork(Arc::default()) });
             }
-            Entry::Occupied(mut known) => match &known.get().open {
-                None => return Claimed::UnderWay,
-                Some(open) => match open.upgrade() {
+            Entry::Occupied(mut known) => match &known.get().stage {
+                Stage::AtWork(ended) => return Claimed::AtWork(ended.clone()),
+                Stage::Waits => return Claimed::Waits,
+                Stage::Done(open) => match open.upgrade() {
                     Some(open) => return Claimed::Done(open),
                     // Closed just now; its claim finds the name taken anew.
-                    None => drop(known.insert(Known { number, open: None })),
+                    None => {
+                        known.insert(Known { number, stage: Stage::AtWork(Arc::default()) });
+                    }
                 },
             },
         }
@@ -96,19 +112,37 @@ impl<T> CreateGuids<T> {
 impl<T> Claim<T> {
     /// The CREATE, or another for the same open, has led to `open`.
     pub fn handle_done(&self, open: &Arc<T>) {
+        self.advance(Stage::Done(Arc::downgrade(open)));
+    }
+
+    /// The CREATE has begun to wait for another client.
+    pub fn handle_waiting(&self) {
+        self.advance(Stage::Waits);
+    }
+
+    fn advance(&self, stage: Stage<T>) {
         if let Some(known) = lock(&self.entries).by_key.get_mut(&self.key)
             && known.number == self.number
         {
-            known.open = Some(Arc::downgrade(open));
+            raise(std::mem::replace(&mut known.stage, stage));
         }
+    }
+}
+
+/// Whoever looks for what a CREATE has come to may look again.
+fn raise<T>(stage: Stage<T>) {
+    if let Stage::AtWork(ended) = stage {
+        ended.raise();
     }
 }
 
 impl<T> Drop for Claim<T> {
     fn drop(&mut self) {
         let mut entries = lock(&self.entries);
-        if entries.by_key.get(&self.key).is_some_and(|known| known.number == self.number) {
-            entries.by_key.remove(&self.key);
+        if entries.by_key.get(&self.key).is_some_and(|known| known.number == self.number)
+            && let Some(known) = entries.by_key.remove(&self.key)
+        {
+            raise(known.stage);
         }
     }
 }
@@ -135,7 +169,11 @@ mod tests {
     fn a_create_is_under_way_then_done_and_free_when_its_claim_goes() {
         let guids = CreateGuids::default();
         let claim = fresh(&guids, KEY);
-        assert!(matches!(guids.claim(KEY), Claimed::UnderWay));
+        let Claimed::AtWork(ended) = guids.claim(KEY) else { panic!("at work") };
+        assert!(!ended.is_raised());
+        claim.handle_waiting();
+        assert!(ended.is_raised());
+        assert!(matches!(guids.claim(KEY), Claimed::Waits));
         let open = Arc::new(7);
         claim.handle_done(&open);
         assert!(matches!(guids.claim(KEY), Claimed::Done(found) if Arc::ptr_eq(&found, &open)));
@@ -158,8 +196,11 @@ mod tests {
         let (old, open) = (fresh(&guids, KEY), Arc::new(7));
         old.handle_done(&open);
         drop(open);
-        let _next = fresh(&guids, KEY);
+        let next = fresh(&guids, KEY);
         drop(old);
-        assert!(matches!(guids.claim(KEY), Claimed::UnderWay));
+        let Claimed::AtWork(ended) = guids.claim(KEY) else { panic!("at work") };
+        drop(next);
+        assert!(ended.is_raised());
+        drop(fresh(&guids, KEY));
     }
 }

@@ -156,8 +156,13 @@ impl Server {
     /// for what is durable.
     pub fn lose_session(&self, session: &Session) {
         self.forget_session(session);
+        self.detach_all(session.lose());
+    }
+
+    /// Keeps those opens whose clients may come back for them, and closes the others.
+    pub fn detach_all(&self, opens: Vec<Arc<Open>>) {
         let now = self.host.now().instant;
-        self.close_all(self.durable.detach(&self.files, session.end(), now));
+        self.close_all(self.durable.detach(&self.files, opens, now));
     }
 
     fn forget_session(&self, session: &Session) {

@@ -119,6 +119,7 @@ pub struct Session {
     channels: Mutex<Vec<ChannelFact>>,
     next_tree: AtomicU32,
     is_ended: AtomicBool,
+    is_lost: AtomicBool,
     orphans: AtomicUsize,
 }
 
@@ -233,6 +234,7 @@ impl Session {
             channels: Mutex::new(vec![parts.channel]),
             next_tree: AtomicU32::new(1),
             is_ended: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
             orphans: AtomicUsize::new(0),
         }
     }
@@ -345,6 +347,17 @@ impl Session {
         let opens = std::mem::take(&mut lock(&self.opens).by_id);
         self.ended.raise();
         opens.into_values().collect()
+    }
+
+    /// As [`Session::end`], but its client may come back for what is durable.
+    pub fn lose(&self) -> Vec<Arc<Open>> {
+        self.is_lost.store(true, Ordering::Release);
+        self.end()
+    }
+
+    /// Whether it has ended so that its client may come back.
+    pub fn is_lost(&self) -> bool {
+        self.has_ended() && self.is_lost.load(Ordering::Acquire)
     }
 
     /// A place for a request whose channel is lost; none if the session has ended,

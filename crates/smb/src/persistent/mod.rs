@@ -64,7 +64,7 @@ impl PersistentOpens {
 /// A new open that is being written down; taken back unless it comes to be.
 pub struct Keeping<'a> {
     server: &'a Server,
-    open: Option<&'a Open>,
+    open: Option<Arc<Open>>,
 }
 
 impl Keeping<'_> {
@@ -76,7 +76,7 @@ impl Keeping<'_> {
 
 impl Drop for Keeping<'_> {
     fn drop(&mut self) {
-        if let Some(open) = self.open {
+        if let Some(open) = &self.open {
             drop(self.server.forget(open));
         }
     }
@@ -87,8 +87,8 @@ impl Server {
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` if that cannot be done.
-    pub async fn keep_new<'a>(&'a self, open: &'a Arc<Open>) -> Result<Keeping<'a>, NtStatus> {
-        let keeping = Keeping { server: self, open: Some(open) };
+    pub async fn keep_new(&self, open: &Arc<Open>) -> Result<Keeping<'_>, NtStatus> {
+        let keeping = Keeping { server: self, open: Some(open.clone()) };
         self.persistent.enter(open)?;
         if open.origin.action != files::OpenAction::Opened {
             let flushed = self.files.flush(open.file()?).await;
@@ -165,7 +165,7 @@ impl Server {
             }
         }
         // Only once all are there: whose client is away keeps others from the file.
-        self.close_all(self.durable.detach(&self.files, opens, self.host.now().instant));
+        self.detach_all(opens);
     }
 
     fn restore_one(self: &Arc<Self>, record: &OpenRecord) -> Result<Arc<Open>, String> {

@@ -1,8 +1,9 @@
 //! A server in memory, and clients whose every message is placed by hand.
 //! They speak SMB 3.0.2, which signs with AES-CMAC.
 
+use crate::slow::{Carried, Cold, Hands, Slow, Work};
 use bytes::BytesMut;
-use files::{Caller, Files, Volume, VolumeOptions, Workers};
+use files::{Caller, Files, Volume, VolumeOptions};
 use futures_util::FutureExt;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
@@ -10,22 +11,20 @@ use smb::{
     Account, Config, Conn, ConnFacts, Dialect, Encryption, Host, InterfaceFact, Job, Multichannel,
     Now, Server, Share,
 };
-use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-use vfs::{Identity, Timestamp};
+use vfs::{Identity, Timestamp, Vfs};
 use wire::codec::{Reader, Writer, put_utf16};
 use wire::crypto::{KeyPurpose, SigningAlgorithm, SigningKey, derive};
 use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, capabilities};
 use wire::smb::{
-    Command, CreateRequest, FileId, Flags, Header, IoctlRequest, MessageId, SessionId,
-    SessionSetupRequest, TreeConnectRequest, TreeId,
+    Command, CreateRequest, DurableRequestV2, FileId, Flags, Header, IoctlRequest, MessageId,
+    SessionId, SessionSetupRequest, TreeConnectRequest, TreeId, put_context,
 };
 
 pub const ALICE: &str = "alice";
@@ -35,6 +34,7 @@ const PASSWORD: &str = "a right password";
 struct StillHost {
     random: AtomicU64,
     now: Now,
+    carried: Arc<Carried>,
 }
 
 impl Host for StillHost {
@@ -73,21 +73,13 @@ impl Host for StillHost {
         Duration::ZERO
     }
 
+    fn carry_on(&self, work: Work) {
+        self.carried.take(work);
+    }
+
     fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {
         let address = Ipv4Addr::new(192, 0, 2, port as u8).into();
         vec![InterfaceFact { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]
-    }
-}
-
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::pending())
     }
 }
 
@@ -101,10 +93,21 @@ pub struct Net {
 
 impl Net {
     pub fn new() -> Self {
+        let memory = memory();
+        Self::over(Arc::new(memory)).0
+    }
+
+    /// One in which nothing is in memory, and workers can be held up.
+    pub fn slow() -> (Self, Slow) {
+        let memory = memory();
+        Self::over(Arc::new(Cold(memory)))
+    }
+
+    fn over(vfs: Arc<dyn Vfs>) -> (Self, Slow) {
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
-        let host = Arc::new(StillHost { random: AtomicU64::new(1), now });
-        let vfs =
-            Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
+        let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
+        let carries = carried.clone();
+        let host = Arc::new(StillHost { random: AtomicU64::new(1), now, carried: carries });
         let share = Arc::new(Share {
             name: "data".into(),
             volume: Some(Arc::new(Volume { vfs, options: VolumeOptions::default() })),
@@ -113,8 +116,8 @@ impl Net {
             ..Share::default()
         });
         let config = config(&share, Multichannel::default());
-        let server = Server::new(config, Arc::new(Files::new(Arc::new(Inline))), host);
-        Self { server, share, now, next: AtomicU64::new(1) }
+        let server = Server::new(config, Arc::new(Files::new(hands.clone())), host);
+        (Self { server, share, now, next: AtomicU64::new(1) }, Slow { hands, carried })
     }
 
     /// A reload of the configuration.
@@ -186,6 +189,10 @@ impl Net {
     }
 }
 
+fn memory() -> MemoryVfs {
+    MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()))
+}
+
 fn config(share: &Arc<Share>, multichannel: Multichannel) -> Config {
     Config {
         server_guid: [7; 16],
@@ -213,11 +220,25 @@ impl Reply {
         FileId::decode(&mut Reader::new(&self.bytes[Header::LENGTH + 64..])).unwrap()
     }
 
+    /// What a CREATE did.
+    pub fn action(&self) -> u32 {
+        let at = Header::LENGTH + 4;
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap())
+    }
+
     /// The level of an oplock break's notice.
     pub fn level(&self) -> u8 {
         assert_eq!(self.header.command, Command::OPLOCK_BREAK);
         self.bytes[Header::LENGTH + 2]
     }
+}
+
+/// A CREATE that has a name of its own.
+#[derive(Clone, Copy)]
+pub struct Named {
+    pub guid: [u8; 16],
+    /// It may have been sent before.
+    pub replays: bool,
 }
 
 /// One connection of a client. Dropped, it is lost.
@@ -469,6 +490,35 @@ impl Client {
             contexts: &[],
         };
         self.send(Command::CREATE, |w| request.encode(w))
+    }
+
+    /// Makes a file that must not be there, and keeps it by a batch oplock.
+    pub fn send_create_new(&mut self, name: &str, named: Named) -> MessageId {
+        let (mut units, mut contexts, mut data) = (Vec::new(), Vec::new(), Vec::new());
+        put_utf16(&mut units, name);
+        let durable =
+            DurableRequestV2 { timeout_ms: 0, persistent: false, create_guid: named.guid };
+        durable.encode(&mut Writer::new(&mut data));
+        put_context(&mut contexts, b"DH2Q", &data);
+        let request = CreateRequest {
+            oplock: 9,
+            impersonation: 2,
+            desired_access: 0x12_019F,
+            attributes: 0,
+            share_access: 7,
+            disposition: wire::fscc::FILE_CREATE,
+            options: 0x40,
+            name: &units,
+            contexts: &contexts,
+        };
+        let mut header = self.header(Command::CREATE);
+        if named.replays {
+            header.flags = header.flags | Flags::REPLAY;
+        }
+        let key = self.signing.take();
+        self.put(header, key.as_deref(), |w| request.encode(w));
+        self.signing = key;
+        header.message_id
     }
 
     pub fn create(&mut self, name: &str, oplock: u8) -> FileId {

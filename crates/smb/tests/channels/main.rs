@@ -6,4 +6,6 @@ mod binding;
 mod chaos;
 mod ending;
 mod harness;
+mod replay;
+mod slow;
 mod together;

@@ -3,6 +3,7 @@
 //! All branching is here; the stages are straight: plan (what was asked for),
 //! `files.open` (resolve, authorize, acquire, apply), respond.
 
+mod first;
 mod plan;
 mod reconnect;
 mod replay;
@@ -16,6 +17,7 @@ use crate::durable::{Durability, DurableKind};
 use crate::lease::Lease;
 use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::{Client, Oplock};
+use crate::persistent::Keeping;
 use crate::pipe::OpenPipe;
 use crate::quota::{self, OpenQuotas};
 use crate::server::Server;
@@ -24,8 +26,9 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use crate::trouble::tell_gone;
 use files::{
-    Begun, CacheGrant, CacheWish, Caching, IfMissing, OpenAction, OpenPlan, OpenResult, WaitingOpen,
+    Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, Volume, WaitingOpen,
 };
+use first::{First, Made};
 use plan::{Again, May, Plan};
 use std::sync::Arc;
 use vfs::FsError;
@@ -60,7 +63,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             return reconnect::reconnect(request, tree, &asked, &wish, body.name);
         }
         Some(Again::Named(guid, asked)) => {
-            match replay::take_name(request, &tree, &body, guid, asked)? {
+            match replay::take_name(request, &tree, &body, guid, asked).await? {
                 replay::Named::First(claim) => Some(claim),
                 replay::Named::Again(outcome) => return Ok(outcome),
             }
@@ -76,38 +79,62 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
     let plan = creating.take_plan();
-    let (opens_root, makes) = (plan.path.is_root(), plan.if_missing == IfMissing::Create);
-    let begun = request.server.files.begin_open(&volume, &caller, plan).await;
-    if begun.as_ref().is_err_and(|error| *error == FsError::IsSymlink) {
-        let plan = creating.plan.open;
-        return symlink::stopped(request, &volume, &caller, plan).await;
-    }
-    let missing = makes && begun.as_ref().is_err_and(|e| *e == FsError::NotFound);
-    if (opens_root || missing) && volume.is_gone() {
-        let (host, peer) = (&*request.server.host, request.shared.facts.peer);
-        let user = creating.session.user();
-        tell_gone(host, peer, &user.account.name, &creating.tree.share.name);
-        return Err(NtStatus::NETWORK_NAME_DELETED);
-    }
-    if begun.as_ref().is_err_and(|e| *e == FsError::SymlinkMet) {
-        let path = creating.plan.open.path.clone();
-        return symlink::met(request, &volume, &caller, path).await;
-    }
-    match begun.map_err(status_of)? {
-        Begun::Opened(opened) => {
+    let (creating, begun) = if creating.claim.is_some() {
+        match First::new(creating, volume.clone(), caller.clone(), plan).await {
+            Made::Answered(answer) => return answered(request, answer?),
+            Made::Waits(creating, waiting) => {
+                let rest = Box::pin(creating.finish_waiting(*waiting));
+                // Under its name it can be asked for by another channel.
+                return Ok(Outcome::WaitLasting(rest));
+            }
+            Made::Refused(creating, error) => (*creating, Err(error)),
+        }
+    } else {
+        let begun = request.server.files.begin_open(&volume, &caller, plan).await;
+        (creating, begun)
+    };
+    match begun {
+        Ok(Begun::Opened(opened)) => {
             let (reply, open) = creating.finish(opened, &mut request.w).await?;
             request.related.failed = None;
             request.related.open = Some(open);
             Ok(Outcome::Done(reply))
         }
         // Another client has something to give back first.
-        Begun::Waits(waiting) => {
-            let is_named = creating.claim.is_some();
-            let rest = Box::pin(creating.finish_waiting(waiting));
-            // Under its name it can be asked for by another channel.
-            Ok(if is_named { Outcome::WaitLasting(rest) } else { Outcome::Wait(rest) })
+        Ok(Begun::Waits(waiting)) => Ok(Outcome::Wait(Box::pin(creating.finish_waiting(waiting)))),
+        Err(FsError::IsSymlink) => {
+            symlink::stopped(request, &volume, &caller, creating.plan.open).await
         }
+        Err(FsError::SymlinkMet) => {
+            symlink::met(request, &volume, &caller, creating.plan.open.path).await
+        }
+        Err(error) => Err(refusal(request, &creating, &volume, error)),
     }
+}
+
+/// The answer to a CREATE that was written apart.
+fn answered(request: &mut Request<'_>, answer: Waited) -> Result<Outcome, NtStatus> {
+    request.w.bytes(&answer.body);
+    request.related.failed = None;
+    request.related.open = answer.open;
+    Ok(Outcome::Done(answer.reply))
+}
+
+/// Why nothing was opened: perhaps the whole share is gone, which is told.
+fn refusal(
+    request: &Request<'_>,
+    creating: &Creating,
+    volume: &Volume,
+    error: FsError,
+) -> NtStatus {
+    let is_missing = error == FsError::NotFound && creating.plan.makes;
+    if (is_missing || creating.plan.open.path.is_root()) && volume.is_gone() {
+        let (host, peer) = (&*request.server.host, request.shared.facts.peer);
+        let user = creating.session.user();
+        tell_gone(host, peer, &user.account.name, &creating.tree.share.name);
+        return NtStatus::NETWORK_NAME_DELETED;
+    }
+    status_of(error)
 }
 
 /// A CREATE of a file under way: owns all that its end needs.
@@ -180,6 +207,11 @@ impl Creating {
     /// Waits for the other client, then as [`Creating::finish`].
     async fn finish_waiting(self, waiting: WaitingOpen) -> Result<Waited, NtStatus> {
         let opened = waiting.opened().await.map_err(status_of)?;
+        self.finish_apart(opened).await
+    }
+
+    /// As [`Creating::finish`], with a body of its own.
+    async fn finish_apart(self, opened: OpenResult) -> Result<Waited, NtStatus> {
         // Offsets in the reply count from its header.
         let mut body = vec![0; Header::LENGTH];
         let mut w = Writer::with_origin(&mut body, 0);
@@ -199,17 +231,22 @@ impl Creating {
         let claim = self.claim.take();
         let granted = opened.granting.take();
         let open = Arc::new(self.new_open(&opened, granted.as_ref()));
-        if open.origin.persistence.is_some() {
-            let keeping = self.server.keep_new(&open).await?;
-            self.session.add_open(open.clone())?;
-            keeping.done();
-        } else {
-            self.session.add_open(open.clone())?;
+        let keeping = match open.origin.persistence {
+            Some(_) => Some(self.server.keep_new(&open).await?),
+            None => None,
+        };
+        let entered = self.session.add_open(open.clone());
+        let is_lost = entered.is_err() && claim.is_some() && self.session.is_lost();
+        if entered.is_ok() || is_lost {
+            keeping.into_iter().for_each(Keeping::done);
+            claim.into_iter().for_each(|claim| open.set_claim(claim));
         }
-        if let Some(claim) = claim {
-            open.set_claim(claim);
-            open.answer_replays();
+        if is_lost {
+            // Its client may come back, and ask again under the name.
+            self.server.detach_all(vec![open.clone()]);
         }
+        open.answer_replays();
+        entered?;
         respond::respond(w, &self.server.files, &self.plan.asked, &open, &opened);
         Ok((Reply { granted, ..Reply::default() }, open))
     }

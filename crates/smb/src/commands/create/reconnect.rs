@@ -60,8 +60,7 @@ pub(super) fn take_up(
     let open = Arc::new(open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     if let Err(status) = session.add_open(open.clone()) {
         // The session ended meanwhile: it waits on.
-        let now = server.host.now().instant;
-        server.close_all(server.durable.detach(&server.files, vec![open], now));
+        server.detach_all(vec![open]);
         return Err(status);
     }
     if open.origin.persistence.is_some() {

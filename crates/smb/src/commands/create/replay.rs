@@ -25,12 +25,12 @@ pub(super) enum Named {
 /// Looks a named CREATE up.
 ///
 /// # Errors
-/// `FILE_NOT_AVAILABLE` while the first of its name is under way: Windows denies
-/// access then, which its clients tell their programs; this makes them ask again.
+/// `FILE_NOT_AVAILABLE` while the first of its name waits for another client: Windows
+/// denies access then, which its clients tell their programs; this makes them ask again.
 /// `INVALID_PARAMETER` if it asked for a persistent open the first time and does not
 /// now; `DUPLICATE_OBJECTID` if it does not say that it was sent before, or if the
 /// open is another session's; those of a reconnect.
-pub(super) fn take_name(
+pub(super) async fn take_name(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
@@ -41,12 +41,16 @@ pub(super) fn take_name(
     let persistent =
         asked.durable.is_some_and(|wish| wish.persistent) && request.may_persist(&tree.share);
     let key = CreateKey { client: request.negotiated.client_guid, create: guid };
-    let open = match request.server.create_guids.claim(key) {
-        // Persistent opens of before are known: its client is told to look again.
-        Claimed::Fresh(_) if replays && persistent => return Err(NtStatus::FILE_NOT_AVAILABLE),
-        Claimed::Fresh(claim) => return Ok(Named::First(claim)),
-        Claimed::UnderWay => return Err(NtStatus::FILE_NOT_AVAILABLE),
-        Claimed::Done(open) => open,
+    let open = loop {
+        match request.server.create_guids.claim(key) {
+            // Persistent opens of before are known: its client is told to look again.
+            Claimed::Fresh(_) if replays && persistent => return Err(NtStatus::FILE_NOT_AVAILABLE),
+            Claimed::Fresh(claim) => return Ok(Named::First(claim)),
+            // Its channel may be lost by now; it goes on.
+            Claimed::AtWork(ended) if replays => ended.raised().await,
+            Claimed::AtWork(_) | Claimed::Waits => return Err(NtStatus::FILE_NOT_AVAILABLE),
+            Claimed::Done(open) => break open,
+        }
     };
     if !replays {
         return Err(NtStatus::DUPLICATE_OBJECTID);

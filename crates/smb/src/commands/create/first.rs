@@ -1,0 +1,83 @@
+//! The first CREATE of a name. Once begun it goes to its end although its channel
+//! is lost: the client asks again under the name, and would find the file made and
+//! nothing open. MS-SMB2 3.3.5.9.10, 3.3.7.1.
+
+use super::Creating;
+use crate::dispatch::Waited;
+use crate::host::Host;
+use crate::lasting::Lasting;
+use crate::session::Session;
+use files::{Begun, Caller, OpenPlan, Volume, WaitingOpen};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use vfs::FsError;
+use wire::ntstatus::NtStatus;
+
+/// How far it came without waiting for other clients.
+pub(super) enum Made {
+    /// To its end.
+    Answered(Result<Waited, NtStatus>),
+    /// Another client has something to give back.
+    Waits(Box<Creating>, Box<WaitingOpen>),
+    /// There is nothing to open.
+    Refused(Box<Creating>, FsError),
+}
+
+/// Works on it. No longer than workers and the journal take, so that nobody has to
+/// count those whose channels are lost.
+pub(super) struct First {
+    work: Option<Pin<Box<dyn Future<Output = Made> + Send>>>,
+    session: Arc<Session>,
+    host: Arc<dyn Host>,
+}
+
+impl First {
+    /// Begins it.
+    pub fn new(
+        creating: Creating,
+        volume: Arc<Volume>,
+        caller: Arc<Caller>,
+        plan: OpenPlan,
+    ) -> Self {
+        let (session, host) = (creating.session.clone(), creating.server.host.clone());
+        let work = async move {
+            let files = creating.server.files.clone();
+            match files.begin_open(&volume, &caller, plan).await {
+                Ok(Begun::Opened(opened)) => Made::Answered(creating.finish_apart(opened).await),
+                Ok(Begun::Waits(waiting)) => {
+                    creating.claim.iter().for_each(|claim| claim.handle_waiting());
+                    Made::Waits(Box::new(creating), Box::new(waiting))
+                }
+                Err(error) => Made::Refused(Box::new(creating), error),
+            }
+        };
+        Self { work: Some(Box::pin(work)), session, host }
+    }
+}
+
+impl Future for First {
+    type Output = Made;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Made> {
+        let work = self.work.as_mut().expect("not polled after its end");
+        let made = ready!(work.as_mut().poll(cx));
+        self.work = None;
+        Poll::Ready(made)
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        let Some(work) = self.work.take() else { return };
+        let (session, host) = (self.session.clone(), self.host.clone());
+        self.host.carry_on(Box::pin(async move {
+            if let Made::Waits(creating, waiting) = work.await {
+                // On its own from here, if its session is still there.
+                let rest = Box::pin(creating.finish_waiting(*waiting));
+                drop(Lasting::new(rest, Some(session), host));
+            }
+        }));
+    }
+}

@@ -1,0 +1,120 @@
+//! Nothing is in memory, so that workers do it all; and they do it when they are
+//! let. What nobody awaits any more goes on when it is let, too.
+
+use files::Workers;
+use futures_util::FutureExt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vfs::memory::MemoryVfs;
+use vfs::{
+    Case, CreateHow, Features, FileKey, FsError, Identity, Node, OpenHow, Opened, RelPath, Replace,
+    Result, Space, Vfs, Wait,
+};
+
+type Task = Box<dyn FnOnce() + Send>;
+pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Workers that can be held up.
+#[derive(Default)]
+pub struct Hands(Mutex<Option<Vec<Task>>>);
+
+impl Hands {
+    /// Nothing is done from now on.
+    pub fn hold(&self) {
+        self.0.lock().unwrap().get_or_insert_default();
+    }
+
+    /// Does what there is, and holds again.
+    pub fn work(&self) {
+        let tasks = std::mem::take(self.0.lock().unwrap().as_mut().expect("they are held"));
+        tasks.into_iter().for_each(|task| task());
+    }
+
+    /// Does everything at once again.
+    pub fn release(&self) {
+        let tasks = self.0.lock().unwrap().take();
+        tasks.into_iter().flatten().for_each(|task| task());
+    }
+}
+
+impl Workers for Hands {
+    fn run(&self, task: Task) {
+        let mut held = self.0.lock().unwrap();
+        match &mut *held {
+            Some(tasks) => tasks.push(task),
+            None => {
+                drop(held);
+                task();
+            }
+        }
+    }
+
+    fn sleep(&self, _: Duration) -> Work {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// What goes on without anybody awaiting it.
+#[derive(Default)]
+pub struct Carried(Mutex<Vec<Work>>);
+
+impl Carried {
+    pub fn take(&self, work: Work) {
+        self.0.lock().unwrap().push(work);
+    }
+
+    /// Goes on with all of it; how much is left.
+    pub fn go_on(&self) -> usize {
+        let mut works = std::mem::take(&mut *self.0.lock().unwrap());
+        works.retain_mut(|work| work.as_mut().now_or_never().is_none());
+        let mut carried = self.0.lock().unwrap();
+        carried.extend(works);
+        carried.len()
+    }
+}
+
+/// Of which nothing is found without waiting.
+#[derive(Debug)]
+pub struct Cold(pub MemoryVfs);
+
+impl Vfs for Cold {
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        if how.wait == Wait::Never { Err(FsError::WouldBlock) } else { self.0.open(who, path, how) }
+    }
+
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        self.0.create(who, path, case, how)
+    }
+
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        self.0.remove(who, path, expected)
+    }
+
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        self.0.rename(who, from, to, replace)
+    }
+
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        self.0.link(who, node, to, replace)
+    }
+
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        self.0.symlink(who, path, target)
+    }
+
+    fn space(&self, who: &Identity) -> Result<Space> {
+        self.0.space(who)
+    }
+
+    fn features(&self) -> Features {
+        self.0.features()
+    }
+}
+
+/// The parts of a server that can be held up.
+pub struct Slow {
+    pub hands: Arc<Hands>,
+    pub carried: Arc<Carried>,
+}
