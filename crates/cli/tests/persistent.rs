@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use support::client::{
     ACCESS_DENIED, CLOSE, CREATE, Client, FILE_NOT_AVAILABLE, FileId, LOCK, LOCK_NOT_GRANTED,
-    OBJECT_NAME_NOT_FOUND, READ, SET_INFO, SUCCESS, WRITE,
+    OBJECT_NAME_NOT_FOUND, OPLOCK_BREAK, PENDING, READ, Reply, SET_INFO, SUCCESS, WRITE,
 };
 use support::{PASSWORD, Running, Setup, wait_for};
 
@@ -139,6 +139,86 @@ fn names_and_fates_of_files_survive() {
     assert!(server.data().join("doomed").exists());
     assert_eq!(client.call(CLOSE, &Client::close_body(doomed)).status, SUCCESS);
     assert!(!server.data().join("doomed").exists());
+}
+
+/// The key of a lease, and what it may keep: reads, handles, writes.
+const KEY: [u8; 16] = *b"a lease's key...";
+const RH: u32 = 3;
+const RWH: u32 = 7;
+
+/// RqLs of version 2.
+fn lease(state: u32, epoch: u16) -> (&'static [u8; 4], Vec<u8>) {
+    let mut data =
+        [&KEY[..], &state.to_le_bytes(), &[0; 4 + 8 + 16], &epoch.to_le_bytes()].concat();
+    data.extend_from_slice(&[0; 2]);
+    (b"RqLs", data)
+}
+
+/// State and epoch in the reply to a CREATE.
+fn granted(reply: &Reply) -> (u32, u16) {
+    let data = reply.context(b"RqLs").expect("it is under a lease");
+    let state = u32::from_le_bytes(data[16..20].try_into().unwrap());
+    (state, u16::from_le_bytes(data[48..50].try_into().unwrap()))
+}
+
+/// Opens `file` for ever under a lease.
+fn open_leased(client: &mut Client, state: u32) -> FileId {
+    let long = [&LONG.to_le_bytes()[..], &2u32.to_le_bytes(), &[0; 8], &GUID].concat();
+    let mut body = Client::create_body_with("file", &[(b"DH2Q", long), lease(state, 5)]);
+    body[3] = 0xFF;
+    let reply = client.call(CREATE, &body);
+    assert_eq!((reply.status, granted(&reply)), (SUCCESS, (state, 6)));
+    reply.file_id()
+}
+
+fn back_leased(client: &mut Client, file: FileId) -> Reply {
+    let named = [&file[..], &GUID, &2u32.to_le_bytes()].concat();
+    let mut body = Client::create_body_with("file", &[(b"DH2C", named), lease(RWH, 0)]);
+    body[3] = 0xFF;
+    let reply = client.call(CREATE, &body);
+    assert_eq!(reply.status, SUCCESS);
+    reply
+}
+
+#[test]
+fn a_lease_survives_a_kill_and_is_asked_for_once_its_client_is_back() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = open_leased(&mut client, RWH);
+    let server = restarted(server);
+
+    let mut other = Client::ready_3(&server, [9; 16]);
+    other.send(CREATE, &Client::create_body("file"));
+    assert_eq!(other.receive().unwrap().status, PENDING, "it is asked for");
+    let mut client = Client::ready_3(&server, CLIENT);
+    let reply = back_leased(&mut client, file);
+    assert_eq!(granted(&reply), (RWH, 6), "as it was");
+    let notice = client.receive().unwrap().bytes;
+    assert_eq!(notice[66..68], 7u16.to_le_bytes(), "the epoch after the change");
+    assert_eq!((&notice[72..88], notice[88], notice[92]), (&KEY[..], 7, 3));
+    let answer = [&[36, 0, 0, 0, 0, 0, 0, 0], &KEY[..], &RH.to_le_bytes(), &[0; 8]].concat();
+    assert_eq!(client.call(OPLOCK_BREAK, &answer).status, SUCCESS);
+    assert_eq!(other.receive().unwrap().status, SUCCESS);
+}
+
+#[test]
+fn what_changed_while_its_client_was_away_is_not_taken_for_known_after_a_kill() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = open_leased(&mut client, RH);
+    drop(client);
+    wait_for("the loss", || (server.metric("anabranch_smb_sessions") == 0).then_some(()));
+    let mut other = Client::ready_3(&server, [9; 16]);
+    let seen = other.create("file");
+    assert_eq!(other.call(WRITE, &Client::write_body(seen, 0, b"new")).status, SUCCESS);
+    // Not waited for by the write, but on its way.
+    wait_for("its being written down", || {
+        let journal = std::fs::read(server.path("opens")).unwrap();
+        (journal.windows(16).filter(|w| *w == KEY).count() > 1).then_some(())
+    });
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    assert_eq!(granted(&back_leased(&mut client, file)).0, 0, "nothing is kept");
 }
 
 fn with_access(mut body: Vec<u8>, access: u32) -> Vec<u8> {

@@ -1,10 +1,11 @@
 //! Opens that outlive the process: what must be known of one, and how it is
 //! made again before anybody else opens anything.
 
+use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::open_file::{OpenFile, OpenParts};
 use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
 use crate::{Access, Caller, Files, OpenId, Semantics, Share, Volume};
-use grants::{Caching, OpenWish, RangeLock};
+use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use std::sync::Arc;
 use vfs::{Case, FileKey, FileKind, FsError, OpenHow, RelPath, Result, Timestamp, Wait, Wanted};
 
@@ -27,8 +28,14 @@ pub struct OpenFacts {
     pub delete_on_close: bool,
     /// It is marked to vanish already.
     pub delete_pending: bool,
-    /// What the client keeps to itself.
+    /// What the client keeps to itself, and from where it counts changes of that.
     pub caching: Caching,
+    /// See [`CacheState::epoch`].
+    pub epoch: u16,
+    /// By which key, if it does that for several opens.
+    pub cache_key: Option<CacheKey>,
+    /// The key under which it keeps the directory that the file is in.
+    pub parent_key: Option<[u8; 16]>,
     /// Its byte ranges.
     pub locks: Vec<RangeLock>,
 }
@@ -41,8 +48,8 @@ impl OpenFile {
         if self.name.stream.is_some() {
             return None;
         }
-        let caching = self.caching();
         let held = self.state.lock();
+        let kept = held.grants.caches.lasting(self.cache_owner());
         Some(OpenFacts {
             key: self.key(),
             born,
@@ -52,15 +59,19 @@ impl OpenFile {
             semantics: self.semantics(),
             delete_on_close: self.deletes_on_close(),
             delete_pending: held.grants.is_delete_pending(self.name.link),
-            caching,
+            caching: kept.has,
+            epoch: kept.epoch,
+            cache_key: self.key,
+            parent_key: self.parent_key,
             locks: held.grants.locks.of(self.id).collect(),
         })
     }
 }
 
 impl Files {
-    /// Makes an open again as it was, whatever `caller` might be granted now, and
-    /// keeps others from the file until its client is back. Nothing is cached.
+    /// Makes an open again as it was, whatever `caller` might be granted now. What
+    /// its client kept is brought back by [`Files::restore_caching`]; under a key
+    /// `holder` is who is told of breaks, if nobody is yet.
     ///
     /// # Errors
     /// [`FsError::Stale`] if another file is there now; those of opening it;
@@ -71,6 +82,7 @@ impl Files {
         volume: &Arc<Volume>,
         caller: &Arc<Caller>,
         facts: &OpenFacts,
+        holder: &Arc<dyn CacheHolder>,
     ) -> Result<Arc<OpenFile>> {
         let reads = Access::READ_DATA | Access::EXECUTE | Access::APPEND_DATA;
         let writes = Access::WRITE_DATA | Access::APPEND_DATA;
@@ -103,8 +115,13 @@ impl Files {
             posix: facts.semantics == Semantics::Posix,
             ..OpenWish::new(id, facts.granted, facts.share)
         };
-        let Entered { state, name, .. } =
-            self.table.open(&entry, wish, None).map_err(|refusal| match refusal {
+        let cache = facts.cache_key.map(|key| {
+            let parent = facts.parent_key;
+            let key = CacheKeyWish { key, epoch: facts.epoch, parent, of_directories: true };
+            CacheWish { wanted: Caching::NONE, key: Some(key), holder: holder.clone() }
+        });
+        let Entered { state, name, key, .. } =
+            self.table.open(&entry, wish, cache.as_ref()).map_err(|refusal| match refusal {
                 NotEntered::Refused(error) => error,
                 NotEntered::Breaking(_) => FsError::ShareViolation,
             })?;
@@ -124,10 +141,28 @@ impl Files {
             share: facts.share,
             delete_on_close: facts.delete_on_close,
             semantics: facts.semantics,
-            key: None,
-            parent_key: None,
+            key,
+            parent_key: facts.parent_key,
             table: self.table.clone(),
         })))
+    }
+
+    /// Gives an open that was made again what its client kept, as far as the other opens
+    /// leave it: after all of them are there. `holder` is told of breaks, if nobody
+    /// is yet.
+    pub fn restore_caching(
+        &self,
+        open: &OpenFile,
+        facts: &OpenFacts,
+        holder: Arc<dyn CacheHolder>,
+    ) {
+        let had = CacheState { has: facts.caching, is_breaking: false, epoch: facts.epoch };
+        let mut held = open.state.lock();
+        held.grants.restore_caching(open.id, had);
+        let owner = open.cache_owner();
+        if held.grants.caches.of(owner) != Caching::NONE {
+            held.keep_holder(owner, &holder);
+        }
     }
 
     /// The client of an open goes away for a while, or is back: see

@@ -276,7 +276,8 @@ impl Held {
         match self.grants.handle_open(&wish) {
             Ok(caching) => {
                 let keeps = wish.key.is_some() || caching.has != Caching::NONE;
-                let holder = cache.filter(|_| keeps).map(|c| self.keep_holder(wish.owner(), c));
+                let holder =
+                    cache.filter(|_| keeps).map(|c| self.keep_holder(wish.owner(), &c.holder));
                 let granting = holder.map(CacheGrant::new);
                 Ok(Entered { state: state.clone(), name, key: wish.key, caching, granting })
             }
@@ -290,12 +291,16 @@ impl Held {
     }
 
     /// Who is to be told of breaks of `owner`: who was told before, if anybody.
-    fn keep_holder(&mut self, owner: CacheOwner, cache: &CacheWish) -> Arc<dyn CacheHolder> {
+    pub fn keep_holder(
+        &mut self,
+        owner: CacheOwner,
+        holder: &Arc<dyn CacheHolder>,
+    ) -> Arc<dyn CacheHolder> {
         match self.find_holder(owner) {
             Ok(at) => self.holders[at].1.clone(),
             Err(at) => {
-                self.holders.insert(at, (owner, cache.holder.clone()));
-                cache.holder.clone()
+                self.holders.insert(at, (owner, holder.clone()));
+                holder.clone()
             }
         }
     }

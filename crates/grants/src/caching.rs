@@ -161,6 +161,18 @@ impl Caches {
         self.find(owner).map_or_else(|_| CacheState::default(), |at| self.holders[at].state())
     }
 
+    /// What an owner has as far as it may be relied on later by whoever was not told of
+    /// a break that is under way. Others wait for what is written back; what was
+    /// read may be something else already.
+    #[must_use]
+    pub fn lasting(&self, owner: CacheOwner) -> CacheState {
+        let Ok(at) = self.find(owner) else { return CacheState::default() };
+        let holder = &self.holders[at];
+        let required = holder.breaking.filter(|_| !holder.has.contains(Caching::WRITE));
+        let has = required.map_or(holder.has, |breaking| breaking.required);
+        CacheState { has, is_breaking: false, epoch: holder.epoch }
+    }
+
     /// The latest break that has begun.
     #[must_use]
     pub fn latest_break(&self) -> BreakNumber {
@@ -204,6 +216,32 @@ impl Caches {
         holder.opens += 1;
         holder.beyond_looking += u32::from(wanting.is_beyond_looking);
         holder.state()
+    }
+
+    /// Gives an open that is there again as much of what it had as the others leave,
+    /// unless another open under its key brought something back already.
+    pub(crate) fn restore(&mut self, wanting: &Wanting) {
+        if self.of(wanting.owner) != Caching::NONE {
+            return;
+        }
+        let has = self.room(wanting);
+        let epoch = wanting.epoch.wrapping_add(u16::from(has != wanting.wanted));
+        match self.find(wanting.owner) {
+            Ok(at) => self.change(at, |holder| {
+                holder.has = has;
+                holder.epoch = epoch;
+            }),
+            Err(_) if has == Caching::NONE => {}
+            Err(at) => {
+                let holder = Holder {
+                    opens: 1,
+                    beyond_looking: u32::from(wanting.is_beyond_looking),
+                    ..Holder::new(wanting.owner, has, epoch)
+                };
+                self.tally.add(&holder);
+                self.holders.insert(at, holder);
+            }
+        }
     }
 
     /// What the others leave of what is wanted. MS-FSA 2.1.5.18.

@@ -288,6 +288,27 @@ impl FileGrants {
         })
     }
 
+    /// An open that was entered with nothing to keep has what it had before, as far as
+    /// the other opens leave it. To be called once all of them are there again.
+    pub fn restore_caching(&mut self, id: OpenId, had: CacheState) {
+        let Some(at) = self.find(id) else { return };
+        let Held { access, key, .. } = self.opens[at];
+        let owner = owner(id, key);
+        let is_beyond_looking = !LOOKS.contains(access);
+        let own = match key {
+            Some(_) => self.caches.beyond_looking(owner),
+            None => usize::from(is_beyond_looking),
+        };
+        self.caches.restore(&Wanting {
+            owner,
+            wanted: had.has,
+            epoch: had.epoch,
+            is_beyond_looking,
+            others_are_beyond_looking: self.beyond_looking > own,
+            has_locks: false,
+        });
+    }
+
     /// What must be given back for an open, if anything.
     fn demand(&self, wish: &OpenWish, fits: Result<(), Refusal>) -> Option<Demanding> {
         let demand = match fits {

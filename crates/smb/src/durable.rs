@@ -152,9 +152,9 @@ impl DurableOpens {
         let is_other = wish.create_guid.is_some_and(|guid| guid != create_guid);
         let client = session.client_guid;
         let key = wish.lease_key.map(|key| CacheKey { client, key });
-        let lost_lease = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
-        // Whether there was a lease is not known any more, but whose it would be.
-        let is_others_key = if lost_lease {
+        let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
+        // Whether there was a lease may not be known any more, but whose it would be.
+        let is_others_key = if is_restored && open.lease.is_none() {
             open.origin.client_guid != client
         } else {
             open.lease.as_ref().map(|lease| lease.key()) != key

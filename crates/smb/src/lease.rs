@@ -52,7 +52,19 @@ impl Lease {
     ) -> Arc<Self> {
         let key = CacheKey { client: session.client_guid, key: asked.key };
         let user = session.user().account.name.clone();
-        let (server, is_v2) = (Arc::downgrade(server), asked.v2.is_some());
+        Self::restored(server, key, user, asked.v2.is_some(), seal)
+    }
+
+    /// For opens that are made again after a restart.
+    #[must_use]
+    pub fn restored(
+        server: &Arc<Server>,
+        key: CacheKey,
+        user: String,
+        is_v2: bool,
+        seal: bool,
+    ) -> Arc<Self> {
+        let server = Arc::downgrade(server);
         Arc::new(Self { server, key, user, is_v2, seal, told: Mutex::default() })
     }
 
@@ -101,22 +113,31 @@ impl Lease {
         self.lock().detached.push(id);
     }
 
-    /// The open does not wait any more.
-    pub fn handle_reattached(&self, id: u64) {
-        self.lock().detached.retain(|detached| *detached != id);
+    /// The open does not wait any more. A break that its client is still to be told is
+    /// void if it `is_over`. True if one is left: the client does not know of it yet.
+    pub fn handle_reattached(&self, id: u64, is_over: bool) -> bool {
+        let mut state = self.lock();
+        state.detached.retain(|detached| *detached != id);
+        if is_over {
+            state.kept_back.clear();
+        }
+        !state.kept_back.is_empty()
     }
 
     fn notify(&self, told: &CacheBreak) {
         let Some(server) = self.server.upgrade() else { return };
         let session = server.clients.session(self.key.client, &self.user);
         if session.is_none() || !told.to.contains(Caching::HANDLE) {
-            // Whose client is away cannot be asked, and is not kept for nothing.
-            let detached = std::mem::take(&mut self.lock().detached);
-            let gone: Vec<_> =
-                detached.iter().filter_map(|id| server.durable.remove_for_others(*id)).collect();
-            drop(gone);
+            self.give_up_detached(&server);
         }
-        let Some(session) = session else { return };
+        let Some(session) = session else {
+            let mut state = self.lock();
+            if !state.detached.is_empty() {
+                // For its return.
+                state.kept_back.push(*told);
+            }
+            return;
+        };
         let body = LeaseBreak {
             key: self.key.key,
             current: u32::from(told.from.0),
@@ -125,6 +146,22 @@ impl Lease {
             acknowledge: told.acknowledge,
         };
         send_notice(&session, None, self.seal, told.acknowledge, |w| body.encode(w));
+    }
+
+    /// Whose client is away cannot be asked, and is not kept for nothing: but for
+    /// those that are kept whatever others need.
+    fn give_up_detached(&self, server: &Server) {
+        let detached = std::mem::take(&mut self.lock().detached);
+        let (mut gone, mut staying) = (Vec::new(), Vec::new());
+        for id in detached {
+            match server.durable.remove_for_others(id) {
+                Some(open) => gone.push(open),
+                None if server.durable.is_kept(id) => staying.push(id),
+                None => {}
+            }
+        }
+        self.lock().detached.append(&mut staying);
+        drop(gone);
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {
@@ -138,6 +175,10 @@ impl CacheHolder for Lease {
     }
 
     fn handle_break(&self, told: &CacheBreak) {
+        // What the client is not told in this life it learns in the next.
+        if let Some(server) = self.server.upgrade() {
+            server.note_break_of_lease(self.key);
+        }
         let mut state = self.lock();
         if state.granting > 0 || !state.kept_back.is_empty() {
             state.kept_back.push(*told);
@@ -159,6 +200,7 @@ impl CacheHolder for Lease {
         }
         let kept_back = std::mem::take(&mut state.kept_back);
         drop(state);
+        // Those whose client is away are kept on.
         kept_back.iter().for_each(|told| self.notify(told));
     }
 }

@@ -81,9 +81,24 @@ impl Oplock {
         Arc::new(Self { server: Arc::downgrade(server), client: Mutex::new(client), told })
     }
 
-    /// The client has come back for its open.
-    pub fn handle_reattached(&self, client: Client) {
+    /// The client has come back for its open. A break that it is still to be told is void
+    /// if it `is_over`. True if one is left: the client does not know of it yet.
+    pub fn handle_reattached(&self, client: Client, is_over: bool) -> bool {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_over {
+            *told = Told::Granted;
+        }
+        matches!(*told, Told::Granting(Some(_)))
+    }
+
+    /// For an open that is made again after a restart.
+    #[must_use]
+    pub fn restored(server: &Arc<Server>, file_id: FileId, seal: bool) -> Arc<Self> {
+        let client = Client { connection: 0, session: Weak::new(), file_id, seal };
+        let oplock = Self::new(server, client);
+        oplock.handle_granted();
+        oplock
     }
 
     fn handle_granted(&self) {
@@ -100,11 +115,14 @@ impl Oplock {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
             // Nobody is there to be asked: the open ends, if it is kept at all.
-            let kept = self
-                .server
-                .upgrade()
-                .and_then(|s| s.durable.remove_for_others(client.file_id.persistent));
-            drop(kept);
+            let Some(server) = self.server.upgrade() else { return };
+            let id = client.file_id.persistent;
+            let gone = server.durable.remove_for_others(id);
+            if gone.is_none() && server.durable.is_kept(id) {
+                // Whatever others need: it is told when it is back.
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                *told = Told::Granting(Some((to, acknowledge)));
+            }
             return;
         };
         let body = OplockBreak { level: level_of(to), file_id: client.file_id };
@@ -164,6 +182,10 @@ impl CacheHolder for Oplock {
     }
 
     fn handle_break(&self, broken: &CacheBreak) {
+        let id = self.client.lock().unwrap_or_else(PoisonError::into_inner).file_id.persistent;
+        if let Some(server) = self.server.upgrade() {
+            server.note_break_of_oplock(id);
+        }
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if let Told::Granting(kept_back) = &mut *told {
             *kept_back = Some((broken.to, broken.acknowledge));
@@ -174,7 +196,10 @@ impl CacheHolder for Oplock {
     }
 
     fn handle_grant_begun(&self) {
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Told::Granting(None);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*told, Told::Granted) {
+            *told = Told::Granting(None);
+        }
     }
 
     fn handle_grant_ended(&self) {

@@ -1,12 +1,84 @@
 //! Opens that are made again after a restart.
 
 use crate::harness::*;
-use files::{Access, Files, LockKind, OpenPlan, Range, RangeLock, Share};
+use files::{
+    Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, Files, LockKind,
+    OpenPlan, Range, RangeLock, Share,
+};
 use std::sync::Arc;
 use vfs::FsError;
 
 fn lock(offset: u64) -> RangeLock {
     RangeLock { range: Range::new(offset, 10).unwrap(), kind: LockKind::Exclusive }
+}
+
+/// Whose breaks nobody hears of.
+#[derive(Debug)]
+struct Nobody;
+
+impl CacheHolder for Nobody {
+    fn handle_break(&self, _: &CacheBreak) {}
+}
+
+fn nobody() -> Arc<dyn CacheHolder> {
+    Arc::new(Nobody)
+}
+
+fn leased(name: &str, wanted: u8, number: u8) -> OpenPlan {
+    let key = CacheKey { client: [1; 16], key: [number; 16] };
+    let parent = Some([9; 16]);
+    let key = CacheKeyWish { key, epoch: 7, parent, of_directories: true };
+    let caching = CacheWish { wanted: Caching(wanted), key: Some(key), holder: nobody() };
+    OpenPlan { caching: Some(caching), share: Share::ALL, ..plan(name, READ | WRITE) }
+}
+
+#[test]
+fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
+    let served = serve();
+    served.put("file", b"");
+    let first = served.try_open(leased("file", 3, 1)).unwrap();
+    let second = served.try_open(leased("file", 7, 1)).unwrap();
+    assert_eq!((second.caching.has, second.caching.epoch), (Caching::BATCH, 9));
+    let mut facts = [first, second].map(|made| {
+        let facts = made.open.facts(made.attributes.born).unwrap();
+        std::mem::forget(made);
+        facts
+    });
+    // As it was before the second one came.
+    (facts[0].caching, facts[0].epoch) = (Caching(3), 8);
+    let next = Files::new(Arc::new(Inline));
+    let again = facts
+        .each_ref()
+        .map(|facts| next.restore(&served.volume, &served.alice, facts, &nobody()).unwrap());
+    for (open, facts) in again.iter().zip(&facts).rev() {
+        next.restore_caching(open, facts, nobody());
+    }
+    assert_eq!(again[0].facts(facts[1].born), Some(facts[1].clone()));
+    assert_eq!(again[1].facts(facts[1].born), Some(facts[1].clone()));
+}
+
+#[test]
+fn leases_that_do_not_fit_each_other_are_made_again_as_far_as_they_do() {
+    let served = serve();
+    served.put("file", b"");
+    let next = Files::new(Arc::new(Inline));
+    let facts = [1, 2].map(|number| {
+        let made = served.try_open(leased("file", 3, number)).unwrap();
+        let facts = made.open.facts(made.attributes.born).unwrap();
+        std::mem::forget(made);
+        // Written down before the other one came.
+        files::OpenFacts { caching: Caching::BATCH, ..facts }
+    });
+    let again = facts
+        .each_ref()
+        .map(|facts| next.restore(&served.volume, &served.alice, facts, &nobody()).unwrap());
+    for (open, facts) in again.iter().zip(&facts) {
+        next.restore_caching(open, facts, nobody());
+    }
+    for (open, facts) in again.iter().zip(&facts) {
+        let state = open.cache_state();
+        assert_eq!((state.has, state.epoch), (Caching(3), facts.epoch + 1));
+    }
 }
 
 #[test]
@@ -19,7 +91,7 @@ fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
     let facts = first.open.facts(first.attributes.born).unwrap();
     drop(first);
 
-    let again = served.files.restore(&served.volume, &served.alice, &facts).unwrap();
+    let again = served.files.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
     assert_eq!(again.facts(facts.born), Some(facts));
     assert_eq!(served.read(&again).unwrap(), b"data");
     served.files.set_away(&again, true);
@@ -47,7 +119,7 @@ fn a_mark_to_vanish_is_made_again_and_carried_out_at_the_close() {
         // As if the process had been killed: nothing is closed.
         std::mem::forget(first);
         let next = Files::new(Arc::new(Inline));
-        let again = next.restore(&served.volume, &served.alice, &facts).unwrap();
+        let again = next.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
         assert!(served.exists(name));
         now(next.close(again)).unwrap();
         assert!(!served.exists(name));
@@ -63,7 +135,7 @@ fn another_file_under_the_same_name_is_not_taken_for_it() {
     drop(first);
     served.put("next", b"new");
     std::fs::rename(served.dir.path().join("next"), served.dir.path().join("file")).unwrap();
-    let refused = served.files.restore(&served.volume, &served.alice, &facts);
+    let refused = served.files.restore(&served.volume, &served.alice, &facts, &nobody());
     assert_eq!(refused.err(), Some(FsError::Stale));
     served.assert_nothing_held();
 }

@@ -8,12 +8,15 @@
 mod record;
 
 use crate::durable::{Durability, DurableKind};
+use crate::lease::Lease;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_OPENS_MAX};
 use crate::lock_sequence::LockSequences;
 use crate::open::{Open, OpenParts, Origin, Persistence, Target};
+use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::tree::{Admitted, Tree};
-use files::OpenFile;
+use files::{CacheHolder, CacheKey, OpenFacts, OpenFile};
+use futures_util::future::BoxFuture;
 pub use record::OpenRecord;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -40,6 +43,16 @@ impl PersistentOpens {
         }
         by_id.insert(open.id.persistent, Arc::downgrade(open));
         Ok(())
+    }
+
+    /// The opens under a lease.
+    fn of_lease(&self, key: CacheKey) -> Vec<Arc<Open>> {
+        let is_under = |open: &Arc<Open>| open.lease.as_ref().is_some_and(|l| l.key() == key);
+        self.lock().values().filter_map(Weak::upgrade).filter(is_under).collect()
+    }
+
+    fn find(&self, id: u64) -> Option<Arc<Open>> {
+        self.lock().get(&id).and_then(Weak::upgrade)
     }
 
     /// The opens of the file that `file` is an open of.
@@ -104,15 +117,38 @@ impl Server {
     /// `INSUFFICIENT_RESOURCES` if that cannot be done.
     pub async fn keep(&self, open: &Open) -> Result<(), NtStatus> {
         let Some(persistence) = &open.origin.persistence else { return Ok(()) };
-        let queued = {
-            // What was seen later is also written later.
-            let _turn = persistence.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            let record = record_of(open, persistence);
-            let record = record.filter(|r| r.file.locks.len() <= PERSISTENT_LOCKS_MAX);
-            let bytes = record.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?.to_bytes();
-            self.host.keep_open(open.id.persistent, Some(bytes))
-        };
+        let queued = self.queue(open, persistence).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
+    }
+
+    /// Queues what is to be written down of an open; none if it is too much.
+    fn queue(&self, open: &Open, persistence: &Persistence) -> Option<BoxFuture<'static, bool>> {
+        // What was seen later is also written later.
+        let _turn = persistence.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let record = record_of(open, persistence)?;
+        let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
+        fits.then(|| self.host.keep_open(open.id.persistent, Some(record.to_bytes())))
+    }
+
+    /// A lease breaks: what its client is to give back it does not have after a
+    /// restart, whether it was told or not. Nobody waits for that to be written.
+    pub fn note_break_of_lease(&self, key: CacheKey) {
+        if !self.persistent.is_empty() {
+            self.note(&self.persistent.of_lease(key));
+        }
+    }
+
+    /// The same for the oplock of an open.
+    pub fn note_break_of_oplock(&self, id: u64) {
+        self.note(self.persistent.find(id).as_slice());
+    }
+
+    fn note(&self, opens: &[Arc<Open>]) {
+        for open in opens {
+            if let Some(persistence) = &open.origin.persistence {
+                drop(self.queue(open, persistence));
+            }
+        }
     }
 
     /// Writes down a change that is of all opens of a file: its name, its fate.
@@ -148,27 +184,36 @@ impl Server {
     /// Makes the opens again that were written down. To be called before anybody is
     /// served. What cannot be made again is told in the log and taken away.
     pub fn restore(self: &Arc<Self>, records: &BTreeMap<u64, Vec<u8>>) {
-        let mut opens = Vec::new();
+        let mut restored = Vec::new();
         for (&id, bytes) in records {
             self.use_ids_after(id);
-            let restored = match OpenRecord::decode(bytes) {
-                Ok(record) if record.id == id => self.restore_one(&record),
+            let made = match OpenRecord::decode(bytes) {
+                Ok(record) if record.id == id => self.restore_one(record),
                 Ok(_) => Err("it is another one's".into()),
                 Err(malformed) => Err(malformed.to_string()),
             };
-            match restored {
-                Ok(open) => opens.push(open),
+            match made {
+                Ok(open) => restored.push(open),
                 Err(why) => {
                     tracing::error!(id, why, "a persistent open cannot be made again");
                     drop(self.host.keep_open(id, None));
                 }
             }
         }
-        // Only once all are there: whose client is away keeps others from the file.
-        self.detach_all(opens);
+        // Only once all are there: whose client is away keeps others from the file. The latest open of a lease knows best what it has.
+        for (open, facts) in restored.iter().rev() {
+            let Ok(file) = open.file() else { continue };
+            let holder: Option<Arc<dyn CacheHolder>> = match (&open.lease, &open.oplock) {
+                (Some(lease), _) => Some(lease.clone()),
+                (None, Some(oplock)) => Some(oplock.clone()),
+                (None, None) => None,
+            };
+            holder.into_iter().for_each(|h| self.files.restore_caching(file, facts, h));
+        }
+        self.detach_all(restored.into_iter().map(|(open, _)| open).collect());
     }
 
-    fn restore_one(self: &Arc<Self>, record: &OpenRecord) -> Result<Arc<Open>, String> {
+    fn restore_one(self: &Arc<Self>, record: OpenRecord) -> Result<(Arc<Open>, OpenFacts), String> {
         let config = self.config();
         let share = config.share(&record.share).filter(|s| s.continuously_available);
         let share = share.ok_or("its share is not continuously available any more")?;
@@ -176,15 +221,28 @@ impl Server {
         let account = self.host.account(&record.owner).ok_or("its user is not there any more")?;
         let forced = share.forced(&account.caller);
         let caller = forced.as_ref().unwrap_or(&account.caller);
-        let file = self.files.restore(volume, caller, &record.file);
+        let id = FileId { persistent: record.id, volatile: record.id };
+        let seal = share.encryption_required;
+        let lease = record
+            .file
+            .cache_key
+            .map(|key| Lease::restored(self, key, record.owner.clone(), record.has_lease_v2, seal));
+        let oplock = Oplock::restored(self, id, seal);
+        let holder: Arc<dyn CacheHolder> = match &lease {
+            Some(lease) => lease.clone(),
+            None => oplock.clone(),
+        };
+        let file = self.files.restore(volume, caller, &record.file, &holder);
         let file = file.map_err(|error| error.to_string())?;
+        // That of an earlier open under the key, if there is one.
+        let lease = lease.and_then(|_| file.grant_again().1.and_then(|grant| grant.holder()));
         let durability = Durability {
             kind: DurableKind::Persistent,
             timeout: Duration::from_millis(record.timeout_ms.into()),
         };
         let admitted = Admitted { share: share.clone(), volume: Some(volume.clone()), forced };
         let open = Arc::new(Open::new(OpenParts {
-            id: FileId { persistent: record.id, volatile: record.id },
+            id,
             tree: Arc::new(Tree::new(TreeId(0), admitted)),
             target: Target::File(file),
             write_through: true,
@@ -196,15 +254,15 @@ impl Server {
                 create_guid: Some(record.create_guid),
                 persistence: Some(Persistence::restored(record.file.born)),
             }),
-            oplock: None,
-            lease: None,
+            oplock: lease.is_none().then_some(oplock),
+            lease,
             durability: Some(durability),
             channel_sequence: 0,
         }));
         open.set_lock_sequences(LockSequences::of_places(record.lock_sequences));
         self.persistent.enter(&open).map_err(|_| "there are too many")?;
         self.let_replays_find(&open);
-        Ok(open)
+        Ok((open, record.file))
     }
 }
 
@@ -221,6 +279,7 @@ fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
         owner: open.origin.owner.clone(),
         share: open.tree.share.name.clone(),
         file: open.file().ok()?.facts(persistence.born)?,
+        has_lease_v2: open.lease.as_ref().is_some_and(|lease| lease.is_v2),
         lock_sequences: open.lock_sequences().places(),
     })
 }

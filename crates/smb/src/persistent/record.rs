@@ -4,12 +4,14 @@
 use crate::create_guids::Guid;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
 use crate::lock_sequence::PLACES;
-use files::{Access, Caching, LockKind, OpenAction, OpenFacts, Range, RangeLock, Semantics, Share};
+use files::{
+    Access, CacheKey, Caching, LockKind, OpenAction, OpenFacts, Range, RangeLock, Semantics, Share,
+};
 use vfs::{FileKey, Name, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
 
-/// The only version there has been.
-const VERSION: u8 = 1;
+/// The present version. The first one knew of no leases.
+const VERSION: u8 = 2;
 
 /// What must be known of an open for its client to come back to it after a
 /// restart. MS-SMB2 3.3.1.10.
@@ -33,6 +35,8 @@ pub struct OpenRecord {
     pub share: String,
     /// The file.
     pub file: OpenFacts,
+    /// Its lease, if it is under one, was asked for in the form of version 2.
+    pub has_lease_v2: bool,
     /// Which LOCK requests were carried out, if any were counted.
     pub lock_sequences: Option<[u8; PLACES]>,
 }
@@ -40,6 +44,10 @@ pub struct OpenRecord {
 const DELETE_ON_CLOSE: u8 = 1;
 const DELETE_PENDING: u8 = 2;
 const POSIX: u8 = 4;
+const LEASE: u8 = 8;
+const LEASE_V2: u8 = 16;
+const PARENT_KEY: u8 = 32;
+const FLAGS: u8 = DELETE_ON_CLOSE | DELETE_PENDING | POSIX | LEASE | LEASE_V2 | PARENT_KEY;
 
 impl OpenRecord {
     /// The bytes to write down.
@@ -61,7 +69,7 @@ impl OpenRecord {
         w.u32(self.mode);
         put_text(w, self.owner.as_bytes());
         put_text(w, self.share.as_bytes());
-        put_file(w, &self.file);
+        put_file(w, &self.file, self.has_lease_v2);
         match &self.lock_sequences {
             None => w.u8(0),
             Some(places) => {
@@ -78,9 +86,10 @@ impl OpenRecord {
     /// [`Malformed`] for anything else, and for other versions.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
-        if r.u8("record version")? != VERSION {
+        if ![1, VERSION].contains(&r.u8("record version")?) {
             return Err(r.malformed("record version"));
         }
+        let has_lease_v2;
         let record = Self {
             id: r.u64("record id")?,
             client_guid: r.array("record client")?,
@@ -96,7 +105,12 @@ impl OpenRecord {
             mode: r.u32("record mode")?,
             owner: text(&mut r, "record owner")?,
             share: text(&mut r, "record share")?,
-            file: file(&mut r)?,
+            file: {
+                let (file, is_v2) = file(&mut r)?;
+                has_lease_v2 = is_v2;
+                file
+            },
+            has_lease_v2,
             lock_sequences: match r.u8("record locks")? {
                 0 => None,
                 1 => Some(r.array("record locks")?),
@@ -125,7 +139,7 @@ fn text(r: &mut Reader<'_>, what: &'static str) -> Result<String, Malformed> {
     String::from_utf8(bytes).map_err(|_| r.malformed(what))
 }
 
-fn put_file(w: &mut Writer<'_>, file: &OpenFacts) {
+fn put_file(w: &mut Writer<'_>, file: &OpenFacts, has_lease_v2: bool) {
     w.u64(file.key.device);
     w.u64(file.key.inode);
     w.u8(u8::from(file.born.is_some()));
@@ -135,8 +149,18 @@ fn put_file(w: &mut Writer<'_>, file: &OpenFacts) {
     w.u32(file.share.0);
     let on_close = if file.delete_on_close { DELETE_ON_CLOSE } else { 0 };
     let pending = if file.delete_pending { DELETE_PENDING } else { 0 };
-    w.u8(on_close | pending | if file.semantics == Semantics::Posix { POSIX } else { 0 });
+    let posix = if file.semantics == Semantics::Posix { POSIX } else { 0 };
+    let lease = if file.cache_key.is_some() { LEASE } else { 0 };
+    let v2 = if has_lease_v2 { LEASE_V2 } else { 0 };
+    let parent = if file.parent_key.is_some() { PARENT_KEY } else { 0 };
+    w.u8(on_close | pending | posix | lease | v2 | parent);
     w.u8(file.caching.0);
+    if let Some(key) = file.cache_key {
+        w.bytes(&key.client);
+        w.bytes(&key.key);
+        w.u16(file.epoch);
+    }
+    file.parent_key.iter().for_each(|key| w.bytes(key));
     w.u32(file.locks.len() as u32);
     for lock in &file.locks {
         w.u64(lock.range.offset);
@@ -145,7 +169,8 @@ fn put_file(w: &mut Writer<'_>, file: &OpenFacts) {
     }
 }
 
-fn file(r: &mut Reader<'_>) -> Result<OpenFacts, Malformed> {
+/// The file, and whether a lease on it is of version 2.
+fn file(r: &mut Reader<'_>) -> Result<(OpenFacts, bool), Malformed> {
     let key = FileKey { device: r.u64("record device")?, inode: r.u64("record inode")? };
     let is_born = r.u8("record birth")?;
     let born = i128::from_le_bytes(r.array("record birth")?);
@@ -154,17 +179,25 @@ fn file(r: &mut Reader<'_>) -> Result<OpenFacts, Malformed> {
     let (granted, share) = (Access(r.u32("record access")?), Share(r.u32("record share mode")?));
     let flags = r.u8("record flags")?;
     let caching = Caching(r.u8("record caching")?);
-    let known =
-        flags <= DELETE_ON_CLOSE | DELETE_PENDING | POSIX && Caching::BATCH.contains(caching);
+    let known = flags & !FLAGS == 0 && Caching::BATCH.contains(caching);
     if is_born > 1 || !known || !Share::ALL.contains(share) {
         return Err(r.malformed("record flags"));
+    }
+    let (mut cache_key, mut epoch, mut parent_key) = (None, 0, None);
+    if flags & LEASE != 0 {
+        let (client, key) = (r.array("record lease")?, r.array("record lease")?);
+        cache_key = Some(CacheKey { client, key });
+        epoch = r.u16("record lease")?;
+    }
+    if flags & PARENT_KEY != 0 {
+        parent_key = Some(r.array("record lease")?);
     }
     let count = r.u32("record locks")? as usize;
     if count > PERSISTENT_LOCKS_MAX {
         return Err(r.malformed("record locks"));
     }
     let locks = (0..count).map(|_| lock(r)).collect::<Result<_, _>>()?;
-    Ok(OpenFacts {
+    let file = OpenFacts {
         key,
         born: (is_born == 1).then_some(Timestamp(born)),
         path,
@@ -174,8 +207,12 @@ fn file(r: &mut Reader<'_>) -> Result<OpenFacts, Malformed> {
         delete_on_close: flags & DELETE_ON_CLOSE != 0,
         delete_pending: flags & DELETE_PENDING != 0,
         caching,
+        epoch,
+        cache_key,
+        parent_key,
         locks,
-    })
+    };
+    Ok((file, flags & LEASE_V2 != 0))
 }
 
 /// A path within a share: nothing in it leads out.
@@ -221,8 +258,12 @@ mod tests {
                 delete_on_close: true,
                 delete_pending: false,
                 caching: Caching::BATCH,
+                epoch: 0x0605,
+                cache_key: Some(CacheKey { client: [3; 16], key: [4; 16] }),
+                parent_key: Some([5; 16]),
                 locks: vec![lock(0, LockKind::Exclusive), lock(u64::MAX - 9, LockKind::Shared)],
             },
+            has_lease_v2: true,
             lock_sequences: Some([7; PLACES]),
         }
     }
@@ -231,18 +272,23 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         let with = record();
         assert_eq!(OpenRecord::decode(&with.to_bytes()), Ok(with.clone()));
+        let (cache_key, parent_key, epoch) = (None, None, 0);
         let file = OpenFacts { born: None, locks: Vec::new(), ..with.file.clone() };
-        let without = OpenRecord { lock_sequences: None, file, ..with };
-        assert_eq!(OpenRecord::decode(&without.to_bytes()), Ok(without));
+        let file = OpenFacts { cache_key, parent_key, epoch, ..file };
+        let without = OpenRecord { lock_sequences: None, has_lease_v2: false, file, ..with };
+        let mut bytes = without.to_bytes();
+        assert_eq!(OpenRecord::decode(&bytes).as_ref(), Ok(&without));
+        bytes[0] = 1;
+        assert_eq!(OpenRecord::decode(&bytes), Ok(without), "written by the first version");
     }
 
     #[test]
     fn a_record_has_these_bytes_for_ever() {
         let bytes = record().to_bytes();
-        assert_eq!(bytes[..9], [1, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(bytes[..9], [2, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(bytes[41..50], [0x60, 0xEA, 0, 0, 2, 2, 0, 0, 0]);
         assert_eq!(bytes[50..57], [6, 0, 0xC3, 0xA4, b'l', b'i', b'c']);
-        assert_eq!(bytes.len(), 215);
+        assert_eq!(bytes.len(), 265);
     }
 
     #[test]
@@ -253,7 +299,7 @@ mod tests {
         }
         let longer = [&bytes[..], &[0]].concat();
         assert!(OpenRecord::decode(&longer).is_err());
-        let newer = [&[2], &bytes[1..]].concat();
+        let newer = [&[3], &bytes[1..]].concat();
         assert!(OpenRecord::decode(&newer).is_err());
     }
 

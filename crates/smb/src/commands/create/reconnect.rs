@@ -25,8 +25,15 @@ pub(super) fn reconnect(
 ) -> Result<Outcome, NtStatus> {
     // Elsewhere nothing is persistent, whatever is said.
     let persistent = wish.persistent && request.may_persist(&tree.share);
-    let open = take_up(request, tree, &Reconnect { persistent, ..*wish }, name)?;
-    answer(request, asked, &open, OpenAction::Opened)
+    let taken = take_up(request, tree, &Reconnect { persistent, ..*wish }, name)?;
+    answer(request, asked, &taken, OpenAction::Opened)
+}
+
+/// An open that was taken up.
+pub(super) struct Taken {
+    pub open: Arc<Open>,
+    /// It breaks, which its client is told after the reply.
+    is_untold: bool,
 }
 
 /// Takes up an open that waits for its client, and enters it.
@@ -40,18 +47,17 @@ pub(super) fn take_up(
     tree: Arc<Tree>,
     wish: &Reconnect,
     name: &[u8],
-) -> Result<Arc<Open>, NtStatus> {
+) -> Result<Taken, NtStatus> {
     let session = request.session()?.clone();
     let server = request.server.clone();
     let kept = server.durable.reattach(wish, &session, &tree.share.name, name)?;
     let id = FileId { volatile: server.new_file_id().volatile, ..kept.id };
-    if let Some(oplock) = &kept.oplock {
-        oplock.handle_reattached(client_of(request, &session, &tree, id));
-    }
-    if let Some(lease) = &kept.lease {
-        lease.handle_reattached(id.persistent);
-    }
     let file = kept.file()?.clone();
+    let is_over = !file.is_breaking();
+    let client = client_of(request, &session, &tree, id);
+    let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client, is_over));
+    let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent, is_over));
+    let is_untold = lease.or(oplock).unwrap_or(false);
     // Asked for its oplock on the way here, when nobody could be told: over.
     if kept.origin.persistence.is_none() && file.is_breaking() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -68,22 +74,28 @@ pub(super) fn take_up(
         server.files.set_away(&file, false);
     }
     open.answer_replays();
-    Ok(open)
+    Ok(Taken { open, is_untold })
 }
 
 /// Answers with an open that was taken up.
 pub(super) fn answer(
     request: &mut Request<'_>,
     asked: &Asked,
-    open: &Arc<Open>,
+    Taken { open, is_untold }: &Taken,
     action: OpenAction,
 ) -> Result<Outcome, NtStatus> {
     let file = open.file()?;
     let files = &request.server.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
-    let (caching, granted) = file.grant_again();
-    // After the reply: what it was told before went by a connection that is lost.
-    file.ask_again();
+    let (mut caching, granted) = file.grant_again();
+    if *is_untold && caching.is_breaking {
+        // As if it began with the notice.
+        caching.is_breaking = false;
+        caching.epoch = caching.epoch.wrapping_sub(1);
+    } else {
+        // After the reply: what it was told before went by a connection that is lost.
+        file.ask_again();
+    }
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);
     request.related.failed = None;

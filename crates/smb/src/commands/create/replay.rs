@@ -56,9 +56,10 @@ pub(super) async fn take_name(
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
     // Windows denies what its clients never do. Of an open that was made again
-    // after a restart the lease is not known any more.
+    // after a restart the lease may not be known any more.
     let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
-    let lost_lease = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
+    let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
+    let lost_lease = is_restored && open.lease.is_none();
     if lease_key != asked.lease.map(|lease| lease.key) && !lost_lease {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -72,8 +73,9 @@ pub(super) async fn take_name(
             persistent,
             lease_key: asked.lease.map(|lease| lease.key),
         };
-        let open = reconnect::take_up(request, tree.clone(), &wish, body.name)?;
-        return reconnect::answer(request, &asked, &open, open.origin.action).map(Named::Again);
+        let taken = reconnect::take_up(request, tree.clone(), &wish, body.name)?;
+        let action = taken.open.origin.action;
+        return reconnect::answer(request, &asked, &taken, action).map(Named::Again);
     }
     if open.closed.is_raised() {
         return Err(NtStatus::FILE_NOT_AVAILABLE);
