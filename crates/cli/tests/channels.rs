@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use support::channel::{
     ACCESS_DENIED, Channel, ECHO, INSUFFICIENT_RESOURCES, LOGOFF, REQUEST_NOT_ACCEPTED, SUCCESS,
     USER_SESSION_DELETED, status_of,
@@ -164,6 +165,52 @@ fn garbage_on_one_channel_ends_that_one_only() {
         wait_for("the channel's end", || (connections(&server).len() == 1).then_some(()));
         assert_eq!(first.plain(ECHO).unwrap(), SUCCESS);
     }
+}
+
+#[test]
+fn channels_that_bind_work_log_off_and_die_at_the_same_time_leave_nothing() {
+    const ROUNDS: u64 = 12;
+    let server = Setup::new().start();
+    for round in 0..ROUNDS {
+        let first = Channel::ready(server.smb);
+        let mut workers: Vec<Channel> = (0..2).map(|_| first.bound(server.smb)).collect();
+        let mut ender = workers.pop().unwrap();
+        let logs_off = round % 3 > 0;
+        let works = |mut channel: Channel| loop {
+            match channel.plain(ECHO) {
+                Ok(SUCCESS) => {}
+                ended => return ended.ok(),
+            }
+        };
+        let binds = || loop {
+            let mut next = Channel::connect(server.smb);
+            match next.bind(&first) {
+                SUCCESS => {
+                    assert!([SUCCESS, USER_SESSION_DELETED].contains(&next.plain(ECHO).unwrap()))
+                }
+                INSUFFICIENT_RESOURCES => {}
+                ended => return ended,
+            }
+        };
+        std::thread::scope(|scope| {
+            let worker = workers.pop().unwrap();
+            let other = worker.stream.try_clone().unwrap();
+            let working = scope.spawn(move || works(worker));
+            let binding: Vec<_> = (0..3).map(|_| scope.spawn(binds)).collect();
+            std::thread::sleep(Duration::from_millis(10 + 7 * round));
+            if !logs_off {
+                other.shutdown(std::net::Shutdown::Both).unwrap();
+            }
+            assert_eq!(ender.plain(LOGOFF).unwrap(), SUCCESS);
+            let ended = working.join().unwrap();
+            assert_eq!(ended, logs_off.then_some(USER_SESSION_DELETED), "round {round}");
+            for binder in binding {
+                assert_eq!(binder.join().unwrap(), USER_SESSION_DELETED);
+            }
+        });
+        assert_eq!(channels(&server)["Sessions"].as_array().map(Vec::len), Some(0));
+    }
+    assert_eq!(Channel::ready(server.smb).plain(ECHO).unwrap(), SUCCESS);
 }
 
 #[test]

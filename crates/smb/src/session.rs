@@ -92,8 +92,6 @@ pub struct Session {
     pub dialect: Dialect,
     /// What its client calls itself.
     pub client_guid: [u8; 16],
-    /// Key that applications derive theirs from, and that channels are bound with.
-    pub session_key: [u8; 16],
     /// Sealing, if the dialect and the client can.
     pub sealing: Option<SealingKeys>,
     /// Name of the cipher, for `status`.
@@ -178,8 +176,6 @@ pub struct SessionParts {
     pub dialect: Dialect,
     /// See [`Session::client_guid`].
     pub client_guid: [u8; 16],
-    /// Session key.
-    pub session_key: [u8; 16],
     /// Sealing keys, if any.
     pub sealing: Option<SealingKeys>,
     /// Cipher's name.
@@ -218,7 +214,6 @@ impl Session {
             id: parts.id,
             dialect: parts.dialect,
             client_guid: parts.client_guid,
-            session_key: parts.session_key,
             sealing: parts.sealing,
             cipher: parts.cipher,
             signing: parts.signing,

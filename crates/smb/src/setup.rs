@@ -300,7 +300,6 @@ impl Conn {
             id,
             dialect: negotiated.dialect,
             client_guid: negotiated.client_guid,
-            session_key: logon.session_key,
             cipher: negotiated.cipher.filter(|_| sealing.is_some()).map_or("-", |c| c.name()),
             signing: negotiated.signing.name(),
             encrypt_data: required,

@@ -141,8 +141,8 @@ impl Server {
     }
 
     pub(crate) fn cipher_key(&self, purpose: KeyPurpose) -> [u8; 32] {
-        let session_key = self.logon.as_ref().unwrap().session_key;
-        let half: [u8; 16] = derive(self.dialect, &session_key, purpose, &self.preauth.0);
+        let session_key = &self.logon.as_ref().unwrap().session_key;
+        let half: [u8; 16] = derive(self.dialect, &**session_key, purpose, &self.preauth.0);
         let mut key = [0; 32];
         key[..16].copy_from_slice(&half);
         key

@@ -2,6 +2,7 @@
 //! the others. MS-SMB2 3.3.5.6, 3.3.5.16, 3.3.7.1.
 
 use crate::harness::{ALICE, BOB, Net};
+use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
@@ -35,6 +36,19 @@ fn a_logoff_on_one_channel_ends_the_session_on_all() {
         client.session = wire::smb::SessionId(0);
         assert_eq!(client.log_on(BOB), NtStatus::SUCCESS);
     }
+}
+
+#[test]
+fn nothing_holds_the_keys_of_a_session_once_its_last_channel_has_gone() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let second = net.bound(&first);
+    first.create("f", BATCH);
+    let session = Arc::downgrade(&net.server.session(first.session).unwrap());
+    first.cut();
+    assert!(session.upgrade().is_some());
+    second.cut();
+    assert!(session.upgrade().is_none(), "keys are wiped as they are dropped");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::crypto::{Cipher, KeyPurpose, PreauthHash, SigningAlgorithm, SigningKey, derive};
 use crate::smb::Dialect;
+use zeroize::Zeroizing;
 
 /// What keys are made of: those of a session by its first channel's, those of
 /// a further channel by its own.
@@ -23,19 +24,24 @@ impl KeySource<'_> {
         if self.dialect < Dialect::Smb300 {
             return SigningKey::new(algorithm, self.session_key);
         }
-        let key = derive(self.dialect, self.session_key, KeyPurpose::Signing, &self.preauth.0);
+        let key = self.derive(KeyPurpose::Signing);
         SigningKey::new(algorithm, &key)
     }
 
     /// The key to seal or open with, by its purpose; of AES-128 the first half is used.
     #[must_use]
-    pub fn sealing(&self, cipher: Cipher, purpose: KeyPurpose) -> [u8; 32] {
+    pub fn sealing(&self, cipher: Cipher, purpose: KeyPurpose) -> Zeroizing<[u8; 32]> {
         if cipher.is_256() {
-            return derive(self.dialect, self.session_key, purpose, &self.preauth.0);
+            return self.derive(purpose);
         }
-        let half: [u8; 16] = derive(self.dialect, self.session_key, purpose, &self.preauth.0);
-        let mut key = [0; 32];
-        key[..16].copy_from_slice(&half);
+        let half: Zeroizing<[u8; 16]> = self.derive(purpose);
+        let mut key = Zeroizing::new([0; 32]);
+        key[..16].copy_from_slice(&*half);
         key
+    }
+
+    /// A key that is wiped once it is prepared.
+    fn derive<const N: usize>(&self, purpose: KeyPurpose) -> Zeroizing<[u8; N]> {
+        Zeroizing::new(derive(self.dialect, self.session_key, purpose, &self.preauth.0))
     }
 }

@@ -217,6 +217,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_are_wiped_when_they_go() {
+        fn wiped<T: zeroize::ZeroizeOnDrop>() {}
+        // Those of aws-lc are, by its own allocator.
+        wiped::<Aes128>();
+        wiped::<Aes256>();
+        wiped::<zeroize::Zeroizing<[u8; 32]>>();
+    }
+
+    #[test]
     fn what_is_sealed_opens_with_the_same_key_and_no_other() {
         for number in 1..=4 {
             let cipher = Cipher::from_number(number).unwrap();

@@ -5,6 +5,7 @@ use crate::fscc::FileTime;
 use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
 use crate::ntlm::message::{self, Authenticate, MIC, av, find_av, flags, put_av, text};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use zeroize::Zeroizing;
 
 /// What the server tells of itself.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ pub struct Authenticated {
     /// Client's computer name.
     pub workstation: String,
     /// Exported session key.
-    pub session_key: [u8; 16],
+    pub session_key: Zeroizing<[u8; 16]>,
     /// How.
     pub kind: LogonKind,
     /// Signs what follows in this exchange.
@@ -188,7 +189,7 @@ impl Acceptor {
             }
         };
         let key_exchange = message.flags & flags::KEY_EXCHANGE != 0;
-        let session_key = exported_key(&message, base_key, key_exchange)?;
+        let session_key = Zeroizing::new(exported_key(&message, base_key, key_exchange)?);
         if kind == LogonKind::User {
             self.check_mic(token, &message, &session_key, &user)?;
         }
@@ -354,7 +355,7 @@ mod tests {
     #[test]
     fn the_right_password_gives_the_clients_session_key() {
         let logon = log_on(&RIGHT).unwrap();
-        assert_eq!((logon.user.as_str(), logon.session_key), ("alice", [9; 16]));
+        assert_eq!((logon.user.as_str(), *logon.session_key), ("alice", [9; 16]));
         let without_mic = Client { say_mic: false, mic: false, ..RIGHT };
         assert!(log_on(&without_mic).is_ok(), "old clients send none and do not say so");
     }

@@ -216,8 +216,8 @@ mod tests {
             crate::ntlm::Unproven::default(),
             |user| (user == "alice").then(|| NtHash::of_password("secret")),
         )?;
-        assert_eq!(logon.session_key, answer.session_key);
-        Ok(logon.session_key)
+        assert_eq!(*logon.session_key, answer.session_key);
+        Ok(*logon.session_key)
     }
 
     #[test]

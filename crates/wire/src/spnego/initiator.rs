@@ -116,7 +116,7 @@ mod tests {
         let Ok(Step::Done(last, logon)) = server.handle_token(&answer.token, lookup) else {
             panic!("refused")
         };
-        assert_eq!(logon.session_key, answer.session_key);
+        assert_eq!(*logon.session_key, answer.session_key);
         let mut changed = last.clone();
         *changed.last_mut().unwrap() ^= 1;
         assert_eq!(client.handle_last(&last), Ok(()));
