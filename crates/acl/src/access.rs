@@ -6,7 +6,7 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not, Sub};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access(pub u32);
 
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 impl Access {
     pub const NONE: Self = Self(0);
     pub const READ_DATA: Self = Self(0x1);

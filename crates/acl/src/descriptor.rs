@@ -4,7 +4,7 @@ use crate::{Access, Sid};
 use std::borrow::Cow;
 
 /// Control bits. MS-DTYP 2.4.6.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod control {
     pub const DACL_PRESENT: u16 = 0x0004;
     pub const SACL_PRESENT: u16 = 0x0010;
@@ -50,7 +50,7 @@ pub struct Ace {
     pub sid: Sid,
 }
 
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 impl Ace {
     pub const OBJECT_INHERIT: u8 = 1;
     pub const CONTAINER_INHERIT: u8 = 2;

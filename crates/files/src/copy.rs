@@ -23,21 +23,16 @@ impl Files {
         target_offset: u64,
         length: u64,
     ) -> Result<()> {
-        source.need_any(Access::READ_DATA | Access::EXECUTE)?;
-        target.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
-        target.need_writable()?;
+        may_copy(source, target, Access::WRITE_DATA | Access::APPEND_DATA)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
-        target.break_readers();
-        let (from, to) = (source.node.clone(), target.node.clone());
-        let kept = target.keep_frozen();
-        self.offload(move || {
+        self.change_by(source, target, move |from, to| {
             let mut done = 0;
             while done < length {
                 let (at, source_at) = (target_offset + done, source_offset + done);
-                let count = match to.copy_range(at, &*from, source_at, length - done) {
+                let count = match to.copy_range(at, from, source_at, length - done) {
                     Err(FsError::NotSupported) => {
-                        copy_piece(&*to, at, &*from, source_at, length - done)
+                        copy_piece(to, at, from, source_at, length - done)
                     }
                     other => other,
                 }?;
@@ -48,14 +43,9 @@ impl Files {
             }
             Ok(())
         })
-        .await?;
-        target.note_changed();
-        target.restore_frozen(kept);
-        Ok(())
+        .await
     }
-}
 
-impl Files {
     /// Has the target share `length` bytes of the source with it: all of it, or an error.
     /// Locked ranges are not looked at, since no data is read or written (so do
     /// Windows and Samba).
@@ -71,17 +61,35 @@ impl Files {
         target_offset: u64,
         length: u64,
     ) -> Result<()> {
-        source.need_any(Access::READ_DATA | Access::EXECUTE)?;
-        target.need_any(Access::WRITE_DATA)?;
-        target.need_writable()?;
+        may_copy(source, target, Access::WRITE_DATA)?;
+        let call = move |from: &dyn Node, to: &dyn Node| {
+            to.clone_range(target_offset, from, source_offset, length)
+        };
+        self.change_by(source, target, call).await
+    }
+
+    /// Changes the target from the source, and does what goes with a change.
+    async fn change_by(
+        &self,
+        source: &OpenFile,
+        target: &OpenFile,
+        call: impl FnOnce(&dyn Node, &dyn Node) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         target.break_readers();
         let (from, to) = (source.node.clone(), target.node.clone());
         let kept = target.keep_frozen();
-        self.offload(move || to.clone_range(target_offset, &*from, source_offset, length)).await?;
+        self.offload(move || call(&*from, &*to)).await?;
         target.note_changed();
         target.restore_frozen(kept);
         Ok(())
     }
+}
+
+/// Whether the rights of both opens are enough: the target's are one of `rights`.
+fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> {
+    source.need_any(Access::READ_DATA | Access::EXECUTE)?;
+    target.need_any(rights)?;
+    target.need_writable()
 }
 
 fn copy_piece(

@@ -9,7 +9,7 @@ use vfs::{
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod dos {
     pub const READONLY: u32 = 0x1;
     pub const HIDDEN: u32 = 0x2;

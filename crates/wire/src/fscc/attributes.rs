@@ -1,6 +1,6 @@
 //! Attribute bits, options and dispositions. MS-FSCC 2.6, MS-SMB2 2.2.13.
 
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 mod numbers {
     pub const FILE_ATTRIBUTE_READONLY: u32 = 0x1;
     pub const FILE_ATTRIBUTE_HIDDEN: u32 = 0x2;

@@ -5,7 +5,7 @@ use crate::fscc::{FileTime, PosixInfo};
 use crate::smb::AppleDetails;
 
 /// The shapes a listing can be asked for in.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryClass {
     Directory,

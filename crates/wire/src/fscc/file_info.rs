@@ -4,7 +4,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::fscc::FileTime;
 
 /// Numbers of the classes that a client may ask for or set.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileInfoClass {
     Basic,

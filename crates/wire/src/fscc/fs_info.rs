@@ -4,7 +4,7 @@ use crate::codec::{Writer, put_utf16};
 use crate::fscc::FileTime;
 
 /// Classes that a client may ask for.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FsInfoClass {
     Volume,

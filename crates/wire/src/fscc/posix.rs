@@ -23,7 +23,7 @@ const INFO_BYTES: usize = 80;
 const SID_BYTES_MIN: usize = 8;
 
 /// Kinds of nodes in a mode on the wire. POSIX-FSCC 2.1.1.2.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PosixKind {
     #[default]

@@ -44,7 +44,7 @@ pub struct Symlink {
 }
 
 /// What UNIX has beside files, directories and links, with device numbers.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialFile {
     Character { major: u32, minor: u32 },

@@ -3,7 +3,7 @@
 use crate::codec::{Malformed, Reader, Writer, put_utf16, utf16_units};
 
 /// Negotiate flags. MS-NLMP 2.2.2.5.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod flags {
     pub const UNICODE: u32 = 0x1;
     pub const REQUEST_TARGET: u32 = 0x4;
@@ -21,7 +21,7 @@ pub mod flags {
 }
 
 /// AV pair ids. MS-NLMP 2.2.2.1.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod av {
     pub const END: u16 = 0;
     pub const NB_COMPUTER: u16 = 1;

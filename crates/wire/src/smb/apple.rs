@@ -12,7 +12,7 @@ const VOLUME_CAPABILITIES: u64 = 2;
 const MODEL: u64 = 4;
 
 /// Capabilities of a client or a server.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod apple_capabilities {
     pub const DIRECTORY_DETAILS: u64 = 1;
     pub const COPY_FILE: u64 = 2;
@@ -21,7 +21,7 @@ pub mod apple_capabilities {
 }
 
 /// Capabilities of a volume.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod apple_volume {
     pub const RESOLVE_ID: u64 = 1;
     pub const CASE_SENSITIVE: u64 = 2;

@@ -4,7 +4,7 @@
 use crate::codec::{Malformed, Reader};
 use crate::smb::ids::FileId;
 
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 mod numbers {
     pub const DFS_GET_REFERRALS: u32 = 0x0006_0194;
     pub const DFS_GET_REFERRALS_EX: u32 = 0x0006_01B0;

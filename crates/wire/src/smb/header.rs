@@ -9,7 +9,7 @@ use std::ops::{BitOr, Range};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Command(pub u16);
 
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 impl Command {
     pub const NEGOTIATE: Self = Self(0);
     pub const SESSION_SETUP: Self = Self(1);

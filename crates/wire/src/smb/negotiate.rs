@@ -9,7 +9,7 @@ pub const SIGNING_ENABLED: u16 = 1;
 pub const SIGNING_REQUIRED: u16 = 2;
 
 /// SMB2_GLOBAL_CAP_*.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod capabilities {
     pub const DFS: u32 = 1;
     pub const LEASING: u32 = 2;
@@ -21,7 +21,7 @@ pub mod capabilities {
 }
 
 /// Negotiate context types. MS-SMB2 2.2.3.1.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are the specification's")]
 pub mod context {
     pub const PREAUTH_INTEGRITY: u16 = 1;
     pub const ENCRYPTION: u16 = 2;
