@@ -168,7 +168,8 @@ mount -t cifs "//$KC_SERVER/links" /mnt/s -o "$links,symlink=native" 2> /mnt/ref
 for way in listed unlisted; do
     if [ "$way" = listed ]; then ls -l /mnt/s > /mnt/listed; fi
     [ "$(readlink /mnt/s/to-file)" = dir/file ]
-    [ "$(readlink /mnt/s/to-dir)" = dir ]
+    # Newer kernels put a slash behind what is said to lead to a directory.
+    [[ "$(readlink /mnt/s/to-dir)" =~ ^dir/?$ ]]
     [ "$(readlink /mnt/s/dangling)" = nowhere ]
     [ "$(cat /mnt/s/to-file /mnt/s/to-dir/file)" = "inside
 inside" ]
