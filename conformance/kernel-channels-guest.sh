@@ -71,10 +71,12 @@ trouble() { # PORT KIND INTERFACES
     copies 1
     ok "port $1: $count copies in spite of $2 of interfaces $3, and four channels again"
 }
-for place in 445/0,1,2,3 446/0; do
-    port=${place%/*} interfaces=${place#*/}
+# Linux 7.2 was once seen to connect no more after its only address had lost packets again
+# and again: with one it goes only.
+for place in 445/0,1,2,3/address,loss 446/0/address; do
+    IFS=/ read -r port interfaces kinds <<< "$place"
     mount_at /mnt/s "sign,port=$port,multichannel,max_channels=4,echo_interval=1"
     has_channels "$port" 4
-    for kind in address loss; do trouble "$port" "$kind" "${interfaces//,/ }"; done
+    for kind in ${kinds//,/ }; do trouble "$port" "$kind" "${interfaces//,/ }"; done
     umount /mnt/s
 done
