@@ -5,12 +5,14 @@ mod support;
 
 use std::time::Duration;
 use support::client::{
-    ACCESS_DENIED, CLOSE, CREATE, Client, DUPLICATE_OBJECTID, FILE_CLOSED, FILE_NOT_AVAILABLE,
-    FileId, INVALID_PARAMETER, IOCTL, LOCK, LOCK_NOT_GRANTED, OBJECT_NAME_NOT_FOUND, PENDING, READ,
-    Reply, SUCCESS, WRITE,
+    ACCESS_DENIED, CLOSE, CREATE, Client, Create, DUPLICATE_OBJECTID, FILE_CLOSED,
+    FILE_NOT_AVAILABLE, FileId, INVALID_PARAMETER, IOCTL, LOCK, LOCK_NOT_GRANTED,
+    OBJECT_NAME_NOT_FOUND, PENDING, READ, Reply, SUCCESS, WRITE,
 };
 use support::{PASSWORD, Running, Setup, wait_for};
+use wire::smb::{APP_INSTANCE_ID, put_context};
 
+const SHARING_VIOLATION: u32 = 0xC000_0043;
 const CLIENT: [u8; 16] = *b"a client's guid.";
 const GUID: [u8; 16] = *b"a create's guid.";
 /// More than any test takes.
@@ -227,4 +229,38 @@ fn whoever_reaches_an_open_first_has_it_and_nobody_else() {
     let mut client = Client::ready_3(&server, CLIENT);
     assert_eq!(back(&mut client, [0; 16]), OBJECT_NAME_NOT_FOUND);
     assert_eq!(client.call(CLOSE, &Client::close_body([9; 16])).status, FILE_CLOSED);
+}
+
+/// A CREATE that shares nothing, of this application.
+fn of_application(id: u8) -> Vec<u8> {
+    let mut contexts = Vec::new();
+    put_context(&mut contexts, &APP_INSTANCE_ID, &[&[20, 0, 0, 0][..], &[id; 16]].concat());
+    let wish = Create {
+        access: 0x0012_019F,
+        share: 0,
+        disposition: 3,
+        options: 0x40,
+        name: "disk",
+        contexts: &contexts,
+    };
+    Client::create_with(&wish)
+}
+
+#[test]
+fn an_application_takes_over_what_it_has_open_at_another_machine() {
+    let server = Setup::new().start();
+    let mut first = Client::ready_3(&server, [1; 16]);
+    let reply = first.call(CREATE, &of_application(7));
+    assert_eq!(reply.status, SUCCESS);
+    assert_eq!(
+        first.call(CREATE, &of_application(7)).status,
+        SHARING_VIOLATION,
+        "the same machine"
+    );
+    let mut second = Client::ready_3(&server, [2; 16]);
+    assert_eq!(second.call(CREATE, &of_application(8)).status, SHARING_VIOLATION, "another one");
+    let taken = second.call(CREATE, &of_application(7));
+    assert_eq!(taken.status, SUCCESS);
+    assert_eq!(first.call(CLOSE, &Client::close_body(reply.file_id())).status, FILE_CLOSED);
+    assert_eq!(second.call(CLOSE, &Client::close_body(taken.file_id())).status, SUCCESS);
 }

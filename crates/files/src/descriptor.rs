@@ -2,7 +2,7 @@
 
 use crate::authorize::{allowed, as_owner, descriptor_of, facts, shown};
 use crate::watch::Filter;
-use crate::{Access, Files, OpenFile};
+use crate::{Access, Caller, Files, OpenFile};
 use acl::{Descriptor, Sid, control};
 use vfs::{AttributeChanges, Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
 
@@ -131,9 +131,17 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`].
     pub fn maximal_access(&self, open: &OpenFile) -> Result<Access> {
+        self.maximal_access_of(open, &open.caller)
+    }
+
+    /// The same for anybody else.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn maximal_access_of(&self, open: &OpenFile, caller: &Caller) -> Result<Access> {
         let attributes = open.node.attributes(Wanted::default())?;
         let descriptor = descriptor_of(&*open.node, &attributes);
-        Ok(allowed(open.volume(), &open.caller, &descriptor) - Access::SYSTEM_SECURITY)
+        Ok(allowed(open.volume(), caller, &descriptor) - Access::SYSTEM_SECURITY)
     }
 }
 

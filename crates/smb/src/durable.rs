@@ -177,6 +177,16 @@ impl DurableOpens {
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }
 
+    /// An open that waits for its client.
+    pub fn find(&self, id: u64) -> Option<Arc<Open>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// Takes an open out, to be closed.
+    pub fn remove(&self, id: u64) -> Option<Arc<Open>> {
+        self.lock().remove(id)
+    }
+
     /// Whether an open waits for its client.
     pub fn is_kept(&self, id: u64) -> bool {
         self.lock().get(id).is_some()
@@ -208,10 +218,6 @@ impl DurableOpens {
         self.lock().len()
     }
 
-    fn remove(&self, id: u64) -> Option<Arc<Open>> {
-        self.lock().remove(id)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Reserve<Arc<Open>>> {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,7 +225,7 @@ impl DurableOpens {
 
 /// Whether `name`, as it is on the wire, is that of the open's file. Where case
 /// does not count for the file it does not count here.
-fn is_named(open: &Open, name: &[u8]) -> bool {
+pub fn is_named(open: &Open, name: &[u8]) -> bool {
     let Target::File(file) = &open.target else { return false };
     let named = utf16_units(name, "name").ok().and_then(|units| parse_path(&units).ok());
     let case = file.volume().options.case;

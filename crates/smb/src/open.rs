@@ -1,6 +1,7 @@
 //! Opens as SMB sees them: a file of the file layer, a named pipe, or quotas.
 //! MS-SMB2 3.3.1.10.
 
+use crate::app_instances::Membership;
 use crate::channel_sequence::{ChannelSequence, Generation};
 use crate::create_guids::{Claim, Guid};
 use crate::durable::Durability;
@@ -59,6 +60,8 @@ pub struct Origin {
     pub client_guid: Guid,
     /// The client's name for the CREATE, if it gave one.
     pub create_guid: Option<Guid>,
+    /// Its place among the opens of its application, if that was named.
+    pub membership: Option<Membership>,
     /// It is written down, to outlive the server.
     pub persistence: Option<Persistence>,
 }

@@ -1,6 +1,7 @@
 //! What all connections share: configuration, sessions, counters.
 //! MS-SMB2 3.3.1.5.
 
+use crate::app_instances::AppInstances;
 use crate::clients::Clients;
 use crate::config::{Config, Share};
 use crate::create_guids::{Claimed, CreateGuids, CreateKey};
@@ -53,6 +54,8 @@ pub struct Server {
     pub durable: DurableOpens,
     /// CREATEs that may be sent again.
     pub create_guids: CreateGuids<Open>,
+    /// Opens by application.
+    pub app_instances: AppInstances,
     /// Opens that outlive the server.
     pub persistent: PersistentOpens,
 }
@@ -80,6 +83,7 @@ impl Server {
             next_open: AtomicU64::new(1),
             durable: DurableOpens::default(),
             create_guids: CreateGuids::default(),
+            app_instances: AppInstances::default(),
             persistent: PersistentOpens::default(),
         })
     }
@@ -163,6 +167,35 @@ impl Server {
     pub fn detach_all(&self, opens: Vec<Arc<Open>>) {
         let now = self.host.now().instant;
         self.close_all(self.durable.detach(&self.files, opens, now));
+    }
+
+    /// The open of a client by the lasting half of its id, whether the client is here
+    /// or may come back for it.
+    pub fn find_open(&self, client: [u8; 16], id: u64) -> Option<Arc<Open>> {
+        let is_it = |open: &Arc<Open>| open.id.persistent == id;
+        let sessions = self.sessions_of(client);
+        let opens = sessions.iter().find_map(|session| session.opens().into_iter().find(is_it));
+        opens.or_else(|| self.durable.find(id))
+    }
+
+    /// Closes an open of `client`, which did not ask for it.
+    pub async fn force_close(&self, client: [u8; 16], open: &Arc<Open>) {
+        for session in self.sessions_of(client) {
+            drop(session.remove_open(open.id));
+        }
+        drop(self.durable.remove(open.id.persistent));
+        open.closed.raise();
+        self.forget(open).await;
+        if let Ok(file) = open.file()
+            && let Err(error) = self.files.close(file.clone()).await
+        {
+            tracing::warn!(%error, "a file whose last open was taken over could not be removed");
+        }
+    }
+
+    fn sessions_of(&self, client: [u8; 16]) -> Vec<Arc<Session>> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().filter(|session| session.client_guid == client).cloned().collect()
     }
 
     fn forget_session(&self, session: &Session) {

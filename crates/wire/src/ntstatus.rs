@@ -97,6 +97,7 @@ table! {
     PIPE_EMPTY = 0xC000_00D9, "The pipe holds no data.";
     PIPE_BROKEN = 0xC000_014B, "The pipe was closed.";
     IO_TIMEOUT = 0xC000_00B5, "The operation took too long.";
+    FILE_FORCED_CLOSED = 0xC000_00B6, "Another has taken the file over.";
     FILE_IS_A_DIRECTORY = 0xC000_00BA, "A file was wanted, this is a directory.";
     NOT_SUPPORTED = 0xC000_00BB, "This is not supported.";
     BAD_NETWORK_PATH = 0xC000_00BE, "The network path does not exist.";

@@ -9,11 +9,12 @@ use wire::smb::fsctl::{
 };
 use wire::smb::negotiate::{NegotiateRequest, context, decode_algorithms, decode_preauth};
 use wire::smb::{
-    ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest, DurableReconnectV2,
-    DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest, Lease, LockRequest,
-    OplockBreakAck, QueryDirectoryRequest, QueryInfoRequest, ReadRequest, SessionId,
+    AppInstanceVersion, ChangeNotifyRequest, CloseRequest, Command, CreateContexts, CreateRequest,
+    DurableReconnectV2, DurableRequestV2, EmptyBody, FlushRequest, Header, IoctlRequest, Lease,
+    LockRequest, OplockBreakAck, QueryDirectoryRequest, QueryInfoRequest, ReadRequest, SessionId,
     SessionSetupRequest, SetInfoRequest, TransformHeader, TreeConnectRequest, WriteRequest,
-    WriteResponse, decode_durable_reconnect, next_element, put_context, smb1_dialects,
+    WriteResponse, decode_app_instance_id, decode_durable_reconnect, next_element, put_context,
+    smb1_dialects,
 };
 
 /// Payloads of a stream: each is where its prefix says, and the prefix that its
@@ -148,6 +149,12 @@ fn durable_contexts(data: &[u8]) {
         assert_eq!(DurableReconnectV2::decode(&again), Ok(reconnect));
     }
     let _ = decode_durable_reconnect(data);
+    if let Ok(version) = AppInstanceVersion::decode(data) {
+        let mut again = Vec::new();
+        version.encode(&mut Writer::new(&mut again));
+        assert_eq!(AppInstanceVersion::decode(&again), Ok(version));
+    }
+    let _ = decode_app_instance_id(data);
 }
 
 /// What is written down of a persistent open: read as it was written, or refused.

@@ -252,6 +252,7 @@ impl Server {
                 owner: record.owner.clone(),
                 client_guid: record.client_guid,
                 create_guid: Some(record.create_guid),
+                membership: None,
                 persistence: Some(Persistence::restored(record.file.born)),
             }),
             oplock: lease.is_none().then_some(oplock),

@@ -1,5 +1,6 @@
 //! SMB2 and SMB3 messages. MS-SMB2 2.2.
 
+mod app_instance;
 mod apple;
 mod close;
 mod compound;
@@ -25,6 +26,9 @@ mod transform;
 mod tree_connect;
 mod write;
 
+pub use app_instance::{
+    APP_INSTANCE_ID, APP_INSTANCE_VERSION, AppInstanceVersion, decode_app_instance_id,
+};
 pub use apple::{
     AFP_INFO_BYTES, AppleAnswer, AppleDetails, AppleQuery, apple_capabilities, apple_volume,
 };

@@ -3,6 +3,7 @@
 //! All branching is here; the stages are straight: plan (what was asked for),
 //! `files.open` (resolve, authorize, acquire, apply), respond.
 
+mod application;
 mod first;
 mod plan;
 mod reconnect;
@@ -78,6 +79,9 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let mut creating = Creating::new(request, tree, plan, claim)?;
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
+    if let Some(instance) = creating.plan.asked.app_instance {
+        application::take_over(request, &creating.tree, &caller, instance, body.name).await?;
+    }
     let plan = creating.take_plan();
     let (creating, begun) = if creating.claim.is_some() {
         match First::new(creating, volume.clone(), caller.clone(), plan).await {
@@ -272,6 +276,10 @@ impl Creating {
                 owner: self.session.user().account.name.clone(),
                 client_guid: self.client_guid,
                 create_guid: self.plan.asked.durable.and_then(|wish| wish.create_guid),
+                membership: self.plan.asked.app_instance.map(|instance| {
+                    let id = self.id.persistent;
+                    self.server.app_instances.enter(instance, id, self.client_guid)
+                }),
                 persistence: persists.then(|| Persistence::new(opened.attributes.born)),
             }),
             oplock,
@@ -365,6 +373,7 @@ fn enter(
             owner: session.user().account.name.clone(),
             client_guid: request.negotiated.client_guid,
             create_guid: None,
+            membership: None,
             persistence: None,
         }),
         oplock: None,

@@ -1,6 +1,7 @@
 //! What a CREATE asks for: everything that can be refused without looking at
 //! a file is refused here.
 
+use crate::app_instances::AppInstance;
 use crate::create_guids::Guid;
 use crate::dispatch::{Request, malformed};
 use crate::durable::{Durability, Reconnect};
@@ -19,8 +20,9 @@ use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, FileTime, POSIX_EXTENSIONS, decode_posix_mode};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    AppleQuery, CreateContexts, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2,
-    Flags, Header, LEASE_CONTEXT, Lease, decode_durable_reconnect,
+    APP_INSTANCE_ID, APP_INSTANCE_VERSION, AppInstanceVersion, AppleQuery, CreateContexts,
+    CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, Flags, Header, LEASE_CONTEXT,
+    Lease, decode_app_instance_id, decode_durable_reconnect,
 };
 
 /// A CREATE, understood.
@@ -55,6 +57,8 @@ pub struct Asked {
     pub disk_id: bool,
     /// Links, mode and owners.
     pub posix: bool,
+    /// The application that it is for.
+    pub app_instance: Option<AppInstance>,
     /// What clients of Apple ask of the server.
     pub apple: Option<AppleQuery>,
     /// What the client would like to keep with other opens under a key (RqLs).
@@ -126,6 +130,8 @@ impl May {
 
 /// Name of the context by which a client of POSIX opens.
 const POSIX: &[u8] = &POSIX_EXTENSIONS;
+const APP_INSTANCE: &[u8] = &APP_INSTANCE_ID;
+const APP_VERSION: &[u8] = &APP_INSTANCE_VERSION;
 
 /// Contexts that matter here. MS-SMB2 2.2.13.2.
 #[derive(Debug, Default)]
@@ -142,6 +148,8 @@ struct Contexts {
     reconnects_v2: Option<Reconnect>,
     /// The client is one of POSIX, and this the mode of what is made.
     posix_mode: Option<u32>,
+    app_instance: Option<Guid>,
+    app_version: Option<AppInstanceVersion>,
     apple: Option<AppleQuery>,
     /// Of a version that the dialect knows.
     lease: Option<Lease>,
@@ -344,6 +352,7 @@ impl Contexts {
             maximal_access: self.maximal_access,
             disk_id: self.disk_id,
             posix: self.posix_mode.is_some(),
+            app_instance: self.app_instance.map(|id| AppInstance { id, version: self.app_version }),
             apple: self.apple,
             lease: self.lease.filter(|_| body.oplock == LEVEL_LEASE),
         }
@@ -368,6 +377,12 @@ impl Contexts {
                 b"DH2Q" if has_v2 => found.durable_v2 = Some(durable_v2(data)?),
                 b"DH2C" if has_v2 => found.reconnects_v2 = Some(reconnect_v2(data)?),
                 b"AAPL" => found.apple = Some(AppleQuery::decode(data).map_err(malformed)?),
+                APP_INSTANCE if has_v2 => {
+                    found.app_instance = Some(decode_app_instance_id(data).map_err(malformed)?);
+                }
+                APP_VERSION if may.dialect >= Dialect::Smb311 => {
+                    found.app_version = Some(AppInstanceVersion::decode(data).map_err(malformed)?);
+                }
                 POSIX if may.posix => {
                     found.posix_mode = Some(decode_posix_mode(data).map_err(malformed)?);
                 }

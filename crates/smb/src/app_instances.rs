@@ -1,0 +1,124 @@
+//! Opens by the application that they belong to: where it goes on at another
+//! machine, what the first one has open is closed for it. MS-SMB2 3.3.5.9.13.
+
+use crate::create_guids::Guid;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::smb::AppInstanceVersion;
+
+/// What a CREATE says of its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppInstance {
+    /// Which it is.
+    pub id: Guid,
+    /// Which time it has begun, if that is said.
+    pub version: Option<AppInstanceVersion>,
+}
+
+/// An open of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The lasting half of the open's id.
+    pub open: u64,
+    /// Whose it is.
+    pub client: Guid,
+    /// See [`AppInstance::version`].
+    pub version: Option<AppInstanceVersion>,
+}
+
+type Members = HashMap<Guid, Vec<Member>>;
+
+/// The opens of all applications.
+#[derive(Debug, Default)]
+pub struct AppInstances {
+    by_id: Arc<Mutex<Members>>,
+}
+
+/// An open's place in the list. Dropping it takes it out.
+#[derive(Debug)]
+pub struct Membership {
+    by_id: Arc<Mutex<Members>>,
+    id: Guid,
+    open: u64,
+}
+
+impl AppInstances {
+    /// Enters an open.
+    #[must_use]
+    pub fn enter(&self, instance: AppInstance, open: u64, client: Guid) -> Membership {
+        let member = Member { open, client, version: instance.version };
+        lock(&self.by_id).entry(instance.id).or_default().push(member);
+        Membership { by_id: self.by_id.clone(), id: instance.id, open }
+    }
+
+    /// The opens that other clients than this one have for an application.
+    #[must_use]
+    pub fn of_others(&self, id: Guid, client: Guid) -> Vec<Member> {
+        let by_id = lock(&self.by_id);
+        let members = by_id.get(&id).into_iter().flatten();
+        members.filter(|member| member.client != client).copied().collect()
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let mut by_id = lock(&self.by_id);
+        if let Some(members) = by_id.get_mut(&self.id) {
+            members.retain(|member| member.open != self.open);
+            if members.is_empty() {
+                by_id.remove(&self.id);
+            }
+        }
+    }
+}
+
+impl AppInstance {
+    /// Whether `present` was begun later than this, or at the same time, or if only one
+    /// of them says when: then it is not to be ended.
+    #[must_use]
+    pub fn is_older_than(&self, present: Option<AppInstanceVersion>) -> bool {
+        present.is_some_and(|present| self.version.is_none_or(|version| present >= version))
+    }
+}
+
+fn lock(by_id: &Mutex<Members>) -> MutexGuard<'_, Members> {
+    by_id.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: Guid = [1; 16];
+
+    fn instance(low: Option<u64>) -> AppInstance {
+        let version = low.map(|low| AppInstanceVersion { high: 0, low });
+        AppInstance { id: ID, version }
+    }
+
+    #[test]
+    fn opens_of_other_clients_are_found_until_they_go() {
+        let all = AppInstances::default();
+        let first = all.enter(instance(None), 1, [2; 16]);
+        let second = all.enter(instance(None), 2, [3; 16]);
+        let opens = |client| -> Vec<u64> {
+            all.of_others(ID, client).iter().map(|member| member.open).collect()
+        };
+        assert_eq!((opens([2; 16]), opens([9; 16])), (vec![2], vec![1, 2]));
+        assert!(all.of_others([9; 16], [9; 16]).is_empty());
+        drop(first);
+        assert_eq!(opens([9; 16]), [2]);
+        drop(second);
+        assert!(lock(&all.by_id).is_empty());
+    }
+
+    #[test]
+    fn only_a_later_version_takes_the_place_of_one_that_is_said() {
+        let present = instance(Some(5)).version;
+        assert!(!instance(None).is_older_than(None) && !instance(Some(1)).is_older_than(None));
+        assert!(instance(None).is_older_than(present));
+        assert!(instance(Some(4)).is_older_than(present));
+        assert!(instance(Some(5)).is_older_than(present));
+        assert!(!instance(Some(6)).is_older_than(present));
+    }
+}

@@ -1,0 +1,40 @@
+//! CREATE of an application that may have the file open at another machine.
+//! MS-SMB2 3.3.5.9.13.
+
+use crate::app_instances::AppInstance;
+use crate::dispatch::Request;
+use crate::durable::is_named;
+use crate::tree::Tree;
+use files::{Access, Caller};
+use wire::ntstatus::NtStatus;
+
+/// Closes what other clients have open of the file `name` for the same application, if
+/// the user may read it.
+///
+/// # Errors
+/// `FILE_FORCED_CLOSED` if that was begun later than this.
+pub(super) async fn take_over(
+    request: &Request<'_>,
+    tree: &Tree,
+    caller: &Caller,
+    instance: AppInstance,
+    name: &[u8],
+) -> Result<(), NtStatus> {
+    let server = request.server;
+    let client = request.negotiated.client_guid;
+    for member in server.app_instances.of_others(instance.id, client) {
+        let Some(open) = server.find_open(member.client, member.open) else { continue };
+        if open.tree.share.name != tree.share.name || !is_named(&open, name) {
+            continue;
+        }
+        if instance.is_older_than(member.version) {
+            return Err(NtStatus::FILE_FORCED_CLOSED);
+        }
+        let file = open.file()?;
+        let may = server.files.maximal_access_of(file, caller);
+        if may.is_ok_and(|may| may.contains(Access::FILE_READ)) {
+            server.force_close(member.client, &open).await;
+        }
+    }
+    Ok(())
+}
