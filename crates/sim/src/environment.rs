@@ -3,13 +3,17 @@
 //! Each run of the simulated process has one of its own: what a dead process
 //! still does on parked fibers reaches nothing of the next one.
 
+use crate::channels::{Carried, Journal};
 use crate::fibers::park;
 use crate::random::Random;
+use crate::server_side::Flag;
 use files::{Caller, Workers};
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
 use smb::{Account, Host, InterfaceFact, Now};
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::memory::{Call, Fate, Surroundings};
@@ -55,6 +59,12 @@ struct State {
     tasks: Vec<Task>,
     /// When whom to wake.
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
+    /// Where opens that outlive the process are written down.
+    journal: Option<Arc<Journal>>,
+    /// Work that nobody awaits.
+    carried: Vec<Carried>,
+    /// All users are one.
+    is_confused: bool,
 }
 
 impl Environment {
@@ -62,8 +72,17 @@ impl Environment {
     #[must_use]
     pub fn new(random: Random, troubles: Troubles, base: Instant, nanos: u64) -> Arc<Self> {
         let identity = Identity { uid: 1000, gid: 1000, groups: Vec::new() };
-        let (owner, tasks, sleepers) = (0, Vec::new(), Vec::new());
-        let state = State { random, troubles, nanos, owner, tasks, sleepers };
+        let state = State {
+            random,
+            troubles,
+            nanos,
+            owner: 0,
+            tasks: Vec::new(),
+            sleepers: Vec::new(),
+            journal: None,
+            carried: Vec::new(),
+            is_confused: false,
+        };
         Arc::new(Self { state: Mutex::new(state), base, caller: Arc::new(Caller::of(identity)) })
     }
 
@@ -74,6 +93,34 @@ impl Environment {
     /// Nothing goes wrong any more.
     pub fn calm(&self) {
         self.lock().troubles = Troubles::default();
+    }
+
+    /// Opens outlive the process from now on, and CREATEs their connection.
+    pub fn keep_opens_in(&self, journal: Arc<Journal>) {
+        self.lock().journal = Some(journal);
+    }
+
+    /// The process is dead: nothing of it is written down any more.
+    pub fn forget_journal(&self) {
+        self.lock().journal = None;
+    }
+
+    /// Whoever logs on is taken for the same user.
+    pub fn confuse_users(&self) {
+        self.lock().is_confused = true;
+    }
+
+    /// Work that nobody awaits, and that has come up since this was asked last.
+    pub fn take_carried(&self) -> Vec<Carried> {
+        std::mem::take(&mut self.lock().carried)
+    }
+
+    /// Whether the first who sleeps is to be woken within so many nanoseconds.
+    pub fn sleeps_less_than(&self, nanos: u64) -> bool {
+        let mut state = self.lock();
+        state.sleepers.retain(|(_, tell)| !tell.is_canceled());
+        let end = state.nanos + nanos;
+        state.sleepers.iter().any(|(due, _)| *due < end)
     }
 
     /// Says for which connection work is done next.
@@ -217,7 +264,9 @@ impl Host for Environment {
     }
 
     fn account(&self, user: &str) -> Option<Account> {
-        let (name, nt_hash) = (user.to_owned(), NtHash::of_password(PASSWORD));
+        let is_confused = self.lock().is_confused;
+        let name = if is_confused { "everyone" } else { user }.to_owned();
+        let nt_hash = NtHash::of_password(PASSWORD);
         Some(Account { name, nt_hash, caller: self.caller.clone(), groups: Arc::default() })
     }
 
@@ -228,6 +277,24 @@ impl Host for Environment {
     fn logon_failed(&self, _peer: SocketAddr, _user: &str, _why: &str) {}
 
     fn logon_succeeded(&self, _peer: SocketAddr, _user: &str) {}
+
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let mut state = self.lock();
+        if state.journal.is_some() {
+            state.carried.push((work, Flag::raised()));
+        }
+    }
+
+    fn keeps_opens(&self) -> bool {
+        self.lock().journal.is_some()
+    }
+
+    fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+        match &self.lock().journal {
+            Some(journal) => journal.change(id, record),
+            None => Box::pin(std::future::ready(false)),
+        }
+    }
 
     fn logon_delay(&self, _peer: SocketAddr) -> Duration {
         Duration::ZERO

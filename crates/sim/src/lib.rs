@@ -9,7 +9,9 @@
 //! under way allows ([`history`]). A run that fails is repeated by its seed.
 #![forbid(unsafe_code)]
 
+pub mod channels;
 mod client;
+pub mod crowd;
 mod environment;
 mod fibers;
 mod generate;

@@ -51,8 +51,16 @@ pub fn header(command: Command, id: u64, credits: u16) -> Header {
     }
 }
 
+/// What an encoder writes.
+#[must_use]
+pub fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(&mut Writer::new(&mut bytes));
+    bytes
+}
+
 /// A body by the wire's encoder, whose offsets count from the header.
-fn body(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+pub fn body(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = vec![0; Header::LENGTH];
     encode(&mut Writer::with_origin(&mut bytes, 0));
     bytes.split_off(Header::LENGTH)
@@ -229,6 +237,18 @@ pub fn oplock_break(file: FileId, level: u8) -> Vec<u8> {
         w.u8(level);
         w.zeros(5);
         file.encode(w);
+    })
+}
+
+/// OPLOCK_BREAK for a lease: all but `state` is given back. MS-SMB2 2.2.24.2.
+#[must_use]
+pub fn lease_acknowledgment(key: [u8; 16], state: u8) -> Vec<u8> {
+    body(|w| {
+        w.u16(36);
+        w.zeros(2 + 4);
+        w.bytes(&key);
+        w.u32(state.into());
+        w.zeros(8);
     })
 }
 

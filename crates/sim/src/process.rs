@@ -2,7 +2,9 @@
 
 use crate::environment::Environment;
 use files::{Files, Volume, VolumeOptions};
-use smb::{Config, Conn, ConnFacts, Dialect, Encryption, Server, Share};
+use smb::snapshot::Snapshot;
+use smb::{Config, Conn, ConnFacts, Dialect, Encryption, Host, Server, Share};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
@@ -50,6 +52,7 @@ impl Process {
             volume: Some(volume),
             posix: true,
             time_machine: true,
+            continuously_available: environment.keeps_opens(),
             ..Share::default()
         };
         let config = Config {
@@ -75,6 +78,23 @@ impl Process {
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let (peer, local) = (address(40_000), address(445));
         Conn::new(self.server.clone(), ConnFacts { id: u64::from(number), peer, local })
+    }
+
+    /// Makes the opens again that were written down.
+    pub fn restore(&self, records: &BTreeMap<u64, Vec<u8>>) {
+        self.server.restore(records);
+    }
+
+    /// What the server does about once a second.
+    pub fn tick(&self) -> impl FnOnce() + Send + use<> {
+        let (server, now) = (self.server.clone(), Host::now(&*self.environment));
+        move || server.handle_tick(now)
+    }
+
+    /// The server at this moment.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.server.snapshot()
     }
 
     /// Whether all that clients held is gone with them.

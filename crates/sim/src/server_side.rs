@@ -28,8 +28,28 @@ pub enum Step {
     Notice,
 }
 
+/// Whether work can go on.
 #[derive(Debug, Default)]
-struct Flag(AtomicBool);
+pub struct Flag(AtomicBool);
+
+impl Flag {
+    /// Of work that was not begun.
+    #[must_use]
+    pub fn raised() -> Arc<Self> {
+        Arc::new(Self(AtomicBool::new(true)))
+    }
+
+    /// Whether it can.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// It goes on now.
+    pub fn lower(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
 
 impl Wake for Flag {
     fn wake(self: Arc<Self>) {
@@ -59,9 +79,8 @@ impl ServerSide {
     /// All that could be done next.
     #[must_use]
     pub fn steps(&self) -> Vec<Step> {
-        let woken = |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| {
-            flag.0.load(Ordering::Acquire).then_some(Step::Job(at))
-        };
+        let woken =
+            |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| flag.is_raised().then_some(Step::Job(at));
         let mut steps: Vec<Step> = self.jobs.iter().enumerate().filter_map(woken).collect();
         if self.reads() && self.frame_length().is_some_and(|l| self.input.len() >= PREFIX + l) {
             steps.push(Step::Frame);
@@ -91,7 +110,7 @@ impl ServerSide {
             Step::Notice => {}
             Step::Job(at) => {
                 let (job, flag) = self.jobs.swap_remove(at);
-                flag.0.store(false, Ordering::Release);
+                flag.lower();
                 self.poll(job, flag, now);
             }
         }

@@ -12,6 +12,9 @@ pub struct Args {
     /// The first one
     #[arg(long, default_value_t = 0)]
     from: u64,
+    /// One kind of runs: files, channels or schedules
+    #[arg(long)]
+    kind: Option<String>,
 }
 
 /// Runs the simulator; it stops at the first seed that goes wrong.
@@ -19,6 +22,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let status = Command::new("cargo")
         .args(["run", "--quiet", "--package", "sim", "--"])
         .args([args.seeds.to_string(), args.from.to_string()])
+        .args(&args.kind)
         .current_dir(root)
         .status()
         .context("cargo cannot be run")?;

@@ -1,0 +1,364 @@
+//! What machines ask for, and how it is sent, once or again.
+
+use super::Fault;
+use super::link::{Flaw, Purpose, Role};
+use super::machine::{
+    Acknowledgment, CELLS, CacheWish, DurableWish, ENTRIES, Handle, LockStatus, Op, Status,
+    lease_key,
+};
+use super::referee::{OpenFact, Owner, Standing, kinds};
+use super::world::{Pending, World};
+use crate::messages;
+use wire::smb::{Command, FileId};
+
+/// Opens of one machine.
+const HANDLES_MAX: usize = 6;
+/// Channels that a client makes: one more than it gets.
+const CHANNELS_MAX: usize = 5;
+/// How often a request is sent again before its client gives up.
+const SENT_MAX: u32 = 12;
+/// Steps before it is sent again.
+const AGAIN_AFTER: u64 = 15;
+
+impl World {
+    /// A machine asks for something.
+    pub(super) fn ask(&mut self, machine: usize) {
+        let Some(session) = &self.machines[machine].session else {
+            self.log_on(machine);
+            return;
+        };
+        if session.is_ending {
+            return;
+        }
+        if self.random.percent(if self.plan.is_about_channels { 40 } else { 6 }) {
+            self.ask_about_channels(machine);
+        } else if let Some(op) = self.choose(machine) {
+            self.begin(machine, op);
+        }
+    }
+
+    fn log_on(&mut self, machine: usize) {
+        let is_under_way = self.links.values().any(|link| {
+            link.machine == machine && !link.is_cut && matches!(link.role, Role::New(_))
+        });
+        if !is_under_way {
+            let previous = self.machines[machine].previous;
+            let link = self.connect(machine, Role::New(previous));
+            self.note(format!("{machine} logs on by {link}"));
+        }
+    }
+
+    /// Binds, ends, authenticates anew.
+    fn ask_about_channels(&mut self, machine: usize) {
+        let Some(link) = self.pick_link(machine) else { return };
+        match self.random.below(12) {
+            0 => {
+                self.note(format!("{machine} logs off by {link}"));
+                self.end_session_soon(machine, Standing::Kept);
+                self.send_plain(link, Command::LOGOFF, Purpose::LogOff);
+            }
+            1 | 2 if !self.links[&link].is_renewing() => {
+                let good = self.random.percent(85);
+                self.note(format!("{machine} authenticates anew by {link}, {good}"));
+                if !good {
+                    self.end_session_soon(machine, Standing::Possible);
+                }
+                if let Some(link) = self.links.get_mut(&link) {
+                    link.renew(Purpose::RenewBegin(good));
+                }
+            }
+            _ => self.bind(machine, link),
+        }
+    }
+
+    fn send_plain(&mut self, link: u32, command: Command, purpose: Purpose) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.ask(command, &messages::empty(), purpose, 0, false);
+        }
+    }
+
+    fn bind(&mut self, machine: usize, first: u32) {
+        let own = |l: &&super::link::Link| l.machine == machine && !l.is_cut && !l.is_given_up;
+        if self.links.values().filter(own).count() >= CHANNELS_MAX {
+            return;
+        }
+        // Whoever binds knows the session's own key: that of its first channel.
+        let Some(key) = self.keys.get(&self.links[&first].session.0).cloned() else { return };
+        let flaws = [Flaw::OtherUser, Flaw::Password, Flaw::Unsigned, Flaw::WrongKey];
+        let is_confused = self.plan.fault == Some(Fault::User);
+        let flaw = if is_confused || self.random.percent(65) {
+            Flaw::None
+        } else {
+            self.random.pick(&flaws)
+        };
+        let (session, tree) = (self.links[&first].session, self.links[&first].tree);
+        let link = self.connect(machine, Role::Binds(session, tree, key, flaw));
+        self.note(format!("{machine} binds {link}, {flaw:?}"));
+    }
+
+    /// What to do with files.
+    fn choose(&mut self, machine: usize) -> Option<Op> {
+        let away: Vec<u32> =
+            self.machines[machine].with_status(Status::Away).map(|h| h.number).collect();
+        if !away.is_empty() && self.random.percent(25) {
+            return Some(Op::Reconnect { handle: self.random.pick(&away) });
+        }
+        if self.random.percent(6)
+            && let Some(op) = self.choose_theft(machine)
+        {
+            return Some(op);
+        }
+        let open: Vec<u32> =
+            self.machines[machine].with_status(Status::Open).map(|h| h.number).collect();
+        let count = self.machines[machine].handles.len();
+        if open.is_empty() || (count < HANDLES_MAX && self.random.percent(25)) {
+            return (count < HANDLES_MAX).then(|| self.make_handle(machine));
+        }
+        let handle = self.random.pick(&open);
+        self.choose_on(machine, handle)
+    }
+
+    fn choose_on(&mut self, machine: usize, number: u32) -> Option<Op> {
+        let handle = self.machines[machine].handles.get_mut(&number)?;
+        let cell = self.random.small(CELLS);
+        let is_used =
+            self.pending.values().any(|p| p.machine == machine && p.op.handle() == number);
+        let may = |kind| handle.access & kind != 0;
+        let is_data = handle.file < super::machine::DIRECTORY;
+        Some(match self.random.below(16) {
+            at if !is_data || at == 0 => {
+                return (!is_used).then_some(Op::Close { handle: number });
+            }
+            1..=3 => {
+                let sequence = |handle: &mut Handle| {
+                    let last = &mut handle.sequences[usize::from(cell)];
+                    *last = (*last + 1) % 16;
+                    (u32::from(cell) + 1) << 4 | u32::from(*last)
+                };
+                match handle.locks.get(&cell) {
+                    None => {
+                        let exclusive = self.random.percent(60);
+                        let sequence = sequence(handle);
+                        handle.locks.insert(cell, LockStatus::Asked);
+                        Op::Lock { handle: number, cell, exclusive, sequence }
+                    }
+                    Some(LockStatus::Held) => {
+                        let sequence = sequence(handle);
+                        handle.locks.insert(cell, LockStatus::Asked);
+                        Op::Unlock { handle: number, cell, sequence }
+                    }
+                    Some(_) => return None,
+                }
+            }
+            4..=9 if may(kinds::WRITE) => Op::Write { handle: number, cell },
+            _ if may(kinds::READ) => Op::Read { handle: number, cell },
+            _ => return None,
+        })
+    }
+
+    /// Another machine's open, whose user this one is not, or whose lease.
+    fn choose_theft(&mut self, machine: usize) -> Option<Op> {
+        let user = self.machines[machine].user.clone();
+        let others = self.machines.iter().filter(|m| m.number != machine);
+        let worth: Vec<(usize, u32)> = others
+            .flat_map(|m| m.handles.values().map(move |h| (m, h)))
+            .filter(|(m, h)| {
+                let is_theirs = m.user != user || matches!(h.cache, CacheWish::Lease(..));
+                h.is_durable && is_theirs && h.id.persistent != 0
+            })
+            .map(|(m, h)| (m.number, h.number))
+            .collect();
+        if worth.is_empty() {
+            return None;
+        }
+        let (victim, handle) = self.random.pick(&worth);
+        Some(Op::Steal { victim, handle })
+    }
+
+    fn make_handle(&mut self, machine: usize) -> Op {
+        let (number, entry) = (self.number(), self.next);
+        let handle = self.machines[machine].wish(number, entry, self.plan.files, &mut self.random);
+        let owner = handle.owner(machine);
+        let Handle { file, access, share, .. } = handle;
+        let standing = Standing::Possible;
+        self.referee.ask_open(number, OpenFact { file, owner, access, share, standing });
+        self.machines[machine].handles.insert(number, handle);
+        Op::Create { handle: number }
+    }
+
+    fn begin(&mut self, machine: usize, op: Op) {
+        let number = self.number();
+        let handle = op.handle();
+        match op {
+            Op::Close { .. } => self.begin_close(machine, handle),
+            Op::Lock { cell, exclusive, .. } => self.referee.ask_lock(handle, cell, exclusive),
+            Op::Unlock { cell, .. } => {
+                self.referee.doubt_lock(handle, cell, Standing::Possible);
+            }
+            Op::Reconnect { .. } => self.set_status(machine, handle, Status::Returning),
+            Op::Write { cell, .. } => {
+                let own = &self.machines[machine].handles[&handle];
+                self.referee.ask_write(own.file, cell, number.into(), self.steps);
+                self.referee.write_own(own.owner(machine), cell, u64::MAX);
+            }
+            _ => {}
+        }
+        let file = self.file_of(op);
+        let touches = *self.touches.entry(file).and_modify(|n| *n += 1).or_default();
+        let (asked, link) = (self.steps, 0);
+        let pending = Pending { machine, op, asked, link, sent: 0, touches, unheard: None };
+        self.pending.insert(number, pending);
+        let shown = self.machines[machine]
+            .handles
+            .get(&handle)
+            .map(|h| (h.file, h.access, h.share, h.cache, h.durable));
+        self.note(format!("{machine} asks {number}: {op:?} {shown:?}"));
+        self.send(number, false);
+    }
+
+    fn begin_close(&mut self, machine: usize, handle: u32) {
+        self.set_status(machine, handle, Status::Closing);
+        self.referee.doubt(handle, Standing::Possible);
+        self.referee.forget(Owner::Handle(handle));
+        if let CacheWish::Lease(key, _) = self.machines[machine].handles[&handle].cache
+            && !self.machines[machine].uses_key(key)
+        {
+            self.referee.distrust(Owner::Key(machine, key));
+        }
+    }
+
+    pub(super) fn set_status(&mut self, machine: usize, handle: u32, status: Status) {
+        if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
+            handle.status = status;
+        }
+    }
+
+    pub(super) fn file_of(&self, op: Op) -> u32 {
+        self.referee.open(op.handle()).map_or(u32::MAX, |open| open.file)
+    }
+
+    /// Sends a request by one of its session's channels.
+    pub(super) fn send(&mut self, number: u32, replays: bool) {
+        let Some(Pending { machine, op, .. }) = self.pending.get(&number).cloned() else { return };
+        let Some(link) = self.pick_link(machine) else {
+            self.machines[machine].again.push_back((self.steps, number));
+            return;
+        };
+        let Some((command, body)) = self.message(machine, op, number, replays) else { return };
+        let sequence = self.machines[machine].session.as_ref().map_or(0, |s| s.sequence);
+        if let Some(pending) = self.pending.get_mut(&number) {
+            pending.link = link;
+            pending.sent += 1;
+        }
+        let present = self.machines[machine].sessions;
+        if let Op::Create { handle } | Op::Reconnect { handle } = op
+            && let Some(handle) = self.machines[machine].handles.get_mut(&handle)
+        {
+            handle.session = present;
+        }
+        if replays {
+            self.note(format!("{machine} sends {number} again by {link}, sequence {sequence}"));
+        }
+        if let Some(link) = self.links.get_mut(&link) {
+            link.ask(command, &body, Purpose::Ask(number), sequence, replays);
+        }
+    }
+
+    fn message(
+        &self,
+        machine: usize,
+        op: Op,
+        number: u32,
+        replays: bool,
+    ) -> Option<(Command, Vec<u8>)> {
+        let own = &self.machines[machine];
+        if let Op::Steal { victim, handle } = op {
+            let victim = &self.machines[victim];
+            let handle = victim.handles.get(&handle)?;
+            return Some((Command::CREATE, victim.create(handle, own, true)));
+        }
+        let mut handle = own.handles.get(&op.handle())?.clone();
+        let fault = self.plan.fault;
+        let (op, changed) = match (fault, op) {
+            (Some(Fault::Share), Op::Create { .. }) => {
+                handle.share = kinds::ALL;
+                (op, true)
+            }
+            (Some(Fault::Replay), Op::Create { .. }) if replays => {
+                if let DurableWish::V2(guid) | DurableWish::Persistent(guid) = &mut handle.durable {
+                    guid[0] ^= 1;
+                }
+                (op, true)
+            }
+            (Some(Fault::Write), Op::Write { handle, .. }) if number.is_multiple_of(4) => {
+                (Op::Write { handle, cell: CELLS }, false)
+            }
+            (Some(Fault::Lock), Op::Lock { handle, exclusive, .. }) => {
+                (Op::Lock { handle, cell: CELLS + handle as u8, exclusive, sequence: 0 }, false)
+            }
+            _ => (op, false),
+        };
+        if changed {
+            return Some((Command::CREATE, own.create(&handle, own, false)));
+        }
+        own.message(op, number.into())
+    }
+
+    /// Sends a request again that was lost, or that the server could not answer yet.
+    pub(super) fn send_again(&mut self, machine: usize) {
+        let steps = self.steps;
+        let again = &mut self.machines[machine].again;
+        let Some(at) = again.iter().position(|(due, _)| *due <= steps) else { return };
+        let Some((_, number)) = again.remove(at) else { return };
+        let Some(Pending { op, .. }) = self.pending.get(&number) else { return };
+        // Neither reading twice nor coming back twice is known to the protocol.
+        let is_known = !matches!(op, Op::Read { .. } | Op::Reconnect { .. } | Op::Steal { .. });
+        self.counts.replayed += 1;
+        self.send(number, is_known);
+    }
+
+    /// A request is to be sent again; false if that was done often enough.
+    pub(super) fn again(&mut self, number: u32, later: bool) -> bool {
+        let Some(pending) = self.pending.get(&number) else { return false };
+        if pending.sent >= SENT_MAX {
+            return false;
+        }
+        let due = self.steps + if later { AGAIN_AFTER } else { 0 };
+        self.machines[pending.machine].again.push_back((due, number));
+        true
+    }
+
+    /// What was broken is given back.
+    pub(super) fn send_back(&mut self, machine: usize, link: u32, what: &Acknowledgment) {
+        let honest = self.plan.fault != Some(Fault::Acknowledge);
+        let body = match *what {
+            Acknowledgment::Oplock(file, level) => {
+                let known = self.machines[machine].with_id(file);
+                if let Some(handle) = known.filter(|_| honest) {
+                    let rights = super::machine::rights_of_level(level);
+                    self.referee.give_back(Owner::Handle(handle), rights);
+                }
+                messages::oplock_break(file, level)
+            }
+            Acknowledgment::Lease(key, keeps) => {
+                if honest {
+                    self.referee.give_back(Owner::Key(machine, key), keeps);
+                }
+                messages::lease_acknowledgment(lease_key(key), keeps)
+            }
+        };
+        self.note(format!("{machine} gives back {what:?} by {link}"));
+        let sequence = self.machines[machine].session.as_ref().map_or(0, |s| s.sequence);
+        if let Some(link) = self.links.get_mut(&link) {
+            link.ask(Command::OPLOCK_BREAK, &body, Purpose::Acknowledge, sequence, false);
+        }
+        self.sent_back.push((link, machine, what.clone()));
+    }
+
+    /// Whether an open can be asked for again after its session was lost.
+    pub(super) fn can_return(handle: &Handle) -> bool {
+        handle.is_durable
+            && handle.file < ENTRIES
+            && handle.id != FileId { persistent: 0, volatile: 0 }
+    }
+}

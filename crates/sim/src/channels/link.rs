@@ -1,0 +1,446 @@
+//! One connection of a client, from both ends: its set-up as a session's first
+//! channel or as a further one, keys, and what it is waiting for.
+//! MS-SMB2 3.2.4.2, 3.2.5.3.
+
+use crate::environment::PASSWORD;
+use crate::messages;
+use crate::server_side::ServerSide;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use wire::codec::{Reader, Writer};
+use wire::crypto::{KeyPurpose, PreauthHash, SigningAlgorithm, SigningKey, derive};
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::{NegotiateRequest, SIGNING_ENABLED, capabilities, context};
+use wire::smb::{Command, Dialect, Flags, Header, SessionId, SessionSetupRequest, TreeId};
+
+/// Credits that are asked for with each request.
+const CREDITS_ASKED: u16 = 16;
+
+/// What is wrong with an attempt to bind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// Nothing.
+    None,
+    /// The last message is another user's.
+    OtherUser,
+    /// The password is wrong.
+    Password,
+    /// It is not signed.
+    Unsigned,
+    /// It is signed with a key that is not the session's.
+    WrongKey,
+}
+
+/// What a connection is to become.
+#[derive(Clone, Debug)]
+pub enum Role {
+    /// The first channel of a session, in place of one that was lost.
+    New(SessionId),
+    /// A further channel: of the session with this key and tree.
+    Binds(SessionId, TreeId, Arc<SigningKey>, Flaw),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Negotiate,
+    Challenge,
+    Authenticate,
+    Connect,
+    Ready,
+    /// Refused: it is of no use any more.
+    Failed,
+}
+
+/// What a message was sent for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The set-up.
+    SetUp,
+    /// The session is authenticated anew; with the right password.
+    RenewBegin(bool),
+    /// The second half of that.
+    RenewEnd(bool),
+    /// The end of the session.
+    LogOff,
+    /// Something is given back.
+    Acknowledge,
+    /// An operation, by its number.
+    Ask(u32),
+}
+
+/// What came of the server's bytes.
+#[derive(Debug)]
+pub enum Event {
+    /// The set-up has ended; `NtStatus::SUCCESS` if well.
+    SetUp(NtStatus),
+    /// A challenge has come for a renewal.
+    RenewGoesOn(bool),
+    /// A final reply.
+    Reply(Purpose, NtStatus, Vec<u8>),
+    /// What nobody asked for.
+    Notice(Vec<u8>),
+}
+
+/// A connection.
+pub struct Link {
+    /// Whose.
+    pub machine: usize,
+    /// What it is to become.
+    pub role: Role,
+    /// The session.
+    pub session: SessionId,
+    /// The tree.
+    pub tree: TreeId,
+    /// The server's end, unless a fiber has it.
+    pub side: Option<Box<ServerSide>>,
+    /// Bytes on their way to the server.
+    pub on_the_way: VecDeque<u8>,
+    /// How fast requests travel, answers travel, and the server serves.
+    pub weights: [u32; 3],
+    /// The network has lost it.
+    pub is_cut: bool,
+    /// The client believes it to be dead; the server does not know.
+    pub is_given_up: bool,
+    dialect: Dialect,
+    guid: [u8; 16],
+    user: String,
+    phase: Phase,
+    preauth: PreauthHash,
+    key: Option<Arc<SigningKey>>,
+    challenge: Vec<u8>,
+    session_key: [u8; 16],
+    next_id: u64,
+    credits: u32,
+    outstanding: BTreeMap<u64, (Purpose, Command)>,
+    input: VecDeque<u8>,
+}
+
+impl Link {
+    /// A connection that has said nothing yet.
+    pub fn new(machine: usize, role: Role, client: (Dialect, [u8; 16], String)) -> Self {
+        let (dialect, guid, user) = client;
+        let (session, tree) = match &role {
+            Role::New(_) => (SessionId(0), TreeId(0)),
+            Role::Binds(session, tree, ..) => (*session, *tree),
+        };
+        Self {
+            machine,
+            role,
+            session,
+            tree,
+            side: None,
+            on_the_way: VecDeque::new(),
+            weights: [10; 3],
+            is_cut: false,
+            is_given_up: false,
+            dialect,
+            guid,
+            user,
+            phase: Phase::Negotiate,
+            preauth: PreauthHash::default(),
+            key: None,
+            challenge: Vec::new(),
+            session_key: [0; 16],
+            next_id: 0,
+            credits: 1,
+            outstanding: BTreeMap::new(),
+            input: VecDeque::new(),
+        }
+    }
+
+    /// The key that further channels are bound with, on the first one.
+    pub fn key(&self) -> Option<Arc<SigningKey>> {
+        self.key.clone()
+    }
+
+    /// Whether requests can be sent, and their replies be believed.
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready && !self.is_given_up && !self.is_cut
+    }
+
+    /// Whether the server has taken it into its session.
+    pub fn is_channel(&self) -> bool {
+        matches!(self.phase, Phase::Connect | Phase::Ready)
+    }
+
+    /// Whether its next message of the set-up can be sent.
+    pub fn has_set_up_to_do(&self) -> bool {
+        !matches!(self.phase, Phase::Ready | Phase::Failed)
+            && self.outstanding.is_empty()
+            && !self.is_cut
+            && !self.is_given_up
+    }
+
+    /// Whether there are credits for one more request.
+    pub fn can_ask(&self) -> bool {
+        self.is_ready() && self.credits > 1
+    }
+
+    /// Whether an authentication is under way.
+    pub fn is_renewing(&self) -> bool {
+        let renews = |p: &Purpose| matches!(p, Purpose::RenewBegin(_) | Purpose::RenewEnd(_));
+        self.outstanding.values().any(|(purpose, _)| renews(purpose))
+    }
+
+    /// What is not answered.
+    pub fn unanswered(&self) -> impl Iterator<Item = Purpose> + '_ {
+        self.outstanding.values().map(|(purpose, _)| *purpose)
+    }
+
+    /// Sends the next message of the set-up.
+    pub fn set_up(&mut self) {
+        match self.phase {
+            Phase::Negotiate => {
+                let body = negotiate(self.dialect, self.guid);
+                self.send(Command::NEGOTIATE, &body, Purpose::SetUp, |_| {}, None);
+            }
+            Phase::Challenge => self.set_up_session(&messages::ntlm_negotiate()),
+            Phase::Authenticate => {
+                let flaw = match &self.role {
+                    Role::Binds(_, _, _, flaw) => *flaw,
+                    Role::New(_) => Flaw::None,
+                };
+                let user = if flaw == Flaw::OtherUser { "stranger" } else { &self.user };
+                let password = if flaw == Flaw::Password { "wrong" } else { PASSWORD };
+                let (token, key) = messages::ntlm_authenticate(user, password, &self.challenge);
+                self.session_key = key;
+                self.set_up_session(&token);
+            }
+            _ => {
+                let body = messages::tree_connect("data");
+                let key = self.key.clone();
+                self.send(Command::TREE_CONNECT, &body, Purpose::SetUp, |_| {}, key.as_deref());
+            }
+        }
+    }
+
+    fn set_up_session(&mut self, token: &[u8]) {
+        let (flags, previous, key) = match &self.role {
+            Role::New(previous) => (0, *previous, None),
+            Role::Binds(_, _, key, flaw) => {
+                let wrong = SigningKey::new(self.algorithm(), &[9; 16]);
+                let key = match flaw {
+                    Flaw::Unsigned => None,
+                    Flaw::WrongKey => Some(Arc::new(wrong)),
+                    _ => Some(key.clone()),
+                };
+                (SessionSetupRequest::BINDING, SessionId(0), key)
+            }
+        };
+        let request = SessionSetupRequest {
+            flags,
+            security_mode: 1,
+            capabilities: 0,
+            previous_session: previous,
+            token,
+        };
+        let body = messages::body(|w| request.encode(w));
+        self.send(Command::SESSION_SETUP, &body, Purpose::SetUp, |_| {}, key.as_deref());
+    }
+
+    /// Authenticates the session anew.
+    pub fn renew(&mut self, purpose: Purpose) {
+        let token = match purpose {
+            Purpose::RenewBegin(_) => messages::ntlm_negotiate(),
+            Purpose::RenewEnd(good) => {
+                let password = if good { PASSWORD } else { "wrong" };
+                messages::ntlm_authenticate(&self.user, password, &self.challenge).0
+            }
+            _ => return,
+        };
+        let body = messages::session_setup(&token);
+        let key = self.key.clone();
+        self.send(Command::SESSION_SETUP, &body, purpose, |_| {}, key.as_deref());
+    }
+
+    fn algorithm(&self) -> SigningAlgorithm {
+        if self.dialect == Dialect::Smb311 {
+            SigningAlgorithm::AesGmac
+        } else {
+            SigningAlgorithm::AesCmac
+        }
+    }
+
+    /// Sends a request of a session that is set up.
+    pub fn ask(
+        &mut self,
+        command: Command,
+        body: &[u8],
+        purpose: Purpose,
+        sequence: u16,
+        replays: bool,
+    ) {
+        let key = self.key.clone();
+        let header = |header: &mut Header| {
+            // MS-SMB2 2.2.1.2: ChannelSequence stands where replies have the status.
+            header.status = NtStatus(u32::from(sequence));
+            if replays {
+                header.flags = header.flags | Flags::REPLAY;
+            }
+        };
+        self.send(command, body, purpose, header, key.as_deref());
+    }
+
+    fn send(
+        &mut self,
+        command: Command,
+        body: &[u8],
+        purpose: Purpose,
+        adjust: impl FnOnce(&mut Header),
+        key: Option<&SigningKey>,
+    ) {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.credits = self.credits.saturating_sub(1);
+        let mut header = messages::header(command, id, CREDITS_ASKED);
+        (header.session_id, header.tree_id) = (self.session, self.tree);
+        adjust(&mut header);
+        if key.is_some() {
+            header.flags = header.flags | Flags::SIGNED;
+        }
+        let mut bytes = vec![0; Header::LENGTH];
+        header.put(&mut bytes);
+        bytes.extend_from_slice(body);
+        if let Some(key) = key {
+            key.sign(&mut bytes);
+        }
+        if self.hashes(command) {
+            self.preauth.update(&bytes);
+        }
+        self.outstanding.insert(id, (purpose, command));
+        self.on_the_way.extend((bytes.len() as u32).to_be_bytes());
+        self.on_the_way.extend(bytes);
+        if self.phase == Phase::Authenticate {
+            self.derive_key();
+        }
+    }
+
+    fn hashes(&self, command: Command) -> bool {
+        let sets_up = matches!(command, Command::NEGOTIATE | Command::SESSION_SETUP);
+        sets_up && self.phase != Phase::Ready
+    }
+
+    fn derive_key(&mut self) {
+        let context = if self.dialect == Dialect::Smb311 { self.preauth.0 } else { [0; 64] };
+        let key = derive(self.dialect, &self.session_key, KeyPurpose::Signing, &context);
+        self.key = Some(Arc::new(SigningKey::new(self.algorithm(), &key)));
+    }
+
+    /// Takes bytes of the server.
+    ///
+    /// # Errors
+    /// What is wrong with a reply.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
+        self.input.extend(bytes);
+        let mut events = Vec::new();
+        loop {
+            let prefix: Vec<u8> = self.input.iter().take(4).copied().collect();
+            let Ok(prefix) = prefix.try_into() else { return Ok(events) };
+            let length = u32::from_be_bytes(prefix) as usize;
+            if self.input.len() < 4 + length {
+                return Ok(events);
+            }
+            let message: Vec<u8> = self.input.drain(..4 + length).skip(4).collect();
+            let header =
+                Header::decode(&mut Reader::new(&message)).map_err(|m| format!("reply: {m}"))?;
+            events.extend(self.take(&header, message)?);
+        }
+    }
+
+    fn take(&mut self, header: &Header, message: Vec<u8>) -> Result<Option<Event>, String> {
+        if header.message_id.0 == u64::MAX {
+            return Ok(Some(Event::Notice(message)));
+        }
+        let id = header.message_id.0;
+        let Some((purpose, command)) = self.outstanding.remove(&id) else {
+            return Err(format!("a reply nobody waits for, or a second one: {header:?}"));
+        };
+        if header.command != command {
+            return Err(format!("not the reply to {command:?}: {header:?}"));
+        }
+        self.credits += u32::from(header.credits);
+        if header.status == NtStatus::PENDING {
+            self.outstanding.insert(id, (purpose, command));
+            return Ok(None);
+        }
+        self.check_signature(header, &message)?;
+        match purpose {
+            Purpose::SetUp => self.take_set_up(header, &message),
+            Purpose::RenewBegin(good) if header.status == NtStatus::MORE_PROCESSING_REQUIRED => {
+                self.challenge = challenge(&message)?;
+                Ok(Some(Event::RenewGoesOn(good)))
+            }
+            _ => Ok(Some(Event::Reply(purpose, header.status, message))),
+        }
+    }
+
+    /// What a session's requests are answered with is signed by the channel's key.
+    fn check_signature(&self, header: &Header, message: &[u8]) -> Result<(), String> {
+        let Some(key) = self.key.as_ref().filter(|_| self.phase == Phase::Ready) else {
+            return Ok(());
+        };
+        // That the session is gone is told by whoever is left to.
+        let must = header.status != NtStatus::USER_SESSION_DELETED;
+        let is_signed = header.flags.contains(Flags::SIGNED);
+        if (must && !is_signed) || (is_signed && !key.verify(message)) {
+            return Err(format!("the signature is missing or wrong: {header:?}"));
+        }
+        Ok(())
+    }
+
+    fn take_set_up(&mut self, header: &Header, message: &[u8]) -> Result<Option<Event>, String> {
+        let (due, next) = match self.phase {
+            Phase::Negotiate => (NtStatus::SUCCESS, Phase::Challenge),
+            Phase::Challenge => (NtStatus::MORE_PROCESSING_REQUIRED, Phase::Authenticate),
+            Phase::Authenticate if matches!(self.role, Role::Binds(..)) => {
+                (NtStatus::SUCCESS, Phase::Ready)
+            }
+            Phase::Authenticate => (NtStatus::SUCCESS, Phase::Connect),
+            _ => (NtStatus::SUCCESS, Phase::Ready),
+        };
+        if header.status != due {
+            self.phase = Phase::Failed;
+            return Ok(Some(Event::SetUp(header.status)));
+        }
+        match self.phase {
+            Phase::Negotiate => self.preauth.update(message),
+            Phase::Challenge => {
+                self.session = header.session_id;
+                self.challenge = challenge(message)?;
+                self.preauth.update(message);
+            }
+            Phase::Authenticate => {
+                let is_good = self.key.as_ref().is_some_and(|key| key.verify(message));
+                if !is_good {
+                    return Err("the end of the set-up is not signed by the channel's key".into());
+                }
+            }
+            Phase::Connect => self.tree = header.tree_id,
+            _ => {}
+        }
+        self.phase = next;
+        Ok((next == Phase::Ready).then_some(Event::SetUp(NtStatus::SUCCESS)))
+    }
+}
+
+fn challenge(message: &[u8]) -> Result<Vec<u8>, String> {
+    let at = message.windows(8).position(|w| w == b"NTLMSSP\0").ok_or("no challenge")?;
+    Ok(message.get(at + 24..at + 32).ok_or("a short challenge")?.to_vec())
+}
+
+fn negotiate(dialect: Dialect, client_guid: [u8; 16]) -> Vec<u8> {
+    // SHA-512 without salt; AES-GMAC.
+    let (preauth, signing) = ([1, 0, 0, 0, 1, 0], [1, 0, 2, 0]);
+    let request = NegotiateRequest {
+        security_mode: SIGNING_ENABLED,
+        capabilities: capabilities::LEASING
+            | capabilities::LARGE_MTU
+            | capabilities::MULTI_CHANNEL
+            | capabilities::PERSISTENT_HANDLES
+            | capabilities::DIRECTORY_LEASING,
+        client_guid,
+        dialects: vec![dialect.number()],
+        contexts: vec![(context::PREAUTH_INTEGRITY, &preauth), (context::SIGNING, &signing)],
+    };
+    messages::body(|w: &mut Writer<'_>| request.encode(w))
+}

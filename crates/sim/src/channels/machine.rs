@@ -1,0 +1,490 @@
+//! A client machine: its session, what it has open, what it keeps, and what it
+//! has asked for.
+
+use super::referee::{HandleNumber, Owner, kinds, rights};
+use crate::messages;
+use crate::random::Random;
+use std::collections::{BTreeMap, VecDeque};
+use wire::fscc;
+use wire::smb::{
+    CloseRequest, Command, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, FileId,
+    LEASE_CONTEXT, Lease, LeaseV2, ReadRequest, SessionId, WriteRequest, put_context,
+};
+
+/// Bytes of a cell: one value.
+pub const CELL_BYTES: u64 = 8;
+/// Cells of a file that are used.
+pub const CELLS: u8 = 4;
+/// The file that is the directory.
+pub const DIRECTORY: u32 = 8;
+/// Files from this number on are in the directory, and made once.
+pub const ENTRIES: u32 = 100;
+/// How long an open waits for its client, if nothing else is asked for.
+pub const KEPT_NANOS: u64 = 60_000_000_000;
+
+/// Which oplock or lease an open asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheWish {
+    /// None.
+    None,
+    /// An oplock of this level.
+    Oplock(u8),
+    /// A lease under a key, with so much; keys of even number are of version 2.
+    Lease(u8, u8),
+}
+
+/// How an open is to outlive its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DurableWish {
+    /// Not at all.
+    None,
+    /// As of version 1.
+    V1,
+    /// As of version 2, by the name of its CREATE.
+    V2([u8; 16]),
+    /// And the server.
+    Persistent([u8; 16]),
+}
+
+impl DurableWish {
+    /// The name of the CREATE.
+    pub fn guid(self) -> Option<[u8; 16]> {
+        match self {
+            Self::None | Self::V1 => None,
+            Self::V2(guid) | Self::Persistent(guid) => Some(guid),
+        }
+    }
+}
+
+/// What a client knows of an open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Asked for.
+    Opening,
+    /// There.
+    Open,
+    /// Its connection is lost; it may be asked for.
+    Away,
+    /// It is asked for again.
+    Returning,
+    /// About to be closed.
+    Closing,
+    /// Nothing certain: it is not used any more.
+    Lost,
+}
+
+/// A range that a client has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockStatus {
+    /// An answer is missing.
+    Asked,
+    /// It has it.
+    Held,
+    /// Nobody knows: it is not asked for again.
+    Unknown,
+}
+
+/// An open of a client.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// Its number.
+    pub number: HandleNumber,
+    /// Of which file.
+    pub file: u32,
+    /// See [`kinds`].
+    pub access: u8,
+    /// See [`kinds`].
+    pub share: u8,
+    /// Its id, once it is known.
+    pub id: FileId,
+    /// What was wished.
+    pub cache: CacheWish,
+    /// What was wished.
+    pub durable: DurableWish,
+    /// It outlives its connection.
+    pub is_durable: bool,
+    /// It outlives the server.
+    pub is_persistent: bool,
+    /// Which session of its machine it belongs to.
+    pub session: u32,
+    /// What is known of it.
+    pub status: Status,
+    /// Since when its client is away, in nanoseconds.
+    pub away_since: u64,
+    /// Its ranges, by cell.
+    pub locks: BTreeMap<u8, LockStatus>,
+    /// The last number of a LOCK request, by cell.
+    pub sequences: [u8; CELLS as usize],
+}
+
+/// A session, as its client sees it.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// Which of its machine's.
+    pub number: u32,
+    /// Its id.
+    pub id: SessionId,
+    /// See MS-SMB2 3.2.1.2, ChannelSequence.
+    pub sequence: u16,
+    /// It was asked to end.
+    pub is_ending: bool,
+    /// Opens that it may have without their client knowing.
+    pub unknown_opens: usize,
+}
+
+/// A lease that a client has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeaseKnown {
+    /// The latest epoch that was told.
+    pub epoch: u16,
+    /// The latest step at which a break was told.
+    pub told: u64,
+}
+
+/// Something to give back.
+#[derive(Clone, Debug)]
+pub enum Acknowledgment {
+    /// An oplock, down to a level.
+    Oplock(FileId, u8),
+    /// A lease, but for this.
+    Lease(u8, u8),
+}
+
+/// A client machine.
+pub struct Machine {
+    /// Its number.
+    pub number: usize,
+    /// What it calls itself.
+    pub guid: [u8; 16],
+    /// Whose it is.
+    pub user: String,
+    /// What it speaks.
+    pub dialect: Dialect,
+    /// Its session.
+    pub session: Option<Session>,
+    /// How many sessions it has had.
+    pub sessions: u32,
+    /// The last session's id.
+    pub previous: SessionId,
+    /// What it has open.
+    pub handles: BTreeMap<HandleNumber, Handle>,
+    /// Its leases, by key.
+    pub leases: BTreeMap<u8, LeaseKnown>,
+    /// What it has to give back.
+    pub acknowledgments: VecDeque<Acknowledgment>,
+    /// Oplocks that were broken before their CREATE was answered.
+    pub early: BTreeMap<u64, u8>,
+    /// Operations to be sent again, and not before which step.
+    pub again: VecDeque<(u64, u32)>,
+}
+
+/// What is asked of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Op {
+    Create { handle: HandleNumber },
+    Reconnect { handle: HandleNumber },
+    Steal { victim: usize, handle: HandleNumber },
+    Close { handle: HandleNumber },
+    Read { handle: HandleNumber, cell: u8 },
+    Write { handle: HandleNumber, cell: u8 },
+    Lock { handle: HandleNumber, cell: u8, exclusive: bool, sequence: u32 },
+    Unlock { handle: HandleNumber, cell: u8, sequence: u32 },
+}
+
+impl Op {
+    /// The open that it is about.
+    pub fn handle(self) -> HandleNumber {
+        match self {
+            Self::Create { handle }
+            | Self::Reconnect { handle }
+            | Self::Steal { handle, .. }
+            | Self::Close { handle }
+            | Self::Read { handle, .. }
+            | Self::Write { handle, .. }
+            | Self::Lock { handle, .. }
+            | Self::Unlock { handle, .. } => handle,
+        }
+    }
+}
+
+impl Handle {
+    /// Who keeps what is kept by it.
+    pub fn owner(&self, machine: usize) -> Owner {
+        match self.cache {
+            CacheWish::Lease(key, _) => Owner::Key(machine, key),
+            _ => Owner::Handle(self.number),
+        }
+    }
+}
+
+impl Machine {
+    /// A machine that has not said anything.
+    pub fn new(number: usize, random: &mut Random) -> Self {
+        let mut guid = [number as u8 + 1; 16];
+        guid[0] = 0xC0;
+        Self {
+            number,
+            guid,
+            // The first two are one user's.
+            user: format!("user{}", number.saturating_sub(1)),
+            dialect: random.pick(&[Dialect::Smb302, Dialect::Smb311]),
+            session: None,
+            sessions: 0,
+            previous: SessionId(0),
+            handles: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            acknowledgments: VecDeque::new(),
+            early: BTreeMap::new(),
+            again: VecDeque::new(),
+        }
+    }
+
+    /// The opens with this status, of the present session or of any.
+    pub fn with_status(&self, status: Status) -> impl Iterator<Item = &Handle> {
+        self.handles.values().filter(move |handle| handle.status == status)
+    }
+
+    /// The open of this session with that id: a server that was started again gives
+    /// ids anew.
+    pub fn with_id(&self, id: FileId) -> Option<HandleNumber> {
+        let is_it = |h: &&Handle| h.id == id && h.session == self.sessions;
+        self.handles.values().find(is_it).map(|h| h.number)
+    }
+
+    /// Whether any open of it is under a lease.
+    pub fn uses_key(&self, key: u8) -> bool {
+        let is_of = |h: &Handle| matches!(h.cache, CacheWish::Lease(k, _) if k == key);
+        self.with_status(Status::Open).any(is_of)
+    }
+
+    /// A new open, as it will be asked for.
+    pub fn wish(&self, number: HandleNumber, entry: u32, files: u8, random: &mut Random) -> Handle {
+        let file = match random.below(20) {
+            0 => DIRECTORY,
+            1 => ENTRIES + entry,
+            _ => u32::from(random.small(files)),
+        };
+        let key = (file as u8).wrapping_mul(2) + random.small(2);
+        let lease = CacheWish::Lease(key, random.pick(&[1, 3, 3, 7, 7, 7, 5]));
+        let oplock = CacheWish::Oplock(random.pick(&[1, 8, 9, 9]));
+        let mut cache = random.pick(&[CacheWish::None, oplock, lease, lease, lease]);
+        let mut guid = [0; 16];
+        guid.iter_mut().for_each(|byte| *byte = random.next() as u8);
+        let mut durable = random.pick(&[
+            DurableWish::None,
+            DurableWish::V1,
+            DurableWish::V2(guid),
+            DurableWish::V2(guid),
+            DurableWish::Persistent(guid),
+        ]);
+        let (mut access, mut share) = (random.pick(&[1, 2, 3, 3, 3]), kinds::ALL);
+        if random.percent(25) {
+            share = random.small(8);
+        }
+        if file == DIRECTORY {
+            // Of version 2 only.
+            (access, share) = (kinds::READ, kinds::ALL);
+            durable = DurableWish::None;
+            cache = CacheWish::Lease(DIRECTORY as u8 * 2, rights::READ | rights::HANDLE);
+        } else if file >= ENTRIES {
+            (cache, durable) = (CacheWish::None, DurableWish::None);
+        }
+        Handle {
+            number,
+            file,
+            access,
+            share,
+            id: FileId { persistent: 0, volatile: 0 },
+            cache,
+            durable,
+            is_durable: false,
+            is_persistent: false,
+            session: self.sessions,
+            status: Status::Opening,
+            away_since: 0,
+            locks: BTreeMap::new(),
+            sequences: [0; CELLS as usize],
+        }
+    }
+
+    /// CREATE for an open: to make it, or to come back for it.
+    pub fn create(&self, handle: &Handle, client: &Self, comes_back: bool) -> Vec<u8> {
+        let mut contexts = Vec::new();
+        let lease = match handle.cache {
+            CacheWish::Lease(key, state) => Some((key, state)),
+            _ => None,
+        };
+        if let Some((key, state)) = lease {
+            let epoch = client.leases.get(&key).map_or(0, |lease| lease.epoch);
+            let v2 = key.is_multiple_of(2).then_some(LeaseV2 { parent_key: [0; 16], epoch });
+            let lease = Lease { key: lease_key(key), state: state.into(), flags: 0, v2 };
+            put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
+        }
+        put_durable(&mut contexts, handle, comes_back);
+        let name = messages::utf16(&name_of(handle.file));
+        let right = |kind, mask| if handle.access & kind != 0 { mask } else { 0 };
+        let rights = right(kinds::READ, 1) | right(kinds::WRITE, 2);
+        let request = CreateRequest {
+            oplock: match handle.cache {
+                CacheWish::None => 0,
+                CacheWish::Oplock(level) => level,
+                CacheWish::Lease(..) => 0xFF,
+            },
+            impersonation: 2,
+            desired_access: rights | 0x10_0080, // SYNCHRONIZE, FILE_READ_ATTRIBUTES
+            attributes: 0,
+            share_access: handle.share.into(),
+            disposition: if handle.file >= ENTRIES {
+                fscc::FILE_CREATE
+            } else {
+                fscc::FILE_OPEN_IF
+            },
+            options: if handle.file == DIRECTORY { 1 } else { 0x40 },
+            name: &name,
+            contexts: &contexts,
+        };
+        messages::body(|w| request.encode(w))
+    }
+
+    /// An operation on an open as a message.
+    pub fn message(&self, op: Op, value: u64) -> Option<(Command, Vec<u8>)> {
+        let handle = self.handles.get(&op.handle())?;
+        let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
+        let file_id = handle.id;
+        Some(match op {
+            Op::Create { .. } => (Command::CREATE, self.create(handle, self, false)),
+            Op::Reconnect { .. } => (Command::CREATE, self.create(handle, self, true)),
+            Op::Steal { .. } => return None,
+            Op::Close { .. } => {
+                let close = CloseRequest { flags: 0, file_id };
+                (Command::CLOSE, messages::body(|w| close.encode(w)))
+            }
+            Op::Read { cell, .. } => {
+                let read = ReadRequest {
+                    flags: 0,
+                    length_bytes: CELL_BYTES as u32,
+                    offset_bytes: offset(cell),
+                    file_id,
+                    minimum_bytes: 0,
+                };
+                (Command::READ, messages::body(|w| read.encode(w)))
+            }
+            Op::Write { cell, .. } => {
+                let data = value.to_le_bytes();
+                let write =
+                    WriteRequest { offset_bytes: offset(cell), file_id, flags: 0, data: &data };
+                (Command::WRITE, messages::body(|w| write.encode(w)))
+            }
+            Op::Lock { cell, exclusive, sequence, .. } => {
+                let flags = 0x10 | if exclusive { 2 } else { 1 };
+                (Command::LOCK, lock(file_id, offset(cell), flags, sequence))
+            }
+            Op::Unlock { cell, sequence, .. } => {
+                (Command::LOCK, lock(file_id, offset(cell), 4, sequence))
+            }
+        })
+    }
+}
+
+fn put_durable(contexts: &mut Vec<u8>, handle: &Handle, comes_back: bool) {
+    let persistent = matches!(handle.durable, DurableWish::Persistent(_));
+    let file_id = handle.id;
+    match (handle.durable, comes_back) {
+        (DurableWish::None, _) => {}
+        (DurableWish::V1, false) => put_context(contexts, b"DHnQ", &[0; 16]),
+        (DurableWish::V1, true) => {
+            let mut data = file_id.persistent.to_le_bytes().to_vec();
+            data.extend_from_slice(&[0; 8]);
+            put_context(contexts, b"DHnC", &data);
+        }
+        (DurableWish::V2(create_guid) | DurableWish::Persistent(create_guid), false) => {
+            let asked = DurableRequestV2 { timeout_ms: 0, persistent, create_guid };
+            let data = messages::encoded(|w| asked.encode(w));
+            put_context(contexts, b"DH2Q", &data);
+        }
+        (DurableWish::V2(create_guid) | DurableWish::Persistent(create_guid), true) => {
+            let persistent = handle.is_persistent;
+            let asked = DurableReconnectV2 { file_id, create_guid, persistent };
+            let data = messages::encoded(|w| asked.encode(w));
+            put_context(contexts, b"DH2C", &data);
+        }
+    }
+}
+
+/// A lease's key on the wire.
+pub fn lease_key(key: u8) -> [u8; 16] {
+    let mut bytes = [0x4C; 16];
+    bytes[0] = key;
+    bytes
+}
+
+fn name_of(file: u32) -> String {
+    match file {
+        DIRECTORY => "d".into(),
+        _ if file >= ENTRIES => format!("d\\e{file}"),
+        _ => format!("f{file}"),
+    }
+}
+
+fn lock(file: FileId, offset: u64, flags: u32, sequence: u32) -> Vec<u8> {
+    messages::body(|w| {
+        w.u16(48);
+        w.u16(1);
+        w.u32(sequence);
+        file.encode(w);
+        w.u64(offset);
+        w.u64(CELL_BYTES);
+        w.u32(flags);
+        w.u32(0);
+    })
+}
+
+/// What an oplock's level lets a client keep.
+pub fn rights_of_level(level: u8) -> u8 {
+    match level {
+        1 => rights::READ,
+        8 => rights::READ | rights::WRITE,
+        9 => rights::READ | rights::WRITE | rights::HANDLE,
+        _ => 0,
+    }
+}
+
+/// What the reply to a CREATE says. MS-SMB2 2.2.14.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The open's id.
+    pub id: FileId,
+    /// The oplock's level.
+    pub level: u8,
+    /// The lease.
+    pub lease: Option<Lease>,
+    /// It outlives its connection; and the server.
+    pub durable: Option<bool>,
+}
+
+impl Created {
+    /// Reads a reply, written without the server's decoders but for contexts.
+    pub fn decode(message: &[u8]) -> Option<Self> {
+        let number = |at: usize| {
+            let bytes = message.get(at..at + 8)?;
+            Some(u64::from_le_bytes(bytes.try_into().ok()?))
+        };
+        let id = FileId { persistent: number(128)?, volatile: number(136)? };
+        let (mut lease, mut durable) = (None, None);
+        let (offset, length) = (number(144)? as u32 as usize, (number(144)? >> 32) as usize);
+        if length > 0 {
+            let list = message.get(offset..offset + length)?;
+            for context in wire::smb::CreateContexts::new(list) {
+                let (name, data) = context.ok()?;
+                match name {
+                    b"RqLs" => lease = Some(Lease::decode(data).ok()?),
+                    b"DHnQ" => durable = Some(false),
+                    b"DH2Q" => durable = Some(data.get(4)? & 2 != 0),
+                    _ => {}
+                }
+            }
+        }
+        Some(Self { id, level: *message.get(66)?, lease, durable })
+    }
+}

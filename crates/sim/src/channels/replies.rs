@@ -1,0 +1,604 @@
+//! What replies and notices mean for who hears them.
+
+use super::Fault;
+use super::link::{Event, Flaw, Purpose, Role};
+use super::machine::{
+    Acknowledgment, CacheWish, Created, DIRECTORY, ENTRIES, Handle, LockStatus, Op, Session,
+    Status, lease_key, rights_of_level,
+};
+use super::referee::{Owner, Standing, rights};
+use super::world::{Pending, World};
+use wire::codec::Reader;
+use wire::ntstatus::NtStatus;
+use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, Lease, SessionId};
+
+impl World {
+    pub(super) fn handle(&mut self, number: u32, event: Event) -> Result<(), String> {
+        let Some(link) = self.links.get(&number) else { return Ok(()) };
+        let (machine, is_given_up) = (link.machine, link.is_given_up);
+        match event {
+            Event::SetUp(status) => self.handle_set_up(number, machine, status),
+            Event::RenewGoesOn(good) => {
+                if let Some(link) = self.links.get_mut(&number).filter(|_| !is_given_up) {
+                    link.renew(Purpose::RenewEnd(good));
+                }
+                Ok(())
+            }
+            Event::Notice(message) if is_given_up || self.is_mute() => {
+                drop(message);
+                Ok(())
+            }
+            Event::Notice(message) => self.handle_notice(machine, &message),
+            Event::Reply(Purpose::Ask(op), status, message) => {
+                self.handle_reply(number, op, status, &message)
+            }
+            Event::Reply(Purpose::Acknowledge, ..) => {
+                if let Some(at) = self.sent_back.iter().position(|(link, ..)| *link == number) {
+                    self.sent_back.remove(at);
+                }
+                Ok(())
+            }
+            Event::Reply(..) if is_given_up => Ok(()),
+            Event::Reply(Purpose::LogOff, status, _) => {
+                self.note(format!("{machine} is logged off: {status:?}"));
+                self.counts.logged_off += 1;
+                if status != NtStatus::SUCCESS {
+                    return Err(format!("LOGOFF was answered {status:?}"));
+                }
+                self.lose_all(machine, Standing::Kept)
+            }
+            Event::Reply(Purpose::RenewBegin(good) | Purpose::RenewEnd(good), status, _) => {
+                self.handle_renewed(machine, good, status)
+            }
+            Event::Reply(Purpose::SetUp, ..) => Ok(()),
+        }
+    }
+
+    fn is_mute(&self) -> bool {
+        self.plan.fault == Some(Fault::Notice)
+    }
+
+    fn handle_renewed(
+        &mut self,
+        machine: usize,
+        good: bool,
+        status: NtStatus,
+    ) -> Result<(), String> {
+        self.note(format!("{machine} authenticated anew, {good}: {status:?}"));
+        let Some(session) = &self.machines[machine].session else { return Ok(()) };
+        if good {
+            self.counts.renewed += 1;
+            let is_right = status == NtStatus::SUCCESS
+                || (session.is_ending && status == NtStatus::USER_SESSION_DELETED);
+            return if is_right { Ok(()) } else { Err(format!("renewal: {status:?}")) };
+        }
+        if status != NtStatus::LOGON_FAILURE {
+            return Err(format!("a wrong password was answered {status:?}"));
+        }
+        self.lose_all(machine, Standing::Possible)
+    }
+
+    fn handle_set_up(
+        &mut self,
+        number: u32,
+        machine: usize,
+        status: NtStatus,
+    ) -> Result<(), String> {
+        self.note(format!("{number} of {machine} is set up: {status:?}"));
+        let link = &self.links[&number];
+        let (role, session) = (link.role.clone(), link.session);
+        let Role::Binds(_, _, _, flaw) = role else {
+            if status != NtStatus::SUCCESS {
+                return Err(format!("the logon failed: {status:?}"));
+            }
+            if let Some(key) = link.key() {
+                self.keys.insert(session.0, key);
+            }
+            let machine = &mut self.machines[machine];
+            machine.sessions += 1;
+            let number = machine.sessions;
+            machine.session = Some(Session { number, id: session, ..Session::default() });
+            return Ok(());
+        };
+        let present = self.machines[machine].session.as_ref();
+        let is_present = present.is_some_and(|s| s.id == session && !s.is_ending);
+        if status == NtStatus::SUCCESS {
+            if flaw != Flaw::None {
+                return Err(format!("bindings: one with {flaw:?} was allowed"));
+            }
+            self.counts.bound += 1;
+            return if is_present { Ok(()) } else { self.cut(number) };
+        }
+        self.counts.refused_binds += 1;
+        let due = match flaw {
+            Flaw::None => NtStatus::INSUFFICIENT_RESOURCES,
+            Flaw::OtherUser | Flaw::WrongKey => NtStatus::ACCESS_DENIED,
+            Flaw::Password => NtStatus::LOGON_FAILURE,
+            Flaw::Unsigned => NtStatus::INVALID_PARAMETER,
+        };
+        let others = [due, NtStatus::INSUFFICIENT_RESOURCES];
+        if !others.contains(&status) && is_present {
+            return Err(format!("bindings: {flaw:?} was answered {status:?}"));
+        }
+        self.cut(number)?;
+        if self.plan.fault == Some(Fault::Bind) {
+            let first = self.ready_links(machine).next();
+            if let Some(link) = first.and_then(|first| self.links.get_mut(&first)) {
+                drop(link.side.take());
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_reply(
+        &mut self,
+        number: u32,
+        id: u32,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<(), String> {
+        let body = message.get(Header::LENGTH..).unwrap_or_default();
+        let is_given_up = self.links.get(&number).is_some_and(|link| link.is_given_up);
+        let Some(pending) = self.pending.get_mut(&id) else {
+            return self.check_equal(id, status, body);
+        };
+        let makes = matches!(pending.op, Op::Create { .. });
+        if pending.link != number || is_given_up {
+            if makes && status == NtStatus::SUCCESS {
+                pending.unheard = Some(body.to_vec());
+            }
+            return Ok(());
+        }
+        let pending = pending.clone();
+        self.note(format!("{} has {id}: {status:?}", pending.machine));
+        self.counts.answered += 1;
+        let session = self.machines[pending.machine].session.as_ref();
+        if session.is_none_or(|session| session.is_ending) {
+            self.lose_op(id);
+            return Ok(());
+        }
+        let what = format!("{:?} of {} was answered {status:?}", pending.op, pending.machine);
+        let result = match pending.op {
+            Op::Create { .. } => self.take_create(id, &pending, status, message),
+            Op::Reconnect { .. } => self.take_reconnect(id, &pending, status, message),
+            Op::Steal { .. } => self.take_theft(id, status),
+            Op::Close { handle } => self.take_close(id, &pending, handle, status),
+            Op::Read { .. } | Op::Write { .. } => self.take_data(id, &pending, status, message),
+            Op::Lock { .. } | Op::Unlock { .. } => self.take_lock(id, &pending, status),
+        };
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("status: {what}")),
+            Err(why) => Err(format!("{why}\n{what}")),
+        }
+    }
+
+    /// A CREATE that was answered twice was answered alike, unless its file was
+    /// touched in between.
+    fn check_equal(&mut self, id: u32, status: NtStatus, body: &[u8]) -> Result<(), String> {
+        let Some((_, first)) = self.created.get(&id) else { return Ok(()) };
+        if status != NtStatus::SUCCESS {
+            return Ok(());
+        }
+        self.counts.answered_twice += 1;
+        // Level, action and id; times and sizes may have changed since.
+        let shown = |body: &[u8]| {
+            (body.get(4..8).map(<[u8]>::to_vec), body.get(64..80).map(<[u8]>::to_vec))
+        };
+        if shown(first) == shown(body) {
+            Ok(())
+        } else {
+            Err(format!("replays: {id} was answered in two ways:\n{first:x?}\n{body:x?}"))
+        }
+    }
+
+    fn take_create(
+        &mut self,
+        id: u32,
+        pending: &Pending,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<bool, String> {
+        let handle = pending.op.handle();
+        let file = self.file_of(pending.op);
+        let is_repeated = pending.sent > 1;
+        match status {
+            NtStatus::SUCCESS => {
+                self.take_equal(id, pending, message)?;
+                self.pending.remove(&id);
+                self.take_open(pending, message)?;
+                if file >= ENTRIES {
+                    let by = Owner::Handle(handle);
+                    self.referee.owe(by, DIRECTORY, pending.asked, "a new entry");
+                }
+                self.counts.opened += 1;
+                Ok(true)
+            }
+            NtStatus::SHARING_VIOLATION => {
+                self.referee.refused_share(handle, pending.asked)?;
+                self.forget_open(id, pending.machine, handle);
+                Ok(true)
+            }
+            // The first is under way, or was lost with the server.
+            NtStatus::FILE_NOT_AVAILABLE | NtStatus::DUPLICATE_OBJECTID if is_repeated => {
+                if !self.again(id, true) {
+                    self.lose_op(id);
+                }
+                Ok(true)
+            }
+            NtStatus::FILE_NOT_AVAILABLE if self.referee.is_kept(file) => {
+                self.forget_open(id, pending.machine, handle);
+                Ok(true)
+            }
+            NtStatus::OBJECT_NAME_NOT_FOUND if is_repeated => {
+                self.lose_op(id);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// What was answered by a channel that was given up is answered alike by another.
+    fn take_equal(&mut self, id: u32, pending: &Pending, message: &[u8]) -> Result<(), String> {
+        let Some(handle) = self.machines[pending.machine].handles.get(&pending.op.handle()) else {
+            return Ok(());
+        };
+        let body = message.get(Header::LENGTH..).unwrap_or_default().to_vec();
+        let is_named = handle.durable.guid().is_some();
+        let touches = self.touches.get(&handle.file).copied().unwrap_or_default();
+        if is_named {
+            self.created.insert(id, (touches, body.clone()));
+        }
+        if let Some(first) = pending.unheard.as_ref().filter(|_| is_named) {
+            if touches == pending.touches && *first != body {
+                return Err(format!("replays: not the same bytes:\n{first:x?}\n{body:x?}"));
+            }
+            self.check_equal(id, NtStatus::SUCCESS, first)?;
+        }
+        Ok(())
+    }
+
+    fn forget_open(&mut self, id: u32, machine: usize, handle: u32) {
+        self.pending.remove(&id);
+        self.machines[machine].handles.remove(&handle);
+        let steps = self.steps;
+        self.referee.doubt(handle, Standing::Gone(steps));
+        self.referee.forget(Owner::Handle(handle));
+    }
+
+    fn take_open(&mut self, pending: &Pending, message: &[u8]) -> Result<(), String> {
+        let Created { id, level, lease, durable } =
+            Created::decode(message).ok_or("a short reply to CREATE")?;
+        let number = pending.op.handle();
+        let own = &mut self.machines[pending.machine];
+        let session = own.sessions;
+        let Some(handle) = own.handles.get_mut(&number) else { return Ok(()) };
+        (handle.id, handle.status, handle.session) = (id, Status::Open, session);
+        if let Op::Create { .. } = pending.op {
+            handle.is_durable = durable.is_some();
+            handle.is_persistent = durable == Some(true);
+        }
+        if lease.is_none() && matches!(handle.cache, CacheWish::Lease(..)) {
+            // It was lost with the server.
+            handle.cache = CacheWish::None;
+            self.referee.leave_key(number);
+        }
+        let handle = handle.clone();
+        self.referee.confirm(number, Standing::Certain)?;
+        for cell in handle.locks.iter().filter(|(_, l)| **l == LockStatus::Held).map(|(c, _)| *c) {
+            self.referee.confirm_lock(number, cell)?;
+        }
+        match (handle.cache, lease) {
+            (CacheWish::Lease(key, _), Some(lease)) => {
+                self.take_lease(pending, &handle, key, &lease)
+            }
+            (CacheWish::Oplock(_), _) => self.take_oplock(pending, &handle, level),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_oplock(&mut self, pending: &Pending, handle: &Handle, level: u8) -> Result<(), String> {
+        let early = self.machines[pending.machine].early.remove(&handle.id.volatile);
+        // A CREATE that is sent again is told the level that it asks for.
+        let is_repeated = pending.sent > 1 && matches!(pending.op, Op::Create { .. });
+        let owner = Owner::Handle(handle.number);
+        self.note(format!(
+            "{} has level {level} of {} as {id:?}",
+            pending.machine,
+            handle.number,
+            id = handle.id
+        ));
+        if !is_repeated {
+            self.referee.grant(owner, handle.file, rights_of_level(level), self.steps)?;
+        }
+        if let Some(to) = early {
+            self.told_oplock(pending.machine, handle.number, handle.id, to);
+        }
+        Ok(())
+    }
+
+    fn take_lease(
+        &mut self,
+        pending: &Pending,
+        handle: &Handle,
+        key: u8,
+        lease: &Lease,
+    ) -> Result<(), String> {
+        let machine = pending.machine;
+        let owner = Owner::Key(machine, key);
+        let is_other = |p: &Pending| {
+            let other = self.machines[machine].handles.get(&p.op.handle());
+            p.machine == machine
+                && matches!(p.op, Op::Create { .. } | Op::Reconnect { .. })
+                && other.is_some_and(|h| matches!(h.cache, CacheWish::Lease(k, _) if k == key))
+        };
+        let others = self.pending.values().any(is_other);
+        let (state, flags, epoch) = (lease.state, lease.flags, lease.v2.map(|v2| v2.epoch));
+        self.note(format!("{machine} has lease {key}: {state}, flags {flags}, epoch {epoch:?}"));
+        let known = self.machines[machine].leases.entry(key).or_default();
+        let is_breaking = lease.flags & LEASE_BREAK_IN_PROGRESS != 0;
+        let Some(v2) = lease.v2 else {
+            // Without an epoch nobody knows what came first.
+            if others || known.told >= pending.asked || is_breaking {
+                self.referee.distrust(owner);
+                return Ok(());
+            }
+            return self.referee.grant(owner, handle.file, lease.state as u8, self.steps);
+        };
+        let later = v2.epoch.wrapping_sub(known.epoch).cast_signed();
+        if is_breaking && later > 0 {
+            // The notice is on its way.
+            self.referee.distrust(owner);
+        } else if !is_breaking && later >= 0 {
+            let is_asked = self.referee.cache(owner).is_some_and(|c| c.breaking.is_some());
+            if later == 0 && is_asked {
+                return Ok(());
+            }
+            known.epoch = v2.epoch;
+            if later > 1 {
+                // Something was told that has not arrived: what was read is not kept.
+                self.referee.distrust(owner);
+            }
+            return self.referee.grant(owner, handle.file, lease.state as u8, self.steps);
+        }
+        Ok(())
+    }
+
+    fn take_reconnect(
+        &mut self,
+        id: u32,
+        pending: &Pending,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<bool, String> {
+        let number = pending.op.handle();
+        let Some(handle) = self.machines[pending.machine].handles.get(&number).cloned() else {
+            self.pending.remove(&id);
+            return Ok(true);
+        };
+        if status == NtStatus::SUCCESS {
+            self.pending.remove(&id);
+            self.counts.returned += 1;
+            self.counts.persisted += u64::from(handle.is_persistent);
+            return self.take_open(pending, message).map(|()| true);
+        }
+        if status != NtStatus::OBJECT_NAME_NOT_FOUND {
+            return Ok(false);
+        }
+        let is_kept = self.referee.open(number).is_some_and(|o| o.standing == Standing::Kept);
+        if is_kept && self.must_wait(&handle) && pending.sent == 1 {
+            return Err(format!("persistence: {number} does not come back"));
+        }
+        self.lose_op(id);
+        self.set_status(pending.machine, number, Status::Lost);
+        Ok(true)
+    }
+
+    fn take_theft(&mut self, id: u32, status: NtStatus) -> Result<bool, String> {
+        self.pending.remove(&id);
+        if status == NtStatus::SUCCESS {
+            return Err("users: an open was given to another".into());
+        }
+        self.counts.stolen_in_vain += 1;
+        Ok(true)
+    }
+
+    fn take_close(
+        &mut self,
+        id: u32,
+        pending: &Pending,
+        handle: u32,
+        status: NtStatus,
+    ) -> Result<bool, String> {
+        let is_done =
+            status == NtStatus::SUCCESS || (status == NtStatus::FILE_CLOSED && pending.sent > 1);
+        if is_done {
+            self.forget_open(id, pending.machine, handle);
+        }
+        Ok(is_done)
+    }
+
+    fn take_data(
+        &mut self,
+        id: u32,
+        pending: &Pending,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<bool, String> {
+        let number = pending.op.handle();
+        let Some(handle) = self.machines[pending.machine].handles.get(&number).cloned() else {
+            self.pending.remove(&id);
+            return Ok(true);
+        };
+        let (Op::Read { cell, .. } | Op::Write { cell, .. }) = pending.op else { return Ok(false) };
+        let writes = matches!(pending.op, Op::Write { .. });
+        let by = handle.owner(pending.machine);
+        let (file, asked, now) = (handle.file, pending.asked, self.steps);
+        match status {
+            NtStatus::SUCCESS if writes => {
+                self.referee.wrote(file, cell, id.into(), now);
+                self.referee.write_own(by, cell, now);
+                self.referee.owe(by, file, asked, &format!("write {id}"));
+            }
+            NtStatus::SUCCESS => {
+                let value = read_value(message).ok_or("a short reply to READ")?;
+                self.referee.read(file, cell, value, asked, now)?;
+                self.referee.keep(by, cell, value, asked);
+            }
+            NtStatus::END_OF_FILE if !writes => self.referee.read(file, cell, 0, asked, now)?,
+            NtStatus::FILE_LOCK_CONFLICT => {
+                // One's own shared lock is, of a write.
+                self.referee.refused_lock(number, cell, asked, writes)?;
+            }
+            // It came after others of a later sequence; or another of it is under way.
+            NtStatus::FILE_NOT_AVAILABLE if writes => {
+                let sequence = self.machines[pending.machine].session.as_ref();
+                if sequence.is_none_or(|session| session.sequence == 0) {
+                    return Ok(false);
+                }
+                if !self.again(id, true) {
+                    self.lose_op(id);
+                }
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        }
+        self.pending.remove(&id);
+        Ok(true)
+    }
+
+    fn take_lock(&mut self, id: u32, pending: &Pending, status: NtStatus) -> Result<bool, String> {
+        let number = pending.op.handle();
+        let (Op::Lock { cell, .. } | Op::Unlock { cell, .. }) = pending.op else {
+            return Ok(false);
+        };
+        let locks = matches!(pending.op, Op::Lock { .. });
+        let is_repeated = pending.sent > 1;
+        let gone = Standing::Gone(self.steps);
+        let left = match status {
+            NtStatus::SUCCESS if locks => {
+                self.referee.confirm_lock(number, cell)?;
+                Some(LockStatus::Held)
+            }
+            NtStatus::SUCCESS => {
+                self.referee.doubt_lock(number, cell, gone);
+                None
+            }
+            NtStatus::LOCK_NOT_GRANTED if locks => {
+                self.referee.refused_lock(number, cell, pending.asked, false)?;
+                if is_repeated {
+                    // The first may still come.
+                    Some(LockStatus::Unknown)
+                } else {
+                    self.referee.doubt_lock(number, cell, gone);
+                    None
+                }
+            }
+            NtStatus::RANGE_NOT_LOCKED if !locks && is_repeated => Some(LockStatus::Unknown),
+            _ => return Ok(false),
+        };
+        self.pending.remove(&id);
+        if let Some(handle) = self.machines[pending.machine].handles.get_mut(&number) {
+            match left {
+                Some(status) => drop(handle.locks.insert(cell, status)),
+                None => drop(handle.locks.remove(&cell)),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Something is to be given back. MS-SMB2 2.2.23.
+    fn handle_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
+        let short = || "a short notice".to_owned();
+        let mut r = Reader::new(message.get(Header::LENGTH..).ok_or_else(short)?);
+        let mut read = || -> Result<_, wire::codec::Malformed> {
+            let size = r.u16("notice")?;
+            if size == 24 {
+                let level = r.u8("notice")?;
+                r.skip(5, "notice")?;
+                return Ok((FileId::decode(&mut r)?, level, None));
+            }
+            let epoch = r.u16("notice")?;
+            let answers = r.u32("notice")? & 1 != 0;
+            let key: [u8; 16] = r.array("notice")?;
+            r.skip(4, "notice")?;
+            let to = r.u32("notice")? as u8;
+            Ok((FileId { persistent: 0, volatile: 0 }, to, Some((key, epoch, answers))))
+        };
+        let (file, to, lease) = read().map_err(|_| short())?;
+        self.counts.breaks += 1;
+        self.note(format!("{machine} hears of {file:?} {lease:?} {to}"));
+        if let Some((key, epoch, answers)) = lease {
+            if key != lease_key(key[0]) {
+                return Err("a notice of an unknown lease".into());
+            }
+            self.told_lease(machine, key[0], to, epoch, answers);
+            return Ok(());
+        }
+        match self.machines[machine].with_id(file) {
+            Some(handle) => self.told_oplock(machine, handle, file, to),
+            None => drop(self.machines[machine].early.insert(file.volatile, to)),
+        }
+        Ok(())
+    }
+
+    fn is_silent(&mut self) -> bool {
+        let silent = self.random.percent(self.plan.silent);
+        self.counts.silent += u64::from(silent);
+        silent
+    }
+
+    fn told_oplock(&mut self, machine: usize, handle: u32, file: FileId, level: u8) {
+        self.note(format!("{machine} is told that {handle} goes to level {level}"));
+        let owner = Owner::Handle(handle);
+        let to = rights_of_level(level);
+        let has = self.referee.cache(owner).map_or(0, |cache| cache.rights);
+        if has == rights::READ {
+            self.referee.tell(owner, to, false);
+            return;
+        }
+        self.referee.tell(owner, to, true);
+        if !self.is_silent() {
+            let acknowledgment = Acknowledgment::Oplock(file, level);
+            self.machines[machine].acknowledgments.push_back(acknowledgment);
+        }
+    }
+
+    fn told_lease(&mut self, machine: usize, key: u8, to: u8, epoch: u16, answers: bool) {
+        let steps = self.steps;
+        self.note(format!("{machine} is told that {key} goes to {to}, {epoch}, {answers}"));
+        let known = self.machines[machine].leases.entry(key).or_default();
+        let is_v2 = key.is_multiple_of(2);
+        if is_v2 && epoch.wrapping_sub(known.epoch).cast_signed() < 0 {
+            return;
+        }
+        known.told = steps;
+        if is_v2 {
+            known.epoch = epoch;
+        }
+        let owner = Owner::Key(machine, key);
+        if !is_v2 && self.referee.cache(owner).is_some_and(|cache| cache.breaking.is_some()) {
+            self.referee.confuse(owner);
+        }
+        self.referee.tell(owner, to, answers);
+        if answers && !self.is_silent() {
+            let keeps = if self.random.percent(15) { 0 } else { to };
+            let acknowledgment = Acknowledgment::Lease(key, keeps);
+            self.machines[machine].acknowledgments.push_back(acknowledgment);
+        }
+    }
+
+    /// The session of that id, if it is some machine's.
+    pub(super) fn machine_of(&self, session: SessionId) -> Option<usize> {
+        let has =
+            |m: &&super::machine::Machine| m.session.as_ref().is_some_and(|s| s.id == session);
+        self.machines.iter().find(has).map(|m| m.number)
+    }
+}
+
+/// The value of the cell that was read. MS-SMB2 2.2.20.
+fn read_value(message: &[u8]) -> Option<u64> {
+    let offset = usize::from(*message.get(66)?);
+    let bytes = message.get(offset..offset + 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
+}

@@ -1,0 +1,190 @@
+//! All comes to rest: what the server has is what its clients have; and time
+//! passes.
+
+use super::link::Purpose;
+use super::machine::{CELL_BYTES, CELLS, DIRECTORY, Handle, KEPT_NANOS, Op, Status};
+use super::referee::{Owner, Referee, Standing};
+use super::world::{Outcome, World};
+
+const SECOND: u64 = 1_000_000_000;
+
+impl World {
+    /// Lets all come to rest, looks at it, and lets time pass.
+    pub(super) fn rest(&mut self, goes_on: bool) -> Result<(), String> {
+        self.note("all comes to rest".into());
+        self.counts.rested += 1;
+        let given_up: Vec<u32> =
+            self.links.iter().filter(|(_, l)| l.is_given_up).map(|(n, _)| *n).collect();
+        given_up.into_iter().try_for_each(|link| self.cut(link))?;
+        self.settle()?;
+        self.tick()?;
+        self.settle()?;
+        self.check_unanswered()?;
+        self.referee.check_told()?;
+        self.each_file(|referee, file, found| referee.check_kept(file, found))?;
+        self.sweep();
+        self.check_sessions()?;
+        if goes_on {
+            self.leap()?;
+        }
+        Ok(())
+    }
+
+    /// The server looks at its clock.
+    fn tick(&mut self) -> Result<(), String> {
+        let tick = self.process.tick();
+        self.start(
+            0,
+            Box::new(move || {
+                tick();
+                Outcome::Over
+            }),
+        )
+    }
+
+    fn leap(&mut self) -> Result<(), String> {
+        let seconds = self.random.pick(&[0, 9, 36, 36, 61]);
+        self.note(format!("{seconds} seconds pass"));
+        if seconds > 34 {
+            let silent = self.referee.time_out();
+            self.note(format!("{silent} did not answer in time"));
+        }
+        self.pass(seconds * SECOND);
+        if self.random.percent(50) { self.tick() } else { Ok(()) }
+    }
+
+    fn pass(&mut self, nanos: u64) {
+        let then = self.nanos() + nanos;
+        let margin = KEPT_NANOS / 20;
+        let handles = self.machines.iter().flat_map(|m| m.handles.values());
+        let over: Vec<u32> = handles
+            .filter(|h| matches!(h.status, Status::Away | Status::Returning | Status::Lost))
+            .filter(|h| then + margin > h.away_since + KEPT_NANOS)
+            .map(|h| h.number)
+            .collect();
+        over.into_iter().for_each(|handle| self.referee.doubt(handle, Standing::Possible));
+        self.process.environment.advance(nanos);
+    }
+
+    /// What cannot be there any more is forgotten.
+    fn sweep(&mut self) {
+        let now = self.nanos();
+        let steps = self.steps;
+        for machine in &mut self.machines {
+            let present = machine.session.as_ref().map(|session| session.number);
+            let may_be = |handle: &Handle| {
+                let is_old = Some(handle.session) != present;
+                let is_waiting = matches!(handle.status, Status::Away | Status::Lost) && is_old;
+                let is_over = now > handle.away_since + KEPT_NANOS + SECOND;
+                let lasts = handle.durable.guid().is_some() || handle.is_durable;
+                !is_waiting || (lasts && !is_over)
+            };
+            let gone: Vec<u32> =
+                machine.handles.values().filter(|h| !may_be(h)).map(|h| h.number).collect();
+            for number in gone {
+                self.counts.expired += 1;
+                machine.handles.remove(&number);
+                self.referee.doubt(number, Standing::Gone(steps));
+                self.referee.forget(Owner::Handle(number));
+            }
+        }
+    }
+
+    /// What is not answered waits for somebody who is silent, or away.
+    fn check_unanswered(&self) -> Result<(), String> {
+        for (number, link) in &self.links {
+            for purpose in link.unanswered() {
+                let Purpose::Ask(id) = purpose else {
+                    return Err(format!("answers: {purpose:?} by {number} has none"));
+                };
+                let Some(pending) = self.pending.get(&id) else { continue };
+                let file = self.file_of(pending.op);
+                let may_wait = matches!(pending.op, Op::Create { .. })
+                    && (self.referee.is_breaking(file) || self.referee.is_kept(file));
+                if !may_wait && pending.link == *number {
+                    return Err(format!("answers: {pending:?} by {number} has none"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sessions, channels and opens are those that clients know.
+    fn check_sessions(&self) -> Result<(), String> {
+        let sessions = self.process.snapshot().sessions;
+        let expected = self.machines.iter().filter(|m| m.session.is_some()).count();
+        if sessions.len() != expected {
+            return Err(format!("sessions: {} are there, {expected} should be", sessions.len()));
+        }
+        for fact in sessions {
+            let id = wire::smb::SessionId(fact.id);
+            let Some(machine) = self.machine_of(id) else {
+                return Err(format!("sessions: {} is nobody's", fact.id));
+            };
+            let machine = &self.machines[machine];
+            let Some(session) = &machine.session else { continue };
+            let is_channel =
+                |l: &&super::link::Link| l.session == id && l.is_channel() && !l.is_cut;
+            let channels = self.links.values().filter(is_channel).count();
+            if channels != fact.channels.len() {
+                let said = fact.channels.len();
+                return Err(format!("channels: {channels} of {}, not {said}", machine.number));
+            }
+            let certain = machine.with_status(Status::Open).count();
+            let possible = |h: &&Handle| {
+                h.status != Status::Open
+                    && (h.session == session.number || h.status != Status::Lost)
+            };
+            let most = certain + machine.handles.values().filter(possible).count();
+            let (count, most) = (fact.opens.len(), most + session.unknown_opens);
+            if count < certain || count > most {
+                return Err(format!(
+                    "opens: {} has {count}, not {certain} to {most}",
+                    machine.number
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// All clients go for good, and nothing is left but what they wrote.
+    ///
+    /// # Errors
+    /// What is left, or lost.
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        for machine in 0..self.machines.len() {
+            self.lose_all(machine, Standing::Possible)?;
+        }
+        let links: Vec<u32> = self.links.keys().copied().collect();
+        links.into_iter().try_for_each(|link| self.cut(link))?;
+        self.settle()?;
+        for _ in 0..2 {
+            self.pass(10 * KEPT_NANOS);
+            self.tick()?;
+            self.settle()?;
+        }
+        let now = self.steps;
+        self.each_file(|referee, file, found| {
+            (0..CELLS).try_for_each(|cell| referee.read(file, cell, found(cell), now, now))
+        })?;
+        self.process.check_nothing_held()
+    }
+
+    /// Looks at each file, and what is in its cells.
+    fn each_file(
+        &self,
+        look: impl Fn(&Referee, u32, &dyn Fn(u8) -> u64) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for (path, bytes) in self.process.vfs.files() {
+            let number = path.strip_prefix('f').and_then(|n| n.parse::<u32>().ok());
+            let Some(file) = number.filter(|file| *file < DIRECTORY) else { continue };
+            let found = |cell: u8| {
+                let at = usize::from(cell) * CELL_BYTES as usize;
+                let bytes = bytes.get(at..at + CELL_BYTES as usize);
+                bytes.and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+            };
+            look(&self.referee, file, &found)?;
+        }
+        Ok(())
+    }
+}

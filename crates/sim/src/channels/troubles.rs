@@ -1,0 +1,298 @@
+//! What goes wrong: channels that are cut or given up, machines that lose all
+//! of them, a server that dies.
+
+use super::machine::{DurableWish, KEPT_NANOS, LockStatus, Op, Status};
+use super::referee::{Owner, Standing};
+use super::world::{World, environment};
+use crate::fibers::Turn;
+use crate::process::Process;
+
+impl World {
+    /// Lets something happen, seldom.
+    pub(super) fn trouble(&mut self) -> Result<(), String> {
+        let dice = self.random.next() as u32 % 10_000;
+        let super::Plan { cuts, losses, deaths, rests, .. } = self.plan;
+        if dice < cuts {
+            self.lose_one()
+        } else if dice < cuts + losses {
+            let machine = self.random.below(self.machines.len());
+            self.note(format!("{machine} loses its connections"));
+            self.lose_all(machine, Standing::Kept)
+        } else if dice < cuts + losses + deaths {
+            self.die()
+        } else if dice < cuts + losses + deaths + rests {
+            self.rest(true)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A channel is cut; or its client believes so.
+    fn lose_one(&mut self) -> Result<(), String> {
+        let live = |l: &super::link::Link| !l.is_cut && !l.is_given_up;
+        let links: Vec<u32> = self.links.iter().filter(|(_, l)| live(l)).map(|(n, _)| *n).collect();
+        if links.is_empty() {
+            return Ok(());
+        }
+        let number = self.random.pick(&links);
+        let gives_up = self.random.percent(40) && self.links[&number].is_ready();
+        self.lose(number, gives_up)
+    }
+
+    /// The client goes on without a connection.
+    pub(super) fn lose(&mut self, number: u32, gives_up: bool) -> Result<(), String> {
+        let Some(link) = self.links.get(&number) else { return Ok(()) };
+        let (machine, was_given_up) = (link.machine, link.is_given_up);
+        let is_of_session = self.machines[machine].session.as_ref().map(|s| s.id);
+        let was_ready = link.is_ready() && Some(link.session) == is_of_session;
+        self.note(format!(
+            "{number} of {machine} is {}",
+            if gives_up { "given up" } else { "cut" }
+        ));
+        if gives_up {
+            self.counts.given_up += 1;
+            if let Some(link) = self.links.get_mut(&number) {
+                link.is_given_up = true;
+            }
+        } else {
+            self.counts.cut += 1;
+            self.cut(number)?;
+        }
+        if was_given_up || !was_ready {
+            return Ok(());
+        }
+        let is_ending = self.machines[machine].session.as_ref().is_some_and(|s| s.is_ending);
+        if is_ending || !self.has_ready_link(machine) {
+            return self.lose_all(machine, Standing::Kept);
+        }
+        self.go_on_elsewhere(machine, number, gives_up);
+        Ok(())
+    }
+
+    fn has_ready_link(&self, machine: usize) -> bool {
+        let session = self.machines[machine].session.as_ref().map(|s| s.id);
+        self.links
+            .values()
+            .any(|l| l.machine == machine && l.is_ready() && Some(l.session) == session)
+    }
+
+    /// The server finds out that a connection is gone.
+    pub(super) fn cut(&mut self, number: u32) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
+        link.is_cut = true;
+        match link.side.take() {
+            Some(side) => self.end_side(number, side),
+            // A fiber has it, and finds out.
+            None => {
+                link.on_the_way.clear();
+                Ok(())
+            }
+        }
+    }
+
+    /// What was under way by a channel is sent again by another one.
+    fn go_on_elsewhere(&mut self, machine: usize, number: u32, gives_up: bool) {
+        if let Some(session) = &mut self.machines[machine].session {
+            session.sequence = session.sequence.wrapping_add(1);
+        }
+        let lost: Vec<u32> = self
+            .pending
+            .iter()
+            .filter(|(_, p)| p.machine == machine && p.link == number)
+            .map(|(n, _)| *n)
+            .collect();
+        for op in lost {
+            let is_named = self.is_named(op);
+            let makes = matches!(self.pending[&op].op, Op::Create { .. });
+            if makes && (!is_named || gives_up) {
+                // The server may make it without anybody knowing; twice, if what
+                // was believed to be lost comes after the client has used its open.
+                self.add_unknown_open(machine);
+            }
+            if makes && !is_named {
+                self.lose_op(op);
+            } else {
+                self.again(op, false);
+            }
+        }
+        let lost = self.sent_back.extract_if(.., |(link, ..)| *link == number);
+        let acknowledgments: Vec<_> = lost.map(|(_, _, what)| what).collect();
+        self.machines[machine].acknowledgments.extend(acknowledgments);
+    }
+
+    fn add_unknown_open(&mut self, machine: usize) {
+        if let Some(session) = &mut self.machines[machine].session {
+            session.unknown_opens += 1;
+        }
+    }
+
+    fn is_named(&self, number: u32) -> bool {
+        let Some(pending) = self.pending.get(&number) else { return false };
+        let handle = self.machines[pending.machine].handles.get(&pending.op.handle());
+        handle.is_some_and(|handle| handle.durable.guid().is_some())
+    }
+
+    /// Nobody will know what came of a request.
+    pub(super) fn lose_op(&mut self, number: u32) {
+        let Some(pending) = self.pending.remove(&number) else { return };
+        let (machine, handle) = (pending.machine, pending.op.handle());
+        match pending.op {
+            Op::Create { .. } | Op::Close { .. } => {
+                self.set_status(machine, handle, Status::Lost);
+            }
+            Op::Reconnect { .. } => self.lose_return(machine, handle),
+            Op::Lock { cell, .. } | Op::Unlock { cell, .. } => {
+                if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
+                    handle.locks.insert(cell, LockStatus::Unknown);
+                }
+            }
+            Op::Read { .. } | Op::Write { .. } | Op::Steal { .. } => {}
+        }
+    }
+
+    /// It may have come back, and wait anew.
+    fn lose_return(&mut self, machine: usize, handle: u32) {
+        let now = self.nanos();
+        self.referee.doubt(handle, Standing::Possible);
+        if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
+            (handle.status, handle.away_since) = (Status::Away, now);
+        }
+    }
+
+    /// A session is about to end: nothing of it is certain any more.
+    pub(super) fn end_session_soon(&mut self, machine: usize, kept: Standing) {
+        if let Some(session) = &mut self.machines[machine].session {
+            session.is_ending = true;
+        }
+        self.distrust(machine, kept);
+    }
+
+    /// What a machine has is kept for it, if that was promised, or may be gone.
+    fn distrust(&mut self, machine: usize, kept: Standing) {
+        let handles = self.machines[machine].handles.values();
+        let present: Vec<(u32, bool)> = handles
+            .filter(|h| h.status == Status::Open)
+            .map(|h| (h.number, h.is_persistent))
+            .collect();
+        for (handle, is_persistent) in present {
+            self.referee.doubt(handle, if is_persistent { kept } else { Standing::Possible });
+        }
+        for key in 0..=u8::MAX {
+            self.referee.distrust(Owner::Key(machine, key));
+        }
+    }
+
+    /// A machine has no connection any more, or no session.
+    pub(super) fn lose_all(&mut self, machine: usize, kept: Standing) -> Result<(), String> {
+        self.distrust(machine, kept);
+        let own = |l: &super::link::Link| l.machine == machine && !l.is_cut;
+        let links: Vec<u32> = self.links.iter().filter(|(_, l)| own(l)).map(|(n, _)| *n).collect();
+        links.into_iter().try_for_each(|link| self.cut(link))?;
+        self.forget_session(machine);
+        Ok(())
+    }
+
+    fn forget_session(&mut self, machine: usize) {
+        let now = self.nanos();
+        let Some(session) = self.machines[machine].session.take() else { return };
+        self.machines[machine].previous = session.id;
+        self.keys.remove(&session.id.0);
+        let own = |p: &super::world::Pending| p.machine == machine;
+        let lost: Vec<u32> = self.pending.iter().filter(|(_, p)| own(p)).map(|(n, _)| *n).collect();
+        self.machines[machine].again.clear();
+        for number in lost {
+            // Its name is good for another session, too.
+            let makes = matches!(self.pending[&number].op, Op::Create { .. });
+            if makes && self.is_named(number) && self.random.percent(60) {
+                if let Some(pending) = self.pending.get_mut(&number) {
+                    // To another session it is answered with another id.
+                    pending.unheard = None;
+                }
+                self.again(number, false);
+            } else {
+                self.lose_op(number);
+            }
+        }
+        let machine = &mut self.machines[machine];
+        machine.acknowledgments.clear();
+        machine.early.clear();
+        for handle in machine.handles.values_mut() {
+            if handle.status == Status::Open {
+                let returns = Self::can_return(handle);
+                handle.status = if returns { Status::Away } else { Status::Lost };
+                handle.away_since = now;
+            } else if handle.status == Status::Lost && handle.session == session.number {
+                handle.away_since = now;
+            }
+        }
+        let number = machine.number;
+        self.sent_back.retain(|(_, of, _)| *of != number);
+    }
+
+    /// The process dies and is started again.
+    fn die(&mut self) -> Result<(), String> {
+        self.note("the process dies".into());
+        self.counts.died += 1;
+        let nanos = self.nanos();
+        let environment =
+            environment(&self.plan, &mut self.random, self.base, nanos, &self.journal);
+        let vfs = self.process.vfs.kill(environment.clone());
+        let written = self.random.below(4);
+        let records = self.journal.die(written);
+        self.bury()?;
+        for machine in 0..self.machines.len() {
+            self.lose_all(machine, Standing::Kept)?;
+        }
+        self.settle_fates(nanos);
+        self.process = Process::over(vfs, environment);
+        self.process.restore(&records);
+        Ok(())
+    }
+
+    /// What does not outlive the server is gone; what may begins to wait anew.
+    fn settle_fates(&mut self, nanos: u64) {
+        let steps = self.steps;
+        for machine in &mut self.machines {
+            let mut gone = Vec::new();
+            for handle in machine.handles.values_mut() {
+                let may_last = match handle.status {
+                    Status::Opening | Status::Lost | Status::Closing | Status::Returning => {
+                        matches!(handle.durable, DurableWish::Persistent(_))
+                    }
+                    Status::Open | Status::Away => handle.is_persistent,
+                };
+                handle.away_since = nanos;
+                if !may_last && handle.status != Status::Opening {
+                    gone.push(handle.number);
+                }
+            }
+            for number in gone {
+                machine.handles.remove(&number);
+                self.referee.doubt(number, Standing::Gone(steps));
+                self.referee.forget(Owner::Handle(number));
+            }
+        }
+    }
+
+    /// Lets what still runs of a dead process run out: it reaches nothing.
+    fn bury(&mut self) -> Result<(), String> {
+        self.process.environment.calm();
+        self.process.environment.forget_journal();
+        for id in std::mem::take(&mut self.parked).into_keys() {
+            match self.fibers.resume(id) {
+                Turn::Failed(what) => return Err(what),
+                Turn::Parked(_) => return Err("a dead process goes on".into()),
+                Turn::Done(outcome) => drop(outcome),
+            }
+        }
+        self.carried.clear();
+        self.links.clear();
+        Ok(())
+    }
+
+    /// Whether an open that was promised to wait must still do so.
+    pub(super) fn must_wait(&self, handle: &super::machine::Handle) -> bool {
+        let margin = KEPT_NANOS / 20;
+        handle.is_persistent && self.nanos() < handle.away_since + KEPT_NANOS - margin
+    }
+}

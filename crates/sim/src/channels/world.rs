@@ -1,0 +1,504 @@
+//! One run: machines, connections, the server's process, and who is next.
+
+use super::journal::Journal;
+use super::link::{Link, Role};
+use super::machine::{Acknowledgment, Machine, Op};
+use super::referee::Referee;
+use super::{Fault, Plan};
+use crate::environment::{Environment, Troubles};
+use crate::fibers::{FiberId, Fibers, Turn};
+use crate::process::Process;
+use crate::random::Random;
+use crate::server_side::{Flag, ServerSide, Step};
+use futures_util::future::BoxFuture;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+use wire::crypto::SigningKey;
+
+/// Steps of one way to rest.
+const REST_STEPS_MAX: u64 = 20_000;
+/// Who sleeps longer than this sleeps until somebody has been waited for in vain.
+const NAP_NANOS: u64 = 1_000_000_000;
+
+/// What a turn of a fiber was for.
+pub enum Outcome {
+    /// A connection's step; whether the connection must go.
+    Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
+    /// Work that nobody awaits; what is left of it.
+    Carried(Option<Carried>),
+    /// A worker's call, or the end of a connection.
+    Over,
+}
+
+/// Work that goes on without its connection.
+pub type Carried = (BoxFuture<'static, ()>, Arc<Flag>);
+
+/// How often what has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub answered: u64,
+    pub opened: u64,
+    pub breaks: u64,
+    pub silent: u64,
+    pub bound: u64,
+    pub refused_binds: u64,
+    pub cut: u64,
+    pub given_up: u64,
+    pub replayed: u64,
+    pub answered_twice: u64,
+    pub renewed: u64,
+    pub logged_off: u64,
+    pub returned: u64,
+    pub persisted: u64,
+    pub expired: u64,
+    pub stolen_in_vain: u64,
+    pub died: u64,
+    pub rested: u64,
+}
+
+impl Counts {
+    /// Each by its name.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 18] {
+        [
+            ("answered", self.answered),
+            ("opened", self.opened),
+            ("breaks", self.breaks),
+            ("silent", self.silent),
+            ("bound", self.bound),
+            ("bindings refused", self.refused_binds),
+            ("cut", self.cut),
+            ("given up", self.given_up),
+            ("sent again", self.replayed),
+            ("answered twice", self.answered_twice),
+            ("renewed", self.renewed),
+            ("logged off", self.logged_off),
+            ("returned", self.returned),
+            ("persisted", self.persisted),
+            ("expired", self.expired),
+            ("stolen in vain", self.stolen_in_vain),
+            ("died", self.died),
+            ("rested", self.rested),
+        ]
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        let Self { answered, opened, breaks, silent, bound, refused_binds, .. } = other;
+        self.answered += answered;
+        self.opened += opened;
+        self.breaks += breaks;
+        self.silent += silent;
+        self.bound += bound;
+        self.refused_binds += refused_binds;
+        self.cut += other.cut;
+        self.given_up += other.given_up;
+        self.replayed += other.replayed;
+        self.answered_twice += other.answered_twice;
+        self.renewed += other.renewed;
+        self.logged_off += other.logged_off;
+        self.returned += other.returned;
+        self.persisted += other.persisted;
+        self.expired += other.expired;
+        self.stolen_in_vain += other.stolen_in_vain;
+        self.died += other.died;
+        self.rested += other.rested;
+    }
+}
+
+/// A request that is not answered.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// Whose.
+    pub machine: usize,
+    /// What.
+    pub op: Op,
+    /// When it was asked for first.
+    pub asked: u64,
+    /// By which connection it was sent last.
+    pub link: u32,
+    /// How often it was sent.
+    pub sent: u32,
+    /// How often its file was touched before.
+    pub touches: u64,
+    /// The reply by a connection that was given up.
+    pub unheard: Option<Vec<u8>>,
+}
+
+/// What can be next.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    SetUp(u32),
+    Acknowledge(usize),
+    Again(usize),
+    Ask(usize),
+    Deliver(u32),
+    Serve(u32, Step),
+    Receive(u32),
+    Resume(FiberId),
+    Work(usize),
+    Carry(usize),
+    Write,
+    Nap,
+}
+
+/// A run.
+pub struct World {
+    /// What it is like.
+    pub plan: Plan,
+    /// What clients know of each other without knowing it.
+    pub referee: Referee,
+    /// The last things that happened.
+    pub log: VecDeque<String>,
+    /// Steps made.
+    pub steps: u64,
+    /// What has happened.
+    pub counts: Counts,
+    pub(super) random: Random,
+    pub(super) base: Instant,
+    pub(super) process: Process,
+    pub(super) journal: Arc<Journal>,
+    pub(super) fibers: Fibers<Outcome>,
+    pub(super) parked: BTreeMap<FiberId, u32>,
+    pub(super) carried: Vec<Carried>,
+    pub(super) machines: Vec<Machine>,
+    pub(super) links: BTreeMap<u32, Link>,
+    pub(super) pending: BTreeMap<u32, Pending>,
+    /// The keys of sessions' first channels, by session.
+    pub(super) keys: BTreeMap<u64, Arc<SigningKey>>,
+    /// What was given back and not answered: by which connection, whose.
+    pub(super) sent_back: Vec<(u32, usize, Acknowledgment)>,
+    /// Named CREATEs that were answered, and what to.
+    pub(super) created: BTreeMap<u32, (u64, Vec<u8>)>,
+    pub(super) touches: BTreeMap<u32, u64>,
+    /// The next number of anything that has one.
+    pub(super) next: u32,
+    pub(super) asks: bool,
+}
+
+impl World {
+    /// The run of a seed, at its beginning.
+    ///
+    /// # Errors
+    /// If the tree cannot be set up.
+    pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
+        let journal = Arc::new(Journal::new(plan.fault == Some(Fault::Journal)));
+        let environment = environment(&plan, &mut random, base, 0, &journal);
+        let process = Process::first(environment, false)?;
+        let machines = (0..plan.machines).map(|n| Machine::new(n, &mut random)).collect();
+        Ok(Self {
+            plan,
+            referee: Referee::default(),
+            log: VecDeque::new(),
+            steps: 0,
+            counts: Counts::default(),
+            random,
+            base,
+            process,
+            journal,
+            fibers: Fibers::default(),
+            parked: BTreeMap::new(),
+            carried: Vec::new(),
+            machines,
+            links: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            sent_back: Vec::new(),
+            created: BTreeMap::new(),
+            touches: BTreeMap::new(),
+            next: 1,
+            asks: true,
+        })
+    }
+
+    /// Runs to the end and checks what is left.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run(&mut self) -> Result<(), String> {
+        while self.steps < self.plan.steps {
+            self.trouble()?;
+            if !self.advance()? {
+                self.rest(true)?;
+            }
+        }
+        self.rest(false)?;
+        self.end()
+    }
+
+    pub(super) fn note(&mut self, what: String) {
+        if self.log.len() == 2000 {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{:>6} {what}", self.steps));
+    }
+
+    pub(super) fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(super) fn nanos(&self) -> u64 {
+        self.process.environment.nanos()
+    }
+
+    /// A new connection of a machine.
+    pub(super) fn connect(&mut self, machine: usize, role: Role) -> u32 {
+        let number = self.number();
+        let Machine { dialect, guid, user, .. } = &self.machines[machine];
+        let mut link = Link::new(machine, role, (*dialect, *guid, user.clone()));
+        link.side = Some(Box::new(ServerSide::new(self.process.accept(number))));
+        link.weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
+        self.links.insert(number, link);
+        number
+    }
+
+    /// Goes on until nothing can be done without asking for more, or waiting long.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        let end = self.steps + REST_STEPS_MAX;
+        self.asks = false;
+        while self.advance()? {
+            if self.steps > end {
+                return Err("it does not come to rest".into());
+            }
+        }
+        self.asks = true;
+        Ok(())
+    }
+
+    /// Does one of the things that can be next; false if there is none.
+    fn advance(&mut self) -> Result<bool, String> {
+        self.steps += 1;
+        self.process.environment.advance(self.random.next() % 200_000);
+        self.carried.extend(self.process.environment.take_carried());
+        let actions = self.actions();
+        if actions.is_empty() {
+            return Ok(false);
+        }
+        let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
+        match actions[at].1 {
+            Action::SetUp(link) => {
+                if let Some(link) = self.links.get_mut(&link) {
+                    link.set_up();
+                }
+            }
+            Action::Acknowledge(machine) => self.acknowledge(machine),
+            Action::Again(machine) => self.send_again(machine),
+            Action::Ask(machine) => self.ask(machine),
+            Action::Deliver(link) => self.deliver(link),
+            Action::Serve(link, step) => self.serve(link, step)?,
+            Action::Receive(link) => self.receive(link)?,
+            Action::Resume(id) => self.resume(id)?,
+            Action::Work(at) => self.work(at)?,
+            Action::Carry(at) => self.carry(at)?,
+            Action::Write => self.journal.write(),
+            Action::Nap => self.process.environment.sleep_in(),
+        }
+        Ok(true)
+    }
+
+    fn actions(&self) -> Vec<(u32, Action)> {
+        let mut actions = Vec::new();
+        for (number, link) in &self.links {
+            let [requests, answers, serves] = link.weights;
+            if link.has_set_up_to_do() {
+                actions.push((10, Action::SetUp(*number)));
+            }
+            let Some(side) = &link.side else { continue };
+            if !link.on_the_way.is_empty() {
+                actions.push((requests, Action::Deliver(*number)));
+            }
+            actions.extend(side.steps().into_iter().map(|s| (serves, Action::Serve(*number, s))));
+            if !side.output.is_empty() {
+                actions.push((answers, Action::Receive(*number)));
+            }
+        }
+        for machine in &self.machines {
+            self.add_asks(machine, &mut actions);
+        }
+        actions.extend(self.parked.keys().map(|id| (10, Action::Resume(*id))));
+        let tasks = self.process.environment.task_weights();
+        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Action::Work(at))));
+        let woken = self.carried.iter().enumerate().filter(|(_, (_, flag))| flag.is_raised());
+        actions.extend(woken.map(|(at, _)| (10, Action::Carry(at))));
+        if self.journal.has_work() {
+            actions.push((5, Action::Write));
+        }
+        if actions.is_empty() && self.process.environment.sleeps_less_than(NAP_NANOS) {
+            actions.push((1, Action::Nap));
+        }
+        actions
+    }
+
+    fn add_asks(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
+        let number = machine.number;
+        let can_ask = self.ready_links(number).next().is_some();
+        if can_ask && !machine.acknowledgments.is_empty() {
+            actions.push((5, Action::Acknowledge(number)));
+        }
+        if can_ask && self.asks && machine.again.iter().any(|(due, _)| *due <= self.steps) {
+            actions.push((5, Action::Again(number)));
+        }
+        let under_way = self.pending.values().filter(|p| p.machine == number).count();
+        if self.asks && (can_ask || machine.session.is_none()) && under_way < 4 {
+            actions.push((6, Action::Ask(number)));
+        }
+    }
+
+    /// The connections that a machine can send requests by.
+    pub(super) fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
+        let session = self.machines[machine].session.as_ref().map(|session| session.id);
+        let is_ready = move |link: &Link| {
+            link.machine == machine && link.can_ask() && Some(link.session) == session
+        };
+        self.links.iter().filter(move |(_, link)| is_ready(link)).map(|(number, _)| *number)
+    }
+
+    pub(super) fn pick_link(&mut self, machine: usize) -> Option<u32> {
+        let links: Vec<u32> = self.ready_links(machine).collect();
+        (!links.is_empty()).then(|| self.random.pick(&links))
+    }
+
+    fn acknowledge(&mut self, machine: usize) {
+        let Some(link) = self.pick_link(machine) else { return };
+        if let Some(next) = self.machines[machine].acknowledgments.pop_front() {
+            self.send_back(machine, link, &next);
+        }
+    }
+
+    fn deliver(&mut self, link: u32) {
+        let Some(link) = self.links.get_mut(&link) else { return };
+        let length = link.on_the_way.len();
+        let whole = self.random.percent(60);
+        let count = if whole { length } else { 1 + self.random.below(length) };
+        if let Some(side) = &mut link.side {
+            side.input.extend(link.on_the_way.drain(..count));
+        }
+    }
+
+    fn receive(&mut self, number: u32) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
+        let Some(side) = &mut link.side else { return Ok(()) };
+        let whole = self.random.percent(60);
+        let length = side.output.len();
+        let count = if whole { length } else { 1 + self.random.below(length) };
+        let bytes: Vec<u8> = side.output.drain(..count).collect();
+        let events = link.receive(&bytes).map_err(|what| format!("{number}: {what}"))?;
+        events.into_iter().try_for_each(|event| self.handle(number, event))
+    }
+
+    fn serve(&mut self, number: u32, step: Step) -> Result<(), String> {
+        let Some(mut side) = self.links.get_mut(&number).and_then(|link| link.side.take()) else {
+            return Ok(());
+        };
+        let now = smb::Host::now(&*self.process.environment);
+        self.start(
+            number,
+            Box::new(move || {
+                let result = side.step(step, now);
+                Outcome::Stepped(number, side, result)
+            }),
+        )
+    }
+
+    fn work(&mut self, at: usize) -> Result<(), String> {
+        let task = self.process.environment.take_task(at);
+        let run = task.run;
+        self.start(
+            task.owner as u32,
+            Box::new(move || {
+                run();
+                Outcome::Over
+            }),
+        )
+    }
+
+    fn carry(&mut self, at: usize) -> Result<(), String> {
+        let (mut work, flag) = self.carried.swap_remove(at);
+        self.start(
+            0,
+            Box::new(move || {
+                flag.lower();
+                let waker = Waker::from(flag.clone());
+                let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+                Outcome::Carried(matches!(polled, Poll::Pending).then_some((work, flag)))
+            }),
+        )
+    }
+
+    pub(super) fn start(
+        &mut self,
+        owner: u32,
+        work: Box<dyn FnOnce() -> Outcome + Send>,
+    ) -> Result<(), String> {
+        self.process.environment.set_owner(owner as usize);
+        let turn = self.fibers.start(work);
+        self.end_turn(owner, turn)
+    }
+
+    fn resume(&mut self, id: FiberId) -> Result<(), String> {
+        let Some(owner) = self.parked.remove(&id) else { return Ok(()) };
+        self.process.environment.set_owner(owner as usize);
+        let turn = self.fibers.resume(id);
+        self.end_turn(owner, turn)
+    }
+
+    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome>) -> Result<(), String> {
+        match turn {
+            Turn::Failed(what) => Err(what),
+            Turn::Parked(id) => {
+                self.parked.insert(id, owner);
+                Ok(())
+            }
+            Turn::Done(Outcome::Over) => Ok(()),
+            Turn::Done(Outcome::Carried(left)) => {
+                self.carried.extend(left);
+                Ok(())
+            }
+            Turn::Done(Outcome::Stepped(number, side, result)) => {
+                if let Err(close) = result {
+                    return Err(format!("the server closes the connection {number}: {close:?}"));
+                }
+                match self.links.get_mut(&number) {
+                    Some(link) if !link.is_cut => {
+                        link.side = Some(side);
+                        Ok(())
+                    }
+                    _ => self.end_side(number, side),
+                }
+            }
+        }
+    }
+
+    /// The server notices that a connection is gone.
+    pub(super) fn end_side(&mut self, number: u32, side: Box<ServerSide>) -> Result<(), String> {
+        self.links.remove(&number);
+        self.start(
+            number,
+            Box::new(move || {
+                drop(side);
+                Outcome::Over
+            }),
+        )
+    }
+}
+
+/// The surroundings of one life of the process.
+pub(super) fn environment(
+    plan: &Plan,
+    random: &mut Random,
+    base: Instant,
+    nanos: u64,
+    journal: &Arc<Journal>,
+) -> Arc<Environment> {
+    let troubles = Troubles { park: plan.park, would_block: plan.would_block, fail: 0 };
+    let environment = Environment::new(random.fork(), troubles, base, nanos);
+    environment.keep_opens_in(journal.clone());
+    if plan.fault == Some(Fault::User) {
+        environment.confuse_users();
+    }
+    environment
+}

@@ -1,0 +1,191 @@
+//! Many clients of one server, each served to its end before the next: for
+//! figures of scale, not for what may go wrong.
+
+use crate::channels::{Event, Link, Purpose, Role};
+use crate::environment::{Environment, Troubles};
+use crate::messages;
+use crate::process::Process;
+use crate::random::Random;
+use crate::server_side::ServerSide;
+use std::time::Instant;
+use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+use wire::fscc;
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    CloseRequest, Command, CreateRequest, Dialect, FileId, LEASE_CONTEXT, Lease, LeaseV2,
+    SessionId, put_context,
+};
+
+/// Files of one directory.
+const FOLDER_FILES: u32 = 500;
+
+/// What a client asks for with CREATE.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// Number of the file.
+    pub file: u32,
+    /// The key of the lease.
+    pub key: u64,
+    /// 1 reads, 2 handles, 4 writes; none without a lease.
+    pub lease: Option<u8>,
+    /// FILE_SHARE_*.
+    pub share: u32,
+}
+
+/// A server and its clients.
+pub struct Crowd {
+    process: Process,
+    clients: Vec<Link>,
+}
+
+impl Crowd {
+    /// A server, and so many clients with a session each.
+    ///
+    /// # Errors
+    /// If one is refused.
+    pub fn new(count: usize) -> Result<Self, String> {
+        let mut random = Random::new(1);
+        let environment = Environment::new(random.fork(), Troubles::default(), Instant::now(), 0);
+        let process = Process::first(environment, false)?;
+        let mut crowd = Self { process, clients: Vec::new() };
+        for number in 0..count {
+            let mut guid = [0xC1; 16];
+            guid[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            let client = (Dialect::Smb311, guid, "user".to_owned());
+            let mut link = Link::new(number, Role::New(SessionId(0)), client);
+            let connection = crowd.process.accept(number as u32 + 1);
+            link.side = Some(Box::new(ServerSide::new(connection)));
+            crowd.clients.push(link);
+            while crowd.clients[number].has_set_up_to_do() {
+                crowd.clients[number].set_up();
+                crowd.serve(number)?;
+            }
+            if !crowd.clients[number].is_ready() {
+                return Err(format!("client {number} is not let in"));
+            }
+        }
+        Ok(crowd)
+    }
+
+    /// Makes files, without asking the server.
+    ///
+    /// # Errors
+    /// If they cannot be made.
+    pub fn make_files(&self, count: u32) -> Result<(), String> {
+        let make = |path: &str, kind| {
+            let how = CreateHow { kind, mode: 0o777, dos: None, wanted: Wanted::default() };
+            let names = path.split('\\').map(|part| Name::new(part.as_bytes().to_vec()));
+            let names: Result<Vec<Name>, _> = names.collect();
+            let path = RelPath::from_iter(names.map_err(|e| e.to_string())?);
+            let made = self.process.vfs.create(&Identity::root(), &path, Case::Sensitive, how);
+            made.map(|_| ()).map_err(|e| e.to_string())
+        };
+        for file in 0..count {
+            if file.is_multiple_of(FOLDER_FILES) {
+                make(&folder_of(file), FileKind::Directory)?;
+            }
+            make(&name_of(file), FileKind::File)?;
+        }
+        Ok(())
+    }
+
+    /// A client asks for a file; see [`Crowd::serve`].
+    pub fn ask_open(&mut self, client: usize, wish: Wish) {
+        let mut contexts = Vec::new();
+        if let Some(state) = wish.lease {
+            let v2 = Some(LeaseV2::default());
+            let (key, state) = (key_of(wish.key), state.into());
+            let lease = Lease { key, state, flags: 0, v2 };
+            put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
+        }
+        let request = CreateRequest {
+            oplock: if wish.lease.is_some() { 0xFF } else { 0 },
+            impersonation: 2,
+            desired_access: 0x10_0083,
+            attributes: 0,
+            share_access: wish.share,
+            disposition: fscc::FILE_OPEN_IF,
+            options: 0x40,
+            name: &messages::utf16(&name_of(wish.file)),
+            contexts: &contexts,
+        };
+        let body = messages::body(|w| request.encode(w));
+        self.clients[client].ask(Command::CREATE, &body, Purpose::Ask(0), 0, false);
+    }
+
+    /// A client closes a file.
+    pub fn ask_close(&mut self, client: usize, file_id: FileId) {
+        let request = CloseRequest { flags: 0, file_id };
+        let body = messages::body(|w| request.encode(w));
+        self.clients[client].ask(Command::CLOSE, &body, Purpose::Ask(0), 0, false);
+    }
+
+    /// A client gives back a lease, but for `keeps`.
+    pub fn acknowledge(&mut self, client: usize, key: u64, keeps: u8) {
+        let body = messages::lease_acknowledgment(key_of(key), keeps);
+        self.clients[client].ask(Command::OPLOCK_BREAK, &body, Purpose::Ask(0), 0, false);
+    }
+
+    /// Lets the server go on with what it has of a client's, and hears it.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn serve(&mut self, client: usize) -> Result<Heard, String> {
+        let mut heard = Heard::default();
+        let link = &mut self.clients[client];
+        let now = smb::Host::now(&*self.process.environment);
+        let Some(side) = &mut link.side else { return Ok(heard) };
+        side.input.extend(link.on_the_way.drain(..));
+        loop {
+            while !self.process.environment.task_weights().is_empty() {
+                (self.process.environment.take_task(0).run)();
+            }
+            let Some(step) = side.steps().first().copied() else { break };
+            side.step(step, now).map_err(|close| format!("{close:?}"))?;
+        }
+        let output: Vec<u8> = side.output.drain(..).collect();
+        for event in link.receive(&output)? {
+            match event {
+                Event::Reply(_, status, message) => {
+                    let number = |at: usize| message.get(at..at + 8)?.try_into().ok();
+                    let file = number(128).zip(number(136)).map(|(persistent, volatile)| FileId {
+                        persistent: u64::from_le_bytes(persistent),
+                        volatile: u64::from_le_bytes(volatile),
+                    });
+                    heard.replies.push((status, file));
+                }
+                Event::Notice(_) => heard.notices += 1,
+                _ => {}
+            }
+        }
+        Ok(heard)
+    }
+
+    /// A little time passes.
+    pub fn pass(&mut self) {
+        self.process.environment.advance(1_000_000);
+    }
+}
+
+/// What a client has heard.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// Replies, and the open's id where one was made.
+    pub replies: Vec<(NtStatus, Option<FileId>)>,
+    /// Requests to give something back.
+    pub notices: usize,
+}
+
+fn folder_of(file: u32) -> String {
+    format!("folder{}", file / FOLDER_FILES)
+}
+
+fn name_of(file: u32) -> String {
+    format!("{}\\file{file}", folder_of(file))
+}
+
+fn key_of(key: u64) -> [u8; 16] {
+    let mut bytes = [0x5A; 16];
+    bytes[..8].copy_from_slice(&key.to_le_bytes());
+    bytes
+}

@@ -1,0 +1,28 @@
+//! What an open under a lease costs, counted by the allocator: alone in this
+//! file, for it counts all that the process has.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use peak_alloc::PeakAlloc;
+use sim::crowd::{Crowd, Wish};
+use wire::ntstatus::NtStatus;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const OPENS: u32 = 10_000;
+const BYTES_MAX: usize = 2560;
+
+#[test]
+fn ten_thousand_opens_under_leases_cost_two_and_a_half_kilobytes_each_at_most() {
+    let mut crowd = Crowd::new(1).unwrap();
+    // The files themselves are the backend's.
+    crowd.make_files(OPENS).unwrap();
+    let before = ALLOCATOR.current_usage();
+    for file in 0..OPENS {
+        crowd.ask_open(0, Wish { file, key: file.into(), lease: Some(7), share: 7 });
+        assert_eq!(crowd.serve(0).unwrap().replies[0].0, NtStatus::SUCCESS);
+    }
+    let each = (ALLOCATOR.current_usage() - before) / OPENS as usize;
+    println!("{each} bytes for each of {OPENS} opens under leases");
+    assert!(each <= BYTES_MAX, "{each}");
+}

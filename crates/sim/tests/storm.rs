@@ -1,0 +1,53 @@
+//! A thousand clients keep something of one file when somebody needs all of it.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use sim::crowd::{Crowd, Wish};
+use std::time::{Duration, Instant};
+use wire::ntstatus::NtStatus;
+
+const HOLDERS: usize = 1000;
+/// Only a hang takes so long; what it takes is printed.
+const HANG: Duration = Duration::from_secs(60);
+const READ_AND_HANDLE: u8 = 3;
+
+/// All hold leases, somebody opens the file for itself alone, and each is asked;
+/// how it ends, and how long that takes.
+fn storm(closes: bool) -> (NtStatus, Duration) {
+    let mut crowd = Crowd::new(HOLDERS + 1).unwrap();
+    crowd.make_files(1).unwrap();
+    let mut files = Vec::new();
+    for client in 0..HOLDERS {
+        let lease = Some(READ_AND_HANDLE);
+        crowd.ask_open(client, Wish { file: 0, key: client as u64, lease, share: 7 });
+        let (status, file) = crowd.serve(client).unwrap().replies[0];
+        assert_eq!(status, NtStatus::SUCCESS);
+        files.push(file.unwrap());
+    }
+    let start = Instant::now();
+    crowd.ask_open(HOLDERS, Wish { file: 0, key: 0, lease: None, share: 0 });
+    assert!(crowd.serve(HOLDERS).unwrap().replies.is_empty(), "it waits");
+    crowd.pass();
+    for (client, file) in files.into_iter().enumerate() {
+        assert_eq!(crowd.serve(client).unwrap().notices, 1, "{client} is asked once");
+        if closes {
+            crowd.ask_close(client, file);
+        } else {
+            crowd.acknowledge(client, client as u64, 1);
+        }
+        assert!(crowd.serve(HOLDERS).unwrap().replies.is_empty(), "{client} has not answered");
+        assert_eq!(crowd.serve(client).unwrap().replies[0].0, NtStatus::SUCCESS);
+    }
+    let replies = crowd.serve(HOLDERS).unwrap().replies;
+    assert_eq!(replies.len(), 1);
+    (replies[0].0, start.elapsed())
+}
+
+#[test]
+fn a_thousand_holders_of_leases_are_asked_and_answer_and_the_open_goes_on() {
+    for (closes, status) in [(true, NtStatus::SUCCESS), (false, NtStatus::SHARING_VIOLATION)] {
+        let (ended, took) = storm(closes);
+        assert_eq!(ended, status);
+        println!("{HOLDERS} holders, closing {closes}: {took:?}");
+        assert!(took < HANG, "{took:?}");
+    }
+}
