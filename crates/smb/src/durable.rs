@@ -153,7 +153,7 @@ impl DurableOpens {
         let client = session.client_guid;
         let key = wish.lease_key.map(|key| CacheKey { client, key });
         let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
-        // Whether there was a lease may not be known any more, but whose it would be.
+        // Of a lease that was not written down nobody knows but whose it would be.
         let is_others_key = if is_restored && open.lease.is_none() {
             open.origin.client_guid != client
         } else {

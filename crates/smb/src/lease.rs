@@ -113,15 +113,12 @@ impl Lease {
         self.lock().detached.push(id);
     }
 
-    /// The open does not wait any more. A break that its client is still to be told is
-    /// void if it `is_over`. True if one is left: the client does not know of it yet.
-    pub fn handle_reattached(&self, id: u64, is_over: bool) -> bool {
+    /// The open does not wait any more, and is about to be asked again for what it is to
+    /// give back. True if its client was never told of that.
+    pub fn handle_reattached(&self, id: u64) -> bool {
         let mut state = self.lock();
         state.detached.retain(|detached| *detached != id);
-        if is_over {
-            state.kept_back.clear();
-        }
-        !state.kept_back.is_empty()
+        !std::mem::take(&mut state.kept_back).is_empty()
     }
 
     fn notify(&self, told: &CacheBreak) {

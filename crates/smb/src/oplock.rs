@@ -81,15 +81,12 @@ impl Oplock {
         Arc::new(Self { server: Arc::downgrade(server), client: Mutex::new(client), told })
     }
 
-    /// The client has come back for its open. A break that it is still to be told is void
-    /// if it `is_over`. True if one is left: the client does not know of it yet.
-    pub fn handle_reattached(&self, client: Client, is_over: bool) -> bool {
+    /// The client has come back for its open, and is about to be asked again for what it
+    /// is to give back. True if it was never told of that.
+    pub fn handle_reattached(&self, client: Client) -> bool {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_over {
-            *told = Told::Granted;
-        }
-        matches!(*told, Told::Granting(Some(_)))
+        matches!(std::mem::replace(&mut *told, Told::Granted), Told::Granting(Some(_)))
     }
 
     /// For an open that is made again after a restart.

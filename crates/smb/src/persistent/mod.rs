@@ -200,7 +200,7 @@ impl Server {
                 }
             }
         }
-        // Only once all are there: whose client is away keeps others from the file. The latest open of a lease knows best what it has.
+        // Once all are there. The latest open of a lease knows best what it has.
         for (open, facts) in restored.iter().rev() {
             let Ok(file) = open.file() else { continue };
             let holder: Option<Arc<dyn CacheHolder>> = match (&open.lease, &open.oplock) {

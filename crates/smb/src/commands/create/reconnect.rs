@@ -53,10 +53,9 @@ pub(super) fn take_up(
     let kept = server.durable.reattach(wish, &session, &tree.share.name, name)?;
     let id = FileId { volatile: server.new_file_id().volatile, ..kept.id };
     let file = kept.file()?.clone();
-    let is_over = !file.is_breaking();
     let client = client_of(request, &session, &tree, id);
-    let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client, is_over));
-    let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent, is_over));
+    let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client));
+    let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent));
     let is_untold = lease.or(oplock).unwrap_or(false);
     // Asked for its oplock on the way here, when nobody could be told: over.
     if kept.origin.persistence.is_none() && file.is_breaking() {
@@ -92,10 +91,9 @@ pub(super) fn answer(
         // As if it began with the notice.
         caching.is_breaking = false;
         caching.epoch = caching.epoch.wrapping_sub(1);
-    } else {
-        // After the reply: what it was told before went by a connection that is lost.
-        file.ask_again();
     }
+    // After the reply: what it was told before went by a connection that is lost.
+    file.ask_again();
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);
     request.related.failed = None;

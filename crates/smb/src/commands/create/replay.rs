@@ -56,7 +56,7 @@ pub(super) async fn take_name(
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
     // Windows denies what its clients never do. Of an open that was made again
-    // after a restart the lease may not be known any more.
+    // after a restart a lease that was not written down is not known.
     let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
     let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
     let lost_lease = is_restored && open.lease.is_none();
