@@ -7,7 +7,7 @@ use sim::channels::{Counts, Fault, run};
 const SEEDS: u64 = 5000;
 const SCHEDULES: u64 = 200;
 /// Seeds within which what is done wrong on purpose must be found.
-const FAULT_SEEDS: u64 = 400;
+const FAULT_SEEDS: u64 = 4000;
 
 fn run_all(seeds: std::ops::Range<u64>, is_about_channels: bool) -> Counts {
     let kind = if is_about_channels { "schedules" } else { "channels" };
