@@ -9,7 +9,7 @@ use crate::{Access, Caller, Volume};
 use futures_channel::oneshot;
 use grants::{
     Awaited, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, Closed, Decided,
-    FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, Share, WaitId,
+    FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, Share, WaitId, insert_snugly,
 };
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -238,7 +238,8 @@ impl Held {
     ) -> Arc<OpenName> {
         let (volume, path) = (volume.clone(), Mutex::new(path.clone()));
         let name = Arc::new(OpenName { volume, link, stream, path });
-        self.names.push(name.clone());
+        let end = self.names.len();
+        insert_snugly(&mut self.names, end, name.clone());
         name
     }
 
@@ -299,7 +300,7 @@ impl Held {
         match self.find_holder(owner) {
             Ok(at) => self.holders[at].1.clone(),
             Err(at) => {
-                self.holders.insert(at, (owner, holder.clone()));
+                insert_snugly(&mut self.holders, at, (owner, holder.clone()));
                 holder.clone()
             }
         }

@@ -11,7 +11,7 @@
 mod holder;
 mod kinds;
 
-use crate::OpenId;
+use crate::{OpenId, insert_snugly};
 use holder::{Breaking, Holder, Tally};
 use std::collections::VecDeque;
 
@@ -207,7 +207,7 @@ impl Caches {
             Err(at) => {
                 let counted = u16::from(granted != Caching::NONE);
                 let epoch = wanting.epoch.wrapping_add(counted);
-                self.holders.insert(at, Holder::new(wanting.owner, granted, epoch));
+                insert_snugly(&mut self.holders, at, Holder::new(wanting.owner, granted, epoch));
                 self.tally.add(&self.holders[at]);
                 at
             }
@@ -239,7 +239,7 @@ impl Caches {
                     ..Holder::new(wanting.owner, has, epoch)
                 };
                 self.tally.add(&holder);
-                self.holders.insert(at, holder);
+                insert_snugly(&mut self.holders, at, holder);
             }
         }
     }

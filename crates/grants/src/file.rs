@@ -2,7 +2,10 @@
 //! file's names are about to vanish. MS-FSA 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
 
 use crate::caching::{Demand, Demanding, Wanting};
-use crate::{Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, Caching, RangeLocks};
+use crate::{
+    Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, Caching, RangeLocks,
+    insert_snugly,
+};
 
 /// Number of an open, unique in the process. Later opens have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -243,7 +246,7 @@ impl FileGrants {
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
         let held = Held { id, link, access, share, delete_on_close, key, posix, away: false };
-        self.opens.insert(at, held);
+        insert_snugly(&mut self.opens, at, held);
         self.counts.add(access, share);
         self.beyond_looking += usize::from(is_beyond_looking);
         Ok(state)

@@ -9,6 +9,7 @@
 mod caching;
 mod file;
 mod ranges;
+mod snug;
 
 pub use acl::Access;
 pub use caching::{
@@ -16,3 +17,4 @@ pub use caching::{
 };
 pub use file::{Awaited, Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
 pub use ranges::{Decided, LockKind, LockRefusal, Locking, Range, RangeLock, RangeLocks, WaitId};
+pub use snug::insert_snugly;

@@ -25,7 +25,8 @@ impl Process {
     /// # Errors
     /// If the tree cannot be made.
     pub fn first(environment: Arc<Environment>, has_disk: bool) -> Result<Self, String> {
-        let options = MemoryOptions { has_disk, ..MemoryOptions::default() };
+        let capacity_bytes = MemoryOptions::ENDLESS_BYTES;
+        let options = MemoryOptions { has_disk, capacity_bytes, ..MemoryOptions::default() };
         let still = Arc::new(vfs::memory::StillClock::default());
         let tree = MemoryVfs::new(options, still);
         let how = CreateHow {

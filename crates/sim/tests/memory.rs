@@ -9,11 +9,11 @@ use wire::ntstatus::NtStatus;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-const OPENS: u32 = 10_000;
-const BYTES_MAX: usize = 2560;
+const OPENS: u32 = 100_000;
+const BYTES_MAX: usize = 2048;
 
 #[test]
-fn ten_thousand_opens_under_leases_cost_two_and_a_half_kilobytes_each_at_most() {
+fn a_hundred_thousand_opens_under_leases_cost_two_kibibytes_each_at_most() {
     let mut crowd = Crowd::new(1).unwrap();
     // The files themselves are the backend's.
     crowd.make_files(OPENS).unwrap();

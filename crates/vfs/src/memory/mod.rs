@@ -104,6 +104,11 @@ pub struct MemoryOptions {
     pub serial: u64,
 }
 
+impl MemoryOptions {
+    /// Capacity of a disk that is never full.
+    pub const ENDLESS_BYTES: u64 = 1 << 60;
+}
+
 impl Default for MemoryOptions {
     fn default() -> Self {
         Self { capacity_bytes: 1 << 30, has_disk: false, serial: 1 }

@@ -45,8 +45,7 @@ impl Shared {
     /// Whether so many more bytes fit.
     fn need_space(&self, state: &State, more_bytes: u64) -> Result<()> {
         // What is there already can be changed however full the disk is.
-        let fits = more_bytes == 0
-            || state.used_bytes().saturating_add(more_bytes) <= self.options.capacity_bytes;
+        let fits = more_bytes == 0 || state.has_room(more_bytes, self.options.capacity_bytes);
         if fits { Ok(()) } else { Err(FsError::NoSpace) }
     }
 }

@@ -1,5 +1,6 @@
 //! The tree: nodes by number, and the names that lead to them.
 
+use super::MemoryOptions;
 use super::disk::{Change, Disk};
 use super::inode::{Body, Directory, Facts, Inode};
 use crate::{FsError, Identity, Name, Result, Timestamp};
@@ -52,6 +53,12 @@ impl State {
             Body::Directory(directory) => Some(directory),
             _ => None,
         }
+    }
+
+    /// Whether so many bytes more fit on a disk of this size; free of cost if it has no end.
+    pub(super) fn has_room(&self, more_bytes: u64, capacity_bytes: u64) -> bool {
+        capacity_bytes == MemoryOptions::ENDLESS_BYTES
+            || self.used_bytes().saturating_add(more_bytes) <= capacity_bytes
     }
 
     pub(super) fn used_bytes(&self) -> u64 {

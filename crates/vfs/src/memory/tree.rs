@@ -33,7 +33,7 @@ impl MemoryVfs {
         if state.directory(parent).is_some_and(|directory| directory.get(name).is_some()) {
             return Err(FsError::AlreadyExists);
         }
-        if state.used_bytes() >= self.shared.options.capacity_bytes {
+        if !state.has_room(1, self.shared.options.capacity_bytes) {
             return Err(FsError::NoSpace);
         }
         let number = state.add(facts, body);

@@ -1,0 +1,23 @@
+//! Lists that mostly have one entry, once for every open file.
+
+/// As [`Vec::insert`], but the first entry gets room for itself alone, not for four.
+pub fn insert_snugly<T>(list: &mut Vec<T>, at: usize, entry: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.insert(at, entry);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_entry_has_room_for_one() {
+        let mut list = Vec::new();
+        insert_snugly(&mut list, 0, 7_u64);
+        assert_eq!(list.capacity(), 1);
+        insert_snugly(&mut list, 0, 6);
+        assert_eq!(list, [6, 7]);
+    }
+}
