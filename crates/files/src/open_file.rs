@@ -306,14 +306,17 @@ impl OpenFile {
     }
 
     /// The data has changed: watches will be told, and the archive bit is set
-    /// if it is stored as cleared. Costs two loads where nothing is to be done.
+    /// if it is stored as cleared. Who was granted to keep it while it changed may have read
+    /// it as it was. Costs three loads where nothing is to be done.
     pub(crate) fn note_changed(&self) {
+        self.break_readers();
         self.note_unreported(self.data_filter() | Filter(UNLISTED));
         self.note_archived();
     }
 
     /// The same for a change of which leases on the directory know already.
     pub(crate) fn note_listed_change(&self) {
+        self.break_readers();
         self.note_unreported(self.data_filter());
         self.note_archived();
     }

@@ -52,6 +52,24 @@ impl Workers for Later {
     }
 }
 
+/// Does something once before the next task, then that.
+#[derive(Default)]
+pub struct First(pub Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Workers for First {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        let first = self.0.lock().unwrap().take();
+        if let Some(first) = first {
+            first();
+        }
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
 /// A moment in a backend call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {

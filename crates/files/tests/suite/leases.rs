@@ -4,7 +4,7 @@
 use crate::harness::*;
 use files::{
     Asking, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
-    Semantics, Share,
+    Semantics, Share, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -283,4 +283,28 @@ fn a_request_that_waits_for_its_own_client_has_told_it() {
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     served.close(first.open);
     served.close(second.open);
+}
+
+#[test]
+fn who_is_granted_a_lease_while_the_data_changes_is_told_of_that() {
+    let first = Arc::new(First::default());
+    let served = Arc::new(serve_with(VolumeOptions::default(), first.clone()));
+    served.put("f", &[1; 8192]);
+    let open = served.open("f", ALL);
+    let client = Arc::new(Client::default());
+    let kept = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
+    *first.0.lock().unwrap() = {
+        let (reader, reading) = (served.clone(), client.clone());
+        Some(Box::new(move || {
+            assert_eq!(reading.told(), [(RH, Caching::NONE)], "it begins to change");
+            reader.files.acknowledge_key(key(1), Caching::NONE).ok();
+            let again = reader.try_open(leased(plan("f", READ), 1, None, &reading)).unwrap();
+            assert!(again.caching.has.contains(Caching::READ));
+            reader.close(again.open);
+        }))
+    };
+    now(served.files.zero_range(&open, 0, 4096)).unwrap();
+    assert_eq!(client.told(), [(RH, Caching::NONE)], "it has changed");
+    served.close(kept.open);
+    served.close(open);
 }
