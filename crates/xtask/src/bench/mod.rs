@@ -30,12 +30,28 @@ pub struct Args {
     /// Measure with the machine's own settings of TCP, not in a network made for it
     #[arg(long)]
     host_network: bool,
+    /// Only under this load: Samba's own benches, or `anabranch bench`
+    #[arg(long)]
+    loader: Option<Loader>,
     /// Draw charts (SVG) into this folder
     #[arg(long)]
     charts: Option<PathBuf>,
 }
 
+/// What makes the load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Loader {
+    /// `smbtorture`
+    Torture,
+    /// `anabranch bench`
+    Own,
+}
+
 impl Args {
+    fn loads_with(&self, loader: Loader) -> bool {
+        self.loader.is_none_or(|wanted| wanted == loader)
+    }
+
     fn wants(&self, name: &str) -> bool {
         self.row.as_ref().is_none_or(|row| name.contains(row.as_str()))
     }

@@ -2,7 +2,7 @@
 
 use super::chart::Chart;
 use super::samba::Samba;
-use super::{Args, median, own_loader};
+use super::{Args, Loader, median, own_loader};
 use crate::server::{PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -40,9 +40,20 @@ struct Figure {
 /// Measures all rows and prints a table.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
-    let torture = torture()?;
     let ours = Running::anabranch(&binary, 61)?;
     let samba = Samba::start(&[crate::server::address(SAMBA_HOST)])?;
+    if args.loads_with(Loader::Torture) {
+        under_torture(&ours, &samba, args)?;
+    }
+    if args.loads_with(Loader::Own) {
+        let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
+        own_loader::run(&binary, servers, args)?;
+    }
+    Ok(())
+}
+
+fn under_torture(ours: &Running, samba: &Samba, args: &Args) -> Result<()> {
+    let torture = torture()?;
     println!("| load | ours /s | Samba /s | ratio | ours µs/op | Samba µs/op |");
     println!("|---|---|---|---|---|---|");
     let mut chart = Chart::new("Server processor time of an operation, µs", ["Anabranch", "Samba"]);
@@ -65,9 +76,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         );
         chart.row(row.0, [a.cpu_us, b.cpu_us]);
     }
-    args.draw("peers-processor.svg", &chart)?;
-    let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
-    own_loader::run(&binary, servers, args)
+    args.draw("peers-processor.svg", &chart)
 }
 
 /// The middle rate and the middle time, each for itself.
