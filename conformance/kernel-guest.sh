@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs inside the guest: the Linux kernel's own SMB client on our share.
-#   kernel-guest.sh TREE PYTHON-PROGRAMS PYTHON OPERATIONS
+#   kernel-guest.sh TREE PYTHON-PROGRAMS PYTHON OPERATIONS GRACE-MS
 set -eu
-programs=$2 python=$3 operations=$4
+programs=$2 python=$3 operations=$4 grace=$5
 mount_at() { # DIRECTORY OPTIONS
     mkdir -p "$1"
     mount -t cifs "//$KC_SERVER/data" "$1" -o "username=alice,password=secret.0,iocharset=utf8,$2"
@@ -83,7 +83,7 @@ done
 # What a client has written, closed or flushed another one sees: at once, where mounts
 # believe what they know for no longer than a tick; with defaults Linux believes attributes
 # for a second and keeps handles for another, so that any server's client reads old lengths.
-for way in "closetimeo=0,actimeo=0 --grace-ms 100" "posix,actimeo=0,closetimeo=0 --grace-ms 100" "cache=strict --grace-ms 2500 --remembers"; do
+for way in "closetimeo=0,actimeo=0 --grace-ms $grace" "posix,actimeo=0,closetimeo=0 --grace-ms $grace" "cache=strict --grace-ms 2500 --remembers"; do
     options=vers=3.1.1,sign,nosharesock,${way%% *}
     if ! mount_at /mnt/s "$options" 2> /mnt/refused; then
         # See the section on posix, below.
