@@ -7,46 +7,23 @@
 mod support;
 
 use bytes::Bytes;
-use client::{Client, Host, OpenHow, Options, Signing, Target, Tree};
+use client::{Client, Host, OpenHow, Options, Signing, Tree};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use support::library::{World, target};
 use support::relay::Relay;
 use support::samba::{Samba, USER, Which};
 use support::{PASSWORD, Setup, user};
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::fscc::{FILE_CREATE, FileTime};
-use wire::ntlm::{Credentials, NtHash};
+use wire::fscc::FILE_CREATE;
 use wire::ntstatus::NtStatus;
 use wire::smb::Dialect;
-
-#[derive(Debug)]
-struct World;
-
-impl Host for World {
-    fn random(&self, out: &mut [u8]) {
-        rustix::rand::getrandom(out, rustix::rand::GetRandomFlags::empty()).unwrap();
-    }
-
-    fn now(&self) -> FileTime {
-        FileTime::from_unix_nanos(0)
-    }
-}
 
 fn options() -> Options {
     let mut client_guid = [0; 16];
     World.random(&mut client_guid);
     Options { client_guid, channels: 1, ..Options::default() }
-}
-
-fn target(address: SocketAddr, user: &str, password: &str) -> Target {
-    let credentials = Credentials {
-        user: user.into(),
-        domain: String::new(),
-        workstation: "HERE".into(),
-        hash: NtHash::of_password(password),
-    };
-    Target { name: address.ip().to_string(), address, credentials }
 }
 
 async fn connect(address: SocketAddr, user: &str, options: Options) -> Client {

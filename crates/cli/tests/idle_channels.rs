@@ -3,31 +3,17 @@
 
 mod support;
 
-use client::{Client, Host, OpenHow, Options, Target};
+use client::{Client, OpenHow, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::Arc;
 use std::time::Duration;
+use support::library::{World, target};
 use support::{PASSWORD, Setup, user};
-use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, NtHash};
 
 const SESSIONS: usize = 1000;
 const CHANNELS: usize = 4;
 /// Memory that the whole server may take.
 const BYTES_MAX: usize = 512 * 1024 * 1024;
-
-#[derive(Debug)]
-struct World;
-
-impl Host for World {
-    fn random(&self, out: &mut [u8]) {
-        rustix::rand::getrandom(out, rustix::rand::GetRandomFlags::empty()).unwrap();
-    }
-
-    fn now(&self) -> FileTime {
-        FileTime::from_unix_nanos(0)
-    }
-}
 
 #[test]
 fn a_thousand_sessions_with_four_channels_each_are_held_in_little_memory() {
@@ -42,14 +28,7 @@ fn a_thousand_sessions_with_four_channels_each_are_held_in_little_memory() {
     let held = runtime.block_on(async {
         let mut held = Vec::new();
         for number in 0..SESSIONS {
-            let credentials = Credentials {
-                user: user(),
-                domain: String::new(),
-                workstation: "HERE".into(),
-                hash: NtHash::of_password(PASSWORD),
-            };
-            let address = server.smb;
-            let target = Target { name: address.ip().to_string(), address, credentials };
+            let target = target(server.smb, &user(), PASSWORD);
             let mut client_guid = [7; 16];
             client_guid[..8].copy_from_slice(&(number as u64).to_le_bytes());
             let options = Options { client_guid, channels: CHANNELS, ..Options::default() };

@@ -36,17 +36,17 @@ impl Conn {
     #[must_use]
     pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<Checked>> {
         let mut known: Vec<Option<Checked>> = frames.iter().map(|_| None).collect();
-        let Some(channel) = frames.iter().find_map(|frame| self.signer(frame)) else {
-            return known;
-        };
+        let mut first = None;
         let mut messages = Vec::new();
         let mut places = Vec::new();
         for (at, frame) in frames.iter_mut().enumerate() {
-            if self.signer(frame).is_some_and(|other| Arc::ptr_eq(&other, &channel)) {
+            let Some(signer) = self.signer(frame) else { continue };
+            if Arc::ptr_eq(first.get_or_insert_with(|| signer.clone()), &signer) {
                 messages.push(&mut frame[..]);
                 places.push(at);
             }
         }
+        let Some(channel) = first else { return known };
         let all = channel.signing.verify_all(&mut messages);
         for (at, is_good) in places.into_iter().zip(all) {
             known[at] = Some(Checked { channel: channel.clone(), is_good });

@@ -180,7 +180,7 @@ pub struct Machine {
 
 /// What is asked of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names say it")]
 pub enum Op {
     Create { handle: HandleNumber },
     Reconnect { handle: HandleNumber },

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 /// What an open is used for, what it lets others do: bits.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names say it")]
 pub mod kinds {
     pub const READ: u8 = 1;
     pub const WRITE: u8 = 2;
@@ -15,7 +15,7 @@ pub mod kinds {
 }
 
 /// What may be kept to oneself, as leases have it: bits.
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names say it")]
 pub mod rights {
     pub const READ: u8 = 1;
     pub const HANDLE: u8 = 2;

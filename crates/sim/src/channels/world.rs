@@ -37,7 +37,7 @@ pub type Carried = (BoxFuture<'static, ()>, Arc<Flag>);
 
 /// How often what has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Counts {
     pub answered: u64,
     pub opened: u64,
