@@ -36,6 +36,10 @@ pub const FRAME_STEP_BYTES: usize = 1024 * 1024 + RECEIVE_BYTES;
 /// Receive buffers that one thread keeps for whoever wakes next.
 pub const SPARE_BUFFERS_MAX: usize = 8;
 
+/// From this length on a frame has a buffer of its own, and one is held ready for a
+/// next one like it, up to [`FRAME_STEP_BYTES`]: only while the client sends.
+pub const LARGE_FRAME_BYTES: usize = 256 * 1024;
+
 /// The largest receive buffer that is kept.
 pub const SPARE_BUFFER_BYTES_MAX: usize = 2 * RECEIVE_BYTES;
 

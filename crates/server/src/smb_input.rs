@@ -3,10 +3,11 @@
 //! Knows nothing of SMB but the 4-byte prefix of direct TCP. MS-SMB2 2.1.
 
 use crate::limits::{
-    FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, RECEIVE_BYTES,
-    SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+    FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, LARGE_FRAME_BYTES,
+    RECEIVE_BYTES, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
-use bytes::{Buf, BytesMut};
+use bytes::buf::Limit;
+use bytes::{Buf, BufMut, BytesMut};
 use smb::Close;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -18,6 +19,11 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use wire::frame::{self, PREFIX_BYTES as PREFIX};
 
+const PAGE_BYTES: usize = 4096;
+
+/// Where the data of a WRITE that is not sealed begins in its frame.
+const WRITE_DATA_AT: usize = wire::smb::Header::LENGTH + 48;
+
 thread_local! {
     static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
 }
@@ -28,6 +34,19 @@ pub struct Input {
     buffer: BytesMut,
     /// When the frame at the front began to arrive.
     began: Option<Instant>,
+    /// Length of the last frame, if it was large: the next is expected to be like it.
+    large_length: Option<usize>,
+}
+
+/// An empty buffer for a frame like one of `length` bytes, whose data begins with a
+/// page: copying out of the socket and into the page cache is a tenth quicker then.
+fn page_aligned(length: usize) -> BytesMut {
+    let mut buffer = BytesMut::with_capacity(PAGE_BYTES + PREFIX + length);
+    let data = buffer.as_ptr().addr() + PREFIX + WRITE_DATA_AT;
+    let gap = data.next_multiple_of(PAGE_BYTES) - data;
+    buffer.resize(gap, 0);
+    buffer.advance(gap);
+    buffer
 }
 
 impl Input {
@@ -47,11 +66,8 @@ impl Input {
             reader.readable().await?;
         }
         poll_fn(|cx| {
-            if self.buffer.capacity() == 0 {
-                self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-            }
-            self.buffer.reserve(room);
-            let received = pin!(reader.read_buf(&mut self.buffer)).poll(cx);
+            let mut into = self.prepare(room);
+            let received = pin!(reader.read_buf(&mut into)).poll(cx);
             if received.is_pending() {
                 // Called readable in vain, as every new connection is once.
                 self.release();
@@ -64,8 +80,27 @@ impl Input {
     /// Receives once what is there already; says how many bytes. The end of the stream and errors
     /// are left to [`Input::receive`].
     pub fn receive_now(&mut self, stream: &TcpStream, room: usize) -> usize {
+        stream.try_read_buf(&mut self.prepare(room)).unwrap_or(0)
+    }
+
+    /// Where to receive to. A large frame is received to its end and no further, so that
+    /// the next one has a buffer of its own; the first after a large one in one piece.
+    fn prepare(&mut self, room: usize) -> Limit<&mut BytesMut> {
+        if self.buffer.capacity() == 0 {
+            if let Some(length) = self.large_length {
+                self.buffer = page_aligned(length);
+                return (&mut self.buffer).limit(PREFIX + length);
+            }
+            self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        }
         self.buffer.reserve(room);
-        stream.try_read_buf(&mut self.buffer).unwrap_or(0)
+        let limit = match self.frame_length(usize::MAX) {
+            Ok(Some(length)) if length >= LARGE_FRAME_BYTES => {
+                (PREFIX + length).saturating_sub(self.buffer.len())
+            }
+            _ => usize::MAX,
+        };
+        (&mut self.buffer).limit(limit)
     }
 
     /// Room that the next receive should have. A frame gets what it lacks once a
@@ -105,6 +140,8 @@ impl Input {
         }
         self.buffer.advance(PREFIX);
         self.began = None;
+        self.large_length =
+            (LARGE_FRAME_BYTES..=FRAME_STEP_BYTES).contains(&length).then_some(length);
         Ok(Some(self.buffer.split_to(length)))
     }
 
@@ -160,7 +197,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(30);
 
     fn input(bytes: &[u8]) -> Input {
-        Input { buffer: BytesMut::from(bytes), began: None }
+        Input { buffer: BytesMut::from(bytes), ..Input::default() }
     }
 
     #[test]
@@ -195,6 +232,39 @@ mod tests {
             4 * 1024 * 1024,
             "as much again as has arrived"
         );
+    }
+
+    #[test]
+    fn a_frame_after_a_large_one_has_a_buffer_of_its_own_with_its_data_on_a_page() {
+        let mut first = vec![0, 4, 0, 0];
+        first.resize(PREFIX + LARGE_FRAME_BYTES, 7);
+        let mut input = input(&first[..100]);
+        assert_eq!(
+            Limit::limit(&input.prepare(1 << 20)),
+            first.len() - 100,
+            "no byte of the next one"
+        );
+        input.buffer.extend_from_slice(&first[100..]);
+        let taken = input.take_frame(LARGE_FRAME_BYTES).unwrap().unwrap();
+        assert_eq!(taken.len(), LARGE_FRAME_BYTES);
+        input.release();
+        // However the allocator places it.
+        for _ in 0..10 {
+            let mut next = Input { large_length: input.large_length, ..Input::default() };
+            assert_eq!(Limit::limit(&next.prepare(1)), first.len());
+            next.buffer.extend_from_slice(&first);
+            let frame = next.take_frame(LARGE_FRAME_BYTES).unwrap().unwrap();
+            assert_eq!(frame, first[PREFIX..]);
+            assert_eq!(frame[WRITE_DATA_AT..].as_ptr().addr() % PAGE_BYTES, 0);
+        }
+    }
+
+    #[test]
+    fn small_frames_are_received_together() {
+        let mut input = input(b"\0\0\0\x02ab");
+        assert!(input.take_frame(9).unwrap().is_some());
+        assert_eq!(input.large_length, None);
+        assert!(Limit::limit(&input.prepare(1000)) > 1000);
     }
 
     #[test]
