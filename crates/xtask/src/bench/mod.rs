@@ -10,13 +10,13 @@ mod samba;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to measure: `peers`, both servers on the loopback device, or `lines`, over lines
-    /// that are slow or long
+    /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
+    /// that are slow or long; `floor`, what the machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
     #[arg(long)]
@@ -75,9 +75,21 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     match args.what.as_str() {
         "peers" => peers::run(root, args)?,
         "lines" => lines::run(root, args)?,
-        other => bail!("there is no bench {other:?}; there are: peers, lines"),
+        "floor" => floor(root, args)?,
+        other => bail!("there is no bench {other:?}; there are: peers, lines, floor"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What moving blocks costs with nothing but system calls and keys.
+fn floor(root: &Path, args: &Args) -> Result<()> {
+    let status = Command::new("cargo")
+        .args(["run", "--release", "--quiet", "--package", "server", "--example", "floor", "--"])
+        .arg(args.seconds.to_string())
+        .current_dir(root)
+        .status()?;
+    anyhow::ensure!(status.success(), "the floor could not be measured");
+    Ok(())
 }
 
 /// The server's binary: the release build where there is one.
