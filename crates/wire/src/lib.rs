@@ -1,5 +1,5 @@
-//! Messages of SMB2/SMB3, of RPC over its pipes, and of the security protocols
-//! inside it, as pure functions of bytes and keys; both directions, so that a
+//! Messages of SMB2/SMB3, of RPC over its pipes, of the security protocols
+//! inside it, and of NFSv4, as pure functions of bytes and keys; both directions, so that a
 //! server, a client and a fuzzer use the same code.
 //!
 //! Absent on purpose: state, clocks, randomness, sockets, async, `unsafe`.
@@ -9,6 +9,7 @@ pub mod codec;
 pub mod crypto;
 pub mod frame;
 pub mod fscc;
+pub mod nfs;
 pub mod ntlm;
 pub mod ntstatus;
 pub mod rpc;

@@ -1,0 +1,29 @@
+//! Messages of NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862, RFC 8276, RFC 9754) and
+//! of the remote procedure calls that carry them (RFC 5531); both directions.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`xdr`] | the reader, the writer, the traits [`xdr::Decode`] and [`xdr::Encode`] |
+//! | [`ids`] | [`ClientId`], [`SessionId`], [`StateId`], [`Verifier`], [`FileHandle`] |
+//! | [`bitmap`], [`time`], [`status`], [`numbers`] | [`Bitmap4`], [`NfsTime`], [`NfsStatus`], [`OperationNumber`] |
+//! | [`common`] | what several operations share |
+//! | [`limits`] | what one message may contain at most |
+//!
+//! Types have the nouns of the specification without its suffixes (`READ4args`
+//! is `ReadArgs`, `READ4resok` is `ReadResult`). Names of files are bytes.
+
+pub mod bitmap;
+pub mod common;
+pub mod ids;
+pub mod limits;
+pub mod numbers;
+pub mod status;
+pub mod time;
+pub mod xdr;
+
+pub use bitmap::Bitmap4;
+pub use common::{Access, ChangeInfo, FileType, LockType, StableHow, StateOwner};
+pub use ids::{ClientId, FileHandle, SessionId, StateId, Verifier};
+pub use numbers::{CallbackNumber, OperationNumber};
+pub use status::NfsStatus;
+pub use time::NfsTime;
