@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`xdr`] | the reader, the writer, the traits [`xdr::Decode`] and [`xdr::Encode`] |
+//! | [`rpc`] | records, call and reply headers, credentials |
 //! | [`ids`] | [`ClientId`], [`SessionId`], [`StateId`], [`Verifier`], [`FileHandle`] |
 //! | [`bitmap`], [`time`], [`status`], [`numbers`] | [`Bitmap4`], [`NfsTime`], [`NfsStatus`], [`OperationNumber`] |
 //! | [`common`] | what several operations share |
@@ -17,6 +18,7 @@ pub mod common;
 pub mod ids;
 pub mod limits;
 pub mod numbers;
+pub mod rpc;
 pub mod status;
 pub mod time;
 pub mod xdr;
