@@ -8,16 +8,24 @@
 //! | [`ids`] | [`ClientId`], [`SessionId`], [`StateId`], [`Verifier`], [`FileHandle`] |
 //! | [`bitmap`], [`time`], [`status`], [`numbers`] | [`Bitmap4`], [`NfsTime`], [`NfsStatus`], [`OperationNumber`] |
 //! | [`common`] | what several operations share |
+//! | [`ops`] | arguments and results of operations: [`Operation`], [`OperationResult`] |
+//! | [`compound`] | [`Compound`] gives the operations of a call one by one; [`CompoundReply`], [`CompoundRequest`], [`CompoundResults`] |
+//! | [`reply`] | [`Reply`]: what stands behind an operation's status |
+//! | [`acl`] | access control lists |
 //! | [`limits`] | what one message may contain at most |
 //!
 //! Types have the nouns of the specification without its suffixes (`READ4args`
 //! is `ReadArgs`, `READ4resok` is `ReadResult`). Names of files are bytes.
 
+pub mod acl;
 pub mod bitmap;
 pub mod common;
+pub mod compound;
 pub mod ids;
 pub mod limits;
 pub mod numbers;
+pub mod ops;
+pub mod reply;
 pub mod rpc;
 pub mod status;
 pub mod time;
@@ -25,7 +33,12 @@ pub mod xdr;
 
 pub use bitmap::Bitmap4;
 pub use common::{Access, ChangeInfo, FileType, LockType, StableHow, StateOwner};
+pub use compound::{
+    BadOperation, Compound, CompoundReply, CompoundRequest, CompoundResults, NoResult,
+};
 pub use ids::{ClientId, FileHandle, SessionId, StateId, Verifier};
 pub use numbers::{CallbackNumber, OperationNumber};
+pub use ops::{Operation, OperationResult};
+pub use reply::Reply;
 pub use status::NfsStatus;
 pub use time::NfsTime;

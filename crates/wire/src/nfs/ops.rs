@@ -1,0 +1,163 @@
+//! Arguments and results of every operation, in one file a group.
+//!
+//! [`Operation`] is an operation with its arguments, [`OperationResult`] one
+//! with its results; servers and clients that know what comes decode the types
+//! themselves.
+
+pub mod handle;
+pub mod session;
+
+use super::reply::Reply;
+use super::xdr::{Encode, XdrReader, XdrWriter};
+use super::{FileHandle, NfsStatus, OperationNumber};
+use crate::codec::Malformed;
+pub use handle::*;
+pub use session::*;
+
+/// The table of operations: what has no arguments has none here, what gives no
+/// results gives `()`.
+macro_rules! operations {
+    ($($(#[$meta:meta])* $number:ident $variant:ident $(($args:ty))? -> $reply:ty;)*) => {
+        /// An operation with its arguments.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Operation<'a> {
+            $($(#[$meta])* $variant $(($args))?,)*
+        }
+
+        impl<'a> Operation<'a> {
+            /// Its number.
+            #[must_use]
+            #[inline]
+            pub fn number(&self) -> OperationNumber {
+                match self {
+                    $(operations!(@pattern $variant _unused $($args)?) => OperationNumber::$number,)*
+                }
+            }
+
+            /// Reads the arguments of the operation of this number.
+            ///
+            /// # Errors
+            /// [`Malformed`] if they are not its arguments, or no operation has the number.
+            #[inline]
+            pub fn decode(
+                number: OperationNumber,
+                r: &mut XdrReader<'a>,
+            ) -> Result<Self, Malformed> {
+                match number {
+                    $(OperationNumber::$number => {
+                        Ok(operations!(@value r $variant $($args)?))
+                    })*
+                    _ => Err(r.malformed("operation number")),
+                }
+            }
+
+            /// Writes its arguments, without the number.
+            #[inline]
+            pub fn encode_args(&self, w: &mut XdrWriter<'_>) {
+                match self {
+                    $(operations!(@pattern $variant args $($args)?) => {
+                        operations!(@encode w args $($args)?);
+                    })*
+                }
+            }
+        }
+
+        /// An operation with its results.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum OperationResult<'a> {
+            $($(#[$meta])* $variant($reply),)*
+        }
+
+        impl<'a> OperationResult<'a> {
+            /// Its number.
+            #[must_use]
+            pub fn number(&self) -> OperationNumber {
+                match self {
+                    $(Self::$variant(_) => OperationNumber::$number,)*
+                }
+            }
+
+            /// Its outcome.
+            #[must_use]
+            pub fn status(&self) -> NfsStatus {
+                match self {
+                    $(Self::$variant(reply) => Reply::status(reply),)*
+                }
+            }
+
+            /// Reads what stands behind the status.
+            ///
+            /// # Errors
+            /// [`Malformed`] if it is not what the operation gives, or no operation has
+            /// the number.
+            pub fn decode(
+                number: OperationNumber,
+                status: NfsStatus,
+                r: &mut XdrReader<'a>,
+            ) -> Result<Self, Malformed> {
+                match number {
+                    $(OperationNumber::$number => {
+                        <$reply>::decode_body(status, r).map(Self::$variant)
+                    })*
+                    _ => Err(r.malformed("operation number")),
+                }
+            }
+
+            /// Writes what stands behind the status.
+            pub fn encode_body(&self, w: &mut XdrWriter<'_>) {
+                match self {
+                    $(Self::$variant(reply) => Reply::encode_body(reply, w),)*
+                }
+            }
+        }
+    };
+    (@pattern $variant:ident $name:ident) => { Self::$variant };
+    (@pattern $variant:ident $name:ident $args:ty) => { Self::$variant($name) };
+    (@value $r:ident $variant:ident) => { Self::$variant };
+    (@value $r:ident $variant:ident $args:ty) => { Self::$variant($r.get::<$args>()?) };
+    (@encode $w:ident $name:ident) => {};
+    (@encode $w:ident $name:ident $args:ty) => { Encode::encode($name, $w) };
+}
+
+/// Results of an operation that gives them only if it succeeds.
+type OrStatus<T> = Result<T, NfsStatus>;
+
+operations! {
+    /// Becomes the current file handle.
+    PUTFH PutFh(PutFhArgs) -> OrStatus<()>;
+    /// The public file handle becomes the current one.
+    PUTPUBFH PutPubFh -> OrStatus<()>;
+    /// The root becomes the current file handle.
+    PUTROOTFH PutRootFh -> OrStatus<()>;
+    /// Gives the current file handle.
+    GETFH GetFh -> OrStatus<FileHandle>;
+    /// Keeps the current file handle and state id.
+    SAVEFH SaveFh -> OrStatus<()>;
+    /// Takes up what was kept.
+    RESTOREFH RestoreFh -> OrStatus<()>;
+    /// Goes to a name in the current directory.
+    LOOKUP Lookup(LookupArgs<'a>) -> OrStatus<()>;
+    /// Goes to the directory above.
+    LOOKUPP LookupParent -> OrStatus<()>;
+    /// Goes to the named attributes.
+    OPENATTR OpenAttr(OpenAttrArgs) -> OrStatus<()>;
+
+    /// Changes how the server calls back.
+    BACKCHANNEL_CTL BackchannelCtl(BackchannelCtlArgs<'a>) -> OrStatus<()>;
+    /// Binds the connection to a session.
+    BIND_CONN_TO_SESSION BindConnToSession(BindConnToSessionArgs) -> OrStatus<BindConnToSessionResult>;
+    /// Begins a client.
+    EXCHANGE_ID ExchangeId(ExchangeIdArgs<'a>) -> OrStatus<ExchangeIdResult<'a>>;
+    /// Begins a session.
+    CREATE_SESSION CreateSession(CreateSessionArgs<'a>) -> OrStatus<CreateSessionResult>;
+    /// Ends a session.
+    DESTROY_SESSION DestroySession(DestroySessionArgs) -> OrStatus<()>;
+    /// Ends a client.
+    DESTROY_CLIENTID DestroyClientId(DestroyClientIdArgs) -> OrStatus<()>;
+    /// Says that nothing more will be reclaimed.
+    RECLAIM_COMPLETE ReclaimComplete(ReclaimCompleteArgs) -> OrStatus<()>;
+    /// Says which slot of which session this compound has.
+    SEQUENCE Sequence(SequenceArgs) -> OrStatus<SequenceResult>;
+    /// Changes the session's secret.
+    SET_SSV SetSsv(SetSsvArgs<'a>) -> OrStatus<SetSsvResult<'a>>;
+}
