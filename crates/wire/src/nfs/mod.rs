@@ -12,12 +12,14 @@
 //! | [`compound`] | [`Compound`] gives the operations of a call one by one; [`CompoundReply`], [`CompoundRequest`], [`CompoundResults`] |
 //! | [`reply`] | [`Reply`]: what stands behind an operation's status |
 //! | [`acl`] | access control lists |
+//! | [`attributes`] | [`Fattr`] as sent, [`Attributes`] by name, [`AttributeWriter`] for servers |
 //! | [`limits`] | what one message may contain at most |
 //!
 //! Types have the nouns of the specification without its suffixes (`READ4args`
 //! is `ReadArgs`, `READ4resok` is `ReadResult`). Names of files are bytes.
 
 pub mod acl;
+pub mod attributes;
 pub mod bitmap;
 pub mod common;
 pub mod compound;
@@ -31,6 +33,7 @@ pub mod status;
 pub mod time;
 pub mod xdr;
 
+pub use attributes::{AttributeWriter, Attributes, BadAttributes, Fattr, attribute};
 pub use bitmap::Bitmap4;
 pub use common::{Access, ChangeInfo, FileType, LockType, StableHow, StateOwner};
 pub use compound::{

@@ -157,6 +157,11 @@ impl Reserved {
     pub fn position(self) -> usize {
         self.0
     }
+
+    /// The place so many integers further on, which was reserved, too.
+    pub fn plus_words(self, words: u32) -> Self {
+        Self(self.0 + 4 * words as usize)
+    }
 }
 
 impl<'a> XdrWriter<'a> {
