@@ -4,15 +4,29 @@
 //! with its results; servers and clients that know what comes decode the types
 //! themselves.
 
+pub mod attributes;
+pub mod data;
+pub mod directory;
 pub mod handle;
+pub mod lock;
+pub mod open;
+pub mod security;
 pub mod session;
+pub mod state;
 
 use super::reply::Reply;
 use super::xdr::{Encode, XdrReader, XdrWriter};
-use super::{FileHandle, NfsStatus, OperationNumber};
+use super::{ChangeInfo, Fattr, FileHandle, NfsStatus, OperationNumber, StateId, Verifier};
 use crate::codec::Malformed;
+pub use attributes::*;
+pub use data::*;
+pub use directory::*;
 pub use handle::*;
+pub use lock::*;
+pub use open::*;
+pub use security::*;
 pub use session::*;
+pub use state::*;
 
 /// The table of operations: what has no arguments has none here, what gives no
 /// results gives `()`.
@@ -160,4 +174,67 @@ operations! {
     SEQUENCE Sequence(SequenceArgs) -> OrStatus<SequenceResult>;
     /// Changes the session's secret.
     SET_SSV SetSsv(SetSsvArgs<'a>) -> OrStatus<SetSsvResult<'a>>;
+
+    /// Asks what is allowed.
+    ACCESS Access(AccessArgs) -> OrStatus<AccessResult>;
+    /// Asks for attributes.
+    GETATTR GetAttr(GetAttrArgs) -> OrStatus<Fattr<'a>>;
+    /// Sets attributes.
+    SETATTR SetAttr(SetAttrArgs<'a>) -> SetAttrReply;
+    /// Goes on only if attributes are these.
+    VERIFY Verify(VerifyArgs<'a>) -> OrStatus<()>;
+    /// Goes on only if they are not.
+    NVERIFY NVerify(VerifyArgs<'a>) -> OrStatus<()>;
+
+    /// Makes what is no regular file.
+    CREATE Create(CreateArgs<'a>) -> OrStatus<CreateResult>;
+    /// Gives a file another name.
+    LINK Link(LinkArgs<'a>) -> OrStatus<ChangeInfo>;
+    /// Lists a directory.
+    READDIR ReadDir(ReadDirArgs) -> OrStatus<ReadDirResult<'a>>;
+    /// Reads a symbolic link.
+    READLINK ReadLink -> OrStatus<&'a [u8]>;
+    /// Removes a name.
+    REMOVE Remove(RemoveArgs<'a>) -> OrStatus<ChangeInfo>;
+    /// Renames.
+    RENAME Rename(RenameArgs<'a>) -> OrStatus<RenameResult>;
+
+    /// Reads data.
+    READ Read(ReadArgs) -> OrStatus<ReadResult<'a>>;
+    /// Writes data.
+    WRITE Write(WriteArgs<'a>) -> OrStatus<WriteResult>;
+    /// Makes written data safe.
+    COMMIT Commit(CommitArgs) -> OrStatus<Verifier>;
+
+    /// Opens a file.
+    OPEN Open(OpenArgs<'a>) -> OrStatus<OpenResult<'a>>;
+    /// Opens it for less.
+    OPEN_DOWNGRADE OpenDowngrade(OpenDowngradeArgs) -> OrStatus<StateId>;
+    /// Closes it.
+    CLOSE Close(CloseArgs) -> OrStatus<StateId>;
+    /// Gives a delegation back.
+    DELEGRETURN DelegReturn(DelegReturnArgs) -> OrStatus<()>;
+    /// Gives up what was not reclaimed.
+    DELEGPURGE DelegPurge(DelegPurgeArgs) -> OrStatus<()>;
+    /// Asks for a delegation.
+    WANT_DELEGATION WantDelegation(WantDelegationArgs) -> OrStatus<OpenDelegation<'a>>;
+    /// Asks for a delegation of a directory.
+    GET_DIR_DELEGATION GetDirDelegation(GetDirDelegationArgs) -> OrStatus<GetDirDelegationResult>;
+
+    /// Locks a byte range.
+    LOCK Lock(LockArgs<'a>) -> LockReply<'a>;
+    /// Asks whether a lock would be granted.
+    LOCKT LockTest(LockTestArgs<'a>) -> LockTestReply<'a>;
+    /// Unlocks a byte range.
+    LOCKU Unlock(UnlockArgs) -> OrStatus<StateId>;
+
+    /// Gives up state that was lost.
+    FREE_STATEID FreeStateId(FreeStateIdArgs) -> OrStatus<()>;
+    /// Asks what became of state.
+    TEST_STATEID TestStateId(TestStateIdArgs) -> OrStatus<TestStateIdResult>;
+
+    /// Asks how a name may be reached.
+    SECINFO SecInfo(SecInfoArgs<'a>) -> OrStatus<SecInfoResult<'a>>;
+    /// Asks how a file handle may be reached.
+    SECINFO_NO_NAME SecInfoNoName(SecInfoNoNameArgs) -> OrStatus<SecInfoResult<'a>>;
 }
