@@ -10,6 +10,7 @@
 //! | [`common`] | what several operations share |
 //! | [`ops`] | arguments and results of operations: [`Operation`], [`OperationResult`] |
 //! | [`compound`] | [`Compound`] gives the operations of a call one by one; [`CompoundReply`], [`CompoundRequest`], [`CompoundResults`] |
+//! | [`callback`] | what a server asks of a client: [`Callback`], [`CallbackRequest`], [`CallbackResults`], and the client's side |
 //! | [`reply`] | [`Reply`]: what stands behind an operation's status |
 //! | [`acl`] | access control lists |
 //! | [`attributes`] | [`Fattr`] as sent, [`Attributes`] by name, [`AttributeWriter`] for servers |
@@ -21,6 +22,7 @@
 pub mod acl;
 pub mod attributes;
 pub mod bitmap;
+pub mod callback;
 pub mod common;
 pub mod compound;
 pub mod ids;
@@ -35,6 +37,9 @@ pub mod xdr;
 
 pub use attributes::{AttributeWriter, Attributes, BadAttributes, Fattr, attribute};
 pub use bitmap::Bitmap4;
+pub use callback::{
+    Callback, CallbackCompound, CallbackReply, CallbackRequest, CallbackResult, CallbackResults,
+};
 pub use common::{Access, ChangeInfo, FileType, LockType, StableHow, StateOwner};
 pub use compound::{
     BadOperation, Compound, CompoundReply, CompoundRequest, CompoundResults, NoResult,

@@ -5,28 +5,38 @@
 //! themselves.
 
 pub mod attributes;
+pub mod copy;
 pub mod data;
 pub mod directory;
 pub mod handle;
+pub mod layout;
 pub mod lock;
 pub mod open;
 pub mod security;
 pub mod session;
+pub mod space;
 pub mod state;
+pub mod xattr;
 
 use super::reply::Reply;
 use super::xdr::{Encode, XdrReader, XdrWriter};
-use super::{ChangeInfo, Fattr, FileHandle, NfsStatus, OperationNumber, StateId, Verifier};
+use super::{
+    Bitmap4, ChangeInfo, Fattr, FileHandle, NfsStatus, OperationNumber, StateId, Verifier,
+};
 use crate::codec::Malformed;
 pub use attributes::*;
+pub use copy::*;
 pub use data::*;
 pub use directory::*;
 pub use handle::*;
+pub use layout::*;
 pub use lock::*;
 pub use open::*;
 pub use security::*;
 pub use session::*;
+pub use space::*;
 pub use state::*;
+pub use xattr::*;
 
 /// The table of operations: what has no arguments has none here, what gives no
 /// results gives `()`.
@@ -237,4 +247,51 @@ operations! {
     SECINFO SecInfo(SecInfoArgs<'a>) -> OrStatus<SecInfoResult<'a>>;
     /// Asks how a file handle may be reached.
     SECINFO_NO_NAME SecInfoNoName(SecInfoNoNameArgs) -> OrStatus<SecInfoResult<'a>>;
+
+    /// Makes sure that there is space.
+    ALLOCATE Allocate(AllocateArgs) -> OrStatus<()>;
+    /// Gives space back.
+    DEALLOCATE Deallocate(DeallocateArgs) -> OrStatus<()>;
+    /// Looks for data or a hole.
+    SEEK Seek(SeekArgs) -> OrStatus<SeekResult>;
+    /// Reads data, and says where there is none.
+    READ_PLUS ReadPlus(ReadPlusArgs) -> OrStatus<ReadPlusResult<'a>>;
+    /// Says how a file will be used.
+    IO_ADVISE IoAdvise(IoAdviseArgs) -> OrStatus<Bitmap4>;
+    /// Writes a pattern.
+    WRITE_SAME WriteSame(WriteSameArgs<'a>) -> OrStatus<WriteResponse>;
+    /// Copies data.
+    COPY Copy(CopyArgs<'a>) -> CopyReply;
+    /// Lets another server read a file.
+    COPY_NOTIFY CopyNotify(CopyNotifyArgs<'a>) -> OrStatus<CopyNotifyResult<'a>>;
+    /// Lets two files share data.
+    CLONE Clone(CloneArgs) -> OrStatus<()>;
+    /// Ends a copy.
+    OFFLOAD_CANCEL OffloadCancel(OffloadArgs) -> OrStatus<()>;
+    /// Asks how far a copy is.
+    OFFLOAD_STATUS OffloadStatus(OffloadArgs) -> OrStatus<OffloadStatusResult>;
+
+    /// Reads an extended attribute.
+    GETXATTR GetXattr(GetXattrArgs<'a>) -> OrStatus<&'a [u8]>;
+    /// Sets an extended attribute.
+    SETXATTR SetXattr(SetXattrArgs<'a>) -> OrStatus<ChangeInfo>;
+    /// Lists extended attributes.
+    LISTXATTRS ListXattrs(ListXattrsArgs) -> OrStatus<ListXattrsResult<'a>>;
+    /// Removes an extended attribute.
+    REMOVEXATTR RemoveXattr(RemoveXattrArgs<'a>) -> OrStatus<ChangeInfo>;
+
+    /// Asks for a layout.
+    LAYOUTGET LayoutGet(LayoutGetArgs) -> LayoutGetReply<'a>;
+    /// Makes known what was written by layouts.
+    LAYOUTCOMMIT LayoutCommit(LayoutCommitArgs<'a>) -> OrStatus<LayoutCommitResult>;
+    /// Gives layouts back.
+    LAYOUTRETURN LayoutReturn(LayoutReturnArgs<'a>) -> OrStatus<LayoutReturnResult>;
+    /// Tells what went wrong with layouts.
+    LAYOUTERROR LayoutError(LayoutErrorArgs) -> OrStatus<()>;
+    /// Tells how much was done by layouts.
+    LAYOUTSTATS LayoutStats(LayoutStatsArgs<'a>) -> OrStatus<()>;
+    /// Asks where a device is.
+    GETDEVICEINFO GetDeviceInfo(GetDeviceInfoArgs) -> GetDeviceInfoReply<'a>;
+    /// Asks for devices.
+    GETDEVICELIST GetDeviceList(GetDeviceListArgs) -> OrStatus<GetDeviceListResult>;
 }
