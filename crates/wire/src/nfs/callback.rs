@@ -324,7 +324,8 @@ macro_rules! callbacks {
                 }
             }
 
-            fn encode_args(&self, w: &mut XdrWriter<'_>) {
+            /// Writes its arguments, without the number.
+            pub fn encode_args(&self, w: &mut XdrWriter<'_>) {
                 match self {
                     $(Self::$variant(args) => w.put(args),)*
                 }

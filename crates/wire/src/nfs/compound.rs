@@ -270,3 +270,116 @@ impl<'a> CompoundResults<'a> {
         self.expect::<Result<T, NfsStatus>>(number)?.map_err(NoResult::Failed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nfs::ops::{LookupArgs, OpenHow};
+    use crate::nfs::xdr::{Decode, Encode};
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    fn operations(
+        minor_version: u32,
+        announced: u32,
+        rest: &[u32],
+    ) -> Vec<Result<Operation<'static>, BadOperation>> {
+        let bytes = words(&[&[0, minor_version, announced], rest].concat());
+        let compound = Compound::decode(&mut XdrReader::new(bytes.leak())).unwrap();
+        compound.collect()
+    }
+
+    fn bad(number: OperationNumber, status: NfsStatus) -> Result<Operation<'static>, BadOperation> {
+        Err(BadOperation { number, status })
+    }
+
+    #[test]
+    fn what_stands_before_a_malformed_operation_is_still_done() {
+        let name = 0x6100_0000;
+        let all = operations(1, 4, &[24, 15, 1, name, 22, 200, 10]);
+        let lookup = Operation::Lookup(LookupArgs { name: b"a" });
+        let malformed = bad(OperationNumber::PUTFH, NfsStatus::BADXDR);
+        assert_eq!(all, [Ok(Operation::PutRootFh), Ok(lookup), malformed]);
+    }
+
+    #[test]
+    fn operations_that_are_missing_are_malformed_at_their_place() {
+        let missing = bad(OperationNumber::ILLEGAL, NfsStatus::BADXDR);
+        assert_eq!(operations(1, 2, &[24]), [Ok(Operation::PutRootFh), missing]);
+        let many = operations(1, u32::MAX, &[24; 2000]);
+        assert_eq!(many.len(), COMPOUND_OPERATIONS_MAX);
+    }
+
+    #[test]
+    fn a_number_outside_the_minor_version_is_illegal() {
+        let illegal = bad(OperationNumber::ILLEGAL, NfsStatus::OP_ILLEGAL);
+        for number in [0, 2, 76, 10_044, u32::MAX] {
+            assert_eq!(operations(2, 1, &[number]), [illegal.clone()], "{number}");
+        }
+        let seek = [69, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(operations(1, 1, &seek), [illegal]);
+        assert!(matches!(operations(2, 1, &seek)[..], [Ok(Operation::Seek(_))]));
+    }
+
+    #[test]
+    fn operations_of_version_0_alone_are_not_supported_under_their_own_numbers() {
+        for number in [20, 30, 35, 36, 39] {
+            let number = OperationNumber(number);
+            assert_eq!(operations(1, 1, &[number.0]), [bad(number, NfsStatus::NOTSUPP)]);
+        }
+    }
+
+    #[test]
+    fn get_dir_delegation_is_known_in_version_1() {
+        let all = operations(1, 1, &[46, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(matches!(all[..], [Ok(Operation::GetDirDelegation(_))]));
+    }
+
+    #[test]
+    fn a_client_learns_which_operation_failed_and_that_a_server_stopped_early() {
+        let ok = Ok::<(), NfsStatus>(());
+        let answer = |status, push: &dyn Fn(&mut CompoundReply, &mut XdrWriter<'_>)| {
+            let mut out = Vec::new();
+            let w = &mut XdrWriter::new(&mut out);
+            let mut reply = CompoundReply::begin(w, b"");
+            push(&mut reply, w);
+            reply.finish(w, status);
+            out
+        };
+        let early = answer(NfsStatus::OK, &|reply, w| reply.push(w, OperationNumber::PUTFH, &ok));
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&early)).unwrap();
+        assert_eq!(results.succeed::<()>(OperationNumber::PUTFH), Ok(()));
+        let next = results.succeed::<()>(OperationNumber::SAVEFH);
+        assert!(matches!(next, Err(NoResult::Malformed(_))));
+
+        let other = answer(NfsStatus::OK, &|reply, w| reply.push(w, OperationNumber::SAVEFH, &ok));
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&other)).unwrap();
+        let next = results.succeed::<()>(OperationNumber::PUTFH);
+        assert!(matches!(next, Err(NoResult::Malformed(_))));
+
+        let illegal = Err::<(), _>(NfsStatus::OP_ILLEGAL);
+        let unknown = answer(NfsStatus::OP_ILLEGAL, &|reply, w| {
+            reply.push(w, OperationNumber::ILLEGAL, &illegal);
+        });
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&unknown)).unwrap();
+        let next = results.succeed::<()>(OperationNumber::SEEK);
+        assert_eq!(next, Err(NoResult::Failed(NfsStatus::OP_ILLEGAL)));
+    }
+
+    #[test]
+    fn values_that_an_enumeration_does_not_have_are_malformed() {
+        let bytes = words(&[2]);
+        assert!(OpenHow::decode(&mut XdrReader::new(&bytes)).is_err());
+        let mut out = Vec::new();
+        OpenHow::NoCreate.encode(&mut XdrWriter::new(&mut out));
+        assert_eq!(out, words(&[0]));
+    }
+
+    /// An operation is moved once or twice; a file handle is the largest part of most.
+    #[test]
+    fn an_operation_stays_small() {
+        assert!(size_of::<Operation<'_>>() <= 256, "{}", size_of::<Operation<'_>>());
+    }
+}
