@@ -4,6 +4,7 @@ mod client_side;
 mod connection;
 mod files;
 mod messages;
+mod nfs;
 mod security;
 
 use crate::Target;
@@ -32,6 +33,9 @@ pub const TARGETS: &[Target] = &[
     // Each input has a logon's work before it.
     Target { rounds: 60_000, ..of_decoder("set_up_replies", client_side::set_up_replies) },
     Target { rounds: 40_000, ..of_decoder("server_replies", client_side::server_replies) },
+    of_decoder("nfs_records", nfs::records),
+    of_decoder("nfs_callbacks", nfs::callbacks),
+    of_decoder("nfs_attributes", nfs::attributes),
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),
     of_decoder("extended_attributes", files::extended_attributes),

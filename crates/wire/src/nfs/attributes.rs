@@ -2,7 +2,7 @@
 //! RFC 8276, RFC 9754.
 //!
 //! One table names every attribute, its number and its type. From it come
-//! [`Attributes`], the numbers in [`attribute`], [`Fattr::decode`], and
+//! [`Attributes`], the numbers in [`attribute`], [`Fattr::attributes`], and
 //! [`AttributeWriter`], with which a server writes just what was asked for.
 
 mod types;
@@ -216,7 +216,7 @@ impl<'a> Fattr<'a> {
     ///
     /// # Errors
     /// [`BadAttributes`] if one is unknown, or the values are others than announced.
-    pub fn decode(&self) -> Result<Attributes<'a>, BadAttributes> {
+    pub fn attributes(&self) -> Result<Attributes<'a>, BadAttributes> {
         let mut attributes = Attributes::default();
         let mut r = XdrReader::new(self.values);
         for number in self.mask.iter() {

@@ -1,5 +1,7 @@
 //! What another implementation writes is read as what it means, and written with
 //! the same bytes.
+// A test fails by a panic.
+#![allow(clippy::unwrap_used)]
 
 mod arguments;
 mod results;

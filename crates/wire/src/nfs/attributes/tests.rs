@@ -16,7 +16,7 @@ const SOME: &[u8] = &[
 #[test]
 fn attributes_are_read_and_written_in_the_order_of_their_numbers() {
     let fattr: Fattr<'_> = XdrReader::new(SOME).get().unwrap();
-    let attributes = fattr.decode().unwrap();
+    let attributes = fattr.attributes().unwrap();
     let expected = Attributes {
         file_type: Some(FileType::Regular),
         size: Some(4096),
@@ -56,7 +56,7 @@ fn the_writer_gives_what_was_asked_for_and_is_there() {
 #[test]
 fn an_attribute_that_nothing_defines_is_not_supported() {
     let fattr = Fattr { mask: Bitmap4::of(&[4, 100]), values: &[0; 12] };
-    let bad = fattr.decode().unwrap_err();
+    let bad = fattr.attributes().unwrap_err();
     assert_eq!(bad, BadAttributes::Unknown(100));
     assert_eq!(NfsStatus::from(bad), NfsStatus::ATTRNOTSUPP);
 }
@@ -65,7 +65,7 @@ fn an_attribute_that_nothing_defines_is_not_supported() {
 fn values_that_are_not_announced_or_missing_are_malformed() {
     for length in [7, 12] {
         let fattr = Fattr { mask: Bitmap4::of(&[4]), values: &[0; 12][..length] };
-        assert_eq!(fattr.decode().map_err(NfsStatus::from), Err(NfsStatus::BADXDR));
+        assert_eq!(fattr.attributes().map_err(NfsStatus::from), Err(NfsStatus::BADXDR));
     }
 }
 
@@ -138,9 +138,9 @@ fn attributes_of_every_type_come_back() {
     let mut out = Vec::new();
     attributes.encode(&mut XdrWriter::new(&mut out));
     let fattr: Fattr<'_> = XdrReader::new(&out).get().unwrap();
-    assert_eq!(fattr.decode(), Ok(attributes.clone()));
+    assert_eq!(fattr.attributes(), Ok(attributes.clone()));
     for end in 0..fattr.values.len() {
         let cut = Fattr { values: &fattr.values[..end], ..fattr };
-        assert!(cut.decode().is_err(), "{end}");
+        assert!(cut.attributes().is_err(), "{end}");
     }
 }

@@ -1,0 +1,139 @@
+//! Messages of NFS: records, calls, replies, compounds both ways, attributes.
+
+use wire::nfs::rpc::{Message, Scan, scan_record};
+use wire::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter};
+use wire::nfs::{
+    Callback, CallbackCompound, CallbackNumber, CallbackResult, Compound, CompoundResults, Fattr,
+    NfsStatus, Operation, OperationResult,
+};
+
+/// Bytes of a record that the targets take.
+const RECORD_BYTES_MAX: usize = 16 * 1024;
+
+/// What was read is written so that it is read again as the same.
+fn comes_back<T: PartialEq + std::fmt::Debug>(
+    value: &T,
+    encode: impl Fn(&mut XdrWriter<'_>),
+    again: impl Fn(&mut XdrReader<'_>, &T) -> bool,
+) {
+    let mut out = Vec::new();
+    encode(&mut XdrWriter::new(&mut out));
+    let mut r = XdrReader::new(&out);
+    assert!(again(&mut r, value), "{value:?}");
+    assert_eq!(r.remaining(), 0, "{value:?}");
+}
+
+/// Records of a stream, whole or cut, and the calls and replies in them.
+pub fn records(mut stream: &[u8]) {
+    while !stream.is_empty() {
+        match scan_record(stream, RECORD_BYTES_MAX) {
+            Ok(Scan::Complete(extent)) => {
+                message(&extent.payload(stream));
+                stream = &stream[extent.stream_bytes..];
+            }
+            Ok(Scan::Incomplete { stream_bytes_min }) => {
+                assert!(stream_bytes_min > stream.len());
+                return;
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn message(bytes: &[u8]) {
+    let r = &mut XdrReader::new(bytes);
+    match Message::decode(r) {
+        Ok(Message::Call(call)) => {
+            let _ = call.credentials.credential();
+            comes_back(
+                &call,
+                |w| w.put(&call),
+                |r, call| Message::decode(r) == Ok(Message::Call(*call)),
+            );
+            operations(r.rest());
+        }
+        Ok(Message::Reply(reply)) => {
+            comes_back(
+                &reply,
+                |w| w.put(&reply),
+                |r, reply| Message::decode(r) == Ok(Message::Reply(*reply)),
+            );
+            results(r.rest());
+        }
+        Err(_) => {}
+    }
+}
+
+/// Arguments of COMPOUND: each operation, and each attribute set within.
+fn operations(bytes: &[u8]) {
+    let Ok(compound) = Compound::decode(&mut XdrReader::new(bytes)) else { return };
+    for operation in compound.flatten() {
+        let number = operation.number();
+        comes_back(
+            &operation,
+            |w| operation.encode_args(w),
+            |r, operation| Operation::decode(number, r).as_ref() == Ok(operation),
+        );
+        if let Operation::SetAttr(args) = operation {
+            attributes_of(&args.attributes);
+        }
+    }
+}
+
+/// Results of COMPOUND, as far as they can be read.
+fn results(bytes: &[u8]) {
+    let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(bytes)) else { return };
+    while let Ok(Some((number, status))) = results.next_status() {
+        let Ok(result) = OperationResult::decode(number, status, results.reader()) else { return };
+        comes_back(
+            &result,
+            |w| result.encode_body(w),
+            |r, result| OperationResult::decode(number, status, r).as_ref() == Ok(result),
+        );
+        if let OperationResult::GetAttr(Ok(attributes)) = result {
+            attributes_of(&attributes);
+        }
+    }
+}
+
+/// Arguments of CB_COMPOUND, and the same bytes as results of a callback.
+pub fn callbacks(bytes: &[u8]) {
+    let r = &mut XdrReader::new(bytes);
+    if let Ok(number) = r.get::<CallbackNumber>()
+        && let Ok(result) = CallbackResult::decode(number, NfsStatus::OK, r)
+    {
+        comes_back(
+            &result,
+            |w| result.encode_body(w),
+            |r, result| CallbackResult::decode(number, NfsStatus::OK, r).as_ref() == Ok(result),
+        );
+    }
+    let Ok(compound) = CallbackCompound::decode(&mut XdrReader::new(bytes)) else { return };
+    for callback in compound.flatten() {
+        let number = callback.number();
+        comes_back(
+            &callback,
+            |w| callback.encode_args(w),
+            |r, callback| Callback::decode(number, r).as_ref() == Ok(callback),
+        );
+    }
+}
+
+/// Attributes: `fattr4`.
+pub fn attributes(bytes: &[u8]) {
+    if let Ok(fattr) = Fattr::decode(&mut XdrReader::new(bytes)) {
+        attributes_of(&fattr);
+    }
+}
+
+fn attributes_of(fattr: &Fattr<'_>) {
+    let Ok(attributes) = fattr.attributes() else { return };
+    let mut out = Vec::new();
+    attributes.encode(&mut XdrWriter::new(&mut out));
+    let again = Fattr::decode(&mut XdrReader::new(&out)).unwrap();
+    assert_eq!(again.mask, fattr.mask);
+    assert_eq!(again.attributes().as_ref(), Ok(&attributes));
+    let mut encoded = Vec::new();
+    again.encode(&mut XdrWriter::new(&mut encoded));
+    assert_eq!(out, encoded);
+}
