@@ -16,15 +16,18 @@ mod authorize;
 mod backup;
 mod caching;
 mod copy;
+mod delegation;
 mod descriptor;
 mod directory_lease;
 mod handles;
 mod list;
 mod lock;
 mod names;
+mod object;
 mod offload;
 mod open;
 mod open_file;
+mod owner_lock;
 mod quota;
 mod read;
 mod remove;
@@ -49,13 +52,18 @@ pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
 };
+pub use delegation::{Delegate, Delegation};
 pub use descriptor::SecurityParts;
 pub use grants::{
-    AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockKind, OpenId,
-    Range, RangeLock, Share,
+    AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockHeld, LockKind,
+    LockOwner, OpenId, OwnerLocking, Range, RangeLock, Share,
 };
 pub use list::Child;
 pub use names::NamePatterns;
+pub use object::{
+    Handle, HandleSeal, Listed, ListedObject, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
+    VolumeId, XattrWish,
+};
 pub use offload::Workers;
 pub use open::{
     Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
@@ -76,6 +84,7 @@ pub struct Files {
     table: Arc<table::Table>,
     workers: Arc<dyn Workers>,
     next_open: AtomicU64,
+    seal: Option<Arc<dyn HandleSeal>>,
 }
 
 impl std::fmt::Debug for Files {
@@ -88,7 +97,7 @@ impl Files {
     /// A file layer without opens, which runs long calls on `workers`.
     #[must_use]
     pub fn new(workers: Arc<dyn Workers>) -> Self {
-        Self { table: Arc::default(), workers, next_open: AtomicU64::new(1) }
+        Self { table: Arc::default(), workers, next_open: AtomicU64::new(1), seal: None }
     }
 
     fn new_open_id(&self) -> OpenId {

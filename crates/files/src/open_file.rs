@@ -29,14 +29,17 @@ pub struct OpenFile {
     pub(crate) parent_key: Option<ParentKey>,
     pub(crate) frozen: Mutex<Frozen>,
     pub(crate) has_frozen: AtomicBool,
-    granted: Access,
-    share: Share,
+    /// [`Access`], which may be given up; and [`Share`], which may grow.
+    granted: AtomicU32,
+    share: AtomicU32,
     delete_on_close: bool,
     semantics: Semantics,
     position: AtomicU64,
     closed: AtomicBool,
     /// A rename by this open has been asked for: its close comes after it.
     pub(crate) renames: AtomicBool,
+    /// Who closes it wants to know whether the name was there, and went.
+    tells_removal: AtomicBool,
     /// What the file was turned into, if it was.
     turned: OnceLock<Arc<dyn Node>>,
     pub(crate) table: Arc<Table>,
@@ -106,13 +109,14 @@ impl OpenFile {
             parent_key: parts.parent_key,
             frozen: Mutex::default(),
             has_frozen: AtomicBool::new(false),
-            granted: parts.granted,
-            share: parts.share,
+            granted: AtomicU32::new(parts.granted.0),
+            share: AtomicU32::new(parts.share.0),
             delete_on_close: parts.delete_on_close,
             semantics: parts.semantics,
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
+            tells_removal: AtomicBool::new(false),
             turned: OnceLock::new(),
             table: parts.table,
             watch: OnceLock::new(),
@@ -168,13 +172,27 @@ impl OpenFile {
     /// Rights it was granted.
     #[must_use]
     pub fn granted(&self) -> Access {
-        self.granted
+        Access(self.granted.load(Ordering::Relaxed))
     }
 
     /// What it tolerates of others.
     #[must_use]
     pub fn share(&self) -> Share {
-        self.share
+        Share(self.share.load(Ordering::Relaxed))
+    }
+
+    /// See [`Files::narrow`].
+    pub(crate) fn narrow(&self, access: Access, share: Share) -> Result<()> {
+        if !self.granted().contains(access) || !share.contains(self.share()) {
+            return Err(FsError::InvalidParameter);
+        }
+        let mut held = self.state.lock();
+        if !held.grants.handle_narrow(self.id, access, share) {
+            return Err(FsError::Stale);
+        }
+        self.granted.store(access.0, Ordering::Relaxed);
+        self.share.store(share.0, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whose customs it follows.
@@ -244,7 +262,7 @@ impl OpenFile {
     /// # Errors
     /// [`FsError::AccessDenied`] if none was.
     pub(crate) fn need_any(&self, rights: Access) -> Result<()> {
-        if self.granted.intersects(rights) { Ok(()) } else { Err(FsError::AccessDenied) }
+        if self.granted().intersects(rights) { Ok(()) } else { Err(FsError::AccessDenied) }
     }
 
     /// Refuses changes on a read-only volume.
@@ -267,7 +285,17 @@ impl OpenFile {
         // After it: a watch that begins now finds the open closed.
         self.end_watch();
         let result = match removal {
-            Some(removal) => carry_out(&self.table, &self.state, removal, self.parent_key),
+            Some(removal) => {
+                let result = carry_out(&self.table, &self.state, removal, self.parent_key);
+                match result {
+                    Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty)
+                        if !self.tells_removal.load(Ordering::Relaxed) =>
+                    {
+                        Ok(())
+                    }
+                    other => other,
+                }
+            }
             None => {
                 if self.delete_on_close && self.is_directory() {
                     self.judge_watches();
@@ -373,6 +401,18 @@ impl Files {
             return self.offload(close).await;
         }
         open.close_now()
+    }
+}
+
+impl Files {
+    /// Closes an open whose name is to vanish, and says whether that could be.
+    ///
+    /// # Errors
+    /// As [`Files::close`]; [`FsError::NotEmpty`] if something was put into the
+    /// directory meanwhile, [`FsError::NotFound`] if somebody else removed the name.
+    pub(crate) async fn close_removing(&self, open: Arc<OpenFile>) -> Result<()> {
+        open.tells_removal.store(true, Ordering::Relaxed);
+        self.close(open).await
     }
 }
 

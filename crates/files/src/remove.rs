@@ -109,8 +109,8 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 /// be opened.
 ///
 /// # Errors
-/// Those of the backend. A name that is gone already, and a directory that
-/// something was put into, are none: the first is what was wanted, the second
+/// Those of the backend. To Windows a name that is gone already, and a directory
+/// that something was put into, are none: the first is what was wanted, the second
 /// stays. MS-FSA 2.1.5.5.
 ///
 /// The directory is kept by `parent_key` for the client of the last open.
@@ -130,10 +130,7 @@ pub(crate) fn carry_out(
         report(table, doomed, gone, state.is_directory, except);
     }
     table.removed(state, removal.link);
-    match result.map(|_| ()) {
-        Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
-        other => other,
-    }
+    result.map(|_| ())
 }
 
 /// What is gone.

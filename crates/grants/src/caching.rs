@@ -444,6 +444,15 @@ impl Caches {
         }
     }
 
+    /// An open of `owner` does other things than before.
+    pub(crate) fn handle_narrow(&mut self, owner: CacheOwner, was_beyond: bool, is_beyond: bool) {
+        self.settled = true;
+        if let Ok(at) = self.find(owner) {
+            let count = &mut self.holders[at].beyond_looking;
+            *count = *count + u32::from(is_beyond) - u32::from(was_beyond);
+        }
+    }
+
     /// An open is gone, and with the last of its owner what that had.
     pub(crate) fn handle_close(&mut self, owner: CacheOwner, was_beyond_looking: bool) {
         // Who waits may have waited for this open.

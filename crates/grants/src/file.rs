@@ -69,6 +69,8 @@ pub struct OpenWish {
     pub epoch: u16,
     /// The file's length: locks beyond it keep nobody from caching.
     pub size_bytes: u64,
+    /// It takes the place of this open, which has nothing from then on.
+    pub instead_of: Option<OpenId>,
 }
 
 impl OpenWish {
@@ -88,6 +90,7 @@ impl OpenWish {
             epoch: 0,
             size_bytes: u64::MAX,
             posix: false,
+            instead_of: None,
         }
     }
 
@@ -227,7 +230,12 @@ impl FileGrants {
         if self.away > 0 && !LOOKS.contains(wish.access | wish.once) && self.is_kept_by_absent() {
             return Err(Refusal::Away);
         }
-        if self.counts.conflict(wish.access | wish.once, wish.share) {
+        let mut counts = self.counts;
+        if let Some(at) = wish.instead_of.and_then(|id| self.find(id)) {
+            let before = &self.opens[at];
+            counts.remove(before.access, before.share);
+        }
+        if counts.conflict(wish.access | wish.once, wish.share) {
             return Err(Refusal::ShareViolation);
         }
         Ok(())
@@ -241,6 +249,10 @@ impl FileGrants {
     pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
         self.ask(wish)?;
         let OpenWish { id, link, access, share, delete_on_close, key, posix, .. } = *wish;
+        if let Some(before) = wish.instead_of {
+            self.handle_narrow(before, Access::NONE, Share::ALL);
+            self.locks.handle_moved(before, id);
+        }
         let is_beyond_looking = !LOOKS.contains(access);
         let state = self.grant(wish, is_beyond_looking);
         // Two opens race to the table with numbers taken before: nearly sorted.
@@ -250,6 +262,20 @@ impl FileGrants {
         self.counts.add(access, share);
         self.beyond_looking += usize::from(is_beyond_looking);
         Ok(state)
+    }
+
+    /// An open has these rights and tolerates this from now on. False if it is not there.
+    pub fn handle_narrow(&mut self, id: OpenId, access: Access, share: Share) -> bool {
+        let Some(at) = self.find(id) else { return false };
+        let open = self.opens[at];
+        self.counts.remove(open.access, open.share);
+        self.counts.add(access, share);
+        (self.opens[at].access, self.opens[at].share) = (access, share);
+        let (was_beyond, is_beyond) = (!LOOKS.contains(open.access), !LOOKS.contains(access));
+        self.beyond_looking += usize::from(is_beyond);
+        self.beyond_looking -= usize::from(was_beyond);
+        self.caches.handle_narrow(owner(id, open.key), was_beyond, is_beyond);
+        true
     }
 
     /// Has others give back what this open cannot be had with; enters nothing.

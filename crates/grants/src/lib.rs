@@ -16,5 +16,8 @@ pub use caching::{
     AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caches, Caching,
 };
 pub use file::{Awaited, Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
-pub use ranges::{Decided, LockKind, LockRefusal, Locking, Range, RangeLock, RangeLocks, WaitId};
+pub use ranges::{
+    Decided, LockHeld, LockKind, LockOwner, LockRefusal, Locking, OwnerLocking, Range, RangeLock,
+    RangeLocks, WaitId,
+};
 pub use snug::insert_snugly;

@@ -64,6 +64,29 @@ pub struct RangeLock {
     pub kind: LockKind,
 }
 
+/// Who has locks as POSIX has them, by a number that is unique in the process: an owner
+/// of a client, whatever opens it locks by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockOwner(pub u64);
+
+/// A lock that is in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockHeld {
+    /// What is locked.
+    pub lock: RangeLock,
+    /// By whom; none if an open has it as Windows has it.
+    pub owner: Option<LockOwner>,
+}
+
+/// What became of a lock for an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerLocking {
+    /// It has the lock.
+    Granted,
+    /// This one is in the way.
+    Denied(LockHeld),
+}
+
 /// Why a lock cannot be had, or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRefusal {
@@ -210,6 +233,13 @@ impl RangeLocks {
         if released {
             self.decide(|_| true);
         }
+    }
+
+    /// What an open has locked, or waits for, is another's from now on.
+    pub fn handle_moved(&mut self, from: OpenId, to: OpenId) {
+        let held = self.held.iter_mut().map(|held| &mut held.open);
+        let waiting = self.waiting.iter_mut().map(|waiting| &mut waiting.open);
+        held.chain(waiting).filter(|open| **open == from).for_each(|open| *open = to);
     }
 
     /// The next request whose wait is over, in the order of deciding.

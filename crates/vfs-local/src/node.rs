@@ -232,6 +232,7 @@ fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
         accessed: time(stat.stx_atime),
         modified: time(stat.stx_mtime),
         changed: time(stat.stx_ctime),
+        change: time(stat.stx_ctime).0 as u64,
         born: has_birth.then(|| time(stat.stx_btime)),
         dos: DosInfo::default(),
         device: (kind == FileKind::Device).then(|| Device {

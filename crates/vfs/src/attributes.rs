@@ -83,6 +83,8 @@ pub struct Attributes {
     pub modified: Timestamp,
     /// Last change of anything.
     pub changed: Timestamp,
+    /// Another number after every change of anything, as far as the file system tells.
+    pub change: u64,
     /// When the node was made, if the file system knows.
     pub born: Option<Timestamp>,
     /// DOS attributes and creation time; the default where not wanted or not stored.

@@ -12,6 +12,7 @@
 mod attributes;
 mod case;
 mod error;
+mod handle;
 mod identity;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
@@ -33,6 +34,7 @@ pub use attributes::{
 };
 pub use case::{fold_case, has_case};
 pub use error::{FsError, Result};
+pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
@@ -121,6 +123,8 @@ pub enum Replace {
     Never,
     /// Replace it atomically, if it is a file.
     File,
+    /// Replace it as POSIX has it: a directory takes the place of an empty one, too.
+    Any,
 }
 
 /// A tree of files.
@@ -246,6 +250,71 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         tell: TellChanged,
     ) -> Result<Box<dyn OutsideWatch>> {
         let _ = (file, every_write, tell);
+        Err(FsError::NotSupported)
+    }
+
+    /// What names `node` for longer than it is open.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where there is no such thing.
+    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+        let _ = node;
+        Err(FsError::NotSupported)
+    }
+
+    /// The handle of the child `name` (exact spelling) of this directory, the link
+    /// itself if it is one, which is known to be `key`.
+    ///
+    /// # Errors
+    /// As [`Vfs::handle`]; [`FsError::NotFound`].
+    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
+        let _ = (directory, name, key);
+        Err(FsError::NotSupported)
+    }
+
+    /// Finds the node of a handle, wherever in the tree it is by now, with the power of
+    /// the process. The handle may be anybody's bytes.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if there is no such node in the tree any more;
+    /// [`FsError::InvalidParameter`] for what no handle looks like.
+    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        let _ = (handle, wanted);
+        Err(FsError::NotSupported)
+    }
+
+    /// Where a node is now: one of its paths, of which none has to be known of what
+    /// is no directory ([`RelPath::nameless`]).
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if it has left the tree, or has no name any more.
+    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        let _ = node;
+        Err(FsError::NotSupported)
+    }
+
+    /// Opens a node anew, as `who`, by no path: that very one, wherever it is. Of `how`
+    /// the path's part does not count.
+    ///
+    /// # Errors
+    /// As [`Vfs::open`]; [`FsError::Stale`] if it is gone.
+    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        let _ = (who, node, how);
+        Err(FsError::NotSupported)
+    }
+
+    /// Makes a pipe, a socket or a device, exclusively.
+    ///
+    /// # Errors
+    /// As [`Vfs::create`].
+    fn make_special(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: u32,
+    ) -> Result<Opened> {
+        let _ = (who, path, kind, mode);
         Err(FsError::NotSupported)
     }
 
@@ -451,6 +520,24 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     fn set_reparse_data(&self, who: &Identity, data: Option<&[u8]>) -> Result<()> {
         let _ = (who, data);
         Err(FsError::NotSupported)
+    }
+
+    /// What [`Node::set_verifier`] stored.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] if nothing was.
+    fn verifier(&self) -> Result<[u8; 8]> {
+        Err(FsError::NotFound)
+    }
+
+    /// Stores by which number whoever made the file knows it again. Done with the
+    /// power of the process; to be called while the file is open for writing.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`]. Where it cannot be stored nothing is done.
+    fn set_verifier(&self, verifier: [u8; 8]) -> Result<()> {
+        let _ = verifier;
+        Ok(())
     }
 
     /// Users' extended attributes: names without the `user.` prefix; those

@@ -1,6 +1,6 @@
 //! Names and paths as backends take them.
 
-use crate::FsError;
+use crate::{FileKey, FsError};
 use std::fmt;
 
 /// One component: not empty, no `/`, no NUL, neither `.` nor `..`, at most 255 bytes.
@@ -56,6 +56,19 @@ impl RelPath {
         Self::default()
     }
 
+    /// Stands for the path of a node of which none is known. It leads nowhere, in any
+    /// backend, and is that node's alone.
+    #[must_use]
+    pub fn nameless(key: FileKey) -> Self {
+        Self(format!("\0{:x}.{:x}", key.device, key.inode).into_bytes())
+    }
+
+    /// Whether it is [`RelPath::nameless`].
+    #[must_use]
+    pub fn is_nameless(&self) -> bool {
+        self.0.first() == Some(&0)
+    }
+
     /// Whether this is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
@@ -78,10 +91,11 @@ impl RelPath {
         path
     }
 
-    /// The directory this path is in, and its last component; none for the root.
+    /// The directory this path is in, and its last component; none for the root
+    /// and for what has no name.
     #[must_use]
     pub fn split(&self) -> Option<(Self, Name)> {
-        if self.0.is_empty() {
+        if self.0.is_empty() || self.is_nameless() {
             return None;
         }
         let cut = self.0.iter().rposition(|&b| b == b'/');
@@ -131,7 +145,7 @@ impl RelPath {
     /// first, the root (empty) last. None for the root.
     pub fn directories(&self) -> impl Iterator<Item = &[u8]> {
         let up = |path: &[u8]| path.iter().rposition(|&b| b == b'/').unwrap_or(0);
-        let first = (!self.is_root()).then(|| &self.0[..up(&self.0)]);
+        let first = (!self.is_root() && !self.is_nameless()).then(|| &self.0[..up(&self.0)]);
         std::iter::successors(first, move |path| (!path.is_empty()).then(|| &path[..up(path)]))
     }
 

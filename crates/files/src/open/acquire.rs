@@ -9,6 +9,7 @@ use crate::table::{Doomed, Entered, Entry, NotEntered, StreamEntry, Table};
 use acl::Access;
 use grants::{OpenId, OpenWish, Share};
 use std::sync::Arc;
+use vfs::FsError;
 
 /// An open that is held and releases itself unless it is kept.
 pub(crate) struct Ticket {
@@ -137,7 +138,10 @@ impl Ticket {
             held.doom(Doomed { name, caller, parent_key: None });
         }
         match self.table.close(&state, self.id, made_it) {
-            Some(removal) => carry_out(&self.table, &state, removal, None),
+            Some(removal) => match carry_out(&self.table, &state, removal, None) {
+                Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
+                other => other,
+            },
             None => Ok(()),
         }
     }
@@ -147,7 +151,14 @@ impl Ticket {
 fn wish_of(opening: &Opening, access: Access, once: Access) -> OpenWish {
     let OpenPlan { share, delete_on_close, .. } = opening.plan;
     let posix = opening.is_posix();
-    OpenWish { once, delete_on_close, posix, ..OpenWish::new(opening.id, access, share) }
+    let instead_of = opening.with.instead_of.as_ref().map(|open| open.id);
+    OpenWish {
+        once,
+        delete_on_close,
+        posix,
+        instead_of,
+        ..OpenWish::new(opening.id, access, share)
+    }
 }
 
 impl Drop for Ticket {

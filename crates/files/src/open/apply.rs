@@ -65,6 +65,9 @@ impl Opening {
             }
         }
         self.set_xattrs(opened)?;
+        if let Some(verifier) = self.with.verifier {
+            opened.node.set_verifier(verifier)?;
+        }
         let expands = self.plan.uncompressed && opened.attributes.compressed;
         if expands {
             opened.node.set_compressed(&self.caller.identity, false)?;

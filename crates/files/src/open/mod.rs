@@ -7,6 +7,7 @@
 mod acquire;
 mod apply;
 mod authorize;
+mod place;
 mod resolve;
 mod stream;
 
@@ -19,11 +20,12 @@ use crate::shown_link::with_link;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
-use crate::{Caller, Files, Volume, Workers};
+use crate::{Caller, Files, ObjectOpen, OpenAt, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::Ticket;
 use apply::reserve;
 use grants::{CacheState, Caching, OpenId, Share};
+use place::Place;
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, FileKind, FsError, Name, Opened, RelPath, Result, StreamName, Wait, Wanted,
@@ -150,6 +152,7 @@ pub struct OpenResult {
 
 /// How far an open has come at once.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it is mostly the small one")]
 pub enum Begun {
     /// To its end.
     Opened(OpenResult),
@@ -221,9 +224,24 @@ impl Files {
         caller: &Arc<Caller>,
         plan: OpenPlan,
     ) -> Result<Begun> {
-        let makes = plan.if_missing == IfMissing::Create;
-        volume.options.veto_names.check(&plan.path, makes)?;
         let opening = Opening::new(self, volume, caller, plan)?;
+        self.begin(opening).await
+    }
+
+    /// See [`Files::begin_open_object`].
+    pub(crate) async fn begin_open_at(
+        &self,
+        caller: &Arc<Caller>,
+        at: &OpenAt,
+        plan: OpenPlan,
+        with: ObjectOpen,
+    ) -> Result<Begun> {
+        let (OpenAt::Object(object) | OpenAt::Name(object, _)) = at;
+        let opening = Opening::new(self, &object.volume, caller, plan)?;
+        self.begin(Opening { place: Place::of(at), with, ..opening }).await
+    }
+
+    async fn begin(&self, mut opening: Opening) -> Result<Begun> {
         let workers = self.workers.clone();
         match opening.once(Wait::Never) {
             Ok(Attempt::Opened(result)) => Ok(Begun::Opened(result)),
@@ -236,6 +254,7 @@ impl Files {
 }
 
 /// How one way through the stages ended.
+#[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
 enum Attempt {
     Opened(OpenResult),
     /// A race was lost: from the start.
@@ -275,6 +294,9 @@ struct Opening {
     desired: Access,
     /// The descriptor in the plan.
     descriptor: Option<Descriptor>,
+    /// Where the plan's path comes from.
+    place: Place,
+    with: ObjectOpen,
 }
 
 const WANTED: Wanted = Wanted { dos: true };
@@ -299,6 +321,8 @@ impl Opening {
             desired: plan.desired.map_generic(),
             descriptor,
             plan,
+            place: Place::Path,
+            with: ObjectOpen::default(),
         })
     }
 
@@ -325,7 +349,7 @@ impl Opening {
     }
 
     /// Goes through the stages until no race is lost.
-    fn run(self) -> Result<Ran> {
+    fn run(mut self) -> Result<Ran> {
         for _ in 0..RESOLVE_TRIES_MAX {
             match self.once(Wait::Allowed)? {
                 Attempt::Opened(result) => return Ok(Ran::Opened(result)),
@@ -336,8 +360,16 @@ impl Opening {
         Ok(Ran::Lost(self))
     }
 
-    /// Goes through the stages once.
-    fn once(&self, wait: Wait) -> Result<Attempt> {
+    /// Goes through the stages once, from where the path is now.
+    fn once(&mut self, wait: Wait) -> Result<Attempt> {
+        self.aim()?;
+        let makes = self.plan.if_missing == IfMissing::Create;
+        self.volume.options.veto_names.check(&self.plan.path, makes)?;
+        self.at_path(wait)
+    }
+
+    /// Goes through the stages with the path as it is.
+    fn at_path(&self, wait: Wait) -> Result<Attempt> {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
         }
@@ -370,7 +402,7 @@ impl Opening {
         };
         match result {
             // What was refused may have been another file.
-            Err(_) if !seen.is_still_so(&self.table) => Ok(Attempt::Lost),
+            Err(_) if !seen.is_still_so(&self.table) || self.has_moved() => Ok(Attempt::Lost),
             other => other,
         }
     }
@@ -395,7 +427,7 @@ impl Opening {
     /// entered, and before anything is done to the file, while the open can
     /// still be withdrawn: from then on renames and removals see the open.
     fn lost_its_path(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
-        if !seen.is_still_so(&self.table) {
+        if !seen.is_still_so(&self.table) || self.has_moved() {
             return Ok(true);
         }
         self.lost_its_name(seen, opened)
@@ -415,7 +447,8 @@ impl Opening {
 
     fn open_existing(&self, found: resolve::Found, wait: Wait, seen: &Seen) -> Result<Attempt> {
         let resolve::Found { opened, .. } = &found;
-        if self.plan.if_exists == IfExists::Fail {
+        let is_own = self.plan.if_exists == IfExists::Fail;
+        if is_own && !self.was_made_for_this(opened) {
             return Err(FsError::AlreadyExists);
         }
         self.check_kind(opened.attributes.kind)?;
@@ -453,7 +486,9 @@ impl Opening {
         let action = match self.plan.if_exists {
             IfExists::Overwrite => OpenAction::Overwritten,
             IfExists::Supersede => OpenAction::Superseded,
-            IfExists::Open | IfExists::Fail => OpenAction::Opened,
+            IfExists::Open => OpenAction::Opened,
+            // Found again by who made it.
+            IfExists::Fail => OpenAction::Created,
         };
         Ok(Attempt::Opened(self.finish(ticket, found.opened, attributes, granted, action)))
     }
@@ -463,6 +498,11 @@ impl Opening {
         let parent = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
         let opened = self.make(is_directory, parent.is_some())?;
+        if self.has_moved() {
+            // It was made in another directory, which took the path.
+            self.unmake(&opened);
+            return Ok(Attempt::Lost);
+        }
         self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
         let granted = self.granted_to_creator(&opened, descriptor.as_ref());
         // Until now anyone may have opened it: then it stays, and we lost. Or

@@ -1,5 +1,6 @@
 //! Stage 3: from a path to a node.
 
+use super::place::Place;
 use super::{IfExists, Opening, READS, WANTED, WRITES};
 use crate::authorize::{InForce, allowed};
 use acl::Access;
@@ -36,7 +37,7 @@ impl Opening {
         // As much as POSIX allows, where as much as possible is asked for.
         let asked = how;
         loop {
-            match self.volume.vfs.open(&self.caller.identity, &self.plan.path, how) {
+            match self.open_in_backend(&self.caller.identity, how) {
                 Err(FsError::AccessDenied) if how == asked && (how.read || how.write) => {
                     match self.resolve_by_descriptor(how, maximum)? {
                         Some(found) => return Ok(found),
@@ -64,7 +65,7 @@ impl Opening {
     /// it: then that alone decides.
     fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
         let only_look = OpenHow { read: false, write: false, ..how };
-        let seen = self.volume.vfs.open(&self.caller.identity, &self.plan.path, only_look)?;
+        let seen = self.open_in_backend(&self.caller.identity, only_look)?;
         let in_force = InForce::of(&*seen.node, &seen.attributes);
         if !in_force.is_stored {
             return Ok(None);
@@ -78,7 +79,10 @@ impl Opening {
             return Ok(None);
         }
         let exact = OpenHow { case: Case::Sensitive, ..granted };
-        let opened = self.volume.vfs.open(&Identity::root(), &seen.path, exact)?;
+        let opened = match self.place {
+            Place::Of(_) => self.open_in_backend(&Identity::root(), exact)?,
+            _ => self.volume.vfs.open(&Identity::root(), &seen.path, exact)?,
+        };
         // Another file by now: what was seen of the first says nothing of it.
         let is_same = opened.attributes.key == seen.attributes.key;
         Ok(is_same.then_some(Found { opened, reads: granted.read, writes: granted.write }))

@@ -119,6 +119,7 @@ impl Inode {
             accessed: facts.accessed,
             modified: facts.modified,
             changed: facts.changed,
+            change: facts.changed.0 as u64,
             born: Some(facts.born),
             dos: if dos { facts.dos } else { DosInfo::default() },
             device: None,

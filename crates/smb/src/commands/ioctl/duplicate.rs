@@ -93,6 +93,7 @@ mod tests {
             accessed: vfs::Timestamp(0),
             modified: vfs::Timestamp(0),
             changed: vfs::Timestamp(0),
+            change: 0,
             born: None,
             dos: vfs::DosInfo { bits, created: None },
             device: None,

@@ -1,0 +1,178 @@
+//! Attributes of objects, and what a caller may do to them.
+
+use super::{Object, ObjectOpen, OpenAt};
+use crate::authorize::{InForce, allowed, as_owner, descriptor_of};
+use crate::watch::{ChangeKind, Filter};
+use crate::{Access, Caller, Files, OpenFile, OpenPlan, Share};
+use std::sync::Arc;
+use vfs::{
+    AttributeChanges, Attributes, DosInfo, FileKind, FsError, OwnerChange, RelPath, Result,
+    SecurityChange, TimeChange, Wanted,
+};
+
+/// What to change of an object; the default changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectChanges {
+    /// Permission bits (07777). A stored descriptor, which says something else from
+    /// now on, goes.
+    pub mode: Option<u32>,
+    /// Owner and group.
+    pub owner: OwnerChange,
+    /// Length in bytes.
+    pub size_bytes: Option<u64>,
+    /// Last access.
+    pub accessed: TimeChange,
+    /// Last change of the data.
+    pub modified: TimeChange,
+    /// DOS attributes and creation time; a `None` inside keeps that part.
+    pub dos: Option<DosInfo>,
+}
+
+const WANTED: Wanted = Wanted { dos: true };
+
+impl Files {
+    /// Present attributes. [`Attributes::key`] is the file system's number and that of
+    /// the file in it, which is the one that SMB shows; [`Attributes::change`] is
+    /// another one after every change.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn object_attributes(&self, object: &Object) -> Result<Attributes> {
+        let attributes = object.node.attributes(WANTED)?;
+        Ok(object.volume.shown(object.path.as_bytes(), attributes))
+    }
+
+    /// All that the caller may do to the object; for a directory the rights that are
+    /// about its entries have the same bits.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn object_access(&self, caller: &Caller, object: &Object) -> Result<Access> {
+        let attributes = object.node.attributes(Wanted::default())?;
+        let descriptor = descriptor_of(&*object.node, &attributes);
+        Ok(allowed(&object.volume, caller, &descriptor) | Access::READ_ATTRIBUTES)
+    }
+
+    /// Changes attributes, the length first. What other clients keep of the object is
+    /// asked back before, which may take long. The length is changed by `by`, if that
+    /// is given, as if it wrote; else by an open of its own, which must fit the others.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] where POSIX (or a stored descriptor) refuses,
+    /// [`FsError::ShareViolation`], [`FsError::LockConflict`], [`FsError::ReadOnly`],
+    /// [`FsError::OpenMode`] if `by` may not write, [`FsError::IsDirectory`],
+    /// [`FsError::InvalidOwner`], [`FsError::NoSpace`], [`FsError::TooLarge`].
+    pub async fn set_object_attributes(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        by: Option<&Arc<OpenFile>>,
+        changes: &ObjectChanges,
+    ) -> Result<()> {
+        if object.volume.is_unchangeable() {
+            return Err(FsError::ReadOnly);
+        }
+        if let Some(size_bytes) = changes.size_bytes {
+            self.set_object_size(caller, object, by, size_bytes).await?;
+        }
+        let what = watched(changes);
+        if what == Filter::default() && changes.dos.is_none() {
+            return Ok(());
+        }
+        let (caller, object, changes) = (caller.clone(), object.clone(), *changes);
+        let table = self.table.clone();
+        self.offload(move || {
+            change(&caller, &object, &changes)?;
+            let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
+            let vfs = &object.volume.vfs;
+            table.break_directory_of(vfs, &caller, &path, None);
+            table.watches.report(vfs, Some(&caller), what, &[(ChangeKind::Modified, &path)]);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn set_object_size(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        by: Option<&Arc<OpenFile>>,
+        size_bytes: u64,
+    ) -> Result<()> {
+        match object.kind() {
+            FileKind::File => {}
+            FileKind::Directory => return Err(FsError::IsDirectory),
+            FileKind::Symlink => return Err(FsError::IsSymlink),
+            _ => return Err(FsError::InvalidParameter),
+        }
+        if let Some(open) = by {
+            if !open.granted().contains(Access::WRITE_DATA) || open.key() != object.key() {
+                return Err(FsError::OpenMode);
+            }
+            return self.set_size(open, size_bytes).await;
+        }
+        let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+        let at = OpenAt::Object(object.clone());
+        let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
+        let result = self.set_size(&open, size_bytes).await;
+        self.close(open).await?;
+        result
+    }
+}
+
+/// As what a change is watched for.
+fn watched(changes: &ObjectChanges) -> Filter {
+    let when = |is, what| if is { what } else { Filter::default() };
+    let owner = changes.owner != OwnerChange::default();
+    when(owner || changes.mode.is_some(), Filter::SECURITY | Filter::ATTRIBUTES)
+        | when(changes.accessed != TimeChange::Keep, Filter::LAST_ACCESS)
+        | when(changes.modified != TimeChange::Keep, Filter::LAST_WRITE)
+        | when(changes.dos.is_some(), Filter::ATTRIBUTES)
+}
+
+/// Changes all but the length.
+fn change(caller: &Caller, object: &Object, changes: &ObjectChanges) -> Result<()> {
+    let ObjectChanges { mode, owner, accessed, modified, dos, .. } = *changes;
+    let changed = AttributeChanges { mode, owner, accessed, modified, dos };
+    let node = &object.node;
+    match node.set_attributes(&caller.identity, &changed) {
+        Err(FsError::AccessDenied) => {
+            let present = node.attributes(Wanted::default())?;
+            if owner.uid.is_some_and(|uid| uid != present.uid) && !caller.is_root() {
+                return Err(FsError::InvalidOwner);
+            }
+            if !stored_lets_change(caller, object, &present, &changed) {
+                return Err(FsError::AccessDenied);
+            }
+            node.set_attributes(&as_owner(caller, &present), &changed)?;
+        }
+        other => other?,
+    }
+    if mode.is_none() {
+        return Ok(());
+    }
+    let removed = SecurityChange::default();
+    match node.set_security(&removed) {
+        Err(FsError::NotSupported) => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether a stored descriptor grants what POSIX keeps for the owner.
+fn stored_lets_change(
+    caller: &Caller,
+    object: &Object,
+    present: &Attributes,
+    changes: &AttributeChanges,
+) -> bool {
+    let in_force = InForce::of(&*object.node, present);
+    let rights = allowed(&object.volume, caller, &in_force.descriptor);
+    let needed = [
+        (changes.mode.is_some(), Access::WRITE_DAC),
+        (changes.owner != OwnerChange::default(), Access::WRITE_OWNER),
+        (changes.dos.is_some(), Access::WRITE_ATTRIBUTES),
+        (changes.accessed != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
+        (changes.modified != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
+    ];
+    in_force.is_stored && needed.iter().all(|(is, right)| !is || rights.contains(*right))
+}

@@ -1,0 +1,143 @@
+//! From handles and names to objects.
+
+use super::{Handle, Object};
+use crate::{Caller, Files, Volume};
+use std::sync::Arc;
+use vfs::{
+    Case, FileKind, FsError, Identity, Name, OpenHow, Opened, RelPath, Result, Wait, Wanted,
+};
+
+/// Times that an operation begins anew because a directory was moved under it.
+pub(super) const TRIES_MAX: u32 = 8;
+
+impl Files {
+    /// The root of a volume.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if it is gone.
+    pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
+        let volume = volume.clone();
+        self.offload(move || {
+            match volume.vfs.open(&Identity::root(), &RelPath::root(), looking(Wait::Allowed)) {
+                Ok(opened) => Ok(object_of(&volume, opened)),
+                Err(FsError::NotFound) => Err(FsError::Stale),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    /// The object of a handle, which says that it is of `volume`.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if it is not there any more, or not in the volume;
+    /// [`FsError::InvalidParameter`] for what the backend knows to be no handle.
+    pub async fn find_object(&self, volume: &Arc<Volume>, handle: &Handle) -> Result<Object> {
+        let (volume, handle) = (volume.clone(), handle.node().clone());
+        self.offload(move || {
+            let found = volume.vfs.find(&handle, Wanted::default())?;
+            let veto = &volume.options.veto_names;
+            if !found.path.is_nameless() && veto.check(&found.path, false).is_err() {
+                return Err(FsError::Stale);
+            }
+            Ok(Object { volume, node: found.node, path: found.path })
+        })
+        .await
+    }
+
+    /// The object called `name` in `directory`, byte for byte; a symbolic link itself.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::NotDirectory`], [`FsError::IsSymlink`] for a
+    /// name in a link, [`FsError::AccessDenied`], [`FsError::Stale`].
+    pub async fn look_up(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+    ) -> Result<Object> {
+        directory.need_directory()?;
+        let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
+        self.offload(move || look_up(&caller, &directory, &name)).await
+    }
+
+    /// The directory that `directory` is in.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] for the root of the volume; as [`Files::look_up`].
+    pub async fn look_up_parent(&self, caller: &Arc<Caller>, directory: &Object) -> Result<Object> {
+        directory.need_directory()?;
+        let (caller, directory) = (caller.clone(), directory.clone());
+        self.offload(move || {
+            directory.steadily(|path| {
+                let (parent, _) = path.split().ok_or(FsError::NotFound)?;
+                let volume = &directory.volume;
+                let found = volume.vfs.open(&caller.identity, &parent, looking(Wait::Allowed))?;
+                Ok(object_of(volume, found))
+            })
+        })
+        .await
+    }
+}
+
+fn look_up(caller: &Caller, directory: &Object, name: &Name) -> Result<Object> {
+    let volume = &directory.volume;
+    directory.steadily(|path| {
+        let path = path.join(name);
+        volume.options.veto_names.check(&path, false)?;
+        let found = volume.vfs.open(&caller.identity, &path, looking(Wait::Allowed))?;
+        Ok(object_of(volume, found))
+    })
+}
+
+impl Object {
+    /// Refuses what is no directory, as its kind asks for.
+    pub(super) fn need_directory(&self) -> Result<()> {
+        match self.kind() {
+            FileKind::Directory => Ok(()),
+            FileKind::Symlink => Err(FsError::IsSymlink),
+            _ => Err(FsError::NotDirectory),
+        }
+    }
+
+    /// Where it is now.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if that is nowhere in the volume.
+    pub(crate) fn present_path(&self) -> Result<RelPath> {
+        match self.volume.vfs.path_of(&*self.node) {
+            // Paths lead to the node where there is no other way to it.
+            Err(FsError::NotSupported) => Ok(self.path.clone()),
+            other => other,
+        }
+    }
+
+    /// Calls with the path that the object has, and again if it has another one
+    /// afterwards: then the path may have led elsewhere.
+    pub(super) fn steadily<T>(&self, call: impl Fn(&RelPath) -> Result<T>) -> Result<T> {
+        let mut path = self.present_path()?;
+        for _ in 0..TRIES_MAX {
+            let result = call(&path);
+            let now = self.present_path()?;
+            if now == path {
+                return match result {
+                    // It is there: something above it may not be passed.
+                    Err(FsError::PathNotFound) => Err(FsError::NotFound),
+                    other => other,
+                };
+            }
+            path = now;
+        }
+        Err(FsError::Stale)
+    }
+}
+
+pub(super) fn object_of(volume: &Arc<Volume>, opened: Opened) -> Object {
+    Object { volume: volume.clone(), node: opened.node, path: opened.path }
+}
+
+/// For a node that is to be looked at only.
+pub(super) fn looking(wait: Wait) -> OpenHow {
+    let (case, wanted) = (Case::Sensitive, Wanted::default());
+    OpenHow { read: false, write: false, case, wanted, no_follow: true, wait }
+}

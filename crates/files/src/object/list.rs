@@ -1,0 +1,116 @@
+//! Listing a directory with what is in it.
+
+use super::find::looking;
+use super::{Handle, Object, VolumeId};
+use crate::{Caller, Files};
+use std::sync::Arc;
+use vfs::{Attributes, DirEntry, FsError, Name, Node, OpenHow, Result, Wait, Wanted};
+
+/// One name in a directory, with what it names.
+#[derive(Clone, Debug)]
+pub struct ListedObject {
+    /// The name.
+    pub name: Name,
+    /// To go on after it; any number but zero. It stays what it is while the
+    /// directory changes, as far as the file system can.
+    pub cookie: u64,
+    /// The number that the directory has for it: another than the object's own where
+    /// a file system is mounted on it.
+    pub mounted_on: u64,
+    /// What it names, as by [`Files::object_attributes`].
+    pub attributes: Attributes,
+    /// What it names, if handles were asked for and there is one.
+    pub handle: Option<Handle>,
+}
+
+/// A part of a directory.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// In the directory's order.
+    pub entries: Vec<ListedObject>,
+    /// There are no more.
+    pub is_end: bool,
+}
+
+impl Files {
+    /// Entries after `cookie` (0: from the start) with their attributes, and with
+    /// handles in the volume of that name: at most `count_max`, and no more names than
+    /// `name_bytes_max` holds, but one in any case. Without `.` and `..`.
+    ///
+    /// # Errors
+    /// [`FsError::NotDirectory`], [`FsError::AccessDenied`].
+    pub async fn list_objects(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        cookie: u64,
+        (count_max, name_bytes_max): (usize, usize),
+        handles: Option<VolumeId>,
+    ) -> Result<Listed> {
+        directory.need_directory()?;
+        let (caller, directory) = (caller.clone(), directory.clone());
+        let mut listed = self
+            .offload(move || {
+                let list = Listing { caller, directory, count_max, name_bytes_max };
+                list.run(cookie, handles.is_some())
+            })
+            .await?;
+        let is_end = listed.0;
+        let seal = |(mut entry, node): (ListedObject, Option<vfs::NodeHandle>)| {
+            entry.handle = handles.zip(node).map(|(volume, node)| self.seal(volume, node));
+            entry
+        };
+        Ok(Listed { entries: listed.1.drain(..).map(seal).collect(), is_end })
+    }
+}
+
+struct Listing {
+    caller: Arc<Caller>,
+    directory: Object,
+    count_max: usize,
+    name_bytes_max: usize,
+}
+
+type Found = Vec<(ListedObject, Option<vfs::NodeHandle>)>;
+
+impl Listing {
+    fn run(&self, cookie: u64, handles: bool) -> Result<(bool, Found)> {
+        let node = self.open()?;
+        let volume = &self.directory.volume;
+        let (mut found, mut bytes) = (Found::new(), 0);
+        let mut each = |entry: DirEntry| {
+            let name = entry.name.as_bytes();
+            if volume.options.veto_names.has(name) {
+                return true;
+            }
+            bytes += name.len();
+            if found.len() >= self.count_max || (bytes > self.name_bytes_max && !found.is_empty()) {
+                return false;
+            }
+            // Gone since it was listed, or of a file system that fails.
+            if let Ok(attributes) = node.child_attributes(&entry.name, Wanted { dos: true }) {
+                let attributes = volume.shown_as(name, attributes);
+                let handle = handles
+                    .then(|| volume.vfs.child_handle(&*node, &entry.name, attributes.key).ok());
+                let DirEntry { name, inode, next, .. } = entry;
+                let mounted_on = inode;
+                let listed =
+                    ListedObject { name, cookie: next, mounted_on, attributes, handle: None };
+                found.push((listed, handle.flatten()));
+            }
+            true
+        };
+        let is_end = node.list(cookie, &mut each)?;
+        Ok((is_end, found))
+    }
+
+    fn open(&self) -> Result<Arc<dyn Node>> {
+        let how = OpenHow { read: true, ..looking(Wait::Allowed) };
+        let Object { volume, node, path } = &self.directory;
+        let identity = &self.caller.identity;
+        match volume.vfs.open_node(identity, &**node, how) {
+            Err(FsError::NotSupported) => Ok(volume.vfs.open(identity, path, how)?.node),
+            other => Ok(other?.node),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Making what is no file.
+
+use super::find::object_of;
+use super::{Object, ObjectOpen, OpenAt};
+use crate::authorize::may_add;
+use crate::watch::{ChangeKind, name_filter};
+use crate::{Access, Caller, Files, IfExists, IfMissing, OpenPlan, Share, WishedKind};
+use std::sync::Arc;
+use vfs::{FsError, Identity, Name, Opened, RelPath, Result, SpecialKind};
+
+/// What is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NewObject {
+    /// A directory with these permission bits.
+    Directory {
+        /// Permission bits; the volume's if none.
+        mode: Option<u32>,
+    },
+    /// A symbolic link with this text.
+    Symlink {
+        /// The text, which is the client's to follow.
+        target: Vec<u8>,
+    },
+    /// A pipe, a socket or a device.
+    Special {
+        /// Which.
+        kind: SpecialKind,
+        /// Permission bits; the volume's of files if none.
+        mode: Option<u32>,
+    },
+}
+
+/// Longest text of a symbolic link, as Linux stores it.
+const TARGET_BYTES_MAX: usize = 4095;
+
+impl Files {
+    /// Makes what is no file, called `name` in `directory`. Files are made by
+    /// [`Files::begin_open_object`].
+    ///
+    /// # Errors
+    /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::DeletePending`]
+    /// for a directory that vanishes, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
+    /// [`FsError::NoSpace`], [`FsError::NameTooLong`], [`FsError::NotSupported`].
+    pub async fn make_object(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+        new: NewObject,
+    ) -> Result<Object> {
+        directory.need_directory()?;
+        if let NewObject::Directory { mode } = new {
+            return self.make_directory(caller, directory, name, mode).await;
+        }
+        if matches!(&new, NewObject::Symlink { target } if target.len() > TARGET_BYTES_MAX) {
+            return Err(FsError::NameTooLong);
+        }
+        let (table, caller) = (self.table.clone(), caller.clone());
+        let (directory, name) = (directory.clone(), name.clone());
+        self.offload(move || {
+            let volume = &directory.volume;
+            if volume.is_unchangeable() {
+                return Err(FsError::ReadOnly);
+            }
+            let made = directory.steadily_made(&caller, |path| {
+                let path = path.join(&name);
+                volume.options.veto_names.check(&path, true)?;
+                let parent = directory.opened()?;
+                if table.is_vanishing(parent.attributes.key, &volume.vfs, &parent.path) {
+                    return Err(FsError::DeletePending);
+                }
+                let is_granted = may_add(volume, &caller, &parent, false)?.is_some();
+                make(&caller, &directory, &path, &new, is_granted)
+            })?;
+            let vfs = &volume.vfs;
+            table.break_directory_of(vfs, &caller, &made.path, None);
+            let change = [(ChangeKind::Added, &made.path)];
+            table.watches.report(vfs, Some(&caller), name_filter(false), &change);
+            Ok(object_of(volume, made))
+        })
+        .await
+    }
+
+    async fn make_directory(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+        mode: Option<u32>,
+    ) -> Result<Object> {
+        let plan = OpenPlan {
+            if_exists: IfExists::Fail,
+            if_missing: IfMissing::Create,
+            kind: WishedKind::Directory,
+            mode,
+            ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL)
+        };
+        let at = OpenAt::Name(directory.clone(), name.clone());
+        let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
+        let object = open.object();
+        self.close(open).await?;
+        Ok(object)
+    }
+}
+
+fn make(
+    caller: &Caller,
+    directory: &Object,
+    path: &RelPath,
+    new: &NewObject,
+    is_granted: bool,
+) -> Result<Opened> {
+    let volume = &directory.volume;
+    let make_as = |who: &Identity| match new {
+        NewObject::Symlink { target } => volume.vfs.symlink(who, path, target),
+        NewObject::Special { kind, mode } => {
+            volume.vfs.make_special(who, path, *kind, mode.unwrap_or(volume.options.file_mode))
+        }
+        NewObject::Directory { .. } => Err(FsError::InvalidParameter),
+    };
+    match make_as(&caller.identity) {
+        Err(FsError::AccessDenied) if is_granted => {
+            let made = make_as(&Identity::root())?;
+            let owner =
+                vfs::OwnerChange { uid: Some(caller.identity.uid), gid: Some(caller.identity.gid) };
+            let changes = vfs::AttributeChanges { owner, ..Default::default() };
+            made.node.set_attributes(&Identity::root(), &changes)?;
+            Ok(made)
+        }
+        other => other,
+    }
+}
+
+impl Object {
+    /// As it is now, for questions about it.
+    pub(super) fn opened(&self) -> Result<Opened> {
+        let attributes = self.node.attributes(vfs::Wanted::default())?;
+        Ok(Opened { node: self.node.clone(), attributes, path: self.present_path()? })
+    }
+
+    /// As [`Object::steadily`], for what makes a name: what was made elsewhere goes.
+    pub(super) fn steadily_made(
+        &self,
+        caller: &Caller,
+        call: impl Fn(&RelPath) -> Result<Opened>,
+    ) -> Result<Opened> {
+        self.steadily(|path| {
+            let made = call(path)?;
+            let is_here = self.present_path()? == *path;
+            if !is_here {
+                let key = made.attributes.key;
+                let _ = self.volume.vfs.remove(&caller.identity, &made.path, key);
+            }
+            Ok(made)
+        })
+    }
+}

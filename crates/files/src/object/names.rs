@@ -1,0 +1,112 @@
+//! Names of objects: removing, renaming, linking; what a symbolic link says.
+
+use super::{Object, ObjectOpen, OpenAt};
+use crate::{Access, Caller, Files, OpenPlan, Share};
+use std::sync::Arc;
+use vfs::{FileKind, FsError, Name, Result};
+
+impl Files {
+    /// Removes a name. What is open as POSIX has it goes on without; while somebody has
+    /// it open who does not share deletion, it stays; who keeps it open only for a
+    /// cache is asked to close it first, which may take long. A name that others have
+    /// open as Windows has it goes when they close it.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::NotEmpty`], [`FsError::ShareViolation`],
+    /// [`FsError::AccessDenied`], [`FsError::ReadOnly`], [`FsError::NotDirectory`],
+    /// [`FsError::CannotDelete`] for what something is mounted on.
+    pub async fn remove_object(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+    ) -> Result<()> {
+        directory.need_directory()?;
+        let open = self.open_name(caller, directory, name, Access::DELETE).await?;
+        self.ask_before_delete(&open).await?;
+        self.set_delete(&open, true, true)?;
+        self.close_removing(open).await
+    }
+
+    /// Gives what is called `from.1` in `from.0` the name `to.1` in `to.0`, in place of
+    /// what has it, if both are files, or directories and that one is empty. Two names
+    /// of one file both stay.
+    ///
+    /// # Errors
+    /// As [`Files::remove_object`] for what loses a name, [`Files::make_object`] for
+    /// the new one; [`FsError::AlreadyExists`] for kinds that do not replace each
+    /// other; [`FsError::CrossDevice`]; [`FsError::InvalidParameter`] for a directory
+    /// that would come to be within itself.
+    pub async fn rename_object(
+        &self,
+        caller: &Arc<Caller>,
+        from: (&Object, &Name),
+        to: (&Object, &Name),
+    ) -> Result<()> {
+        let (directory, name) = to;
+        from.0.need_directory()?;
+        directory.need_directory()?;
+        if !Arc::ptr_eq(&from.0.volume, &directory.volume) {
+            return Err(FsError::CrossDevice);
+        }
+        let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?;
+        let to = directory.present_path()?.join(name);
+        let result = if open.is_directory() && to != open.path() && to.starts_with(&open.path()) {
+            Err(FsError::InvalidParameter)
+        } else {
+            self.rename(&open, &to, true).await
+        };
+        self.close(open).await?;
+        result
+    }
+
+    /// Gives an object, which is no directory, the further name `name` in `directory`.
+    ///
+    /// # Errors
+    /// [`FsError::AlreadyExists`], [`FsError::IsDirectory`], [`FsError::CrossDevice`],
+    /// [`FsError::Stale`] for what has no name any more; as [`Files::make_object`].
+    pub async fn link_object(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        directory: &Object,
+        name: &Name,
+    ) -> Result<()> {
+        directory.need_directory()?;
+        if object.kind() == FileKind::Directory {
+            return Err(FsError::IsDirectory);
+        }
+        if !Arc::ptr_eq(&object.volume, &directory.volume) {
+            return Err(FsError::CrossDevice);
+        }
+        let plan =
+            OpenPlan { no_follow: true, ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL) };
+        let at = OpenAt::Object(object.clone());
+        let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
+        let to = directory.present_path()?.join(name);
+        let result = self.link(&open, &to, false).await;
+        self.close(open).await?;
+        result
+    }
+
+    /// What a symbolic link says.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] for what is none.
+    pub async fn read_object_link(&self, object: &Object) -> Result<Vec<u8>> {
+        let node = object.node.clone();
+        self.offload(move || node.read_link()).await
+    }
+
+    async fn open_name(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+        access: Access,
+    ) -> Result<Arc<crate::OpenFile>> {
+        let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, Share::ALL) };
+        let at = OpenAt::Name(directory.clone(), name.clone());
+        Ok(self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open)
+    }
+}

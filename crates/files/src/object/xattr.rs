@@ -1,0 +1,107 @@
+//! Extended attributes of objects: users' own. RFC 8276.
+
+use super::Object;
+use crate::authorize::{allowed, as_granted, descriptor_of};
+use crate::watch::{ChangeKind, Filter};
+use crate::{Access, Caller, Files};
+use std::sync::Arc;
+use vfs::{FsError, Name, RelPath, Result, Wanted};
+
+/// Whether an extended attribute must be there before it is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrWish {
+    /// It must not: [`FsError::AlreadyExists`].
+    Create,
+    /// Both will do.
+    Either,
+    /// It must: [`FsError::NotFound`].
+    Replace,
+}
+
+impl Files {
+    /// The names of all extended attributes, without the `user.` of Linux.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where none can be stored; [`FsError::AccessDenied`].
+    pub async fn object_xattr_names(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+    ) -> Result<Vec<Name>> {
+        let (caller, object) = (caller.clone(), object.clone());
+        self.offload(move || {
+            need(&caller, &object, Access::READ_EA)?;
+            object.node.xattr_names()
+        })
+        .await
+    }
+
+    /// One extended attribute's value.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`]; as [`Files::object_xattr_names`].
+    pub async fn object_xattr(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        name: &Name,
+    ) -> Result<Vec<u8>> {
+        let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
+        self.offload(move || {
+            need(&caller, &object, Access::READ_EA)?;
+            object.node.xattr(&name)
+        })
+        .await
+    }
+
+    /// Sets an extended attribute, or with `None` removes it.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] and [`FsError::AlreadyExists`] as wished, the first for
+    /// what is to be removed, too; [`FsError::TooLarge`], [`FsError::NoSpace`],
+    /// [`FsError::ReadOnly`]; as [`Files::object_xattr_names`].
+    pub async fn set_object_xattr(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        name: &Name,
+        value: Option<Vec<u8>>,
+        wish: XattrWish,
+    ) -> Result<()> {
+        if object.volume.is_unchangeable() {
+            return Err(FsError::ReadOnly);
+        }
+        let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
+        let table = self.table.clone();
+        self.offload(move || {
+            need(&caller, &object, Access::WRITE_EA)?;
+            let is_there = match object.node.xattr(&name) {
+                Ok(_) => true,
+                Err(FsError::NotFound) => false,
+                Err(error) => return Err(error),
+            };
+            let must_be_there = wish == XattrWish::Replace || value.is_none();
+            match (is_there, wish) {
+                (false, _) if must_be_there => return Err(FsError::NotFound),
+                (true, XattrWish::Create) if value.is_some() => {
+                    return Err(FsError::AlreadyExists);
+                }
+                _ => {}
+            }
+            let who = as_granted(&caller, &*object.node);
+            object.node.set_xattr(&who, &name, value.as_deref())?;
+            let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
+            let what = Filter::EXTENDED_ATTRIBUTES;
+            let change = [(ChangeKind::Modified, &path)];
+            table.watches.report(&object.volume.vfs, Some(&caller), what, &change);
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn need(caller: &Caller, object: &Object, right: Access) -> Result<()> {
+    let attributes = object.node.attributes(Wanted::default())?;
+    let rights = allowed(&object.volume, caller, &descriptor_of(&*object.node, &attributes));
+    if rights.contains(right) { Ok(()) } else { Err(FsError::AccessDenied) }
+}

@@ -1,0 +1,88 @@
+//! Where an open begins: at a path, or at an object that may have moved since.
+
+use super::Opening;
+use crate::object::Object;
+use crate::{IfExists, OpenAt};
+use vfs::{FsError, Identity, Name, OpenHow, Opened, RelPath, Result};
+
+/// Where the path of a plan comes from.
+pub(super) enum Place {
+    /// It was given.
+    Path,
+    /// It is one of this object's, which is opened by no path.
+    Of(Object),
+    /// It is that of a name in this directory.
+    In(Object, Name),
+}
+
+impl Place {
+    pub fn of(at: &OpenAt) -> Self {
+        match at {
+            OpenAt::Object(object) => Self::Of(object.clone()),
+            OpenAt::Name(directory, name) => Self::In(directory.clone(), name.clone()),
+        }
+    }
+}
+
+impl Opening {
+    /// Looks where the path is now.
+    ///
+    /// # Errors
+    /// [`FsError::Stale`] if that is nowhere.
+    pub(super) fn aim(&mut self) -> Result<()> {
+        match &self.place {
+            Place::Path => {}
+            Place::Of(object) => {
+                self.plan.path = match object.present_path() {
+                    // It has no name any more, but is still there for who has it open.
+                    Err(FsError::Stale) if self.is_in_table(object) => {
+                        RelPath::nameless(object.key())
+                    }
+                    other => other?,
+                }
+            }
+            Place::In(directory, name) => self.plan.path = directory.present_path()?.join(name),
+        }
+        Ok(())
+    }
+
+    fn is_in_table(&self, object: &Object) -> bool {
+        self.table.find(object.key()).is_some()
+    }
+
+    /// Whether the directory has another path by now, so that the one that was used may
+    /// have led to another directory. An object is opened by no path.
+    pub(super) fn has_moved(&self) -> bool {
+        let Place::In(directory, name) = &self.place else { return false };
+        directory.present_path().map(|path| path.join(name)) != Ok(self.plan.path.clone())
+    }
+
+    /// Opens what is meant in the backend.
+    pub(super) fn open_in_backend(&self, who: &Identity, how: OpenHow) -> Result<Opened> {
+        let Place::Of(object) = &self.place else {
+            return self.volume.vfs.open(who, &self.plan.path, how);
+        };
+        match self.volume.vfs.open_node(who, &*object.node, how) {
+            Err(FsError::NotSupported) => {
+                let found = self.volume.vfs.open(who, &self.plan.path, how)?;
+                let is_same = found.attributes.key == object.key();
+                if is_same { Ok(found) } else { Err(FsError::Stale) }
+            }
+            other => Ok(Opened { path: self.plan.path.clone(), ..other? }),
+        }
+    }
+
+    /// Whether the file was made by this very request, which was sent before.
+    pub(super) fn was_made_for_this(&self, opened: &Opened) -> bool {
+        let Some(verifier) = self.with.verifier else { return false };
+        self.plan.if_exists == IfExists::Fail && opened.node.verifier() == Ok(verifier)
+    }
+
+    /// Removes what was made in the wrong place.
+    pub(super) fn unmake(&self, opened: &Opened) {
+        let who = &self.caller.identity;
+        if let Err(error) = self.volume.vfs.remove(who, &opened.path, opened.attributes.key) {
+            tracing::warn!(%error, "what was made in a directory that had moved stays");
+        }
+    }
+}
