@@ -409,6 +409,11 @@ impl FileState {
         self.lock().names.iter().any(|name| name.is(vfs, path))
     }
 
+    /// Whether it is open in this tree, by whatever name.
+    pub fn is_open_in(&self, vfs: &Arc<dyn Vfs>) -> bool {
+        self.lock().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))
+    }
+
     /// Whether it is of a named stream.
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()

@@ -12,6 +12,7 @@
 mod case;
 mod dos_attributes;
 mod errors;
+mod handles;
 mod identity;
 mod node;
 mod ntacl;

@@ -1,7 +1,7 @@
 //! Open files and directories.
 
 use crate::errors::refusal;
-use crate::identity::act_as;
+use crate::identity::{act_as, as_root};
 use crate::{dos_attributes, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -26,6 +26,8 @@ pub const XATTR_BYTES_MAX: usize = 64 * 1024;
 const CHILD_NAMES_BYTES_MAX: usize = 1024;
 /// What a file stands for, where Samba keeps it.
 const REPARSE_NAME: &str = "user.SmbReparse";
+/// By what number its maker knows a file again.
+const VERIFIER_NAME: &str = "user.anabranch.verifier";
 /// Most bytes that one call copies before it looks for something else to do.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -510,6 +512,19 @@ impl Node for LocalNode {
             Err(Errno::NODATA) if data.is_none() => Ok(()),
             Err(errno) => Err(refusal("set reparse data", errno)),
         }
+    }
+
+    fn verifier(&self) -> Result<[u8; 8]> {
+        let value = self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound)?;
+        value.try_into().map_err(|_| FsError::NotFound)
+    }
+
+    fn set_verifier(&self, verifier: [u8; 8]) -> Result<()> {
+        // The mode that it was made with may keep its maker from writing.
+        as_root(|| match self.put_xattr(VERIFIER_NAME, Some(&verifier), XattrFlags::empty()) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(refusal("set verifier", errno)),
+        })
     }
 
     fn xattr_names(&self) -> Result<Vec<Name>> {

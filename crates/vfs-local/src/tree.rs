@@ -1,6 +1,7 @@
 //! The tree: names to nodes.
 
 use crate::errors::refusal;
+use crate::handles::{self, Handles};
 use crate::identity::act_as;
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
@@ -8,14 +9,24 @@ use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, IFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FileType, IFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, TellChanged,
-    TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name, Node,
+    NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
+    Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+};
+
+/// For a node that is to be looked at only.
+const LOOK: OpenHow = OpenHow {
+    read: false,
+    write: false,
+    case: Case::Sensitive,
+    wanted: Wanted { dos: false },
+    no_follow: true,
+    wait: Wait::Allowed,
 };
 
 /// A served directory.
@@ -25,6 +36,7 @@ pub struct LocalVfs {
     features: Features,
     /// What others do, once somebody wants to know; none if that cannot be known.
     outside: OnceLock<Option<Source>>,
+    pub(crate) handles: Handles,
 }
 
 /// Why a directory cannot be served.
@@ -73,7 +85,7 @@ impl LocalVfs {
 
     fn of_directory(root: OwnedFd, follows_links: bool) -> rustix::io::Result<Self> {
         let features = Features { follows_links, ..probe(&root)? };
-        Ok(Self { root, features, outside: OnceLock::new() })
+        Ok(Self { root, features, outside: OnceLock::new(), handles: Handles::default() })
     }
 
     fn outside(&self) -> Result<&Source> {
@@ -81,7 +93,7 @@ impl LocalVfs {
         source.as_ref().ok_or(FsError::NotSupported)
     }
 
-    fn root(&self) -> Root<'_> {
+    pub(crate) fn root(&self) -> Root<'_> {
         Root { fd: self.root.as_fd(), stops_at_links: !self.features.follows_links }
     }
 
@@ -287,10 +299,14 @@ impl Vfs for LocalVfs {
         )
         .map_err(|e| match e {
             Errno::XDEV => FsError::CrossDevice,
+            Errno::NOTDIR if replace == Replace::Any => FsError::NotDirectory,
+            Errno::NOTEMPTY if replace == Replace::Any => FsError::NotEmpty,
             // Into itself, or over something it cannot replace.
             Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
             other => refusal("rename", other),
-        })
+        })?;
+        self.handles.renamed(from, to);
+        Ok(())
     }
 
     fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -321,16 +337,7 @@ impl Vfs for LocalVfs {
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
         rustix::fs::symlinkat(target, &parent, name.as_bytes())
             .map_err(|e| refusal("symlink", e))?;
-        let path = spelt.join(&name);
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: true,
-            wait: Wait::Allowed,
-        };
-        self.open(who, &path, how)
+        self.open(who, &spelt.join(&name), LOOK)
     }
 
     fn space(&self, who: &Identity) -> Result<Space> {
@@ -364,6 +371,53 @@ impl Vfs for LocalVfs {
 
     fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
         quota::set(self.root.as_fd(), uid, limits)
+    }
+
+    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+        self.handles.of_node(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
+    }
+
+    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
+        let directory = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        self.handles.of_child(self.root(), directory, name, key)
+    }
+
+    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        self.handles.find(self.root(), handle, wanted)
+    }
+
+    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        self.handles.path_of(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
+    }
+
+    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
+        act_as(who)?;
+        handles::open_node(node, &how)
+    }
+
+    fn make_special(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: u32,
+    ) -> Result<Opened> {
+        act_as(who)?;
+        let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
+        let (kind, device) = match kind {
+            SpecialKind::Fifo => (FileType::Fifo, 0),
+            SpecialKind::Socket => (FileType::Socket, 0),
+            SpecialKind::Device(device) => {
+                let of =
+                    if device.is_block { FileType::BlockDevice } else { FileType::CharacterDevice };
+                (of, rustix::fs::makedev(device.major, device.minor))
+            }
+        };
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        rustix::fs::mknodat(&parent, name.as_bytes(), kind, mode, device)
+            .map_err(|e| refusal("mknod", e))?;
+        self.open(who, &spelt.join(&name), LOOK)
     }
 
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {

@@ -42,6 +42,9 @@ pub struct Located {
     /// One of its paths at that moment; [`RelPath::nameless`] where none is known, which
     /// happens to what is no directory.
     pub path: RelPath,
+    /// It lies in the tree, or no name at all leads to it any more. Otherwise the
+    /// backend cannot tell, and who has no other proof must take it for gone.
+    pub is_certain: bool,
 }
 
 /// A node that is neither file nor directory, as it is to be made.

@@ -273,7 +273,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     }
 
     /// Finds the node of a handle, wherever in the tree it is by now, with the power of
-    /// the process. The handle may be anybody's bytes.
+    /// the process. The handle may be anybody's bytes. What has no name any more, but is
+    /// open still, may be found, too: [`Attributes::links`] says so.
     ///
     /// # Errors
     /// [`FsError::Stale`] if there is no such node in the tree any more;
@@ -294,7 +295,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     }
 
     /// Opens a node anew, as `who`, by no path: that very one, wherever it is. Of `how`
-    /// the path's part does not count.
+    /// the path's part does not count, and the answer has none.
     ///
     /// # Errors
     /// As [`Vfs::open`]; [`FsError::Stale`] if it is gone.

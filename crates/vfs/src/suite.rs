@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod data;
+mod handles;
 mod names;
 mod nodes;
 
@@ -14,6 +15,7 @@ use crate::{
 use std::sync::Arc;
 
 pub use data::*;
+pub use handles::*;
 pub use names::*;
 pub use nodes::*;
 
@@ -25,8 +27,11 @@ macro_rules! backend_suite {
         $crate::backend_suite!($fresh:
             a_descriptor_counts_until_others_change_the_permissions
             a_directory_lists_each_name_once_whatever_pieces_it_is_read_in
+            a_directory_takes_the_place_of_an_empty_one_where_posix_is_asked_for
             a_directory_with_entries_is_not_removed
             a_file_that_is_open_lives_on_without_a_name
+            a_handle_finds_its_node_wherever_it_is
+            a_handle_of_what_is_gone_finds_nothing
             a_hard_link_is_the_same_file
             a_link_is_followed_unless_it_is_what_is_wanted
             a_link_that_leads_out_or_in_circles_is_refused
@@ -34,6 +39,7 @@ macro_rules! backend_suite {
             a_name_is_made_once
             a_name_is_removed_only_while_it_names_what_is_expected
             a_node_has_one_key_by_all_its_names
+            a_node_is_opened_anew_by_no_path
             a_rename_moves_a_directory_with_what_is_in_it
             a_rename_never_puts_a_directory_into_itself
             a_rename_replaces_a_file_only_if_asked_and_never_a_directory
@@ -46,12 +52,17 @@ macro_rules! backend_suite {
             cutting_and_growing_leave_zeros
             descriptors_are_kept_as_they_are
             dos_attributes_are_merged
+            every_change_has_another_number
             extended_attributes_are_kept_listed_and_removed
             holes_read_as_zeros_and_are_not_data
             names_are_found_by_case_only_where_that_is_wanted
+            other_bytes_are_no_handles
             reserved_space_changes_neither_length_nor_content
+            special_nodes_are_seen_as_what_they_are
             the_root_is_not_removed_nor_renamed
+            what_is_listed_has_the_handle_that_it_has_itself
             what_is_not_open_for_it_is_neither_read_nor_written
+            who_made_a_file_is_remembered
         );
     };
     ($fresh:path: $($case:ident)*) => {

@@ -27,15 +27,24 @@ impl Files {
         .await
     }
 
-    /// The object of a handle, which says that it is of `volume`.
+    /// The object of a handle, which says that it is of `volume`. What lost its last name
+    /// is found while it is open. Where the backend cannot tell whether it is in the volume,
+    /// the seal is the proof that it was.
     ///
     /// # Errors
     /// [`FsError::Stale`] if it is not there any more, or not in the volume;
     /// [`FsError::InvalidParameter`] for what the backend knows to be no handle.
     pub async fn find_object(&self, volume: &Arc<Volume>, handle: &Handle) -> Result<Object> {
         let (volume, handle) = (volume.clone(), handle.node().clone());
+        let (table, is_sealed) = (self.table.clone(), self.seal.is_some());
         self.offload(move || {
             let found = volume.vfs.find(&handle, Wanted::default())?;
+            let known = table.find(found.attributes.key);
+            let is_open = known.is_some_and(|state| state.is_open_in(&volume.vfs));
+            let is_named = found.attributes.links > 0;
+            if !is_open && !(is_named && (found.is_certain || is_sealed)) {
+                return Err(FsError::Stale);
+            }
             let veto = &volume.options.veto_names;
             if !found.path.is_nameless() && veto.check(&found.path, false).is_err() {
                 return Err(FsError::Stale);

@@ -19,6 +19,7 @@ use crate::identity::act_as;
 use crate::node::LocalNode;
 use event::{Event, Happening};
 use file::WatchedFile;
+pub(crate) use handle::path_below;
 use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -107,6 +107,7 @@ pub(super) fn recovered(mut lost: State, takes: &mut dyn FnMut() -> bool) -> Sta
             Body::Directory(_) => Body::Directory(Directory::within(ROOT)),
             Body::File(newer) => Body::File(older.mixed(newer, |_| takes())),
             Body::Symlink(target) => Body::Symlink(target.clone()),
+            Body::Special(kind) => Body::Special(*kind),
         };
         let facts = if takes() { inode.facts.clone() } else { facts };
         found.insert(*number, Inode::new(facts, body));

@@ -1,7 +1,9 @@
 //! One node in memory, and the names in a directory.
 
 use super::data::{BLOCK_BYTES, Data};
-use crate::{Attributes, DosInfo, FileKey, FileKind, Identity, Name, Timestamp, fold_case};
+use crate::{
+    Attributes, DosInfo, FileKey, FileKind, Identity, Name, SpecialKind, Timestamp, fold_case,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A permission that POSIX knows.
@@ -18,6 +20,7 @@ pub(super) enum Body {
     Directory(Directory),
     File(Data),
     Symlink(Vec<u8>),
+    Special(SpecialKind),
 }
 
 /// What is known of a node beside its content and its names.
@@ -29,6 +32,9 @@ pub(super) struct Facts {
     pub(super) accessed: Timestamp,
     pub(super) modified: Timestamp,
     pub(super) changed: Timestamp,
+    /// How often anything was changed.
+    pub(super) changes: u64,
+    pub(super) verifier: Option<[u8; 8]>,
     pub(super) born: Timestamp,
     pub(super) dos: DosInfo,
     pub(super) xattrs: BTreeMap<Name, Vec<u8>>,
@@ -60,11 +66,19 @@ impl Facts {
             accessed: now,
             modified: now,
             changed: now,
+            changes: 0,
+            verifier: None,
             born: now,
             dos: dos.unwrap_or_default(),
             xattrs: BTreeMap::new(),
             descriptor: None,
         }
+    }
+
+    /// Something was changed.
+    pub(super) fn change(&mut self, now: Timestamp) {
+        self.changed = now;
+        self.changes += 1;
     }
 
     fn beside(&self) -> (u32, u32, u32) {
@@ -93,6 +107,9 @@ impl Inode {
             Body::Directory(_) => FileKind::Directory,
             Body::File(_) => FileKind::File,
             Body::Symlink(_) => FileKind::Symlink,
+            Body::Special(SpecialKind::Fifo) => FileKind::Fifo,
+            Body::Special(SpecialKind::Socket) => FileKind::Socket,
+            Body::Special(SpecialKind::Device(_)) => FileKind::Device,
         }
     }
 
@@ -105,6 +122,7 @@ impl Inode {
             Body::Directory(_) => BLOCK_BYTES,
             Body::File(data) => data.size_bytes(),
             Body::Symlink(target) => target.len() as u64,
+            Body::Special(_) => 0,
         };
         let facts = &self.facts;
         Attributes {
@@ -119,10 +137,13 @@ impl Inode {
             accessed: facts.accessed,
             modified: facts.modified,
             changed: facts.changed,
-            change: facts.changed.0 as u64,
+            change: (facts.changed.0 as u64).wrapping_add(facts.changes),
             born: Some(facts.born),
             dos: if dos { facts.dos } else { DosInfo::default() },
-            device: None,
+            device: match &self.body {
+                Body::Special(SpecialKind::Device(device)) => Some(*device),
+                _ => None,
+            },
             compressed: false,
         }
     }
@@ -145,7 +166,7 @@ impl Inode {
     /// The data changed.
     pub(super) fn touch(&mut self, now: Timestamp) {
         self.facts.modified = now;
-        self.facts.changed = now;
+        self.facts.change(now);
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod data;
 mod disk;
+mod handles;
 mod inode;
 mod node;
 mod resolve;

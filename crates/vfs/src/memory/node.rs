@@ -129,7 +129,7 @@ impl MemoryNode {
                 return Err(FsError::AccessDenied);
             }
             run(inode, now)?;
-            inode.facts.changed = now;
+            inode.facts.change(now);
             Ok(())
         })
     }
@@ -345,6 +345,19 @@ impl Node for MemoryNode {
                 Some(value) => xattrs.insert(name.clone(), value.to_vec()),
                 None => xattrs.remove(name),
             };
+            Ok(())
+        })
+    }
+
+    fn verifier(&self) -> Result<[u8; 8]> {
+        self.shared.call(Call::Xattr, |state| {
+            state.inode(self.number)?.facts.verifier.ok_or(FsError::NotFound)
+        })
+    }
+
+    fn set_verifier(&self, verifier: [u8; 8]) -> Result<()> {
+        self.change_facts(&Identity::root(), Call::Xattr, |inode, _| {
+            inode.facts.verifier = Some(verifier);
             Ok(())
         })
     }

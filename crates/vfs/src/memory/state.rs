@@ -87,7 +87,7 @@ impl State {
             None => names.remove(name),
         }
         facts.modified = now;
-        facts.changed = now;
+        facts.change(now);
         self.transaction.push(Change { directory, name: name.clone(), to });
         if let Some(number) = to {
             self.link(directory, number);
@@ -100,7 +100,7 @@ impl State {
     fn link(&mut self, directory: u64, number: u64) {
         let now = self.now;
         let Some(inode) = self.inodes.get_mut(&number) else { return };
-        inode.facts.changed = now;
+        inode.facts.change(now);
         let is_directory = match &mut inode.body {
             Body::Directory(moved) => {
                 moved.parent = directory;
@@ -118,7 +118,7 @@ impl State {
     fn unlink(&mut self, directory: u64, number: u64) {
         let now = self.now;
         let Some(inode) = self.inodes.get_mut(&number) else { return };
-        inode.facts.changed = now;
+        inode.facts.change(now);
         inode.links -= 1;
         if matches!(inode.body, Body::Directory(_)) {
             // Only its own `.` is left, unless another name has just been given.

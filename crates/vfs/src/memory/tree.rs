@@ -6,8 +6,8 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened,
-    RelPath, Replace, Result, Space, Vfs, Wait, Wanted,
+    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name, Node,
+    NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -19,6 +19,25 @@ impl MemoryVfs {
     fn opened(&self, state: &mut State, number: u64, how: &OpenHow, path: RelPath) -> Opened {
         let (node, attributes) = MemoryNode::new(&self.shared, state, number, how);
         Opened { node: Arc::new(node), attributes, path }
+    }
+
+    /// Makes what is neither file nor directory.
+    fn make_other(&self, who: &Identity, path: &RelPath, mode: u32, body: Body) -> Result<Opened> {
+        self.shared.call(Call::Create, |state| {
+            let (parent, spelt, name) = state.resolve_parent(path, exact(who))?;
+            may_change(state, who, parent, None)?;
+            let facts = Facts::new(who, mode, None, state.now);
+            let number = self.enter(state, parent, &name, facts, body)?;
+            let how = OpenHow {
+                read: false,
+                write: false,
+                case: Case::Sensitive,
+                wanted: Wanted::default(),
+                no_follow: true,
+                wait: Wait::Allowed,
+            };
+            Ok(self.opened(state, number, &how, spelt.join(&name)))
+        })
     }
 
     /// Enters what is new under a name that is free.
@@ -91,6 +110,7 @@ fn rename(
         Some(_) if replace == Replace::Never => return Err(FsError::AlreadyExists),
         // Two names of one node: POSIX leaves both.
         Some(other) if other == number => return Ok(()),
+        Some(other) if replace == Replace::Any => may_replace(state, other, is_directory)?,
         Some(other) if state.directory(other).is_some() => return Err(FsError::IsDirectory),
         Some(_) if is_directory => return Err(FsError::AccessDenied),
         _ => {}
@@ -98,6 +118,16 @@ fn rename(
     state.set_name(to_parent, &to_name, Some(number));
     state.set_name(from_parent, &from_name, None);
     Ok(())
+}
+
+/// Whether POSIX lets a directory, or something else, take the place of `other`.
+fn may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
+    match (state.directory(other), is_directory) {
+        (Some(directory), true) if !directory.is_empty() => Err(FsError::NotEmpty),
+        (Some(_), false) => Err(FsError::IsDirectory),
+        (None, true) => Err(FsError::NotDirectory),
+        _ => Ok(()),
+    }
 }
 
 impl Vfs for MemoryVfs {
@@ -190,22 +220,7 @@ impl Vfs for MemoryVfs {
     }
 
     fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        self.shared.call(Call::Create, |state| {
-            let (parent, spelt, name) = state.resolve_parent(path, exact(who))?;
-            may_change(state, who, parent, None)?;
-            let facts = Facts::new(who, 0o777, None, state.now);
-            let body = Body::Symlink(target.to_vec());
-            let number = self.enter(state, parent, &name, facts, body)?;
-            let how = OpenHow {
-                read: false,
-                write: false,
-                case: Case::Sensitive,
-                wanted: Wanted::default(),
-                no_follow: true,
-                wait: Wait::Allowed,
-            };
-            Ok(self.opened(state, number, &how, spelt.join(&name)))
-        })
+        self.make_other(who, path, 0o777, Body::Symlink(target.to_vec()))
     }
 
     fn space(&self, _who: &Identity) -> Result<Space> {
@@ -221,6 +236,47 @@ impl Vfs for MemoryVfs {
                 nodes_free: 0,
             })
         })
+    }
+
+    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+        let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
+        self.handle_of(node.number)
+    }
+
+    fn child_handle(
+        &self,
+        _directory: &dyn Node,
+        _name: &Name,
+        key: FileKey,
+    ) -> Result<NodeHandle> {
+        self.handle_of(key.inode)
+    }
+
+    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        self.find_handle(handle, wanted)
+    }
+
+    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
+        self.place_of(node.number)
+    }
+
+    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
+        self.open_number(who, node.number, how)
+    }
+
+    fn make_special(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: u32,
+    ) -> Result<Opened> {
+        if matches!(kind, SpecialKind::Device(_)) && who.uid != 0 {
+            return Err(FsError::AccessDenied);
+        }
+        self.make_other(who, path, mode, Body::Special(kind))
     }
 
     fn features(&self) -> Features {

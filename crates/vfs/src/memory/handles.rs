@@ -1,0 +1,86 @@
+//! Nodes by their numbers, which are never used again: handles.
+
+use super::inode::{Body, Right};
+use super::node::MemoryNode;
+use super::state::{ROOT, State};
+use super::{Call, MemoryVfs};
+use crate::{
+    FileKind, FsError, Identity, Located, NodeHandle, OpenHow, Opened, RelPath, Result, Wait,
+    Wanted,
+};
+use std::sync::Arc;
+
+/// For a node that is to be looked at only.
+const LOOK: OpenHow = OpenHow {
+    read: false,
+    write: false,
+    case: crate::Case::Sensitive,
+    wanted: Wanted { dos: false },
+    no_follow: true,
+    wait: Wait::Allowed,
+};
+
+impl MemoryVfs {
+    pub(super) fn handle_of(&self, number: u64) -> Result<NodeHandle> {
+        let serial = self.shared.options.serial.to_le_bytes();
+        NodeHandle::new([serial, number.to_le_bytes()].concat())
+    }
+
+    pub(super) fn find_handle(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        let (serial, number) =
+            handle.as_bytes().split_first_chunk().ok_or(FsError::InvalidParameter)?;
+        let number = <[u8; 8]>::try_from(number).map_err(|_| FsError::InvalidParameter)?;
+        let number = u64::from_le_bytes(number);
+        self.shared.call(Call::Open(Wait::Allowed), |state| {
+            if u64::from_le_bytes(*serial) != self.shared.options.serial {
+                return Err(FsError::Stale);
+            }
+            let is_open = state.inode(number).is_ok_and(|inode| inode.opens > 0);
+            let path = match self.place(state, number) {
+                Err(FsError::Stale) if is_open && state.directory(number).is_none() => {
+                    RelPath::nameless(self.shared.key(number))
+                }
+                other => other?,
+            };
+            let (node, attributes) =
+                MemoryNode::new(&self.shared, state, number, &OpenHow { wanted, ..LOOK });
+            Ok(Located { node: Arc::new(node), attributes, path, is_certain: true })
+        })
+    }
+
+    pub(super) fn place_of(&self, number: u64) -> Result<RelPath> {
+        self.shared.call(Call::Attributes, |state| self.place(state, number))
+    }
+
+    /// One of the paths of a node.
+    fn place(&self, state: &State, mut number: u64) -> Result<RelPath> {
+        let mut names = Vec::new();
+        while number != ROOT {
+            let named = |(directory, inode): (&u64, &super::inode::Inode)| {
+                let Body::Directory(names) = &inode.body else { return None };
+                let name = names.names().find(|(_, to)| *to == number)?.0.clone();
+                Some((*directory, name))
+            };
+            let (directory, name) = state.inodes.iter().find_map(named).ok_or(FsError::Stale)?;
+            names.push(name);
+            number = directory;
+        }
+        Ok(names.into_iter().rev().collect())
+    }
+
+    pub(super) fn open_number(&self, who: &Identity, number: u64, how: OpenHow) -> Result<Opened> {
+        self.shared.call(Call::Open(how.wait), |state| {
+            let inode = state.inode(number)?;
+            let is_file = inode.kind() == FileKind::File;
+            let reads = how.read || (how.write && !is_file);
+            if (reads && !inode.grants(who, Right::Read))
+                || (how.write && is_file && !inode.grants(who, Right::Write))
+            {
+                return Err(FsError::AccessDenied);
+            }
+            let path = RelPath::nameless(self.shared.key(number));
+            let (node, attributes) = MemoryNode::new(&self.shared, state, number, &how);
+            Ok(Opened { node: Arc::new(node), attributes, path })
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! Nodes by what names them for longer than they are open.
+
+use super::*;
+use crate::{FsError, NodeHandle, Replace, SpecialKind};
+
+const LOOK: OpenHow = OpenHow { read: false, write: false, no_follow: true, ..HOW };
+
+/// The node's handle; none where the backend has none.
+fn handle(vfs: &dyn Vfs, at: &str) -> Option<NodeHandle> {
+    let found = vfs.open(&root(), &path(at), LOOK).unwrap();
+    match vfs.handle(&*found.node) {
+        Err(FsError::NotSupported) => None,
+        other => Some(other.unwrap()),
+    }
+}
+
+fn found_at(vfs: &dyn Vfs, handle: &NodeHandle) -> Result<RelPath> {
+    vfs.find(handle, Wanted::default()).map(|found| {
+        assert!(found.is_certain);
+        assert_eq!(found.node.key(), found.attributes.key);
+        found.path
+    })
+}
+
+pub fn a_handle_finds_its_node_wherever_it_is(vfs: &dyn Vfs) {
+    directory(vfs, "d");
+    file(vfs, "d/f", b"x");
+    vfs.symlink(&root(), &path("d/l"), b"f").unwrap();
+    let Some(root_handle) = handle(vfs, "") else { return };
+    let handles = ["d", "d/f", "d/l"].map(|at| handle(vfs, at).unwrap());
+    assert_eq!(found_at(vfs, &root_handle), Ok(RelPath::root()));
+    for (handle, at) in handles.iter().zip(["d", "d/f", "d/l"]) {
+        assert_eq!(found_at(vfs, handle), Ok(path(at)));
+    }
+    vfs.rename(&root(), &path("d"), &path("e"), Replace::Never).unwrap();
+    vfs.rename(&root(), &path("e/f"), &path("g"), Replace::Never).unwrap();
+    for (known, at) in handles.iter().zip(["e", "g", "e/l"]) {
+        assert_eq!(found_at(vfs, known), Ok(path(at)));
+        assert_eq!(handle(vfs, at).as_ref(), Some(known), "it keeps its handle");
+        let node = vfs.find(known, Wanted::default()).unwrap().node;
+        assert_eq!(vfs.path_of(&*node), Ok(path(at)));
+    }
+    let node = vfs.find(&handles[0], Wanted::default()).unwrap().node;
+    vfs.rename(&root(), &path("e"), &path("elsewhere"), Replace::Never).unwrap();
+    assert_eq!(vfs.path_of(&*node), Ok(path("elsewhere")), "it is open and has moved");
+}
+
+pub fn a_handle_of_what_is_gone_finds_nothing(vfs: &dyn Vfs) {
+    for (at, kind) in [("f", FileKind::File), ("d", FileKind::Directory)] {
+        let key = make(vfs, at, kind).unwrap().node.key();
+        let Some(handle) = handle(vfs, at) else { return };
+        vfs.remove(&root(), &path(at), key).unwrap();
+        assert_eq!(found_at(vfs, &handle), Err(FsError::Stale));
+        make(vfs, at, kind).unwrap();
+        assert_eq!(found_at(vfs, &handle), Err(FsError::Stale), "another one has its name");
+    }
+}
+
+pub fn other_bytes_are_no_handles(vfs: &dyn Vfs) {
+    file(vfs, "f", b"x");
+    let Some(good) = handle(vfs, "f") else { return };
+    let good = good.as_bytes();
+    assert_eq!(NodeHandle::new([]), Err(FsError::InvalidParameter));
+    assert_eq!(NodeHandle::new([0; NodeHandle::BYTES_MAX + 1]), Err(FsError::InvalidParameter));
+    for at in 0..good.len() {
+        let mut bytes = good.to_vec();
+        for flip in [1, 0x80, 0xFF] {
+            bytes[at] = good[at] ^ flip;
+            // It may be the handle of another node of the tree, and of none beside.
+            if let Ok(found) = vfs.find(&NodeHandle::new(&*bytes).unwrap(), Wanted::default()) {
+                assert!(["", "f"].map(path).contains(&found.path), "{found:?} by {bytes:?}");
+            }
+        }
+        if at > 0 {
+            let cut = NodeHandle::new(&good[..at]).unwrap();
+            assert!(vfs.find(&cut, Wanted::default()).is_err(), "{at} bytes");
+        }
+    }
+}
+
+pub fn what_is_listed_has_the_handle_that_it_has_itself(vfs: &dyn Vfs) {
+    directory(vfs, "d");
+    directory(vfs, "d/d");
+    file(vfs, "d/f", b"");
+    vfs.symlink(&root(), &path("d/l"), b"nowhere").unwrap();
+    let parent = vfs.open(&root(), &path("d"), LOOK).unwrap().node;
+    for child in ["d", "f", "l"] {
+        let Some(own) = handle(vfs, &format!("d/{child}")) else { return };
+        let key = parent.child_attributes(&name(child), Wanted::default()).unwrap().key;
+        assert_eq!(vfs.child_handle(&*parent, &name(child), key), Ok(own));
+    }
+}
+
+pub fn a_node_is_opened_anew_by_no_path(vfs: &dyn Vfs) {
+    file(vfs, "f", b"before");
+    let node = vfs.open(&root(), &path("f"), LOOK).unwrap().node;
+    let both = OpenHow { no_follow: true, ..HOW };
+    let Ok(first) = vfs.open_node(&root(), &*node, both) else { return };
+    vfs.rename(&root(), &path("f"), &path("g"), Replace::Never).unwrap();
+    file(vfs, "f", b"another");
+    let opened = vfs.open_node(&root(), &*node, both).unwrap();
+    assert_eq!(content(&*opened.node), b"before");
+    opened.node.write(0, b"after!").unwrap();
+    assert_eq!(content(&*first.node), b"after!");
+    vfs.remove(&root(), &path("g"), node.key()).unwrap();
+    let opened = vfs.open_node(&root(), &*node, both).unwrap();
+    assert_eq!((content(&*opened.node), opened.attributes.links), (b"after!".to_vec(), 0));
+    directory(vfs, "d");
+    let directory = vfs.open(&root(), &path("d"), LOOK).unwrap().node;
+    let listed = vfs.open_node(&root(), &*directory, both).unwrap();
+    assert_eq!(listed.node.is_empty(), Ok(true));
+}
+
+pub fn special_nodes_are_seen_as_what_they_are(vfs: &dyn Vfs) {
+    let make = |at, kind| vfs.make_special(&root(), &path(at), kind, 0o640);
+    let fifo = match make("fifo", SpecialKind::Fifo) {
+        Err(FsError::NotSupported) => return,
+        other => other.unwrap(),
+    };
+    assert_eq!((fifo.attributes.kind, fifo.attributes.mode), (FileKind::Fifo, 0o640));
+    assert_eq!(make("fifo", SpecialKind::Socket).unwrap_err(), FsError::AlreadyExists);
+    let socket = make("socket", SpecialKind::Socket).unwrap();
+    assert_eq!(socket.attributes.kind, FileKind::Socket);
+    // What Linux has for overlays: no device, so that anybody may make it.
+    let device = crate::Device { is_block: false, major: 0, minor: 0 };
+    match make("device", SpecialKind::Device(device)) {
+        Err(FsError::AccessDenied) => {}
+        other => assert_eq!(other.unwrap().attributes.device, Some(device)),
+    }
+}
+
+pub fn a_directory_takes_the_place_of_an_empty_one_where_posix_is_asked_for(vfs: &dyn Vfs) {
+    directory(vfs, "a");
+    directory(vfs, "b");
+    file(vfs, "f", b"");
+    let rename = |from, to| vfs.rename(&root(), &path(from), &path(to), Replace::Any);
+    assert_eq!(rename("a", "f"), Err(FsError::NotDirectory));
+    assert_eq!(rename("f", "a"), Err(FsError::IsDirectory));
+    file(vfs, "a/x", b"");
+    assert_eq!(rename("b", "a"), Err(FsError::NotEmpty));
+    assert_eq!(rename("a", "b"), Ok(()));
+    assert_eq!(content_at(vfs, "b/x").unwrap(), b"");
+    file(vfs, "g", b"g");
+    assert_eq!(rename("g", "f"), Ok(()));
+    assert_eq!(content_at(vfs, "f").unwrap(), b"g");
+}
+
+pub fn who_made_a_file_is_remembered(vfs: &dyn Vfs) {
+    if !vfs.features().xattrs {
+        return;
+    }
+    let node = file(vfs, "f", b"");
+    assert_eq!(node.verifier(), Err(FsError::NotFound));
+    node.set_verifier(*b"verifier").unwrap();
+    drop(node);
+    let node = vfs.open(&root(), &path("f"), LOOK).unwrap().node;
+    assert_eq!(node.verifier(), Ok(*b"verifier"));
+    assert_eq!(node.xattr_names().unwrap(), [], "it is not the user's");
+}
+
+pub fn every_change_has_another_number(vfs: &dyn Vfs) {
+    let node = file(vfs, "f", b"");
+    let change = || node.attributes(Wanted::default()).unwrap().change;
+    let mut before = change();
+    let mut must_differ = |what: &str| {
+        let now = change();
+        assert_ne!(now, before, "{what}");
+        before = now;
+    };
+    node.write(0, b"x").unwrap();
+    must_differ("written");
+    let mode = crate::AttributeChanges { mode: Some(0o600), ..Default::default() };
+    node.set_attributes(&root(), &mode).unwrap();
+    must_differ("another mode");
+    vfs.link(&root(), &*node, &path("g"), Replace::Never).unwrap();
+    must_differ("another name");
+}
