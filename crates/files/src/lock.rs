@@ -61,8 +61,11 @@ impl OpenFile {
         }
         let held = self.state.lock();
         let locks = &held.grants.locks;
-        let free =
-            if writes { locks.may_write(self.id, range) } else { locks.may_read(self.id, range) };
+        let free = match (self.is_of_object(), writes) {
+            (true, writes) => locks.may_use_beside_owners(range, writes),
+            (false, true) => locks.may_write(self.id, range),
+            (false, false) => locks.may_read(self.id, range),
+        };
         if free { Ok(()) } else { Err(FsError::LockConflict) }
     }
 }
@@ -128,7 +131,7 @@ impl Drop for Waiting {
     }
 }
 
-fn refused(refusal: LockRefusal) -> FsError {
+pub(crate) fn refused(refusal: LockRefusal) -> FsError {
     match refusal {
         LockRefusal::Conflict => FsError::LockNotGranted,
         LockRefusal::NotLocked => FsError::RangeNotLocked,

@@ -34,6 +34,8 @@ pub struct OpenFile {
     share: AtomicU32,
     delete_on_close: bool,
     semantics: Semantics,
+    /// See [`OpenFile::is_of_object`].
+    of_object: bool,
     position: AtomicU64,
     closed: AtomicBool,
     /// A rename by this open has been asked for: its close comes after it.
@@ -91,6 +93,7 @@ pub(crate) struct OpenParts {
     pub share: Share,
     pub delete_on_close: bool,
     pub semantics: Semantics,
+    pub of_object: bool,
     pub table: Arc<Table>,
 }
 
@@ -113,6 +116,7 @@ impl OpenFile {
             share: AtomicU32::new(parts.share.0),
             delete_on_close: parts.delete_on_close,
             semantics: parts.semantics,
+            of_object: parts.of_object,
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
@@ -199,6 +203,11 @@ impl OpenFile {
     #[must_use]
     pub fn semantics(&self) -> Semantics {
         self.semantics
+    }
+
+    /// Whether it was opened by a handle: then locks of owners are agreements for it.
+    pub(crate) fn is_of_object(&self) -> bool {
+        self.of_object
     }
 
     pub(crate) fn is_posix(&self) -> bool {

@@ -2,8 +2,11 @@
 //! and split. They meet the locks of opens in one list ([`grants::RangeLocks`]).
 //! RFC 8881 9, 18.10 to 18.12.
 
+use crate::lock::refused;
+use crate::table::{FileState, LockAnswer};
 use crate::{Files, Object, OpenFile};
-use grants::{LockHeld, LockOwner, OwnerLocking, Range, RangeLock};
+use futures_channel::oneshot;
+use grants::{LockHeld, LockOwner, OwnerLocking, Range, RangeLock, WaitId};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
@@ -12,15 +15,26 @@ impl Files {
     /// may become another kind. `open` is what it is locked by, and gone with.
     ///
     /// # Errors
-    /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] if the open has been closed.
+    /// [`FsError::InvalidParameter`] for an empty range; [`FsError::TooMany`];
+    /// [`FsError::RangeNotLocked`] if the open has been closed.
     pub fn lock_owned(
         &self,
         open: &OpenFile,
         owner: LockOwner,
         wanted: RangeLock,
     ) -> Result<OwnerLocking> {
-        let _ = (open, owner, wanted);
-        Err(FsError::NotSupported)
+        if wanted.range.length == 0 {
+            return Err(FsError::InvalidParameter);
+        }
+        let mut held = open.state.lock();
+        if !held.grants.is_open(open.id) {
+            return Err(FsError::RangeNotLocked);
+        }
+        let locking = held.grants.locks.handle_owner_lock(open.id, owner, wanted);
+        if locking == Ok(OwnerLocking::Granted) {
+            held.grants.caches.handle_change(open.cache_owner());
+        }
+        locking.map_err(refused)
     }
 
     /// Unlocks what `owner` has of the range, if anything.
@@ -28,8 +42,7 @@ impl Files {
     /// # Errors
     /// [`FsError::TooMany`] if it would leave more locks than there may be.
     pub fn unlock_owned(&self, open: &OpenFile, owner: LockOwner, range: Range) -> Result<()> {
-        let _ = (open, owner, range);
-        Err(FsError::NotSupported)
+        open.state.lock().grants.locks.handle_owner_unlock(owner, range).map_err(refused)
     }
 
     /// The lock that keeps `owner` (none: anybody) from this one, if any does. Needs no
@@ -41,8 +54,7 @@ impl Files {
         owner: Option<LockOwner>,
         wanted: RangeLock,
     ) -> Option<LockHeld> {
-        let _ = (object, owner, wanted);
-        None
+        self.table.find(object.key())?.lock().grants.locks.find(owner, wanted)
     }
 
     /// Ends when a lock that could not be had can be tried for again: nothing is locked
@@ -56,8 +68,21 @@ impl Files {
         owner: LockOwner,
         wanted: RangeLock,
     ) -> Result<()> {
-        let _ = (open, owner, wanted);
-        Err(FsError::NotSupported)
+        let (tell, told): (LockAnswer, _) = oneshot::channel();
+        let waiting = {
+            let mut held = open.state.lock();
+            if !held.grants.is_open(open.id) {
+                return Err(FsError::RangeNotLocked);
+            }
+            let wait = held.grants.locks.handle_owner_wait(open.id, owner, wanted);
+            let wait = wait.map_err(refused)?;
+            held.expect_decision(wait, tell);
+            Waiting { state: open.state.clone(), wait }
+        };
+        let decided = told.await;
+        drop(waiting);
+        // The teller goes only with the file itself.
+        decided.map_or(Err(FsError::RangeNotLocked), |decided| decided.map_err(refused))
     }
 }
 
@@ -65,7 +90,18 @@ impl OpenFile {
     /// Whether `owner` has locks on the file.
     #[must_use]
     pub fn has_locks_of(&self, owner: LockOwner) -> bool {
-        let _ = owner;
-        false
+        self.state.has_locks() && self.state.lock().grants.locks.has_of_owner(owner)
+    }
+}
+
+/// A place in the line, given up when dropped.
+struct Waiting {
+    state: Arc<FileState>,
+    wait: WaitId,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.state.lock().cancel_wait(self.wait);
     }
 }

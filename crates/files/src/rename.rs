@@ -28,6 +28,20 @@ impl Files {
     /// forbids it; either it or [`FsError::InvalidParameter`] for a stream, for
     /// which there is [`Files::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
+        self.rename_into(open, to, None, replace).await
+    }
+
+    /// As [`Files::rename`], if the directory of the new name is still `into`.
+    ///
+    /// # Errors
+    /// As [`Files::rename`]; [`FsError::Stale`] if it is not.
+    pub(crate) async fn rename_into(
+        &self,
+        open: &Arc<OpenFile>,
+        to: &RelPath,
+        into: Option<FileKey>,
+        replace: bool,
+    ) -> Result<()> {
         open.need_any(Access::DELETE)?;
         need_same_place(open)?;
         if open.name.stream.is_some() {
@@ -43,7 +57,7 @@ impl Files {
             let turn = table.rename_turns.clone().lock_owned().await;
             let call = move || {
                 let _turn = turn;
-                let result = rename_now(&table, &open, &to, replace, &mut below);
+                let result = rename_now(&table, &open, (&to, into), replace, &mut below);
                 Ok((result, below))
             };
             let (result, asked) = self.offload(call).await?;
@@ -62,6 +76,20 @@ impl Files {
     /// # Errors
     /// As [`Files::rename`]; [`FsError::IsDirectory`] for directories.
     pub async fn link(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
+        self.link_into(open, to, None, replace).await
+    }
+
+    /// As [`Files::link`], if the directory of the new name is still `into`.
+    ///
+    /// # Errors
+    /// As [`Files::link`]; [`FsError::Stale`] if it is not.
+    pub(crate) async fn link_into(
+        &self,
+        open: &Arc<OpenFile>,
+        to: &RelPath,
+        into: Option<FileKey>,
+        replace: bool,
+    ) -> Result<()> {
         need_same_place(open)?;
         if open.is_directory() {
             return Err(FsError::IsDirectory);
@@ -75,7 +103,7 @@ impl Files {
             let turn = table.rename_turns.clone().lock_owned().await;
             let call = move || {
                 let _turn = turn;
-                Ok(link_now(&table, &open, &to, replace))
+                Ok(link_now(&table, &open, (&to, into), replace))
             };
             match self.offload(call).await? {
                 Err(NotEntered::Refused(error)) => return Err(error),
@@ -98,7 +126,7 @@ type Moved<T> = std::result::Result<T, NotEntered>;
 fn rename_now(
     table: &Table,
     open: &OpenFile,
-    to: &RelPath,
+    (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
     below: &mut Below,
 ) -> Moved<()> {
@@ -127,7 +155,7 @@ fn rename_now(
         // Its name was removed, and may be another file's by now.
         return Err(FsError::NotFound.into());
     }
-    let (parent, to) = target_directory(table, open, to)?;
+    let (parent, to) = target_directory(table, open, to, into)?;
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(table, open, &from, &parent, &to, replace)?;
         if matches!(target, Target::OtherName) {
@@ -175,7 +203,8 @@ fn move_to(
         Target::Replaced(spelt, key) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
-            vfs.rename(identity, from, spelt, Replace::File)?;
+            let replace = if open.is_of_object() { Replace::Any } else { Replace::File };
+            vfs.rename(identity, from, spelt, replace)?;
             replaced(open, spelt, *key);
             renamed(open, from, spelt);
             if spelt != to && vfs.rename(identity, spelt, to, Replace::File).is_ok() {
@@ -206,10 +235,15 @@ fn renamed(open: &OpenFile, from: &RelPath, to: &RelPath) {
     open.report_renamed(from, to);
 }
 
-fn link_now(table: &Table, open: &OpenFile, to: &RelPath, replace: bool) -> Moved<()> {
+fn link_now(
+    table: &Table,
+    open: &OpenFile,
+    (to, into): (&RelPath, Option<FileKey>),
+    replace: bool,
+) -> Moved<()> {
     let _renaming = table.begin_rename();
     check_open(open)?;
-    let (parent, to) = target_directory(table, open, to)?;
+    let (parent, to) = target_directory(table, open, to, into)?;
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
     match target(table, open, &open.path(), &parent, &to, replace)? {
@@ -237,12 +271,20 @@ fn check_open(open: &OpenFile) -> Result<()> {
 
 /// The directory of the new name, in which the caller may make it, and the
 /// new name with its directory as it is stored.
-fn target_directory(table: &Table, open: &OpenFile, to: &RelPath) -> Moved<(Opened, RelPath)> {
+fn target_directory(
+    table: &Table,
+    open: &OpenFile,
+    to: &RelPath,
+    into: Option<FileKey>,
+) -> Moved<(Opened, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
     let found = match look(open, &parent) {
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
+    if into.is_some_and(|key| key != found.attributes.key) {
+        return Err(FsError::Stale.into());
+    }
     if found.attributes.kind != FileKind::Directory {
         return Err(FsError::PathNotFound.into());
     }
@@ -308,9 +350,15 @@ fn target(
         return Ok(Target::OtherName);
     }
     let bits = target.attributes.dos.bits.unwrap_or(0);
-    let is_directory = target.attributes.kind == FileKind::Directory || open.is_directory();
+    let is_directory = target.attributes.kind == FileKind::Directory;
     let is_kept = bits & dos::READONLY != 0 && !open.is_posix();
-    if is_directory || is_kept {
+    match (is_directory, open.is_directory()) {
+        (true, false) if open.is_of_object() => return Err(FsError::IsDirectory.into()),
+        (false, true) if open.is_of_object() => return Err(FsError::NotDirectory.into()),
+        _ => {}
+    }
+    let is_stuck = (is_directory || open.is_directory()) && !open.is_of_object();
+    if is_stuck || is_kept {
         return Err(FsError::AccessDenied.into());
     }
     let used = table.find(target.attributes.key).filter(|state| state.keeps_its_names());

@@ -141,6 +141,7 @@ impl Files {
             share: facts.share,
             delete_on_close: facts.delete_on_close,
             semantics: facts.semantics,
+            of_object: false,
             key,
             parent_key: facts.parent_key,
             table: self.table.clone(),

@@ -1,8 +1,10 @@
 //! Byte-range locks of one file. MS-FSA 2.1.4.10, 2.1.5.8, 2.1.5.9.
 //!
 //! A lock belongs to an open. Locks of one open do not merge, are given back
-//! one by one with exactly their range, and bind their own open too. Owners
-//! that lock by other rules (merging, splitting) will be inputs of their own.
+//! one by one with exactly their range, and bind their own open too. Those of a
+//! [`LockOwner`] merge and split ([`owners`]); both kinds keep each other out.
+
+mod owners;
 
 use crate::OpenId;
 use std::collections::VecDeque;
@@ -26,6 +28,18 @@ impl Range {
             return None;
         }
         Some(Self { offset, length })
+    }
+
+    /// All bytes from `offset` on that a file can have.
+    #[must_use]
+    pub fn to_end(offset: u64) -> Self {
+        Self { offset, length: u64::MAX - offset }
+    }
+
+    /// Whether it is [`Range::to_end`].
+    #[must_use]
+    pub fn is_to_end(self) -> bool {
+        self == Self::to_end(self.offset)
     }
 
     /// Offset of the last byte; only asked of ranges that are not empty.
@@ -125,6 +139,8 @@ pub struct Decided {
 struct Held {
     open: OpenId,
     lock: RangeLock,
+    /// Whose it is, beside the open by which it came; none for the open's own.
+    owner: Option<LockOwner>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +148,8 @@ struct Waiting {
     wait: WaitId,
     open: OpenId,
     lock: RangeLock,
+    /// Who is told that the lock can be had, and does not get it by that.
+    owner: Option<LockOwner>,
 }
 
 /// The locks of one file, in the order they were granted, and those who wait.
@@ -163,7 +181,7 @@ impl RangeLocks {
                 self.held.truncate(before);
                 return Err(refusal);
             }
-            self.held.push(Held { open, lock: *lock });
+            self.held.push(Held { open, lock: *lock, owner: None });
         }
         Ok(())
     }
@@ -182,7 +200,7 @@ impl RangeLocks {
             Err(LockRefusal::Conflict) if self.waiting.len() < Self::WAITS_MAX => {
                 self.waits += 1;
                 let wait = WaitId(self.waits);
-                self.waiting.push_back(Waiting { wait, open, lock: wanted });
+                self.waiting.push_back(Waiting { wait, open, lock: wanted, owner: None });
                 Ok(Locking::Waits(wait))
             }
             Err(_) => Err(LockRefusal::TooMany),
@@ -211,7 +229,7 @@ impl RangeLocks {
     /// # Errors
     /// [`LockRefusal::NotLocked`].
     pub fn handle_release(&mut self, open: OpenId, lock: RangeLock) -> Result<(), LockRefusal> {
-        let held = Held { open, lock };
+        let held = Held { open, lock, owner: None };
         let at = self.held.iter().position(|h| *h == held).ok_or(LockRefusal::NotLocked)?;
         self.held.remove(at);
         self.decide(|waiting| waiting.range.overlaps(lock.range));
@@ -257,7 +275,8 @@ impl RangeLocks {
     /// Whether `open` may write the range: its own shared locks forbid it too.
     #[must_use]
     pub fn may_write(&self, open: OpenId, range: Range) -> bool {
-        let forbids = |h: &Held| h.open != open || h.lock.kind == LockKind::Shared;
+        let own = |h: &Held| h.open == open && h.owner.is_none();
+        let forbids = |h: &Held| !own(h) || h.lock.kind == LockKind::Shared;
         range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
     }
 
@@ -273,9 +292,10 @@ impl RangeLocks {
         self.held.iter().any(|held| held.lock.range.offset < offset)
     }
 
-    /// The locks of an open, in the order they were granted.
+    /// The locks that are an open's own, in the order they were granted.
     pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
-        self.held.iter().filter(move |held| held.open == open).map(|held| held.lock)
+        let own = move |held: &&Held| held.open == open && held.owner.is_none();
+        self.held.iter().filter(own).map(|held| held.lock)
     }
 
     /// Whether there is no lock.
@@ -304,8 +324,12 @@ impl RangeLocks {
     /// those `concerned` by what was given back.
     fn decide(&mut self, concerned: impl Fn(&RangeLock) -> bool) {
         let mut at = 0;
-        while let Some(&Waiting { wait, open, lock }) = self.waiting.get(at) {
-            if concerned(&lock) && self.handle_locks(open, &[lock]).is_ok() {
+        while let Some(&Waiting { wait, open, lock, owner }) = self.waiting.get(at) {
+            let serve = |locks: &mut Self| match owner {
+                Some(_) => locks.find(owner, lock).is_none(),
+                None => locks.handle_locks(open, &[lock]).is_ok(),
+            };
+            if concerned(&lock) && serve(self) {
                 self.waiting.remove(at);
                 self.decided.push_back(Decided { wait, result: Ok(()) });
             } else {

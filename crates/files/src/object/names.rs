@@ -1,5 +1,6 @@
 //! Names of objects: removing, renaming, linking; what a symbolic link says.
 
+use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::{Access, Caller, Files, OpenPlan, Share};
 use std::sync::Arc;
@@ -50,12 +51,18 @@ impl Files {
             return Err(FsError::CrossDevice);
         }
         let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?;
-        let to = directory.present_path()?.join(name);
-        let result = if open.is_directory() && to != open.path() && to.starts_with(&open.path()) {
-            Err(FsError::InvalidParameter)
-        } else {
-            self.rename(&open, &to, true).await
-        };
+        let mut result = Err(FsError::Stale);
+        for _ in 0..TRIES_MAX {
+            let to = directory.present_path()?.join(name);
+            let is_within = to != open.path() && to.starts_with(&open.path());
+            result = match open.is_directory() && is_within {
+                true => Err(FsError::InvalidParameter),
+                false => self.rename_into(&open, &to, Some(directory.key()), true).await,
+            };
+            if !matches!(result, Err(FsError::Stale | FsError::PathNotFound)) {
+                break;
+            }
+        }
         self.close(open).await?;
         result
     }
@@ -83,8 +90,14 @@ impl Files {
             OpenPlan { no_follow: true, ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL) };
         let at = OpenAt::Object(object.clone());
         let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
-        let to = directory.present_path()?.join(name);
-        let result = self.link(&open, &to, false).await;
+        let mut result = Err(FsError::Stale);
+        for _ in 0..TRIES_MAX {
+            let to = directory.present_path()?.join(name);
+            result = self.link_into(&open, &to, Some(directory.key()), false).await;
+            if !matches!(result, Err(FsError::Stale | FsError::PathNotFound)) {
+                break;
+            }
+        }
         self.close(open).await?;
         result
     }

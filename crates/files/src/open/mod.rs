@@ -585,6 +585,7 @@ impl Opening {
             share: self.plan.share,
             delete_on_close: self.plan.delete_on_close,
             semantics: self.plan.semantics,
+            of_object: !matches!(self.place, Place::Path),
             table: self.table.clone(),
         }));
         OpenResult { open, action, attributes, caching, granting }

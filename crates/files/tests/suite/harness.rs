@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Case, CreateHow, Features, FileKey, FsError, Identity, Name, Node, OpenHow, Opened,
-    OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
-    TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Case, CreateHow, Features, FileKey, FsError, Identity, Located, Name, Node, NodeHandle,
+    OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
+    Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -198,6 +198,36 @@ impl Vfs for Hooked {
         let told = Arc::new(());
         self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&told)));
         Ok(Box::new(Told(told)))
+    }
+
+    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+        self.local.handle(node)
+    }
+
+    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
+        self.local.child_handle(directory, name, key)
+    }
+
+    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        self.local.find(handle, wanted)
+    }
+
+    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        self.local.path_of(node)
+    }
+
+    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        self.local.open_node(who, node, how)
+    }
+
+    fn make_special(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: u32,
+    ) -> Result<Opened> {
+        self.local.make_special(who, path, kind, mode)
     }
 
     fn features(&self) -> Features {

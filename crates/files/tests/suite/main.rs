@@ -12,6 +12,7 @@ mod locks;
 mod model;
 mod moving_names;
 mod names;
+mod objects;
 mod oplocks;
 mod posix;
 mod quotas;

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use std::sync::Arc;
 use vfs::{FsError, OutsideChange, OutsideName, StreamName, Timestamp};
 
-const EVERYTHING: Filter = Filter(u32::MAX);
+pub const EVERYTHING: Filter = Filter(u32::MAX);
 const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
 
 /// Every change counts as one byte.
@@ -18,14 +18,14 @@ fn wish(filter: Filter, tree: bool) -> WatchWish {
 }
 
 /// A watched directory.
-struct Watched<'a> {
+pub struct Watched<'a> {
     served: &'a Served,
     open: Arc<OpenFile>,
     wish: WatchWish,
 }
 
 impl Served {
-    fn watch(&self, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
+    pub fn watch(&self, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
         self.watch_as(&self.alice, at, filter, tree)
     }
 
@@ -44,7 +44,7 @@ impl Watched<'_> {
     }
 
     /// What it was not told yet, in a short form; empty if nothing.
-    fn told(&self) -> String {
+    pub fn told(&self) -> String {
         self.ask().answer().now_or_never().map(|answer| shown(&answer)).unwrap_or_default()
     }
 }

@@ -168,7 +168,7 @@ fn closing_refuses_what_the_open_waits_for_and_serves_the_others() {
 fn there_is_a_limit_to_locks_and_to_waiting() {
     let mut locks = RangeLocks::default();
     for at in 0..RangeLocks::LOCKS_MAX as u64 {
-        locks.held.push(Held { open: A, lock: exclusive(at, 1) });
+        locks.held.push(Held { open: A, lock: exclusive(at, 1), owner: None });
     }
     assert_eq!(locks.handle_locks(A, &[exclusive(1 << 40, 1)]), Err(LockRefusal::TooMany));
     locks.held.truncate(1);

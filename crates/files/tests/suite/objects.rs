@@ -1,0 +1,508 @@
+//! What clients do that know files by handles, beside those that know paths.
+
+use crate::harness::*;
+use crate::watch::EVERYTHING;
+use files::{
+    Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NewObject, Object, ObjectChanges,
+    ObjectOpen, OpenAction, OpenAt, OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, Share,
+    VolumeId, XattrWish,
+};
+use futures_util::FutureExt;
+use std::sync::Arc;
+use vfs::{FileKind, FsError, Result, SpecialKind, TimeChange, Timestamp};
+
+const V: VolumeId = VolumeId(7);
+
+impl Served {
+    fn root(&self) -> Object {
+        now(self.files.root_object(&self.volume)).unwrap()
+    }
+
+    fn object(&self, at: &str) -> Result<Object> {
+        let mut object = self.root();
+        for part in at.split('/') {
+            object = now(self.files.look_up(&self.alice, &object, &name(part)))?;
+        }
+        Ok(object)
+    }
+
+    fn find(&self, bytes: &[u8]) -> Result<Object> {
+        let handle = self.files.parse_handle(bytes)?;
+        assert_eq!(handle.volume(), V);
+        now(self.files.find_object(&self.volume, &handle))
+    }
+
+    fn handle(&self, object: &Object) -> Vec<u8> {
+        self.files.handle(V, object).unwrap().as_bytes().to_vec()
+    }
+
+    fn make(&self, directory: &Object, at: &str, new: NewObject) -> Result<Object> {
+        now(self.files.make_object(&self.alice, directory, &name(at), new))
+    }
+
+    fn remove(&self, directory: &Object, at: &str) -> Result<()> {
+        now(self.files.remove_object(&self.alice, directory, &name(at)))
+    }
+
+    fn open_at(&self, at: OpenAt, plan: OpenPlan) -> Result<OpenResult> {
+        now(self.files.open_object(&self.alice, &at, plan, ObjectOpen::default()))
+    }
+
+    fn create_in(&self, directory: &Object, at: &str) -> Result<OpenResult> {
+        self.open_at(OpenAt::Name(directory.clone(), name(at)), exclusively())
+    }
+}
+
+/// Makes a file that must not be there, for everything.
+fn exclusively() -> OpenPlan {
+    OpenPlan {
+        if_exists: IfExists::Fail,
+        if_missing: IfMissing::Create,
+        ..OpenPlan::posix(READ | WRITE, Share::ALL)
+    }
+}
+
+fn of(object: &Object) -> OpenAt {
+    OpenAt::Object(object.clone())
+}
+
+#[test]
+fn an_object_is_found_by_its_handle_after_renames_and_by_a_new_server() {
+    let served = serve();
+    let root = served.root();
+    let directory = served.make(&root, "d", NewObject::Directory { mode: Some(0o755) }).unwrap();
+    served.put("d/f", b"x");
+    let file = served.object("d/f").unwrap();
+    let handles = [&root, &directory, &file].map(|object| served.handle(object));
+    now(served.files.rename_object(&served.alice, (&root, &name("d")), (&root, &name("e"))))
+        .unwrap();
+    let keys = handles.each_ref().map(|bytes| served.find(bytes).unwrap().key());
+    assert_eq!(keys, [root.key(), directory.key(), file.key()]);
+    let again = files::Files::new(Arc::new(Inline));
+    let handle = again.parse_handle(&handles[2]).unwrap();
+    let found = now(again.find_object(&served.volume, &handle)).unwrap();
+    assert_eq!(found.key(), file.key());
+    served.remove(&served.object("e").unwrap(), "f").unwrap();
+    drop((file, found));
+    assert_eq!(served.find(&handles[2]).unwrap_err(), FsError::Stale);
+}
+
+#[derive(Debug)]
+struct Seal(u8);
+
+impl HandleSeal for Seal {
+    fn seal(&self, bytes: &[u8]) -> [u8; 8] {
+        let sum = bytes.iter().fold(u64::from(self.0), |sum, byte| {
+            sum.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(u64::from(*byte))
+        });
+        sum.to_le_bytes()
+    }
+}
+
+#[test]
+fn nobody_makes_up_a_handle_where_they_are_sealed() {
+    let served = serve();
+    let sealed = files::Files::new(Arc::new(Inline)).with_handle_seal(Arc::new(Seal(1)));
+    let handle = sealed.handle(V, &served.root()).unwrap();
+    let bytes = handle.as_bytes();
+    assert!(bytes.len() <= files::Handle::BYTES_MAX);
+    assert_eq!(sealed.parse_handle(bytes), Ok(handle.clone()));
+    for at in 0..bytes.len() {
+        let mut other = bytes.to_vec();
+        other[at] ^= 1;
+        assert_eq!(sealed.parse_handle(&other), Err(FsError::InvalidParameter), "byte {at}");
+        assert!(sealed.parse_handle(&bytes[..at]).is_err(), "{at} bytes");
+    }
+    let other = files::Files::new(Arc::new(Inline)).with_handle_seal(Arc::new(Seal(2)));
+    assert!(other.parse_handle(bytes).is_err(), "of another server");
+    assert!(served.files.parse_handle(bytes).is_err(), "sealed, where none are");
+}
+
+#[test]
+fn names_lead_down_and_up_but_not_out() {
+    let served = serve();
+    let directory = served.make(&served.root(), "d", NewObject::Directory { mode: None }).unwrap();
+    served.put("d/f", b"");
+    let target = b"../..".to_vec();
+    let link = served.make(&directory, "l", NewObject::Symlink { target: target.clone() }).unwrap();
+    let up = |object: &Object| now(served.files.look_up_parent(&served.alice, object));
+    assert_eq!(up(&directory).unwrap().key(), served.root().key());
+    assert!(up(&directory).unwrap().is_root());
+    assert_eq!(up(&served.root()).unwrap_err(), FsError::NotFound);
+    assert_eq!(served.object("d/x").unwrap_err(), FsError::NotFound);
+    assert_eq!(served.object("d/F").unwrap_err(), FsError::NotFound, "byte for byte");
+    assert_eq!(served.object("d/f/x").unwrap_err(), FsError::NotDirectory);
+    assert_eq!(served.object("d/l/x").unwrap_err(), FsError::IsSymlink);
+    assert_eq!(link.kind(), FileKind::Symlink);
+    assert_eq!(now(served.files.read_object_link(&link)), Ok(target));
+}
+
+#[test]
+fn a_directory_that_moves_takes_what_is_made_in_it_along() {
+    let served = serve();
+    let directory = served.make(&served.root(), "d", NewObject::Directory { mode: None }).unwrap();
+    std::fs::rename(served.dir.path().join("d"), served.dir.path().join("moved")).unwrap();
+    std::fs::create_dir(served.dir.path().join("d")).unwrap();
+    let made = served.create_in(&directory, "f").unwrap();
+    assert_eq!(made.open.path(), path("moved/f"));
+    served
+        .make(&directory, "p", NewObject::Special { kind: SpecialKind::Fifo, mode: None })
+        .unwrap();
+    assert!(served.dir.path().join("moved/p").exists() && !served.dir.path().join("d/p").exists());
+    served.close(made.open);
+    std::fs::remove_dir(served.dir.path().join("d")).unwrap();
+    std::fs::remove_dir_all(served.dir.path().join("moved")).unwrap();
+    assert_eq!(served.create_in(&directory, "g").unwrap_err(), FsError::Stale);
+}
+
+#[test]
+fn what_is_made_while_a_directory_moves_is_made_in_that_directory() {
+    let served = serve();
+    let directory = served.make(&served.root(), "d", NewObject::Directory { mode: None }).unwrap();
+    served.hook({
+        let mut once = Some(served.dir.path().to_path_buf());
+        move |_, at, _| {
+            if at == At::BeforeCreate
+                && let Some(top) = once.take()
+            {
+                std::fs::rename(top.join("d"), top.join("moved")).unwrap();
+                std::fs::create_dir(top.join("d")).unwrap();
+                let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+                std::fs::set_permissions(top.join("d"), open).unwrap();
+            }
+            Ok(())
+        }
+    });
+    let made = served.create_in(&directory, "f").unwrap();
+    assert_eq!(made.open.path(), path("moved/f"));
+    assert!(!served.dir.path().join("d/f").exists(), "what was made elsewhere is gone");
+}
+
+#[test]
+fn an_open_by_handle_is_of_that_file_whatever_has_its_name() {
+    let served = serve();
+    served.put("f", b"mine");
+    let object = served.object("f").unwrap();
+    std::fs::rename(served.dir.path().join("f"), served.dir.path().join("g")).unwrap();
+    served.put("f", b"other");
+    let open = served.open_at(of(&object), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
+    assert_eq!((open.key(), open.path()), (object.key(), path("g")));
+    assert_eq!(served.read(&open).unwrap(), b"mine");
+}
+
+#[test]
+fn a_file_that_lost_its_name_goes_on_for_who_has_it_open() {
+    let served = serve();
+    let root = served.root();
+    let made = served.create_in(&root, "f").unwrap();
+    let object = made.open.object();
+    let handle = served.handle(&object);
+    served.files.write(&made.open, 0, b"kept").unwrap();
+    served.remove(&root, "f").unwrap();
+    assert_eq!(served.object("f").unwrap_err(), FsError::NotFound);
+    let found = served.find(&handle).unwrap();
+    assert_eq!(served.files.object_attributes(&found).unwrap().links, 0);
+    let again = served.open_at(of(&found), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
+    assert_eq!(served.read(&again).unwrap(), b"kept");
+    served.close(again);
+    served.close(made.open);
+    assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale, "nobody has it open");
+}
+
+#[test]
+fn share_modes_and_removals_meet_those_of_windows() {
+    let served = serve();
+    let root = served.root();
+    served.put("f", b"");
+    let object = served.object("f").unwrap();
+    let plan = |access, share| OpenPlan::posix(access, share);
+    let windows =
+        served.try_open(OpenPlan { share: Share::READ, ..crate::harness::plan("f", READ) });
+    let windows = windows.unwrap().open;
+    let refused = |result: Result<OpenResult>| result.map(|r| r.action).unwrap_err();
+    assert_eq!(
+        refused(served.open_at(of(&object), plan(WRITE, Share::ALL))),
+        FsError::ShareViolation
+    );
+    assert_eq!(served.remove(&root, "f"), Err(FsError::ShareViolation));
+    let size = ObjectChanges { size_bytes: Some(3), ..Default::default() };
+    let set = |by| now(served.files.set_object_attributes(&served.alice, &object, by, &size));
+    assert_eq!(set(None), Err(FsError::ShareViolation), "cutting is writing");
+    served.close(windows);
+    let reader = served.open_at(of(&object), plan(READ, Share(5))).unwrap().open;
+    assert_eq!(served.refusal(crate::harness::plan("f", WRITE)), FsError::ShareViolation);
+    assert_eq!(set(None), Err(FsError::ShareViolation));
+    served.close(reader);
+    let writer = served.open_at(of(&object), plan(READ | WRITE, Share::READ)).unwrap().open;
+    assert_eq!(set(None), Err(FsError::ShareViolation));
+    assert_eq!(set(Some(&writer)), Ok(()));
+    assert_eq!(served.files.object_attributes(&object).unwrap().size_bytes, 3);
+}
+
+#[test]
+fn an_open_is_upgraded_in_its_place_and_downgraded() {
+    let served = serve();
+    served.put("f", b"");
+    let object = served.object("f").unwrap();
+    let plan = |access, share| OpenPlan::posix(access, share);
+    let alone = Share::READ;
+    let first = served.open_at(of(&object), plan(READ, alone)).unwrap().open;
+    let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
+    let lock = served.files.lock_owned(&first, LockOwner(1), wanted);
+    assert_eq!(lock, Ok(OwnerLocking::Granted));
+    let other = served.open_at(of(&object), plan(READ, Share::ALL)).unwrap().open;
+    let upgrade = |share| {
+        let with = ObjectOpen { instead_of: Some(first.clone()), verifier: None };
+        now(served.files.open_object(&served.alice, &of(&object), plan(READ | WRITE, share), with))
+    };
+    assert_eq!(upgrade(Share(0)).map(|o| o.action).unwrap_err(), FsError::ShareViolation);
+    assert_eq!(
+        served.refusal(crate::harness::plan("f", WRITE)),
+        FsError::ShareViolation,
+        "as before"
+    );
+    let second = upgrade(alone).unwrap().open;
+    served.close(first.clone());
+    assert!(second.has_locks_of(LockOwner(1)), "they came along");
+    served.files.write(&second, 0, b"x").unwrap();
+    assert_eq!(served.refusal(crate::harness::plan("f", WRITE)), FsError::ShareViolation);
+    assert_eq!(served.files.narrow(&second, ALL, Share::ALL), Err(FsError::InvalidParameter));
+    served.files.narrow(&second, READ, Share::ALL).unwrap();
+    assert_eq!(served.files.write(&second, 0, b"x"), Err(FsError::AccessDenied));
+    assert!(served.try_open(crate::harness::plan("f", WRITE)).is_ok());
+    drop(other);
+    served.close(second.clone());
+    assert_eq!(served.files.narrow(&second, Access::NONE, Share::ALL), Err(FsError::Stale));
+    assert_eq!(served.files.open_file_count(), 0);
+}
+
+#[test]
+fn who_makes_a_file_exclusively_may_ask_again_and_nobody_else() {
+    let served = serve();
+    let create = |verifier: &[u8; 8]| {
+        let with = ObjectOpen { verifier: Some(*verifier), instead_of: None };
+        let at = OpenAt::Name(served.root(), name("f"));
+        now(served.files.open_object(&served.alice, &at, exclusively(), with))
+    };
+    let made = create(b"one made").unwrap();
+    assert_eq!(made.action, OpenAction::Created);
+    let key = made.open.key();
+    served.close(made.open);
+    let again = create(b"one made").unwrap();
+    assert_eq!((again.action, again.open.key()), (OpenAction::Created, key));
+    assert_eq!(create(b"two made").map(|o| o.action).unwrap_err(), FsError::AlreadyExists);
+    assert_eq!(served.create_in(&served.root(), "f").unwrap_err(), FsError::AlreadyExists);
+    let listed = now(served.files.object_xattr_names(&served.alice, &again.open.object()));
+    assert_eq!(listed, Ok(vec![]));
+}
+
+#[test]
+fn attributes_are_changed_as_posix_has_it() {
+    let served = serve();
+    served.put("f", b"12345");
+    let object = served.object("f").unwrap();
+    let set = |who, changes| now(served.files.set_object_attributes(who, &object, None, &changes));
+    let time = Timestamp(1_000_000_000_000_000_000);
+    let changes = ObjectChanges {
+        mode: Some(0o640),
+        size_bytes: Some(3),
+        modified: TimeChange::Set(time),
+        ..Default::default()
+    };
+    let before = served.files.object_attributes(&object).unwrap();
+    set(&served.alice, changes).unwrap();
+    let now_is = served.files.object_attributes(&object).unwrap();
+    assert_eq!((now_is.mode, now_is.size_bytes, now_is.modified), (0o640, 3, time));
+    assert_ne!(now_is.change, before.change);
+    if !served.is_root {
+        return;
+    }
+    let bob = user(4002, 4002);
+    let mode = ObjectChanges { mode: Some(0o666), ..Default::default() };
+    assert_eq!(set(&bob, mode), Err(FsError::AccessDenied));
+    let owner = vfs::OwnerChange { uid: Some(4002), gid: None };
+    let given = ObjectChanges { owner, ..Default::default() };
+    assert_eq!(set(&served.alice, given), Err(FsError::InvalidOwner));
+    let size = ObjectChanges { size_bytes: Some(0), ..Default::default() };
+    assert_eq!(set(&bob, size), Err(FsError::AccessDenied));
+    let access = |who| served.files.object_access(who, &object).unwrap();
+    assert!(access(&served.alice).contains(Access::READ_DATA | Access::WRITE_DATA));
+    assert!(!access(&bob).intersects(Access::READ_DATA | Access::WRITE_DATA));
+    assert_eq!(set(&user(0, 0), given), Ok(()));
+}
+
+#[test]
+fn a_listing_says_what_looking_says() {
+    let served = serve();
+    let root = served.root();
+    for at in ["a", "b", "c"] {
+        served.put(at, at.as_bytes());
+    }
+    served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
+    let list = |cookie, count| {
+        now(served.files.list_objects(&served.alice, &root, cookie, (count, 1000), Some(V)))
+            .unwrap()
+    };
+    let whole = list(0, 100);
+    assert!(whole.is_end && whole.entries.len() == 4);
+    for entry in &whole.entries {
+        let object = served.object(std::str::from_utf8(entry.name.as_bytes()).unwrap()).unwrap();
+        assert_eq!(entry.attributes, served.files.object_attributes(&object).unwrap());
+        assert_eq!(entry.handle, served.files.handle(V, &object).ok());
+        assert_eq!(entry.mounted_on, object.key().inode);
+    }
+    let (mut cookie, mut pieces) = (0, Vec::new());
+    loop {
+        let piece = list(cookie, 1);
+        pieces.extend(piece.entries.iter().map(|entry| entry.name.clone()));
+        let Some(last) = piece.entries.last() else { break };
+        cookie = last.cookie;
+    }
+    let names: Vec<_> = whole.entries.iter().map(|entry| entry.name.clone()).collect();
+    assert_eq!(pieces, names);
+    let few = now(served.files.list_objects(&served.alice, &root, 0, (100, 2), None)).unwrap();
+    assert_eq!((few.entries.len(), few.is_end), (2, false));
+    let one = now(served.files.list_objects(&served.alice, &root, 0, (100, 0), None)).unwrap();
+    assert_eq!((one.entries.len(), one.is_end), (1, false), "one in any case");
+}
+
+#[test]
+fn names_are_removed_replaced_and_added_as_posix_has_it() {
+    let served = serve();
+    let root = served.root();
+    for at in ["d", "e", "e/x"] {
+        let parent = if at == "e/x" { served.object("e").unwrap() } else { root.clone() };
+        let last = at.rsplit('/').next().unwrap();
+        served.make(&parent, last, NewObject::Directory { mode: None }).unwrap();
+    }
+    served.put("f", b"f");
+    let rename = |from: &str, to: &str| {
+        now(served.files.rename_object(&served.alice, (&root, &name(from)), (&root, &name(to))))
+    };
+    assert_eq!(served.remove(&root, "e"), Err(FsError::NotEmpty));
+    assert_eq!(served.remove(&root, "nothing"), Err(FsError::NotFound));
+    assert_eq!(rename("d", "e"), Err(FsError::NotEmpty));
+    assert_eq!(rename("f", "d"), Err(FsError::IsDirectory));
+    assert_eq!(rename("d", "f"), Err(FsError::NotDirectory));
+    assert_eq!(rename("e", "d"), Ok(()), "an empty one is replaced");
+    assert_eq!(served.object("d/x").map(|_| ()), Ok(()));
+    let inner = served.object("d/x").unwrap();
+    let (d, y) = (name("d"), name("y"));
+    let into = now(served.files.rename_object(&served.alice, (&root, &d), (&inner, &y)));
+    assert_eq!(into, Err(FsError::InvalidParameter));
+    let file = served.object("f").unwrap();
+    let link = |at: &str| now(served.files.link_object(&served.alice, &file, &root, &name(at)));
+    assert_eq!(link("g"), Ok(()));
+    assert_eq!(link("g"), Err(FsError::AlreadyExists));
+    assert_eq!(rename("f", "g"), Ok(()), "two names of one file both stay");
+    assert!(served.object("f").is_ok() && served.object("g").is_ok());
+    assert_eq!(served.remove(&root, "f"), Ok(()));
+    assert_eq!(served.files.object_attributes(&file).unwrap().links, 1);
+    let linked = now(served.files.link_object(&served.alice, &root, &root, &name("h")));
+    assert_eq!(linked, Err(FsError::IsDirectory));
+}
+
+#[test]
+fn extended_attributes_are_set_as_wished() {
+    let served = serve();
+    served.put("f", b"");
+    let object = served.object("f").unwrap();
+    let set = |value: Option<&[u8]>, wish| {
+        let value = value.map(<[u8]>::to_vec);
+        now(served.files.set_object_xattr(&served.alice, &object, &name("a"), value, wish))
+    };
+    assert_eq!(set(Some(b"1"), XattrWish::Replace), Err(FsError::NotFound));
+    assert_eq!(set(None, XattrWish::Either), Err(FsError::NotFound));
+    assert_eq!(set(Some(b"1"), XattrWish::Create), Ok(()));
+    assert_eq!(set(Some(b"2"), XattrWish::Create), Err(FsError::AlreadyExists));
+    assert_eq!(set(Some(b"2"), XattrWish::Replace), Ok(()));
+    let got = now(served.files.object_xattr(&served.alice, &object, &name("a")));
+    assert_eq!(got.as_deref(), Ok(&b"2"[..]));
+    assert_eq!(now(served.files.object_xattr_names(&served.alice, &object)), Ok(vec![name("a")]));
+    assert_eq!(set(None, XattrWish::Either), Ok(()));
+}
+
+#[test]
+fn locks_of_owners_bind_windows_and_not_each_other() {
+    let served = serve();
+    served.put("f", b"0123456789");
+    let object = served.object("f").unwrap();
+    let plan = || OpenPlan::posix(READ | WRITE, Share::ALL);
+    let (one, two) = (
+        served.open_at(of(&object), plan()).unwrap().open,
+        served.open_at(of(&object), plan()).unwrap().open,
+    );
+    let windows = served.open("f", READ | WRITE);
+    let lock = |from, length| RangeLock {
+        range: Range::new(from, length).unwrap(),
+        kind: LockKind::Exclusive,
+    };
+    let granted = served.files.lock_owned(&one, LockOwner(1), lock(0, 4));
+    assert_eq!(granted, Ok(OwnerLocking::Granted));
+    assert_eq!(served.files.write(&windows, 0, b"x"), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(&two, 0, b"x"), Ok(()), "an agreement");
+    assert_eq!(served.files.try_locks(&windows, &[lock(3, 1)]), Err(FsError::LockNotGranted));
+    served.files.try_locks(&windows, &[lock(8, 1)]).unwrap();
+    assert_eq!(served.files.write(&two, 8, b"x"), Err(FsError::LockConflict));
+    let held = served.files.find_lock(&object, Some(LockOwner(2)), lock(2, 8)).unwrap();
+    assert_eq!((held.lock, held.owner), (lock(0, 4), Some(LockOwner(1))));
+    let mut waits = Box::pin(served.files.until_unlocked(&two, LockOwner(2), lock(3, 1)));
+    assert_eq!(waits.as_mut().now_or_never(), None);
+    served.files.unlock_owned(&one, LockOwner(1), Range::new(3, 1).unwrap()).unwrap();
+    assert_eq!(waits.as_mut().now_or_never(), Some(Ok(())));
+    assert!(!two.has_locks_of(LockOwner(2)), "it is only told");
+    drop(waits);
+    served.close(one);
+    assert_eq!(served.files.find_lock(&object, Some(LockOwner(2)), lock(0, 4)), None);
+}
+
+#[test]
+fn who_watches_as_windows_does_is_told_what_is_done_by_handles() {
+    let served = serve();
+    let root = served.root();
+    let watch = served.watch("", EVERYTHING, false);
+    served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
+    assert_eq!(watch.told(), "+d");
+    served.make(&root, "l", NewObject::Symlink { target: b"d".to_vec() }).unwrap();
+    assert_eq!(watch.told(), "+l");
+    served.remove(&root, "l").unwrap();
+    assert_eq!(watch.told(), "-l");
+    let mode = ObjectChanges { mode: Some(0o700), ..Default::default() };
+    let directory = served.object("d").unwrap();
+    now(served.files.set_object_attributes(&served.alice, &directory, None, &mode)).unwrap();
+    assert_eq!(watch.told(), "!d");
+    now(served.files.rename_object(&served.alice, (&root, &name("d")), (&root, &name("e"))))
+        .unwrap();
+    assert_eq!(watch.told(), "<d >e");
+    let made = served.create_in(&root, "f").unwrap();
+    served.files.write(&made.open, 0, b"x").unwrap();
+    assert_eq!(watch.told(), "+f");
+    served.close(made.open);
+    assert_eq!(watch.told(), "!f");
+    let file = served.object("f").unwrap();
+    now(served.files.link_object(&served.alice, &file, &root, &name("g"))).unwrap();
+    assert_eq!(watch.told(), "+g");
+}
+
+#[test]
+fn hostile_bytes_are_no_handles() {
+    let served = serve();
+    let good = served.handle(&served.root());
+    let mut state = 1u64;
+    for round in 0..20_000 {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut bytes = good.clone();
+        let at = (state >> 33) as usize % bytes.len();
+        bytes[at] = (state >> 50) as u8;
+        bytes.truncate(if round % 3 == 0 { at + 1 } else { bytes.len() });
+        if round % 5 == 0 {
+            bytes.resize(at * 4 + 1, (state >> 40) as u8);
+        }
+        if let Ok(handle) = served.files.parse_handle(&bytes)
+            && let Ok(found) = now(served.files.find_object(&served.volume, &handle))
+        {
+            assert_eq!(found.key(), served.root().key(), "{bytes:?}");
+        }
+    }
+}

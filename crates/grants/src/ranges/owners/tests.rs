@@ -1,0 +1,251 @@
+//! By behaviour, then random requests against a model that looks at every byte.
+
+use super::super::{Decided, Locking};
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const A: OpenId = OpenId(1);
+const B: OpenId = OpenId(2);
+const ONE: LockOwner = LockOwner(1);
+const TWO: LockOwner = LockOwner(2);
+
+fn lock(kind: LockKind, offset: u64, length: u64) -> RangeLock {
+    RangeLock { range: Range::new(offset, length).unwrap(), kind }
+}
+
+fn exclusive(offset: u64, length: u64) -> RangeLock {
+    lock(LockKind::Exclusive, offset, length)
+}
+
+fn shared(offset: u64, length: u64) -> RangeLock {
+    lock(LockKind::Shared, offset, length)
+}
+
+fn has(locks: &RangeLocks, owner: LockOwner) -> Vec<RangeLock> {
+    let of = locks.held.iter().filter(|held| held.owner == Some(owner));
+    let mut all: Vec<RangeLock> = of.map(|held| held.lock).collect();
+    all.sort_by_key(|lock| lock.range.offset);
+    all
+}
+
+fn granted(locking: Result<OwnerLocking, LockRefusal>) {
+    assert_eq!(locking, Ok(OwnerLocking::Granted));
+}
+
+#[test]
+fn what_an_owner_locks_anew_takes_the_place_of_what_it_had() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
+    granted(locks.handle_owner_lock(A, ONE, shared(4, 2)));
+    assert_eq!(has(&locks, ONE), [exclusive(0, 4), shared(4, 2), exclusive(6, 4)]);
+    granted(locks.handle_owner_lock(A, ONE, exclusive(4, 2)));
+    assert_eq!(has(&locks, ONE), [exclusive(0, 10)], "and pieces that touch become one");
+    locks.handle_owner_unlock(ONE, Range::new(3, 1).unwrap()).unwrap();
+    assert_eq!(has(&locks, ONE), [exclusive(0, 3), exclusive(4, 6)]);
+    locks.handle_owner_unlock(ONE, Range::to_end(0)).unwrap();
+    assert!(!locks.has_of_owner(ONE) && locks.is_empty());
+    locks.handle_owner_unlock(ONE, Range::to_end(0)).unwrap();
+}
+
+#[test]
+fn an_owner_is_told_who_is_in_the_way() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, shared(0, 10)));
+    granted(locks.handle_owner_lock(B, TWO, shared(5, 10)));
+    let held = LockHeld { lock: shared(0, 10), owner: Some(ONE) };
+    let denied = locks.handle_owner_lock(B, TWO, exclusive(5, 1));
+    assert_eq!(denied, Ok(OwnerLocking::Denied(held)));
+    assert_eq!(locks.find(None, exclusive(0, 1)), Some(held), "who has none is told, too");
+    assert_eq!(locks.find(Some(ONE), exclusive(0, 5)), None);
+    assert_eq!(locks.handle_owner_lock(A, ONE, exclusive(3, 0)), Err(LockRefusal::NotLocked));
+}
+
+#[test]
+fn owners_and_opens_keep_each_other_out() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, exclusive(0, 4)));
+    assert_eq!(locks.handle_locks(B, &[shared(3, 1)]), Err(LockRefusal::Conflict));
+    locks.handle_locks(B, &[exclusive(4, 4)]).unwrap();
+    let held = LockHeld { lock: exclusive(4, 4), owner: None };
+    assert_eq!(locks.handle_owner_lock(A, ONE, shared(0, 5)), Ok(OwnerLocking::Denied(held)));
+    let range = |at| Range::new(at, 1).unwrap();
+    assert!(!locks.may_read(B, range(0)) && !locks.may_write(B, range(0)), "Windows heeds all");
+    assert!(locks.may_use_beside_owners(range(0), true), "among owners they are agreements");
+    assert!(!locks.may_use_beside_owners(range(4), false), "Windows' locks bind everybody");
+}
+
+#[test]
+fn the_last_bytes_are_locked_and_given_back() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, lock(LockKind::Shared, 5, u64::MAX - 5)));
+    assert!(has(&locks, ONE)[0].range.is_to_end());
+    granted(locks.handle_owner_lock(A, ONE, shared(u64::MAX, 1)));
+    granted(locks.handle_owner_lock(A, ONE, shared(0, 5)));
+    assert_eq!(has(&locks, ONE).len(), 1);
+    locks.handle_owner_unlock(ONE, Range::new(1, u64::MAX).unwrap()).unwrap();
+    assert_eq!(has(&locks, ONE), [shared(0, 1)]);
+}
+
+#[test]
+fn who_waits_is_told_once_it_is_free_and_has_nothing_by_that() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
+    let wait = locks.handle_owner_wait(B, TWO, exclusive(2, 2)).unwrap();
+    locks.handle_owner_unlock(ONE, Range::new(0, 2).unwrap()).unwrap();
+    assert_eq!(locks.poll_decided(), None);
+    locks.handle_owner_unlock(ONE, Range::new(2, 2).unwrap()).unwrap();
+    let told = Some(Decided { wait, result: Ok(()) });
+    assert_eq!(locks.poll_decided(), told);
+    assert!(!locks.has_of_owner(TWO));
+    let wait = locks.handle_owner_wait(B, TWO, exclusive(2, 2)).unwrap();
+    assert_eq!(locks.poll_decided(), Some(Decided { wait, result: Ok(()) }), "it is free");
+    let wait = locks.handle_owner_wait(B, TWO, exclusive(4, 1)).unwrap();
+    locks.handle_close(B);
+    let gone = Some(Decided { wait, result: Err(LockRefusal::NotLocked) });
+    assert_eq!(locks.poll_decided(), gone);
+    let wait = locks.handle_owner_wait(B, TWO, shared(4, 1)).unwrap();
+    granted(locks.handle_owner_lock(A, ONE, shared(4, 1)));
+    assert_eq!(locks.poll_decided(), Some(Decided { wait, result: Ok(()) }), "it shares now");
+}
+
+#[test]
+fn a_waiting_open_gets_what_an_owner_gives_back() {
+    let mut locks = RangeLocks::default();
+    granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
+    let Ok(Locking::Waits(wait)) = locks.handle_lock_or_wait(B, exclusive(9, 1)) else {
+        panic!("it is free")
+    };
+    locks.handle_owner_unlock(ONE, Range::new(9, 1).unwrap()).unwrap();
+    assert_eq!(locks.poll_decided(), Some(Decided { wait, result: Ok(()) }));
+    assert!(locks.has_of(B));
+}
+
+#[test]
+fn locks_are_bounded_and_a_full_list_still_takes_no_half_of_one() {
+    let mut locks = RangeLocks::default();
+    for at in 0..RangeLocks::LOCKS_MAX as u64 - 2 {
+        locks.held.push(Held { open: A, lock: exclusive(at * 2, 1), owner: Some(ONE) });
+    }
+    granted(locks.handle_owner_lock(B, TWO, exclusive(1 << 40, 10)));
+    let full = Err(LockRefusal::TooMany);
+    assert_eq!(locks.handle_owner_lock(B, TWO, shared((1 << 40) + 2, 1)), full);
+    locks.handle_owner_unlock(TWO, Range::new((1 << 40) + 2, 1).unwrap()).unwrap();
+    assert_eq!(
+        locks.handle_owner_unlock(TWO, Range::new(1 << 40, 1).unwrap()),
+        Err(LockRefusal::TooMany)
+    );
+    assert_eq!(has(&locks, TWO), [exclusive(1 << 40, 2), exclusive((1 << 40) + 3, 7)]);
+}
+
+const BYTES: u64 = 16;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Lock(u64, u64, RangeLock),
+    Unlock(u64, Range),
+    Open(u64, RangeLock),
+    Close(u64),
+    Move(u64, u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let range = || (0..BYTES - 1, 1..6u64).prop_map(|(offset, length)| Range { offset, length });
+    let lock = move || {
+        (range(), any::<bool>()).prop_map(|(range, shared)| RangeLock {
+            range,
+            kind: if shared { LockKind::Shared } else { LockKind::Exclusive },
+        })
+    };
+    let step = prop_oneof![
+        6 => (1..4u64, 1..4u64, lock()).prop_map(|(by, owner, lock)| Step::Lock(by, owner, lock)),
+        4 => (1..4u64, range()).prop_map(|(owner, range)| Step::Unlock(owner, range)),
+        2 => (4..6u64, lock()).prop_map(|(open, lock)| Step::Open(open, lock)),
+        1 => (1..6u64).prop_map(Step::Close),
+        1 => (1..4u64, 1..4u64).prop_map(|(from, to)| Step::Move(from, to)),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+/// What each owner has of each byte, by which open.
+#[derive(Default)]
+struct Model {
+    bytes: BTreeMap<(u64, u64), (u64, LockKind)>,
+    /// Locks of opens themselves.
+    opens: Vec<(u64, RangeLock)>,
+}
+
+fn bytes(range: Range) -> impl Iterator<Item = u64> {
+    range.offset..range.offset + range.length
+}
+
+impl Model {
+    fn forbids(&self, owner: Option<u64>, lock: RangeLock) -> bool {
+        let clash = |kind| kind == LockKind::Exclusive || lock.kind == LockKind::Exclusive;
+        let by_owner = self.bytes.iter().any(|((who, at), (_, kind))| {
+            Some(*who) != owner && clash(*kind) && bytes(lock.range).any(|b| b == *at)
+        });
+        let meets = |other: Range| bytes(other).any(|b| bytes(lock.range).any(|c| b == c));
+        by_owner || self.opens.iter().any(|(_, held)| clash(held.kind) && meets(held.range))
+    }
+}
+
+proptest! {
+    #[test]
+    fn owners_locks_agree_with_a_byte_by_byte_model(steps in steps()) {
+        let (mut locks, mut model) = (RangeLocks::default(), Model::default());
+        for step in steps {
+            match step {
+                Step::Lock(open, owner, lock) => {
+                    let free = !model.forbids(Some(owner), lock);
+                    let locking = locks.handle_owner_lock(OpenId(open), LockOwner(owner), lock);
+                    prop_assert_eq!(locking == Ok(OwnerLocking::Granted), free);
+                    if free {
+                        let new = bytes(lock.range).map(|at| ((owner, at), (open, lock.kind)));
+                        model.bytes.extend(new);
+                    }
+                }
+                Step::Unlock(owner, range) => {
+                    locks.handle_owner_unlock(LockOwner(owner), range).unwrap();
+                    model.bytes.retain(|(who, at), _| *who != owner || bytes(range).all(|b| b != *at));
+                }
+                Step::Open(open, lock) => {
+                    // An open's own locks have other rules among each other.
+                    model.opens.retain(|(held, _)| *held != open);
+                    locks.handle_close(OpenId(open));
+                    let free = !model.forbids(None, lock);
+                    prop_assert_eq!(locks.handle_locks(OpenId(open), &[lock]).is_ok(), free);
+                    if free {
+                        model.opens.push((open, lock));
+                    }
+                }
+                Step::Close(open) => {
+                    locks.handle_close(OpenId(open));
+                    model.bytes.retain(|_, (by, _)| *by != open);
+                    model.opens.retain(|(held, _)| *held != open);
+                }
+                Step::Move(from, to) => {
+                    locks.handle_moved(OpenId(from), OpenId(to));
+                    model.bytes.values_mut().filter(|(by, _)| *by == from).for_each(|v| v.0 = to);
+                }
+            }
+            for owner in 1..4 {
+                let mut held = BTreeMap::new();
+                for part in locks.held.iter().filter(|h| h.owner == Some(LockOwner(owner))) {
+                    for at in bytes(part.lock.range) {
+                        let before = held.insert(at, (part.open.0, part.lock.kind));
+                        prop_assert_eq!(before, None, "a byte is locked once by one owner");
+                    }
+                }
+                let expected: BTreeMap<_, _> =
+                    model.bytes.iter().filter(|((who, _), _)| *who == owner)
+                        .map(|((_, at), v)| (*at, *v)).collect();
+                prop_assert_eq!(held, expected);
+                prop_assert_eq!(
+                    locks.has_of_owner(LockOwner(owner)),
+                    model.bytes.keys().any(|(who, _)| *who == owner)
+                );
+            }
+        }
+    }
+}
