@@ -26,11 +26,25 @@ const BINDING: u8 = 1;
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.
 const NTLM_FLAGS: u32 = 0x2008_8205;
 
+/// What is asked on a channel beyond its session.
+#[derive(Clone, Copy, Default)]
+pub struct Asked<'a> {
+    pub command: u16,
+    pub tree: u32,
+    /// ChannelSequence. MS-SMB2 2.2.1.2.
+    pub sequence: u16,
+    /// It may have been done already.
+    pub replays: bool,
+    pub body: &'a [u8],
+}
+
 /// One connection of a session.
 pub struct Channel {
     pub stream: TcpStream,
     pub session: u64,
     key: Option<SigningKey>,
+    /// Of the session: signs what binds further channels.
+    session_key: [u8; 16],
     next_id: u64,
 }
 
@@ -40,7 +54,7 @@ impl Channel {
         let stream = TcpStream::connect(to).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.set_nodelay(true).expect("a socket");
-        let mut channel = Self { stream, session: 0, key: None, next_id: 0 };
+        let mut channel = Self { stream, session: 0, key: None, session_key: [0; 16], next_id: 0 };
         let mut body = vec![36, 0, 1, 0, 1, 0, 0, 0];
         body.extend_from_slice(&8u32.to_le_bytes()); // SMB2_GLOBAL_CAP_MULTI_CHANNEL
         body.extend_from_slice(&[0; 16 + 8]);
@@ -66,7 +80,8 @@ impl Channel {
     /// Makes this connection one of `first`'s session; gives the status.
     pub fn bind(&mut self, first: &Self) -> u32 {
         self.session = first.session;
-        self.log_on(BINDING, first.key.as_ref())
+        self.session_key = first.session_key;
+        self.log_on(BINDING, Some(&signing_key(&first.session_key)))
     }
 
     fn log_on(&mut self, flags: u8, key: Option<&SigningKey>) -> u32 {
@@ -80,8 +95,10 @@ impl Channel {
         let (token, session_key) = authenticate(&reply[at + 24..at + 32]);
         let status = status_of(&self.set_up(flags, key, &token).expect("an answer"));
         if status == SUCCESS {
-            let key = derive(Dialect::Smb302, &session_key, KeyPurpose::Signing, &[0; 64]);
-            self.key = Some(SigningKey::new(SigningAlgorithm::AesCmac, &key));
+            if flags & BINDING == 0 {
+                self.session_key = session_key;
+            }
+            self.key = Some(signing_key(&session_key));
         }
         status
     }
@@ -103,24 +120,35 @@ impl Channel {
     }
 
     fn call(&mut self, command: u16, body: &[u8], key: Option<&SigningKey>) -> io::Result<Vec<u8>> {
+        self.send(Asked { command, body, ..Asked::default() }, key)?;
+        self.receive()
+    }
+
+    fn send(&mut self, asked: Asked<'_>, key: Option<&SigningKey>) -> io::Result<()> {
         let mut message = b"\xFESMB".to_vec();
         message.extend_from_slice(&64u16.to_le_bytes());
         message.extend_from_slice(&1u16.to_le_bytes()); // CreditCharge
-        message.extend_from_slice(&0u32.to_le_bytes());
-        message.extend_from_slice(&command.to_le_bytes());
+        message.extend_from_slice(&u32::from(asked.sequence).to_le_bytes());
+        message.extend_from_slice(&asked.command.to_le_bytes());
         message.extend_from_slice(&64u16.to_le_bytes()); // CreditRequest
-        message.extend_from_slice(&u32::from(key.is_some()).wrapping_mul(8).to_le_bytes()); // SIGNED
+        let signed = if key.is_some() { 8u32 } else { 0 };
+        let replays = if asked.replays { 0x2000_0000 } else { 0 };
+        message.extend_from_slice(&(signed | replays).to_le_bytes());
         message.extend_from_slice(&[0; 4]);
         message.extend_from_slice(&self.next_id.to_le_bytes());
-        message.extend_from_slice(&[0; 8]);
+        message.extend_from_slice(&0u32.to_le_bytes());
+        message.extend_from_slice(&asked.tree.to_le_bytes());
         message.extend_from_slice(&self.session.to_le_bytes());
         message.extend_from_slice(&[0; 16]);
-        message.extend_from_slice(body);
+        message.extend_from_slice(asked.body);
         self.next_id += 1;
         if let Some(key) = key {
             key.sign(&mut message);
         }
-        self.stream.write_all(&super::client::frame(&message))?;
+        self.stream.write_all(&super::client::frame(&message))
+    }
+
+    fn receive(&mut self) -> io::Result<Vec<u8>> {
         let mut prefix = [0; 4];
         self.stream.read_exact(&mut prefix)?;
         let mut reply = vec![0; u32::from_be_bytes(prefix) as usize];
@@ -128,11 +156,32 @@ impl Channel {
         Ok(reply)
     }
 
+    /// Sends a signed request, and leaves its answer where it is.
+    pub fn begin(&mut self, asked: Asked<'_>) -> io::Result<()> {
+        let key = self.key.take();
+        let sent = self.send(asked, key.as_ref());
+        self.key = key;
+        sent
+    }
+
+    /// A signed request and its answer.
+    pub fn ask(&mut self, asked: Asked<'_>) -> io::Result<Vec<u8>> {
+        self.begin(asked)?;
+        self.receive()
+    }
+
+    /// Proves once more who uses the session, on this channel; gives the status.
+    pub fn reauthenticate(&mut self) -> u32 {
+        let (key, session_key) = (self.key.take(), self.session_key);
+        let status = self.log_on(0, key.as_ref());
+        // What was derived first signs for as long as the session lasts. MS-SMB2 3.2.5.3.3.
+        (self.key, self.session_key) = (key, session_key);
+        status
+    }
+
     /// ECHO and its like in the session; gives the status.
     pub fn plain(&mut self, command: u16) -> io::Result<u32> {
-        let key = self.key.take();
-        let reply = self.call(command, &[4, 0, 0, 0], key.as_ref());
-        self.key = key;
+        let reply = self.ask(Asked { command, body: &[4, 0, 0, 0], ..Asked::default() });
         reply.map(|reply| status_of(&reply))
     }
 
@@ -140,6 +189,11 @@ impl Channel {
     pub fn forged_key() -> SigningKey {
         SigningKey::new(SigningAlgorithm::AesCmac, &[7; 16])
     }
+}
+
+fn signing_key(session_key: &[u8; 16]) -> SigningKey {
+    let key = derive(Dialect::Smb302, session_key, KeyPurpose::Signing, &[0; 64]);
+    SigningKey::new(SigningAlgorithm::AesCmac, &key)
 }
 
 pub fn status_of(reply: &[u8]) -> u32 {

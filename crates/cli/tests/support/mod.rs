@@ -27,8 +27,11 @@ pub fn user() -> String {
     String::from_utf8(output.stdout).expect("a name").trim().to_owned()
 }
 
+/// The server that was built with the tests, or another that is built to be watched:
+/// `ANABRANCH_BINARY`.
 pub fn anabranch() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    let built = || env!("CARGO_BIN_EXE_anabranch").into();
+    let mut command = Command::new(std::env::var_os("ANABRANCH_BINARY").unwrap_or_else(built));
     command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
     command
 }
