@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs quotas bench
+.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs quotas races bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -47,6 +47,9 @@ conformance: ## Samba's own test suite against the built server
 btrfs: ## What needs a file system that shares blocks and compresses, on an image of its own
 	cargo build --locked --quiet --package cli
 	conformance/btrfs
+
+races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
+	conformance/races
 
 bench: ## Side by side with Samba; takes some minutes
 	cargo build --release --locked --package cli

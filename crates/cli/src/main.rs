@@ -18,6 +18,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Requests allocate and free buffers of all sizes on every core.
+#[cfg(feature = "own-allocator")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
