@@ -52,6 +52,11 @@ impl Drop for Asking {
 }
 
 impl Kept {
+    /// Who asks.
+    pub fn client(&self) -> [u8; 16] {
+        self.client
+    }
+
     /// Keeps a break back, or tells it if there is nothing to wait for any more.
     fn keep(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,9 +5,24 @@
 //! All opens of a client come under the client's key for the file
 //! ([`crate::CacheWish`] with nothing wanted): they do not disturb its delegation.
 
-use crate::{CacheState, Caching, Files, OpenFile};
-use std::sync::Arc;
-use vfs::Result;
+use crate::asking::present;
+use crate::caching::{BreakWait, CacheGrant};
+use crate::open_file::OpenParts;
+use crate::table::{Entered, Entry, FileState, NotEntered};
+use crate::{Access, CacheState, Caching, Files, OpenFile, Semantics, Share};
+use grants::{Awaited, CacheKey, CacheOwner, OpenId, OpenWish};
+use std::sync::{Arc, Mutex, PoisonError};
+use vfs::{FileKey, FsError, Result, Wanted};
+
+/// The key under which a client's opens of a file come, so that what the client does
+/// itself is known as its own.
+#[must_use]
+pub fn delegation_key(client: [u8; 16], file: FileKey) -> CacheKey {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&file.device.to_le_bytes());
+    key[8..].copy_from_slice(&file.inode.to_le_bytes());
+    CacheKey { client, key }
+}
 
 /// What a client may do by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +33,22 @@ pub enum Delegate {
     Write,
 }
 
+impl Delegate {
+    fn caching(self) -> Caching {
+        match self {
+            Self::Read => Caching::READ,
+            Self::Write => Caching::READ | Caching::WRITE,
+        }
+    }
+}
+
 /// A delegation. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Delegation {
     /// An open of its own, which does nothing and keeps nobody from anything.
     open: Arc<OpenFile>,
     delegate: Delegate,
+    granting: Mutex<Option<CacheGrant>>,
 }
 
 impl Delegation {
@@ -31,6 +56,13 @@ impl Delegation {
     #[must_use]
     pub fn delegate(&self) -> Delegate {
         self.delegate
+    }
+
+    /// To be dropped once the client has been told of the delegation: then, and not
+    /// before, its holder is told to give it back. Given out once.
+    #[must_use]
+    pub fn granting(&self) -> Option<CacheGrant> {
+        self.granting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// An open that does nothing, for questions about the file.
@@ -55,22 +87,130 @@ impl Delegation {
 
 impl Files {
     /// Gives the client of `open`, which came under the client's key, the file to
-    /// itself; none if others use it. The holder of the key is told when it is to be
+    /// itself; none if others use it, or if the client has a delegation of it already. The holder of the key is told when it is to be
     /// given back: of a break to nothing.
     ///
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] for an open without a key, or of a directory;
     /// [`vfs::FsError::Stale`] if it is closed.
     pub fn delegate(&self, open: &Arc<OpenFile>, delegate: Delegate) -> Result<Option<Delegation>> {
-        let _ = (open, delegate);
-        Ok(None)
+        let key = open.key.filter(|_| !open.is_directory() && open.name.stream.is_none());
+        let key = key.ok_or(FsError::InvalidParameter)?;
+        let held = open.state.lock();
+        if !held.grants.is_open(open.id) {
+            return Err(FsError::Stale);
+        }
+        if held.grants.caches.of(open.cache_owner()) != Caching::NONE {
+            return Ok(None);
+        }
+        drop(held);
+        let wanted = delegate.caching();
+        let entered = match self.enter_delegation(open, key, wanted) {
+            Err(NotEntered::Breaking(_) | NotEntered::Refused(FsError::DeletePending)) => {
+                return Ok(None);
+            }
+            Err(NotEntered::Refused(error)) => return Err(error),
+            Ok((id, entered)) => (id, entered),
+        };
+        let (id, Entered { state, name, caching, granting, .. }) = entered;
+        let hold = OpenFile::new(OpenParts {
+            id,
+            node: open.node.clone(),
+            state,
+            name,
+            hold: None,
+            caller: open.caller.clone(),
+            key: Some(key),
+            parent_key: None,
+            granted: Access::NONE,
+            share: Share::ALL,
+            delete_on_close: false,
+            semantics: Semantics::Posix,
+            of_object: true,
+            table: self.table.clone(),
+        });
+        // Given up by being dropped, if somebody was faster.
+        let is_had = caching.has == wanted && !caching.is_breaking;
+        let granting = Mutex::new(granting);
+        Ok(is_had.then(|| Delegation { open: Arc::new(hold), delegate, granting }))
+    }
+
+    fn enter_delegation(
+        &self,
+        open: &OpenFile,
+        key: CacheKey,
+        wanted: Caching,
+    ) -> std::result::Result<(OpenId, Entered), NotEntered> {
+        let attributes = open.node.attributes(Wanted::default())?;
+        let entry = Entry {
+            size_bytes: attributes.size_bytes,
+            key: open.state.key,
+            is_directory: false,
+            volume: open.volume(),
+            path: &open.path(),
+            only_link: attributes.links <= 1,
+        };
+        let id = self.new_open_id();
+        let wish = OpenWish {
+            caching: wanted,
+            key: Some(key),
+            posix: true,
+            firm: true,
+            ..OpenWish::new(id, Access::NONE, Share::ALL)
+        };
+        Ok((id, self.table.delegate(&entry, wish)?))
     }
 
     /// The client gives a delegation back: who waits for it goes on.
     ///
     /// # Errors
-    /// [`vfs::FsError::InvalidParameter`] if it was taken away already.
+    /// [`FsError::InvalidParameter`] if it was taken away already.
     pub async fn return_delegation(&self, delegation: Delegation) -> Result<()> {
-        self.close(delegation.open).await
+        let result = if delegation.is_revoked() { Err(FsError::InvalidParameter) } else { Ok(()) };
+        self.close(delegation.open.clone()).await?;
+        result
+    }
+
+    /// Asks delegations of a file back whose attributes or names are about to change;
+    /// but for that of the client that is asking, or that has `by`.
+    pub(crate) async fn recall(&self, file: FileKey, by: Option<&OpenFile>) {
+        while let Some(wait) = self.begin_recall(file, by) {
+            wait.settled(&*self.workers).await;
+        }
+    }
+
+    fn begin_recall(&self, file: FileKey, by: Option<&OpenFile>) -> Option<BreakWait> {
+        let state = self.table.find(file).filter(|state| state.has_caches())?;
+        let own = by.map_or_else(|| asking_owner(file), OpenFile::cache_owner);
+        ask_back(&state, own)
+    }
+}
+
+/// Who asks, as the owner of a delegation of the file.
+pub(crate) fn asking_owner(file: FileKey) -> CacheOwner {
+    match present() {
+        Some(asking) => CacheOwner::Key(delegation_key(asking.client(), file)),
+        None => CacheOwner::Open(OpenId(0)),
+    }
+}
+
+/// Asks all delegations but that of `by` back; what to wait for, if anybody must.
+pub(crate) fn ask_back(state: &Arc<FileState>, by: CacheOwner) -> Option<BreakWait> {
+    if !state.has_caches() {
+        return None;
+    }
+    let mut held = state.lock();
+    if !held.grants.caches.handle_recall(by) {
+        return None;
+    }
+    let number = held.grants.caches.latest_break();
+    Some(held.wait_for(state.clone(), number, Awaited::Recall(by)))
+}
+
+impl Drop for Delegation {
+    fn drop(&mut self) {
+        // Its client's other opens stay, and keep nothing by it any more.
+        let mut held = self.open.state.lock();
+        held.grants.caches.handle_return(self.open.cache_owner());
     }
 }

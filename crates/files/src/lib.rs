@@ -52,7 +52,7 @@ pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
 };
-pub use delegation::{Delegate, Delegation};
+pub use delegation::{Delegate, Delegation, delegation_key};
 pub use descriptor::SecurityParts;
 pub use grants::{
     AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockHeld, LockKind,

@@ -1,6 +1,7 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::authorize::{allowed, descriptor_of, may_add, stored, stored_lets_remove};
+use crate::delegation::{ask_back, asking_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
 use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
@@ -366,13 +367,18 @@ fn target(
         let wait = ask_for_handles(&state, CacheOwner::Open(open.id));
         return Err(wait.map_or(FsError::AccessDenied.into(), NotEntered::Breaking));
     }
+    let key = target.attributes.key;
+    let recalled = table.find(key).and_then(|state| ask_back(&state, asking_owner(key)));
+    if let Some(wait) = recalled {
+        return Err(NotEntered::Breaking(wait));
+    }
     let rights = |node: &Opened| {
         allowed(open.volume(), &open.caller, &descriptor_of(&*node.node, &node.attributes))
     };
     if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
         return Err(FsError::AccessDenied.into());
     }
-    Ok(Target::Replaced(target.path, target.attributes.key))
+    Ok(Target::Replaced(target.path, key))
 }
 
 fn look(open: &OpenFile, path: &RelPath) -> Result<Opened> {

@@ -1,7 +1,9 @@
 //! Which files are open, and what is held on them.
 
 use crate::asking;
-use crate::caching::{BreakWait, CacheGrant, CacheHolder, CacheWish, Claim, Heed, KeyIndex};
+use crate::caching::{
+    BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, Claim, Heed, KeyIndex,
+};
 use crate::directory_lease::ParentKey;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
@@ -570,6 +572,24 @@ impl Table {
         };
         end_entry(shard, held, &state);
         result
+    }
+
+    /// Enters what holds a delegation; the link of `wish` is filled in. Whoever is told of
+    /// breaks of its key is told of those of the delegation.
+    pub fn delegate(
+        &self,
+        entry: &Entry<'_>,
+        wish: OpenWish,
+    ) -> std::result::Result<Entered, NotEntered> {
+        let state = self.find(entry.key).ok_or(NotEntered::Refused(FsError::Stale))?;
+        let holder = state.lock().holder(wish.owner()).cloned();
+        let holder = holder.ok_or(NotEntered::Refused(FsError::InvalidParameter))?;
+        let CacheOwner::Key(key) = wish.owner() else {
+            return Err(NotEntered::Refused(FsError::InvalidParameter));
+        };
+        let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
+        let cache = CacheWish { wanted: wish.caching, key: Some(key), holder };
+        self.open(entry, wish, Some(&cache))
     }
 
     /// Asks for streams of a file that only a client's cache may still keep open,

@@ -113,6 +113,9 @@ pub(crate) struct Demanding {
     pub by: CacheOwner,
     /// It looks at what leases do not cover, and asks for oplocks only.
     pub spares_leases: bool,
+    /// It writes, deletes, or keeps others from reading: what a client that may open by
+    /// itself for reading must know of before.
+    pub intrudes: bool,
 }
 
 /// An open that would like to keep something.
@@ -127,6 +130,11 @@ pub(crate) struct Wanting {
     /// Opens of others do more than look at attributes.
     pub others_are_beyond_looking: bool,
     pub has_locks: bool,
+    /// It is a delegation: its client opens by itself, and what would disturb it waits
+    /// until it was given back, be it reads only. RFC 8881 10.4.
+    pub firm: bool,
+    /// Opens of others write, or keep others from what is wanted.
+    pub others_intrude: bool,
 }
 
 /// Everything that is kept of one file.
@@ -212,6 +220,9 @@ impl Caches {
                 at
             }
         };
+        if wanting.firm && self.holders[at].has == wanting.wanted {
+            self.change(at, |holder| holder.firm = true);
+        }
         let holder = &mut self.holders[at];
         holder.opens += 1;
         holder.beyond_looking += u32::from(wanting.is_beyond_looking);
@@ -256,7 +267,7 @@ impl Caches {
             granted = granted - Caching::WRITE;
         }
         // Only an open that looks at attributes gets here with a writer about.
-        if others.writing > 0 {
+        if others.writing > 0 || (wanting.firm && wanting.others_intrude) {
             return Caching::NONE;
         }
         match wanting.owner {
@@ -291,6 +302,13 @@ impl Caches {
             if !holder.is_asked_by(demanding) {
                 continue;
             }
+            if holder.firm {
+                if holder.is_recalled_by(demanding) {
+                    self.begin_break(at, Caching::NONE);
+                    waits = true;
+                }
+                continue;
+            }
             if !holder.has.intersects(demand.lost()) {
                 waits |= holder.is_breaking_lease();
                 continue;
@@ -311,8 +329,10 @@ impl Caches {
         let mask = demanding.demand.waits_for();
         self.concerns_others(demanding)
             && self.holders.iter().any(|holder| {
-                holder.is_asked_by(demanding)
-                    && (holder.is_breaking_lease() || holder.has.intersects(mask))
+                let keeps = holder.is_breaking_lease() || holder.has.intersects(mask);
+                let is_in_the_way =
+                    if holder.firm { holder.is_recalled_by(demanding) } else { keeps };
+                holder.is_asked_by(demanding) && is_in_the_way
             })
     }
 
@@ -325,7 +345,7 @@ impl Caches {
             Demand::Replace => others.keeping,
             Demand::Conflict => others.keeping_handles,
         };
-        affected > 0 || others.breaking_leases > 0
+        affected > 0 || others.breaking_leases > 0 || others.firm > 0
     }
 
     /// Asks all leases but that of `by` to let go of handles: the file's name
@@ -336,20 +356,42 @@ impl Caches {
             return false;
         }
         for at in (0..self.holders.len()).rev() {
-            let Holder { owner, has, .. } = self.holders[at];
+            let Holder { owner, has, firm, .. } = self.holders[at];
             if owner != by && matches!(owner, CacheOwner::Key(_)) {
-                self.begin_break(at, has - Caching::HANDLE);
+                self.begin_break(at, if firm { Caching::NONE } else { has - Caching::HANDLE });
             }
         }
         true
     }
 
-    /// Whether a lease other than that of `by` keeps handles.
+    /// Whether a lease other than that of `by` keeps handles, or a delegation anything.
     #[must_use]
     pub fn keep_handles(&self, by: CacheOwner) -> bool {
         let own = self.find(by).ok().map(|at| &self.holders[at]);
         let others = self.tally.without(own);
-        others.keeping_handles > others.batch
+        others.keeping_handles > others.batch || others.firm > 0
+    }
+
+    /// Something of the file changes that only delegations cover, its attributes or its
+    /// names: all but that of `by` are asked back. True if that must be waited for.
+    /// RFC 8881 10.4.
+    pub fn handle_recall(&mut self, by: CacheOwner) -> bool {
+        if !self.has_delegations(by) {
+            return false;
+        }
+        for at in (0..self.holders.len()).rev() {
+            if self.holders[at].owner != by && self.holders[at].keeps_firmly() {
+                self.begin_break(at, Caching::NONE);
+            }
+        }
+        true
+    }
+
+    /// Whether another than `by` has a delegation.
+    #[must_use]
+    pub fn has_delegations(&self, by: CacheOwner) -> bool {
+        let own = self.find(by).ok().map(|at| &self.holders[at]);
+        self.tally.without(own).firm > 0
     }
 
     /// What `by` changes is not what others have read; nor is it what an oplock
@@ -406,6 +448,16 @@ impl Caches {
             self.settle(at, keeps);
         }
         Ok(())
+    }
+
+    /// The delegation that `owner` had is none any more.
+    pub fn handle_return(&mut self, owner: CacheOwner) {
+        let Ok(at) = self.find(owner) else { return };
+        if self.holders[at].firm {
+            self.breaks.retain(|told| told.owner != owner);
+            self.settle(at, Caching::NONE);
+            self.change(at, |holder| holder.firm = false);
+        }
     }
 
     /// The client of `owner` may not have heard what it is to give back.
@@ -497,7 +549,7 @@ impl Caches {
         if to == has {
             return;
         }
-        let acknowledge = has != Caching::READ;
+        let acknowledge = has != Caching::READ || self.holders[at].firm;
         self.holders[at].epoch = self.holders[at].epoch.wrapping_add(1);
         self.tell(at, has, to, acknowledge);
         if acknowledge {

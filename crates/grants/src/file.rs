@@ -71,6 +71,8 @@ pub struct OpenWish {
     pub size_bytes: u64,
     /// It takes the place of this open, which has nothing from then on.
     pub instead_of: Option<OpenId>,
+    /// It is there for a delegation, and does nothing by itself.
+    pub firm: bool,
 }
 
 impl OpenWish {
@@ -91,6 +93,7 @@ impl OpenWish {
             size_bytes: u64::MAX,
             posix: false,
             instead_of: None,
+            firm: false,
         }
     }
 
@@ -117,6 +120,8 @@ pub enum Awaited {
     Open(OpenWish),
     /// That leases of others than this one keep no handles.
     NameChange(CacheOwner),
+    /// That others than this one have no delegation.
+    Recall(CacheOwner),
 }
 
 /// Why an open is not possible now.
@@ -157,6 +162,8 @@ struct Held {
     key: Option<CacheKey>,
     /// Its client is away and will come back: see [`FileGrants::set_away`].
     away: bool,
+    /// See [`OpenWish::firm`].
+    firm: bool,
 }
 
 /// All that is held on one file.
@@ -199,6 +206,8 @@ const LOOKS: Access =
     Access(Access::READ_ATTRIBUTES.0 | Access::WRITE_ATTRIBUTES.0 | Access::SYNCHRONIZE.0);
 /// Rights that disturb no lease. An oplock is disturbed by the last of them.
 const LOOKS_BESIDE_LEASES: Access = Access(LOOKS.0 | Access::READ_CONTROL.0);
+/// Rights whose use somebody must know of who has the file to read by itself.
+const INTRUDES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0 | Access::DELETE.0);
 /// What a share mode is about: reading, writing, deleting.
 const KINDS: [(Access, Share); 3] = [
     (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
@@ -248,7 +257,7 @@ impl FileGrants {
     /// See [`Refusal`]; nothing has changed then but the caches that break.
     pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
         self.ask(wish)?;
-        let OpenWish { id, link, access, share, delete_on_close, key, posix, .. } = *wish;
+        let OpenWish { id, link, access, share, delete_on_close, key, posix, firm, .. } = *wish;
         if let Some(before) = wish.instead_of {
             self.handle_narrow(before, Access::NONE, Share::ALL);
             self.locks.handle_moved(before, id);
@@ -257,7 +266,8 @@ impl FileGrants {
         let state = self.grant(wish, is_beyond_looking);
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
-        let held = Held { id, link, access, share, delete_on_close, key, posix, away: false };
+        let away = false;
+        let held = Held { id, link, access, share, delete_on_close, key, posix, away, firm };
         insert_snugly(&mut self.opens, at, held);
         self.counts.add(access, share);
         self.beyond_looking += usize::from(is_beyond_looking);
@@ -299,6 +309,7 @@ impl FileGrants {
                 .demand(wish, self.check_open(wish))
                 .is_some_and(|demanding| self.caches.holds_up(&demanding)),
             Awaited::NameChange(by) => self.caches.keep_handles(*by),
+            Awaited::Recall(by) => self.caches.has_delegations(*by),
         }
     }
 
@@ -314,6 +325,23 @@ impl FileGrants {
             is_beyond_looking,
             others_are_beyond_looking: self.beyond_looking > self.caches.beyond_looking(owner),
             has_locks: wish.once == Access::NONE && self.locks.has_before(wish.size_bytes),
+            firm: wish.firm,
+            others_intrude: wish.firm && self.others_intrude(wish),
+        })
+    }
+
+    /// Whether an open of others is for writing, or denies what a delegation would let
+    /// its client open by itself.
+    fn others_intrude(&self, wish: &OpenWish) -> bool {
+        let needs = if wish.caching.contains(Caching::WRITE) {
+            Share(Share::READ.0 | Share::WRITE.0)
+        } else {
+            Share::READ
+        };
+        self.opens.iter().any(|held| {
+            owner(held.id, held.key) != wish.owner()
+                && held.access.intersects(COUNTED)
+                && (held.access.intersects(INTRUDES) || !held.share.contains(needs))
         })
     }
 
@@ -335,6 +363,8 @@ impl FileGrants {
             is_beyond_looking,
             others_are_beyond_looking: self.beyond_looking > own,
             has_locks: false,
+            firm: false,
+            others_intrude: false,
         });
     }
 
@@ -348,7 +378,9 @@ impl FileGrants {
             Err(_) => return None,
         };
         let spares_leases = LOOKS_BESIDE_LEASES.contains(wish.used());
-        Some(Demanding { demand, by: wish.owner(), spares_leases })
+        let intrudes = wish.used().intersects(INTRUDES)
+            || (wish.used().intersects(COUNTED) && !wish.share.contains(Share::READ));
+        Some(Demanding { demand, by: wish.owner(), spares_leases, intrudes })
     }
 
     /// Takes an open out, with its locks; requests of it that wait are
@@ -459,13 +491,13 @@ impl FileGrants {
         self.opens.len()
     }
 
-    /// Whether all opens are under leases that keep handles: perhaps no program
-    /// has the file open any more.
+    /// Whether all opens are under leases that keep handles, or there for delegations:
+    /// perhaps no program has the file open any more.
     #[must_use]
     pub fn is_open_by_handles_only(&self) -> bool {
         self.opens.iter().all(|held| {
             let keeps = |key| self.caches.of(CacheOwner::Key(key)).contains(Caching::HANDLE);
-            held.key.is_some_and(keeps)
+            held.firm || held.key.is_some_and(keeps)
         })
     }
 

@@ -350,6 +350,10 @@ impl OpenFile {
     /// Tells that the file was changed, and what of it.
     pub(crate) fn report_modified(&self, what: Filter) {
         self.break_directory(&self.path());
+        if self.state.has_caches() {
+            // Attributes, which nobody else keeps.
+            self.state.lock().grants.caches.handle_recall(self.cache_owner());
+        }
         self.tell_watches(what);
     }
 

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod create;
+mod delegations;
 mod harness;
 mod leases;
 mod locks;

@@ -23,11 +23,13 @@ pub(super) struct Holder {
     pub opens: u32,
     /// Those of them that do more than look at attributes.
     pub beyond_looking: u32,
+    /// What it has stays until it is given back: see [`super::Wanting::firm`].
+    pub firm: bool,
 }
 
 impl Holder {
     pub fn new(owner: CacheOwner, has: Caching, epoch: u16) -> Self {
-        Self { owner, has, breaking: None, epoch, opens: 0, beyond_looking: 0 }
+        Self { owner, has, breaking: None, epoch, opens: 0, beyond_looking: 0, firm: false }
     }
 
     pub fn state(&self) -> CacheState {
@@ -42,8 +44,19 @@ impl Holder {
         self.is_lease() && self.breaking.is_some()
     }
 
+    /// Has a delegation.
+    pub fn keeps_firmly(&self) -> bool {
+        self.firm && self.has != Caching::NONE
+    }
+
+    /// Whether the demand cannot be met beside the delegation that this has.
+    pub fn is_recalled_by(&self, demanding: &Demanding) -> bool {
+        self.keeps_firmly() && (demanding.intrudes || self.has.contains(Caching::WRITE))
+    }
+
     pub fn is_asked_by(&self, demanding: &Demanding) -> bool {
-        self.owner != demanding.by && !(demanding.spares_leases && self.is_lease())
+        let is_spared = demanding.spares_leases && self.is_lease() && !self.firm;
+        self.owner != demanding.by && !is_spared
     }
 
     /// Has read something, and was not told yet to forget it.
@@ -65,6 +78,8 @@ pub(super) struct Tally {
     pub oplocks: usize,
     pub breaking_leases: usize,
     pub reading_on: usize,
+    /// Delegations.
+    pub firm: usize,
 }
 
 impl Tally {
@@ -95,6 +110,7 @@ impl Tally {
             (&mut self.oplocks, !holder.is_lease()),
             (&mut self.breaking_leases, holder.is_breaking_lease()),
             (&mut self.reading_on, holder.reads_on()),
+            (&mut self.firm, holder.keeps_firmly()),
         ];
         counts.into_iter().filter(|(_, is)| *is).for_each(|(count, _)| change(count));
     }

@@ -1,5 +1,6 @@
 //! Oplocks, rule by rule, and against what must always hold; leases below.
 
+mod delegations;
 mod leases;
 mod storm;
 
@@ -28,12 +29,14 @@ fn grant(
         is_beyond_looking: true,
         others_are_beyond_looking: !alone,
         has_locks: locks,
+        firm: false,
+        others_intrude: false,
     };
     caches.grant(&wanting).has
 }
 
 fn demand(caches: &mut Caches, demand: Demand) -> bool {
-    caches.handle_demand(&Demanding { demand, by: STRANGER, spares_leases: false })
+    caches.handle_demand(&Demanding { demand, by: STRANGER, spares_leases: false, intrudes: false })
 }
 
 fn with_batch() -> Caches {

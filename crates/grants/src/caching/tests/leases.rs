@@ -26,6 +26,8 @@ fn open(caches: &mut Caches, owner: CacheOwner, wanted: Caching) -> CacheState {
         is_beyond_looking: true,
         others_are_beyond_looking,
         has_locks: false,
+        firm: false,
+        others_intrude: false,
     })
 }
 
@@ -83,7 +85,7 @@ fn a_new_lease_gets_the_part_that_others_leave() {
 fn opens_under_one_key_do_not_disturb_each_other_and_the_last_ends_it() {
     let mut caches = with(&[(ONE, RWH)]);
     open(&mut caches, ONE, NONE);
-    let own = Demanding { demand: Demand::Replace, by: ONE, spares_leases: false };
+    let own = Demanding { demand: Demand::Replace, by: ONE, spares_leases: false, intrudes: false };
     assert!(!caches.handle_demand(&own));
     caches.handle_change(ONE);
     assert!(!caches.handle_name_change(ONE));
@@ -124,7 +126,8 @@ fn what_is_demanded_meanwhile_is_told_step_by_step() {
     assert_eq!(caches.state(ONE), state(RWH, true, 12));
     // No upgrade while it breaks.
     assert_eq!(open(&mut caches, ONE, RWH), state(RWH, true, 12));
-    let waiting = Demanding { demand: Demand::Share, by: STRANGER, spares_leases: false };
+    let waiting =
+        Demanding { demand: Demand::Share, by: STRANGER, spares_leases: false, intrudes: false };
     for (keeps, next) in [(RH, Some((R, true))), (R, Some((NONE, false)))] {
         assert!(caches.holds_up(&waiting));
         assert_eq!(caches.handle_acknowledge(ONE, keeps), Ok(()));
@@ -196,7 +199,8 @@ fn a_directory_s_leases_break_but_for_the_key_of_who_changed_it() {
 
 #[test]
 fn looking_at_the_descriptor_disturbs_oplocks_only() {
-    let look = Demanding { demand: Demand::Share, by: STRANGER, spares_leases: true };
+    let look =
+        Demanding { demand: Demand::Share, by: STRANGER, spares_leases: true, intrudes: false };
     let mut caches = with(&[(ONE, RWH)]);
     assert!(!caches.handle_demand(&look) && !caches.holds_up(&look));
     let mut caches = with(&[(A, RWH)]);
@@ -259,7 +263,8 @@ impl Clients {
     fn open(&mut self, caches: &mut Caches, at: usize, wanted: u8) {
         let owner = OWNERS[at];
         let is_oplock = matches!(owner, CacheOwner::Open(_));
-        let demanding = Demanding { demand: Demand::Share, by: owner, spares_leases: false };
+        let demanding =
+            Demanding { demand: Demand::Share, by: owner, spares_leases: false, intrudes: false };
         if (is_oplock && self.opens[at] > 0) || caches.handle_demand(&demanding) {
             return;
         }
@@ -272,6 +277,8 @@ impl Clients {
                 is_beyond_looking: true,
                 others_are_beyond_looking: others.sum::<usize>() > 0,
                 has_locks: false,
+                firm: false,
+                others_intrude: false,
             })
             .has;
         self.opens[at] += 1;
@@ -303,7 +310,7 @@ proptest! {
                 Step::Demand(by, which) => {
                     let demand = [Demand::Share, Demand::Replace, Demand::Conflict];
                     let demand = demand[usize::from(which)];
-                    let demanding = Demanding { demand, by: OWNERS[by], spares_leases: false };
+                    let demanding = Demanding { demand, by: OWNERS[by], spares_leases: false, intrudes: false };
                     caches.handle_demand(&demanding);
                     // Once nothing holds it up, what it cannot be had with is gone.
                     let waits_for = demand.waits_for();

@@ -21,6 +21,8 @@ fn crowd() -> Caches {
             is_beyond_looking: true,
             others_are_beyond_looking: true,
             has_locks: false,
+            firm: false,
+            others_intrude: false,
         };
         assert_eq!(caches.grant(&wanting).has, Caching(3));
     }
@@ -30,7 +32,8 @@ fn crowd() -> Caches {
 #[test]
 fn a_thousand_holders_are_asked_once_each_and_the_last_answer_ends_it() {
     let mut caches = crowd();
-    let conflict = Demanding { demand: Demand::Conflict, by: STRANGER, spares_leases: false };
+    let conflict =
+        Demanding { demand: Demand::Conflict, by: STRANGER, spares_leases: false, intrudes: false };
     assert!(caches.handle_demand(&conflict));
     let asked = told(&mut caches);
     assert_eq!(asked.len() as u64, HOLDERS);

@@ -1,0 +1,267 @@
+//! Delegations beside opens, leases and changes as Windows makes them.
+
+use crate::harness::*;
+use files::{
+    Access, Asking, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegate,
+    Delegation, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share,
+    WaitingOpen, delegation_key,
+};
+use futures_util::FutureExt;
+use std::sync::{Arc, Mutex};
+use vfs::FsError;
+
+/// A client that writes down what it is told.
+#[derive(Debug)]
+struct Client {
+    id: [u8; 16],
+    told: Mutex<Vec<CacheBreak>>,
+}
+
+impl CacheHolder for Client {
+    fn handle_break(&self, told: &CacheBreak) {
+        self.told.lock().unwrap().push(*told);
+    }
+
+    fn client(&self) -> Option<[u8; 16]> {
+        Some(self.id)
+    }
+}
+
+impl Client {
+    fn new(id: u8) -> Arc<Self> {
+        Arc::new(Self { id: [id; 16], told: Mutex::default() })
+    }
+
+    /// How often it was asked to give everything back.
+    fn recalls(&self) -> usize {
+        let told = std::mem::take(&mut *self.told.lock().unwrap());
+        assert!(told.iter().all(|told| told.to == Caching::NONE && told.acknowledge), "{told:?}");
+        told.len()
+    }
+}
+
+impl Served {
+    fn file(&self, at: &str) -> Object {
+        let root = now(self.files.root_object(&self.volume)).unwrap();
+        now(self.files.look_up(&self.alice, &root, &name(at))).unwrap()
+    }
+
+    fn begin_by(&self, client: &Arc<Client>, object: &Object, access: Access) -> Begun {
+        let key = delegation_key(client.id, object.key());
+        let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
+        let caching = CacheWish { wanted: Caching::NONE, key: Some(key), holder: client.clone() };
+        let plan = OpenPlan { caching: Some(caching), ..OpenPlan::posix(access, Share::ALL) };
+        let at = OpenAt::Object(object.clone());
+        let open = self.files.begin_open_object(&self.alice, &at, plan, ObjectOpen::default());
+        now(open).unwrap()
+    }
+
+    fn open_by(&self, client: &Arc<Client>, object: &Object, access: Access) -> Arc<OpenFile> {
+        opened(self.begin_by(client, object, access))
+    }
+
+    /// An open by its own client, and what comes with it.
+    fn delegated(
+        &self,
+        client: &Arc<Client>,
+        object: &Object,
+        delegate: Delegate,
+    ) -> (Arc<OpenFile>, Delegation) {
+        let access = if delegate == Delegate::Read { READ } else { READ | WRITE };
+        let open = self.open_by(client, object, access);
+        let delegation = self.files.delegate(&open, delegate).unwrap().expect("nobody minds");
+        drop(delegation.granting());
+        (open, delegation)
+    }
+
+    fn begin(&self, plan: OpenPlan) -> Begun {
+        now(self.files.begin_open(&self.volume, &self.alice, plan)).unwrap()
+    }
+
+    fn give_back(&self, delegation: Delegation) {
+        now(self.files.return_delegation(delegation)).unwrap();
+    }
+}
+
+fn opened(begun: Begun) -> Arc<OpenFile> {
+    match begun {
+        Begun::Opened(result) => result.open,
+        Begun::Waits(_) => panic!("it waits"),
+    }
+}
+
+fn waits(begun: Begun) -> WaitingOpen {
+    match begun {
+        Begun::Waits(waiting) => waiting,
+        Begun::Opened(_) => panic!("it does not wait"),
+    }
+}
+
+#[test]
+fn an_open_of_windows_that_writes_waits_until_a_delegation_is_given_back() {
+    let served = serve();
+    served.put("f", b"x");
+    let (client, object) = (Client::new(1), served.file("f"));
+    let (open, delegation) = served.delegated(&client, &object, Delegate::Read);
+    served.close(served.open("f", READ));
+    served.close(open);
+    assert_eq!(client.recalls(), 0, "it outlives its open, and readers do not mind");
+    let waiting = waits(served.begin(plan("f", WRITE)));
+    assert_eq!(client.recalls(), 1);
+    let mut waiting = Box::pin(waiting.opened());
+    assert!(waiting.as_mut().now_or_never().is_none());
+    served.give_back(delegation);
+    let writer = waiting.as_mut().now_or_never().expect("it was given back").unwrap().open;
+    served.close(writer);
+    assert_eq!(client.recalls(), 0);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn what_one_client_writes_by_itself_another_waits_for() {
+    let served = serve();
+    served.put("f", b"x");
+    let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
+    let (open, delegation) = served.delegated(&one, &object, Delegate::Write);
+    let own = served.open_by(&one, &object, READ | WRITE);
+    served.files.write(&own, 0, b"own").unwrap();
+    assert_eq!(one.recalls(), 0, "its own opens and writes do not disturb it");
+    let waiting = waits(served.begin_by(&two, &object, READ));
+    assert_eq!(one.recalls(), 1);
+    drop(waiting);
+    assert!(served.files.delegate(&own, Delegate::Read).unwrap().is_none(), "it has one");
+    served.give_back(delegation);
+    let reader = served.open_by(&two, &object, READ);
+    assert!(served.files.delegate(&reader, Delegate::Read).unwrap().is_none(), "one writes");
+    drop((open, own));
+    let delegation = served.files.delegate(&reader, Delegate::Read).unwrap().unwrap();
+    assert_eq!(delegation.delegate(), Delegate::Read);
+    assert!(!delegation.is_revoked());
+}
+
+#[test]
+fn a_lease_of_windows_is_broken_by_an_open_by_handle() {
+    let served = serve();
+    served.put("f", b"x");
+    let (windows, client, object) = (Client::new(9), Client::new(1), served.file("f"));
+    let oplock = CacheWish { wanted: Caching::EXCLUSIVE, key: None, holder: windows.clone() };
+    let plan = OpenPlan { caching: Some(oplock), ..plan("f", READ | WRITE) };
+    let holder = served.try_open(plan).unwrap();
+    assert_eq!(holder.caching.has, Caching::EXCLUSIVE);
+    let waiting = waits(served.begin_by(&client, &object, READ));
+    assert_eq!(windows.told.lock().unwrap().len(), 1);
+    served.files.acknowledge(&holder.open, Caching::READ).unwrap();
+    let reader = waiting.opened().now_or_never().unwrap().unwrap().open;
+    assert!(served.files.delegate(&reader, Delegate::Read).unwrap().is_none(), "it may write");
+}
+
+#[test]
+fn changes_by_others_ask_for_the_delegation_and_wait() {
+    let served = serve();
+    let root = now(served.files.root_object(&served.volume)).unwrap();
+    for at in ["f", "g"] {
+        served.put(at, b"x");
+    }
+    let (client, object) = (Client::new(1), served.file("f"));
+    let (_open, first) = served.delegated(&client, &object, Delegate::Read);
+    let mut delegation = Some(first);
+    let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
+    let files = &served.files;
+    let (e, f, g, h) = (name("e"), name("f"), name("g"), name("h"));
+    let alice = &served.alice;
+    let steps: [(&str, futures_util::future::BoxFuture<'_, vfs::Result<()>>); 5] = [
+        ("mode", files.set_object_attributes(alice, &object, None, &mode).boxed()),
+        ("link", files.link_object(alice, &object, &root, &h).boxed()),
+        ("rename", files.rename_object(alice, (&root, &f), (&root, &e)).boxed()),
+        ("replace", files.rename_object(alice, (&root, &g), (&root, &e)).boxed()),
+        ("remove", files.remove_object(alice, &root, &h).boxed()),
+    ];
+    for (what, mut step) in steps {
+        assert_eq!(step.as_mut().now_or_never(), None, "{what} waits");
+        assert_eq!(client.recalls(), 1, "{what}");
+        served.give_back(delegation.take().unwrap());
+        assert_eq!(step.as_mut().now_or_never(), Some(Ok(())), "{what}");
+        let again = served.open_by(&client, &object, READ);
+        delegation = files.delegate(&again, Delegate::Read).unwrap();
+        assert!(delegation.is_some(), "after {what}");
+        drop(delegation.as_ref().and_then(Delegation::granting));
+    }
+}
+
+#[test]
+fn what_a_client_changes_itself_leaves_its_delegation() {
+    let served = serve();
+    served.put("f", b"x");
+    let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
+    let (open, _delegation) = served.delegated(&one, &object, Delegate::Read);
+    let (other, _theirs) = served.delegated(&two, &object, Delegate::Read);
+    let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
+    let set = |by| served.files.set_object_attributes(&served.alice, &object, by, &mode);
+    assert!(set(Some(&open)).now_or_never().is_none(), "the other one has one, too");
+    assert_eq!((one.recalls(), two.recalls()), (0, 1));
+    drop((other, _theirs));
+    assert_eq!(set(Some(&open)).now_or_never(), Some(Ok(())));
+    let asking = Asking::new(one.id);
+    assert_eq!(asking.around(set(None)).now_or_never(), Some(Ok(())), "known by who asks");
+    assert_eq!(one.recalls(), 0);
+}
+
+#[test]
+fn a_client_that_does_not_answer_loses_its_delegation() {
+    let served = serve_with(Default::default(), Arc::new(Hurried));
+    served.put("f", b"x");
+    let (client, object) = (Client::new(1), served.file("f"));
+    let (_open, delegation) = served.delegated(&client, &object, Delegate::Read);
+    let writer = waits(served.begin(plan("f", WRITE))).opened().now_or_never();
+    assert!(writer.expect("time is up").is_ok());
+    assert!(delegation.is_revoked());
+    let returned = now(served.files.return_delegation(delegation));
+    assert_eq!(returned, Err(FsError::InvalidParameter));
+}
+
+/// Time flies.
+struct Hurried;
+
+impl files::Workers for Hurried {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: std::time::Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[test]
+fn windows_renames_a_directory_once_what_is_delegated_in_it_was_given_back() {
+    let served = serve();
+    let root = now(served.files.root_object(&served.volume)).unwrap();
+    let directory = NewObject::Directory { mode: None };
+    let directory =
+        now(served.files.make_object(&served.alice, &root, &name("d"), directory)).unwrap();
+    served.put("d/f", b"x");
+    let object = now(served.files.look_up(&served.alice, &directory, &name("f"))).unwrap();
+    let client = Client::new(1);
+    let (open, delegation) = served.delegated(&client, &object, Delegate::Write);
+    served.close(open);
+    let windows = served.open("d", DELETE);
+    let to = path("e");
+    let mut rename = Box::pin(served.files.rename(&windows, &to, false));
+    assert!(rename.as_mut().now_or_never().is_none());
+    assert_eq!(client.recalls(), 1);
+    served.give_back(delegation);
+    assert_eq!(rename.as_mut().now_or_never(), Some(Ok(())));
+}
+
+#[test]
+fn a_delegation_is_told_to_the_client_before_its_recall() {
+    let served = serve();
+    served.put("f", b"x");
+    let (client, object) = (Client::new(1), served.file("f"));
+    let open = served.open_by(&client, &object, READ);
+    let delegation = served.files.delegate(&open, Delegate::Read).unwrap().unwrap();
+    assert!(delegation.granting().is_some() && delegation.granting().is_none());
+    let keyless = served.open("f", READ);
+    let refused = served.files.delegate(&keyless, Delegate::Read);
+    assert_eq!(refused.map(|_| ()).unwrap_err(), FsError::InvalidParameter);
+}

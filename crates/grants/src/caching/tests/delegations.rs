@@ -1,0 +1,279 @@
+//! Delegations: what nobody disturbs before it was given back. RFC 8881 10.4.
+
+use crate::{
+    Access, Awaited, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, OpenId, OpenWish,
+    Refusal, Share,
+};
+use proptest::prelude::*;
+
+const READ: Access = Access::READ_DATA;
+const WRITE: Access = Access::WRITE_DATA;
+
+fn key(client: u8) -> CacheKey {
+    CacheKey { client: [client; 16], key: [9; 16] }
+}
+
+fn owner(client: u8) -> CacheOwner {
+    CacheOwner::Key(key(client))
+}
+
+/// An open of a client that has delegations.
+fn open(id: u64, client: u8, access: Access) -> OpenWish {
+    let wish = OpenWish::new(OpenId(id), access, Share::ALL);
+    OpenWish { key: Some(key(client)), posix: true, ..wish }
+}
+
+fn delegate(file: &mut FileGrants, id: u64, client: u8, wanted: Caching) -> bool {
+    let wish = OpenWish { caching: wanted, firm: true, ..open(id, client, Access::NONE) };
+    let had = file.handle_open(&wish).unwrap().has == wanted;
+    if !had {
+        file.handle_close(OpenId(id));
+    }
+    had
+}
+
+const READ_DELEGATION: Caching = Caching::READ;
+const WRITE_DELEGATION: Caching = Caching::EXCLUSIVE;
+
+fn recall(file: &mut FileGrants) -> Option<CacheOwner> {
+    let told = file.caches.poll_break()?;
+    let CacheBreak { owner, to, acknowledge, .. } = told;
+    assert!(acknowledge && to == Caching::NONE, "{told:?}");
+    Some(owner)
+}
+
+fn breaking(result: Result<crate::CacheState, Refusal>) -> bool {
+    matches!(result, Err(Refusal::Breaking(_)))
+}
+
+#[test]
+fn a_writer_waits_until_what_others_read_by_themselves_is_given_back() {
+    let mut file = FileGrants::default();
+    file.handle_open(&open(1, 1, READ)).unwrap();
+    assert!(delegate(&mut file, 2, 1, READ_DELEGATION));
+    let reader = OpenWish::new(OpenId(3), READ, Share::ALL);
+    assert!(file.handle_open(&reader).is_ok(), "readers do not disturb");
+    assert_eq!(recall(&mut file), None);
+    let writer = OpenWish::new(OpenId(4), WRITE, Share::ALL);
+    assert!(breaking(file.handle_open(&writer)));
+    assert_eq!(recall(&mut file), Some(owner(1)));
+    assert!(breaking(file.handle_open(&writer)), "and is not told twice");
+    assert_eq!(recall(&mut file), None);
+    assert!(file.holds_up(&Awaited::Open(writer)));
+    file.caches.handle_return(owner(1));
+    assert!(file.caches.poll_settled() && !file.holds_up(&Awaited::Open(writer)));
+    assert!(file.handle_open(&writer).is_ok());
+    assert!(!delegate(&mut file, 5, 1, READ_DELEGATION), "somebody writes");
+}
+
+#[test]
+fn who_denies_reading_or_deletes_asks_for_what_is_read_too() {
+    for (access, share) in [(READ, Share::WRITE), (Access::DELETE, Share::ALL)] {
+        let mut file = FileGrants::default();
+        assert!(delegate(&mut file, 1, 1, READ_DELEGATION));
+        let wish = OpenWish::new(OpenId(2), access, share);
+        assert!(breaking(file.handle_open(&wish)), "{access:?} {share:?}");
+        assert_eq!(recall(&mut file), Some(owner(1)));
+        let looking = OpenWish::new(OpenId(3), Access::READ_ATTRIBUTES, share);
+        assert!(file.handle_open(&looking).is_ok(), "looking disturbs nobody");
+    }
+}
+
+#[test]
+fn a_reader_waits_for_what_another_client_writes_by_itself() {
+    let mut file = FileGrants::default();
+    file.handle_open(&open(1, 1, READ | WRITE)).unwrap();
+    assert!(delegate(&mut file, 2, 1, WRITE_DELEGATION));
+    assert!(file.handle_open(&open(3, 1, READ)).is_ok(), "its own opens do not disturb it");
+    assert!(breaking(file.handle_open(&open(4, 2, READ))));
+    assert_eq!(recall(&mut file), Some(owner(1)));
+    file.caches.handle_timeout(file.caches.latest_break());
+    assert_eq!(file.caches.of(owner(1)), Caching::NONE, "it was not given back in time");
+    assert!(file.handle_open(&open(4, 2, READ)).is_ok());
+}
+
+#[test]
+fn a_delegation_is_had_where_nobody_is_in_its_way() {
+    let other = |access, share| OpenWish::new(OpenId(1), access, share);
+    for (wish, reads, writes) in [
+        (other(Access::READ_ATTRIBUTES, Share::ALL), true, true),
+        (other(READ, Share::ALL), true, false),
+        (other(READ, Share::WRITE), false, false),
+        (other(WRITE, Share::ALL), false, false),
+        (open(1, 1, READ | WRITE), true, true),
+    ] {
+        for (wanted, may) in [(READ_DELEGATION, reads), (WRITE_DELEGATION, writes)] {
+            let mut file = FileGrants::default();
+            file.handle_open(&wish).unwrap();
+            assert_eq!(delegate(&mut file, 2, 1, wanted), may, "{wanted:?} beside {wish:?}");
+        }
+    }
+    let mut file = FileGrants::default();
+    assert!(delegate(&mut file, 1, 1, READ_DELEGATION));
+    assert!(delegate(&mut file, 2, 2, READ_DELEGATION));
+    assert!(!delegate(&mut file, 3, 3, WRITE_DELEGATION));
+}
+
+#[test]
+fn leases_and_delegations_break_each_other() {
+    let mut file = FileGrants::default();
+    let lease = OpenWish { caching: Caching::BATCH, ..open(1, 1, READ | WRITE) };
+    assert_eq!(file.handle_open(&lease).unwrap().has, Caching::BATCH);
+    assert!(breaking(file.handle_open(&open(2, 2, READ))));
+    let told = file.caches.poll_break().unwrap();
+    assert_eq!((told.owner, told.to), (owner(1), Caching(3)), "a lease keeps what it may");
+    file.caches.handle_acknowledge(owner(1), Caching(3)).unwrap();
+    file.handle_open(&open(2, 2, READ)).unwrap();
+    assert!(!delegate(&mut file, 3, 2, READ_DELEGATION), "the lease's open may write");
+    file.handle_close(OpenId(1));
+    assert!(delegate(&mut file, 4, 2, READ_DELEGATION));
+    let again = OpenWish { id: OpenId(5), ..lease };
+    assert!(breaking(file.handle_open(&again)));
+    assert_eq!(recall(&mut file), Some(owner(2)));
+}
+
+#[test]
+fn changes_of_names_and_attributes_ask_for_delegations_of_others() {
+    let mut file = FileGrants::default();
+    for client in [1, 2] {
+        assert!(delegate(&mut file, client.into(), client, READ_DELEGATION));
+    }
+    assert!(file.caches.handle_recall(owner(1)));
+    assert_eq!(recall(&mut file), Some(owner(2)));
+    assert!(file.holds_up(&Awaited::Recall(owner(1))));
+    file.caches.handle_return(owner(2));
+    assert!(!file.caches.handle_recall(owner(1)) && !file.holds_up(&Awaited::Recall(owner(1))));
+    let stranger = CacheOwner::Open(OpenId(0));
+    assert!(file.caches.handle_name_change(stranger));
+    assert!(file.holds_up(&Awaited::NameChange(stranger)));
+    file.caches.handle_acknowledge(owner(1), Caching::NONE).unwrap();
+    assert!(!file.holds_up(&Awaited::NameChange(stranger)));
+}
+
+#[test]
+fn a_write_by_who_has_no_open_is_told_too() {
+    let mut file = FileGrants::default();
+    assert!(delegate(&mut file, 1, 1, WRITE_DELEGATION));
+    file.caches.handle_change(CacheOwner::Open(OpenId(0)));
+    assert_eq!(recall(&mut file), Some(owner(1)));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open(u8, bool, bool),
+    Windows(bool, bool, u8),
+    Close(usize),
+    Delegate(u8, bool),
+    Return(u8),
+    Timeout,
+    Recall(u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let client = || 1..4u8;
+    let step = prop_oneof![
+        3 => (client(), any::<bool>(), any::<bool>()).prop_map(|(c, r, w)| Step::Open(c, r, w)),
+        3 => (any::<bool>(), any::<bool>(), 0..8u8).prop_map(|(r, w, share)| Step::Windows(r, w, share)),
+        3 => any::<usize>().prop_map(Step::Close),
+        3 => (client(), any::<bool>()).prop_map(|(c, writes)| Step::Delegate(c, writes)),
+        2 => client().prop_map(Step::Return),
+        1 => Just(Step::Timeout),
+        1 => client().prop_map(Step::Recall),
+    ];
+    prop::collection::vec(step, 1..80)
+}
+
+/// What is open, and who has what.
+#[derive(Default)]
+struct Model {
+    opens: Vec<(OpenId, CacheOwner, Access, Share)>,
+    delegations: Vec<(OpenId, u8, Caching)>,
+}
+
+impl Model {
+    /// Nobody has by themselves what another's open disturbs.
+    fn is_sound(&self) -> bool {
+        self.delegations.iter().filter(|(.., has)| *has != Caching::NONE).all(|(_, client, has)| {
+            let others = self.delegations.iter().filter(|(_, other, _)| other != client);
+            let alone = !has.contains(Caching::WRITE);
+            let beside =
+                others.clone().all(|(_, _, theirs)| alone && !theirs.contains(Caching::WRITE));
+            beside
+                && self.opens.iter().all(|(_, by, access, share)| {
+                    *by == owner(*client)
+                        || !access.intersects(READ | WRITE)
+                        || (alone && !access.intersects(WRITE) && share.contains(Share::READ))
+                })
+        })
+    }
+}
+
+proptest! {
+    #[test]
+    fn nobody_opens_what_another_client_has_to_itself(steps in steps()) {
+        let (mut file, mut model, mut next) = (FileGrants::default(), Model::default(), 0);
+        for step in steps {
+            next += 1;
+            let id = OpenId(next);
+            let access = |reads: bool, writes: bool| {
+                let read = if reads { READ } else { Access::NONE };
+                read | if writes { WRITE } else { Access::NONE }
+            };
+            match step {
+                Step::Open(client, reads, writes) => {
+                    let wish = open(next, client, access(reads, writes));
+                    if file.handle_open(&wish).is_ok() {
+                        model.opens.push((id, wish.owner(), wish.access, wish.share));
+                    }
+                }
+                Step::Windows(reads, writes, share) => {
+                    let wish = OpenWish::new(id, access(reads, writes), Share(share.into()));
+                    if file.handle_open(&wish).is_ok() {
+                        model.opens.push((id, wish.owner(), wish.access, wish.share));
+                    }
+                }
+                Step::Close(at) => {
+                    if !model.opens.is_empty() {
+                        let at = at % model.opens.len();
+                        let (id, ..) = model.opens.remove(at);
+                        file.handle_close(id);
+                    }
+                }
+                Step::Delegate(client, writes) => {
+                    let wanted = if writes { WRITE_DELEGATION } else { READ_DELEGATION };
+                    let has = file.caches.of(owner(client)) != Caching::NONE;
+                    let held = model.delegations.iter().any(|(_, c, _)| *c == client);
+                    if !has && !held && delegate(&mut file, next, client, wanted) {
+                        model.delegations.push((id, client, wanted));
+                    }
+                }
+                Step::Return(client) => {
+                    let at = model.delegations.iter().position(|(_, c, _)| *c == client);
+                    if let Some(at) = at {
+                        let (id, ..) = model.delegations.remove(at);
+                        file.caches.handle_return(owner(client));
+                        file.handle_close(id);
+                    }
+                }
+                Step::Timeout => file.caches.handle_timeout(file.caches.latest_break()),
+                Step::Recall(client) => {
+                    let others = model.delegations.iter().any(|(_, c, has)| {
+                        *c != client && *has != Caching::NONE
+                    });
+                    prop_assert_eq!(file.caches.handle_recall(owner(client)), others);
+                }
+            }
+            while file.caches.poll_break().is_some() {}
+            for (_, client, has) in &mut model.delegations {
+                *has = file.caches.of(owner(*client));
+            }
+            prop_assert!(model.is_sound(), "{:?} {:?}", model.delegations, model.opens);
+        }
+        for (id, client, _) in model.delegations.drain(..) {
+            file.caches.handle_return(owner(client));
+            file.handle_close(id);
+        }
+        model.opens.drain(..).for_each(|(id, ..)| drop(file.handle_close(id)));
+        prop_assert!(file.is_idle() && file.caches.is_empty());
+    }
+}
