@@ -85,6 +85,8 @@ pub struct Files {
     workers: Arc<dyn Workers>,
     next_open: AtomicU64,
     seal: Option<Arc<dyn HandleSeal>>,
+    /// Directories that were found by handles.
+    known: Arc<object::Known>,
 }
 
 impl std::fmt::Debug for Files {
@@ -97,7 +99,13 @@ impl Files {
     /// A file layer without opens, which runs long calls on `workers`.
     #[must_use]
     pub fn new(workers: Arc<dyn Workers>) -> Self {
-        Self { table: Arc::default(), workers, next_open: AtomicU64::new(1), seal: None }
+        Self {
+            table: Arc::default(),
+            workers,
+            next_open: AtomicU64::new(1),
+            seal: None,
+            known: Arc::default(),
+        }
     }
 
     fn new_open_id(&self) -> OpenId {

@@ -3,6 +3,7 @@
 mod client_side;
 mod connection;
 mod files;
+mod handles;
 mod messages;
 mod nfs;
 mod security;
@@ -36,6 +37,8 @@ pub const TARGETS: &[Target] = &[
     of_decoder("nfs_records", nfs::records),
     of_decoder("nfs_callbacks", nfs::callbacks),
     of_decoder("nfs_attributes", nfs::attributes),
+    // Asks the file system.
+    Target { rounds: 60_000, ..of_decoder("handles", handles::handles) },
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),
     of_decoder("extended_attributes", files::extended_attributes),

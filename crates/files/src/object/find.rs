@@ -17,8 +17,8 @@ impl Files {
     /// [`FsError::Stale`] if it is gone.
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
         let volume = volume.clone();
-        self.offload(move || {
-            match volume.vfs.open(&Identity::root(), &RelPath::root(), looking(Wait::Allowed)) {
+        self.looked(move |wait| {
+            match volume.vfs.open(&Identity::root(), &RelPath::root(), looking(wait)) {
                 Ok(opened) => Ok(object_of(&volume, opened)),
                 Err(FsError::NotFound) => Err(FsError::Stale),
                 Err(error) => Err(error),
@@ -35,8 +35,12 @@ impl Files {
     /// [`FsError::Stale`] if it is not there any more, or not in the volume;
     /// [`FsError::InvalidParameter`] for what the backend knows to be no handle.
     pub async fn find_object(&self, volume: &Arc<Volume>, handle: &Handle) -> Result<Object> {
+        if let Some(object) = self.find_known(volume, handle) {
+            return Ok(object);
+        }
         let (volume, handle) = (volume.clone(), handle.node().clone());
         let (table, is_sealed) = (self.table.clone(), self.seal.is_some());
+        let known_directories = self.known.clone();
         self.offload(move || {
             let found = volume.vfs.find(&handle, Wanted::default())?;
             let known = table.find(found.attributes.key);
@@ -49,9 +53,38 @@ impl Files {
             if !found.path.is_nameless() && veto.check(&found.path, false).is_err() {
                 return Err(FsError::Stale);
             }
+            if found.node.kind() == FileKind::Directory {
+                known_directories.learn(&volume.vfs, &handle, &found.node);
+            }
             Ok(Object { volume, node: found.node, path: found.path })
         })
         .await
+    }
+
+    /// A directory that was found lately, if it is still there.
+    fn find_known(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
+        let node = self.known.find(&volume.vfs, handle.node())?;
+        let path = volume.vfs.path_of(&*node);
+        match path {
+            Ok(path) if volume.options.veto_names.check(&path, false).is_ok() => {
+                Some(Object { volume: volume.clone(), node, path })
+            }
+            _ => {
+                self.known.forget(handle.node());
+                None
+            }
+        }
+    }
+
+    /// Looks at names at once, if they are in memory, or else on a worker.
+    async fn looked<T: Send + 'static>(
+        &self,
+        look: impl Fn(Wait) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match look(Wait::Never) {
+            Err(FsError::WouldBlock) => self.offload(move || look(Wait::Allowed)).await,
+            other => other,
+        }
     }
 
     /// The object called `name` in `directory`, byte for byte; a symbolic link itself.
@@ -67,7 +100,7 @@ impl Files {
     ) -> Result<Object> {
         directory.need_directory()?;
         let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
-        self.offload(move || look_up(&caller, &directory, &name)).await
+        self.looked(move |wait| look_up(&caller, &directory, &name, wait)).await
     }
 
     /// The directory that `directory` is in.
@@ -77,11 +110,11 @@ impl Files {
     pub async fn look_up_parent(&self, caller: &Arc<Caller>, directory: &Object) -> Result<Object> {
         directory.need_directory()?;
         let (caller, directory) = (caller.clone(), directory.clone());
-        self.offload(move || {
+        self.looked(move |wait| {
             directory.steadily(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
                 let volume = &directory.volume;
-                let found = volume.vfs.open(&caller.identity, &parent, looking(Wait::Allowed))?;
+                let found = volume.vfs.open(&caller.identity, &parent, looking(wait))?;
                 Ok(object_of(volume, found))
             })
         })
@@ -89,12 +122,12 @@ impl Files {
     }
 }
 
-fn look_up(caller: &Caller, directory: &Object, name: &Name) -> Result<Object> {
+fn look_up(caller: &Caller, directory: &Object, name: &Name, wait: Wait) -> Result<Object> {
     let volume = &directory.volume;
     directory.steadily(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
-        let found = volume.vfs.open(&caller.identity, &path, looking(Wait::Allowed))?;
+        let found = volume.vfs.open(&caller.identity, &path, looking(wait))?;
         Ok(object_of(volume, found))
     })
 }

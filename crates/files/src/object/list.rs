@@ -2,9 +2,10 @@
 
 use super::find::looking;
 use super::{Handle, Object, VolumeId};
-use crate::{Caller, Files};
+use crate::authorize::{allowed, descriptor_of};
+use crate::{Access, Caller, Files};
 use std::sync::Arc;
-use vfs::{Attributes, DirEntry, FsError, Name, Node, OpenHow, Result, Wait, Wanted};
+use vfs::{Attributes, DirEntry, FileKind, FsError, Name, Node, OpenHow, Result, Wait, Wanted};
 
 /// One name in a directory, with what it names.
 #[derive(Clone, Debug)]
@@ -89,6 +90,9 @@ impl Listing {
             }
             // Gone since it was listed, or of a file system that fails.
             if let Ok(attributes) = node.child_attributes(&entry.name, Wanted { dos: true }) {
+                if volume.options.hide_unreadable && !self.may_read(&entry.name, attributes.kind) {
+                    return true;
+                }
                 let attributes = volume.shown_as(name, attributes);
                 let handle = handles
                     .then(|| volume.vfs.child_handle(&*node, &entry.name, attributes.key).ok());
@@ -102,6 +106,21 @@ impl Listing {
         };
         let is_end = node.list(cookie, &mut each)?;
         Ok((is_end, found))
+    }
+
+    /// As [`Files::child_attributes`] has it.
+    fn may_read(&self, name: &Name, kind: FileKind) -> bool {
+        let reads = Access::FILE_READ - Access::SYNCHRONIZE;
+        let Object { volume, path, .. } = &self.directory;
+        let look = || {
+            let path = path.join(name);
+            let child = volume.vfs.open(&self.caller.identity, &path, looking(Wait::Allowed))?;
+            let descriptor = descriptor_of(&*child.node, &child.attributes);
+            Ok::<_, FsError>(allowed(volume, &self.caller, &descriptor).contains(reads))
+        };
+        self.caller.is_root()
+            || !matches!(kind, FileKind::File | FileKind::Directory)
+            || look().unwrap_or(false)
     }
 
     fn open(&self) -> Result<Arc<dyn Node>> {

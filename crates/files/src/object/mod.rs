@@ -13,6 +13,7 @@ mod attributes;
 mod descriptor;
 mod find;
 mod handle;
+mod known;
 mod list;
 mod make;
 mod names;
@@ -25,6 +26,7 @@ use vfs::{FileKey, FileKind, Node, RelPath};
 
 pub use attributes::ObjectChanges;
 pub use handle::{Handle, HandleSeal, VolumeId};
+pub(crate) use known::Known;
 pub use list::{Listed, ListedObject};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};

@@ -46,6 +46,9 @@ impl Opening {
         {
             allowed |= Access::DELETE & self.volume.max_access();
         }
+        if self.reads_by_executing(&found.opened, allowed) {
+            allowed |= Access::READ_DATA;
+        }
         // Who may list the parent may look at attributes of what is in it.
         allowed |= Access::READ_ATTRIBUTES;
         let missing =

@@ -39,7 +39,7 @@ impl Opening {
         loop {
             match self.open_in_backend(&self.caller.identity, how) {
                 Err(FsError::AccessDenied) if how == asked && (how.read || how.write) => {
-                    match self.resolve_by_descriptor(how, maximum)? {
+                    match self.resolve_beyond_mode(how, maximum)? {
                         Some(found) => return Ok(found),
                         None if how.write && !needs_write => how.write = false,
                         None if how.read && maximum && !self.desired.intersects(READS) => {
@@ -59,6 +59,35 @@ impl Opening {
                 other => return Ok(Found { opened: other?, reads: how.read, writes: how.write }),
             }
         }
+    }
+
+    /// Opens what POSIX refuses to the caller, where something else grants it.
+    fn resolve_beyond_mode(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
+        match self.resolve_by_descriptor(how, maximum)? {
+            None if how.read && !how.write => self.resolve_to_execute(how),
+            other => Ok(other),
+        }
+    }
+
+    /// Opens a file to be read that may only be executed: a client that has a handle of
+    /// it must read what it executes.
+    fn resolve_to_execute(&self, how: OpenHow) -> Result<Option<Found>> {
+        let Place::Of(_) = self.place else { return Ok(None) };
+        let seen = self.open_in_backend(&self.caller.identity, OpenHow { read: false, ..how })?;
+        let in_force = InForce::of(&*seen.node, &seen.attributes);
+        let rights = allowed(&self.volume, &self.caller, &in_force.descriptor);
+        if !self.reads_by_executing(&seen, rights) {
+            return Ok(None);
+        }
+        let opened = self.open_in_backend(&Identity::root(), how)?;
+        Ok(Some(Found { opened, reads: true, writes: false }))
+    }
+
+    /// Whether the file may be read since it may be executed.
+    pub(super) fn reads_by_executing(&self, found: &Opened, rights: Access) -> bool {
+        matches!(self.place, Place::Of(_))
+            && found.attributes.kind == vfs::FileKind::File
+            && rights.contains(Access::EXECUTE)
     }
 
     /// Opens what POSIX refuses to the caller, where a stored descriptor grants

@@ -332,6 +332,45 @@ fn attributes_are_changed_as_posix_has_it() {
 }
 
 #[test]
+fn a_file_that_may_be_executed_is_read_by_its_handle_for_that() {
+    let served = serve();
+    if !served.is_root {
+        return;
+    }
+    served.put("f", b"#!");
+    let object = served.object("f").unwrap();
+    let bob = user(4002, 4002);
+    let read = |mode| {
+        served.set_mode("f", mode);
+        let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+        let opened = now(served.files.open_object(&bob, &of(&object), plan, ObjectOpen::default()));
+        opened.and_then(|opened| served.read(&opened.open))
+    };
+    assert_eq!(read(0o711), Ok(b"#!".to_vec()));
+    assert_eq!(read(0o700), Err(FsError::AccessDenied));
+    served.set_mode("f", 0o711);
+    let by_path = now(served.files.open(&served.volume, &bob, plan("f", Access::READ_DATA)));
+    assert_eq!(by_path.map(|o| o.action).unwrap_err(), FsError::AccessDenied);
+}
+
+#[test]
+fn a_directory_that_is_known_by_its_handle_is_forgotten_when_it_goes() {
+    let served = serve();
+    let root = served.root();
+    let directory = served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
+    let handle = served.handle(&directory);
+    for _ in 0..2 {
+        assert_eq!(served.find(&handle).unwrap().key(), directory.key());
+    }
+    now(served.files.rename_object(&served.alice, (&root, &name("d")), (&root, &name("e"))))
+        .unwrap();
+    assert_eq!(served.find(&handle).unwrap().key(), directory.key());
+    std::fs::remove_dir(served.dir.path().join("e")).unwrap();
+    assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale);
+    assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale);
+}
+
+#[test]
 fn a_listing_says_what_looking_says() {
     let served = serve();
     let root = served.root();

@@ -1,0 +1,122 @@
+//! Handles of files as clients send them: none leads out of the share.
+//!
+//! The first byte of an input says of which tree, and which good handle is at its
+//! beginning: the rest is pairs of a place in it and what is put there, or with the
+//! highest bit the handle itself.
+
+use files::{Caller, Files, Handle, Object, Volume, VolumeId, VolumeOptions, Workers};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{FileKey, Identity, Name, Vfs};
+use vfs_local::LocalVfs;
+
+/// Runs everything where it is called.
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A served tree, what is in it, and good handles: of that, and where there is
+/// something beside the tree, of that as another server gives it out.
+struct Tree {
+    files: Files,
+    volume: Arc<Volume>,
+    inside: Vec<FileKey>,
+    handles: Vec<Handle>,
+}
+
+const V: VolumeId = VolumeId(1);
+
+impl Tree {
+    fn of(vfs: Arc<dyn Vfs>, whole: Option<Arc<dyn Vfs>>) -> Self {
+        let volume = |vfs| Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let mut tree = Self {
+            files: Files::new(Arc::new(Inline)),
+            volume: volume(vfs),
+            inside: Vec::new(),
+            handles: Vec::new(),
+        };
+        let objects = tree.objects(&tree.volume);
+        tree.inside = objects.iter().map(Object::key).collect();
+        let outside = whole.map(|whole| tree.objects(&volume(whole))).unwrap_or_default();
+        for object in objects.iter().chain(&outside) {
+            tree.handles.extend(tree.files.handle(V, object));
+        }
+        tree
+    }
+
+    /// The root, what is in it, and what is in that.
+    fn objects(&self, volume: &Arc<Volume>) -> Vec<Object> {
+        let caller = Arc::new(Caller::of(Identity::root()));
+        let root = self.files.root_object(volume).now_or_never().unwrap().unwrap();
+        let mut objects = vec![root];
+        let mut at = 0;
+        while let Some(object) = objects.get(at).cloned() {
+            at += 1;
+            let list = self.files.list_objects(&caller, &object, 0, (100, 10_000), None);
+            let Ok(listed) = list.now_or_never().unwrap() else { continue };
+            for entry in listed.entries {
+                let found = self.files.look_up(&caller, &object, &entry.name);
+                objects.extend(found.now_or_never().unwrap());
+            }
+        }
+        objects
+    }
+}
+
+static LOCAL: LazyLock<(tempfile::TempDir, Tree)> = LazyLock::new(|| {
+    let house = tempfile::tempdir().unwrap();
+    for at in ["share/d", "beside"] {
+        std::fs::create_dir_all(house.path().join(at)).unwrap();
+    }
+    for at in ["share/f", "share/d/g", "beside/secret"] {
+        std::fs::write(house.path().join(at), at).unwrap();
+    }
+    let whole = Arc::new(LocalVfs::open(house.path()).unwrap());
+    let share = Arc::new(LocalVfs::open(&house.path().join("share")).unwrap());
+    let tree = Tree::of(share, Some(whole));
+    (house, tree)
+});
+
+static MEMORY: LazyLock<Tree> = LazyLock::new(|| {
+    let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
+    for name in ["f", "g"] {
+        let path = [Name::new(name.as_bytes()).unwrap()].into_iter().collect();
+        vfs.symlink(&Identity::root(), &path, b"nowhere").unwrap();
+    }
+    Tree::of(Arc::new(vfs), None)
+});
+
+/// Finds what a handle leads to, which is in the share or nowhere.
+pub fn handles(input: &[u8]) {
+    let Some((&first, rest)) = input.split_first() else { return };
+    let tree = if first & 1 == 0 { &LOCAL.1 } else { &*MEMORY };
+    let bytes = if first & 0x80 != 0 {
+        rest.to_vec()
+    } else {
+        let good = &tree.handles[usize::from(first >> 1) % tree.handles.len()];
+        let mut bytes = good.as_bytes().to_vec();
+        for pair in rest.chunks_exact(2) {
+            let at = usize::from(pair[0]) % bytes.len();
+            bytes[at] = pair[1];
+        }
+        bytes
+    };
+    let Ok(handle) = tree.files.parse_handle(&bytes) else { return };
+    assert_eq!(handle.as_bytes(), bytes);
+    let found = tree.files.find_object(&tree.volume, &handle).now_or_never().unwrap();
+    if let Ok(object) = found {
+        assert!(tree.inside.contains(&object.key()), "{bytes:?} leads to {object:?}");
+        assert!(tree.files.object_attributes(&object).is_ok());
+    }
+}
