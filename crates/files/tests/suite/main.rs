@@ -14,6 +14,7 @@ mod model;
 mod moving_names;
 mod names;
 mod objects;
+mod objects_model;
 mod oplocks;
 mod posix;
 mod quotas;
