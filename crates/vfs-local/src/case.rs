@@ -3,10 +3,26 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir, openat};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{Name, fold_case, has_case};
 
 /// Bytes read from a directory at once.
 const BUFFER_BYTES: usize = 32 * 1024;
+
+/// See [`scans`].
+static SCANS: AtomicU64 = AtomicU64::new(0);
+
+/// Directories that this process has read from their beginning, to look for a name
+/// or to list them: what grows with every look-up grows with directories too.
+#[must_use]
+pub fn scans() -> u64 {
+    SCANS.load(Ordering::Relaxed)
+}
+
+/// A directory is read from its beginning.
+pub(crate) fn count_scan() {
+    SCANS.fetch_add(1, Ordering::Relaxed);
+}
 
 /// The name in `directory` that differs from `wanted` in case only; the first
 /// in byte order if there are several.
@@ -18,6 +34,7 @@ pub fn find(directory: &impl AsFd, wanted: &[u8]) -> Option<Name> {
     let list: OwnedFd =
         openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .ok()?;
+    count_scan();
     let folded = fold_case(wanted);
     let mut best: Option<Vec<u8>> = None;
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER_BYTES];

@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 mod case;
+mod changes;
 mod dos_attributes;
 mod errors;
 mod handles;
@@ -25,6 +26,7 @@ mod snapshots;
 mod streams;
 mod tree;
 
+pub use case::scans;
 pub use identity::heed_limits;
 pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,

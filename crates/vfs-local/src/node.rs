@@ -463,6 +463,9 @@ impl Node for LocalNode {
         if self.path_only {
             return Err(FsError::OpenMode);
         }
+        if cookie == 0 {
+            crate::case::count_scan();
+        }
         let _one_at_a_time = self.listing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         rustix::fs::seek(&self.fd, SeekFrom::Start(cookie)).map_err(|e| refusal("list", e))?;
         let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];

@@ -111,9 +111,9 @@ pub fn find_spelling(directory: &impl AsFd, name: &[u8]) -> Option<Name> {
 }
 
 /// Whether a missing file lacks its directory, or only its own name.
-pub fn missing(root: Root<'_>, path: &RelPath, case: Case) -> FsError {
+pub fn missing(root: Root<'_>, path: &RelPath, case: Case, wait: Wait) -> FsError {
     let Some((parent, _)) = path.split() else { return FsError::Stale };
-    match open_directory(root, &parent, case, Wait::Allowed) {
+    match open_directory(root, &parent, case, wait) {
         Ok(_) => FsError::NotFound,
         Err(error) => error,
     }

@@ -1,5 +1,6 @@
 //! The tree: names to nodes.
 
+use crate::changes::LocalChanges;
 use crate::errors::refusal;
 use crate::handles::{self, Handles};
 use crate::identity::act_as;
@@ -14,9 +15,10 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name, Node,
-    NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
-    Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name,
+    Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath,
+    Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait,
+    Wanted,
 };
 
 /// For a node that is to be looked at only.
@@ -144,18 +146,22 @@ impl LocalVfs {
     fn open_spelt(&self, path: &RelPath, how: OpenHow) -> Result<Opened> {
         match self.open_exact(path, &how) {
             Ok((fd, path_only)) => self.finish(fd, path_only, &how, path.clone()),
-            Err(Errno::NOENT) if how.wait == Wait::Never => Err(FsError::WouldBlock),
             Err(Errno::NOENT) if how.case == Case::Insensitive && !path.is_root() => {
+                if how.wait == Wait::Never {
+                    return Err(FsError::WouldBlock);
+                }
                 let spelt = match resolve::respell(self.root(), path) {
                     Ok(spelt) => spelt,
                     Err(Errno::LOOP) => return Err(FsError::SymlinkLoop),
-                    Err(_) => return Err(resolve::missing(self.root(), path, how.case)),
+                    Err(_) => {
+                        return Err(resolve::missing(self.root(), path, how.case, how.wait));
+                    }
                 };
                 let (fd, path_only) =
                     self.open_exact(&spelt, &how).map_err(|e| refusal("open", e))?;
                 self.finish(fd, path_only, &how, spelt)
             }
-            Err(Errno::NOENT) => Err(resolve::missing(self.root(), path, how.case)),
+            Err(Errno::NOENT) => Err(resolve::missing(self.root(), path, how.case, how.wait)),
             Err(errno) => Err(refusal("open", errno)),
         }
     }
@@ -439,6 +445,10 @@ impl Vfs for LocalVfs {
 
     fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
         self.outside()?.watch_tree(tell)
+    }
+
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
+        Ok(Box::new(LocalChanges::new()?))
     }
 
     fn features(&self) -> Features {

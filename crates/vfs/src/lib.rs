@@ -11,6 +11,7 @@
 
 mod attributes;
 mod case;
+mod changes;
 mod error;
 mod handle;
 mod identity;
@@ -33,6 +34,7 @@ pub use attributes::{
     TimeChange, Timestamp, Wanted,
 };
 pub use case::{fold_case, has_case};
+pub use changes::{ChangeFeed, FollowId, NameChange};
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
@@ -316,6 +318,15 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         mode: u32,
     ) -> Result<Opened> {
         let _ = (who, path, kind, mode);
+        Err(FsError::NotSupported)
+    }
+
+    /// Tells what everyone does to names in directories that are followed, with
+    /// certainty as soon as it is asked.
+    ///
+    /// # Errors
+    /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Err(FsError::NotSupported)
     }
 

@@ -9,6 +9,7 @@
 //! Lock order: one mutex for the whole tree; no call into the surroundings
 //! while it is held, except to read the clock.
 
+mod changes;
 mod data;
 mod disk;
 mod handles;
@@ -149,6 +150,7 @@ impl MemoryVfs {
         let mut state = self.shared.state();
         let mut kept = std::mem::replace(&mut *state, State::dead());
         kept.close_all();
+        kept.followers = changes::Followers::default();
         Self { shared: self.shared.with(kept, around) }
     }
 

@@ -130,6 +130,7 @@ impl MemoryNode {
             }
             run(inode, now)?;
             inode.facts.change(now);
+            state.tell_attributes(self.number);
             Ok(())
         })
     }

@@ -1,6 +1,7 @@
 //! The tree: nodes by number, and the names that lead to them.
 
 use super::MemoryOptions;
+use super::changes::{Followers, Happened};
 use super::disk::{Change, Disk};
 use super::inode::{Body, Directory, Facts, Inode};
 use crate::{FsError, Identity, Name, Result, Timestamp};
@@ -16,6 +17,8 @@ pub(super) struct State {
     pub(super) disk: Option<Disk>,
     /// The process this belonged to has gone.
     pub(super) is_dead: bool,
+    /// Who is told what happens to names.
+    pub(super) followers: Followers,
     next: u64,
     /// Changes of names by the present call: all of them survive, or none.
     transaction: Vec<Change>,
@@ -28,7 +31,8 @@ impl State {
         root.links = 2;
         let inodes = BTreeMap::from([(ROOT, root)]);
         let transaction = Vec::new();
-        Self { inodes, now, disk: None, is_dead: false, next: ROOT + 1, transaction }
+        let followers = Followers::default();
+        Self { inodes, now, disk: None, is_dead: false, followers, next: ROOT + 1, transaction }
     }
 
     pub(super) fn dead() -> Self {
@@ -88,6 +92,8 @@ impl State {
         }
         facts.modified = now;
         facts.change(now);
+        let happened = if to.is_some() { Happened::Added } else { Happened::Removed };
+        self.followers.tell(directory, Some(name), happened);
         self.transaction.push(Change { directory, name: name.clone(), to });
         if let Some(number) = to {
             self.link(directory, number);

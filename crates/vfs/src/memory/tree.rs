@@ -6,8 +6,9 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Case, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name, Node,
-    NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait, Wanted,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name,
+    Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait,
+    Wanted,
 };
 use std::sync::Arc;
 
@@ -277,6 +278,10 @@ impl Vfs for MemoryVfs {
             return Err(FsError::AccessDenied);
         }
         self.make_other(who, path, mode, Body::Special(kind))
+    }
+
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
+        Ok(self.feed())
     }
 
     fn features(&self) -> Features {

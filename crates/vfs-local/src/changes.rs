@@ -1,0 +1,135 @@
+//! What everyone does in followed directories, by inotify(7).
+//!
+//! The kernel queues an event while it holds the directory locked, before the
+//! system call that made the change returns: whoever has read the queue empty
+//! knows of everything that was done before, in the order in which it was done.
+//! fanotify does not serve here, since it puts together what happens to a name,
+//! so that nobody can tell whether it came last or went last.
+
+use crate::identity::as_root;
+use crate::node::LocalNode;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::sync::{Mutex, PoisonError};
+use vfs::{ChangeFeed, FollowId, FsError, NameChange, Node, Result};
+
+/// Bytes read from the queue at once: some hundreds of events.
+const READ_BYTES: usize = 16 * 1024;
+/// Most events of one draining: who makes more than this meanwhile is heard in part.
+const EVENTS_MAX: usize = 1 << 20;
+
+/// File systems (statfs(2), `f_type`) that other machines or processes change
+/// without this kernel's knowing: AFS, Ceph, Coda, FUSE, GFS2, GPFS, Lustre, NCP,
+/// NFS, OCFS2, Plan 9, SMB of three kinds, and shared folders of virtual machines.
+const CHANGED_UNHEARD: [u32; 16] = [
+    0x5346_414F,
+    0x6B41_4653,
+    0x00C3_6400,
+    0x7375_7245,
+    0x6573_5546,
+    0x0116_1970,
+    0x4750_4653,
+    0x0BD0_0BD0,
+    0x564C,
+    0x6969,
+    0x7461_636F,
+    0x0102_1997,
+    0x517B,
+    0xFF53_4D42,
+    0xFE53_4D42,
+    0x786F_4256,
+];
+
+/// A queue of the kernel's.
+pub struct LocalChanges {
+    queue: OwnedFd,
+    buffer: Mutex<Vec<MaybeUninit<u8>>>,
+}
+
+impl std::fmt::Debug for LocalChanges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalChanges").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+impl LocalChanges {
+    /// A queue of which nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`FsError::TooMany`]: the user has `fs.inotify.max_user_instances` of them.
+    pub fn new() -> Result<Self> {
+        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+        let queue = queue.map_err(|_| FsError::TooMany)?;
+        Ok(Self { queue, buffer: Mutex::new(vec![MaybeUninit::uninit(); READ_BYTES]) })
+    }
+}
+
+impl ChangeFeed for LocalChanges {
+    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+        let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        let facts = rustix::fs::fstatfs(node.as_fd()).map_err(|_| FsError::NotSupported)?;
+        if CHANGED_UNHEARD.contains(&(facts.f_type as u32)) {
+            return Err(FsError::NotSupported);
+        }
+        let what = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ATTRIB
+            | WatchFlags::EXCL_UNLINK
+            | WatchFlags::ONLYDIR;
+        // Who may only look names up must be heard of too.
+        let watch = as_root(|| Ok(inotify::add_watch(&self.queue, node.proc_path(), what)))?;
+        match watch {
+            Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
+            Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),
+            Err(_) => Err(FsError::NotSupported),
+        }
+    }
+
+    fn unfollow(&self, directory: FollowId) {
+        if let Ok(watch) = i32::try_from(directory.0) {
+            // Fails if the directory is gone, and the watch with it.
+            let _ = inotify::remove_watch(&self.queue, watch);
+        }
+    }
+
+    fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
+        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = inotify::Reader::new(self.queue.as_fd(), &mut buffer);
+        for _ in 0..EVENTS_MAX {
+            match reader.next() {
+                Ok(event) => deliver(&event, tell),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(error) => {
+                    tracing::error!(%error, "changes of names are not heard any more");
+                    return tell(NameChange::Lost);
+                }
+            }
+        }
+        tell(NameChange::Lost);
+    }
+}
+
+fn deliver(event: &inotify::Event<'_>, tell: &mut dyn FnMut(NameChange<'_>)) {
+    let what = event.events();
+    if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+        return tell(NameChange::Lost);
+    }
+    let directory = FollowId(u64::from(event.wd().unsigned_abs()));
+    let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
+    if what.contains(ReadFlags::IGNORED) {
+        tell(NameChange::Ended(directory));
+    } else if what.contains(ReadFlags::ATTRIB) && name.is_empty() {
+        tell(NameChange::Itself(directory));
+    } else if what.contains(ReadFlags::ATTRIB) {
+        tell(NameChange::Attributes(directory, name));
+    } else if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+        tell(NameChange::Added(directory, name));
+    } else if what.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+        tell(NameChange::Removed(directory, name));
+    }
+}

@@ -1,0 +1,48 @@
+//! What happens to names in directories that somebody follows, whoever does it.
+//!
+//! The outside watches ([`crate::OutsideWatch`]) tell what others do, some time
+//! after they did it. This tells what everyone does, this process too, and it is
+//! asked: whoever has drained it knows of everything that was done before. So it
+//! can be what a cache of names rests on.
+
+use crate::{Node, Result};
+use std::fmt;
+
+/// A directory that is followed. Never given to another while the feed lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FollowId(pub u64);
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameChange<'a> {
+    /// A name is there that was not, or leads to another node now.
+    Added(FollowId, &'a [u8]),
+    /// Owner, permissions or other attributes of what has the name were changed.
+    Attributes(FollowId, &'a [u8]),
+    /// The directory is gone, or its file system; it is not followed any more.
+    Ended(FollowId),
+    /// Owner, permissions or other attributes of the directory itself were changed.
+    Itself(FollowId),
+    /// More happened than could be kept: anything, anywhere.
+    Lost,
+    /// A name is gone.
+    Removed(FollowId, &'a [u8]),
+}
+
+/// Tells what happens in the directories that are followed.
+pub trait ChangeFeed: Send + Sync + fmt::Debug {
+    /// Follows a directory from now on; the same one again has the same number.
+    ///
+    /// # Errors
+    /// [`crate::FsError::NotSupported`] where others could change it unheard,
+    /// [`crate::FsError::TooMany`].
+    fn follow(&self, directory: &dyn Node) -> Result<FollowId>;
+
+    /// Follows it no longer; what is still told of it can be passed over.
+    fn unfollow(&self, directory: FollowId);
+
+    /// Tells all that was done before this was called and has not been told yet,
+    /// what was done in one directory in the order in which it was done. Never
+    /// waits. `tell` must not call back.
+    fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>));
+}
