@@ -12,6 +12,7 @@ mod channels;
 
 use crate::connections::{Connections, Counts};
 use crate::interfaces::Interfaces;
+use crate::metadata_cache::MetadataCaches;
 use crate::metrics::{self, Moment};
 use axum::extract::{ConnectInfo, Path, Request};
 use axum::http::{StatusCode, header};
@@ -40,6 +41,8 @@ pub struct State {
     pub interfaces: Arc<Interfaces>,
     /// Port that clients use.
     pub port: u16,
+    /// What is kept of the shares' names and files.
+    pub caches: Arc<MetadataCaches>,
 }
 
 /// Serves the API until the task is dropped.
@@ -104,6 +107,8 @@ impl State {
             connections: &connections,
             smb: &smb,
             open_files: self.files.open_file_count(),
+            caches: &self.caches.counts(),
+            directory_scans: vfs_local::scans(),
         })
     }
 

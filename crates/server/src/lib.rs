@@ -15,6 +15,7 @@ mod interfaces;
 mod journal;
 pub mod limits;
 mod listener;
+mod metadata_cache;
 mod metrics;
 mod quiet;
 mod service;

@@ -1,6 +1,7 @@
 //! Every metric that is told, in one table, and their text form.
 
 use crate::connections::Counts;
+use crate::metadata_cache::Count;
 use smb::snapshot::Snapshot;
 use std::fmt::Write;
 
@@ -13,6 +14,10 @@ pub struct Moment<'a> {
     pub smb: &'a Snapshot,
     /// Files that are open.
     pub open_files: usize,
+    /// What caches were good for, by share and kind.
+    pub caches: &'a [(String, &'static str, Count)],
+    /// Directories that were read from their beginning.
+    pub directory_scans: u64,
 }
 
 /// How a value moves.
@@ -36,6 +41,15 @@ enum Values {
     One(u64),
     /// By the value of one label.
     By(&'static str, Vec<(&'static str, u64)>),
+    /// By share and kind of what is kept.
+    ByCache(Vec<(String, &'static str, u64)>),
+}
+
+fn by_cache(m: &Moment<'_>, value: fn(&Count) -> u64) -> Values {
+    let caches = m.caches.iter();
+    Values::ByCache(
+        caches.map(|(share, kind, count)| (share.clone(), *kind, value(count))).collect(),
+    )
 }
 
 const METRICS: &[Metric] = &[
@@ -88,6 +102,42 @@ const METRICS: &[Metric] = &[
         value: |m| Values::One(m.open_files as u64),
     },
     Metric {
+        name: "anabranch_directory_scans_total",
+        kind: Kind::Counter,
+        help: "Directories read from their beginning, to list them or to look for a name.",
+        value: |m| Values::One(m.directory_scans),
+    },
+    Metric {
+        name: "anabranch_metadata_cache_hits_total",
+        kind: Kind::Counter,
+        help: "Answers from what was kept of names and files.",
+        value: |m| by_cache(m, |count| count.hits),
+    },
+    Metric {
+        name: "anabranch_metadata_cache_misses_total",
+        kind: Kind::Counter,
+        help: "Answers that the file system had to give, since nothing was kept.",
+        value: |m| by_cache(m, |count| count.misses),
+    },
+    Metric {
+        name: "anabranch_metadata_cache_invalidations_total",
+        kind: Kind::Counter,
+        help: "What was kept and given up because it is not so any more, or may not be.",
+        value: |m| by_cache(m, |count| count.invalidations),
+    },
+    Metric {
+        name: "anabranch_metadata_cache_evictions_total",
+        kind: Kind::Counter,
+        help: "What was kept and given up for want of room or of use.",
+        value: |m| by_cache(m, |count| count.evictions),
+    },
+    Metric {
+        name: "anabranch_metadata_cache_bytes",
+        kind: Kind::Gauge,
+        help: "Memory for what is kept of names and files.",
+        value: |m| by_cache(m, |count| count.bytes),
+    },
+    Metric {
         name: "anabranch_smb_sessions",
         kind: Kind::Gauge,
         help: "SMB sessions.",
@@ -135,6 +185,10 @@ pub fn text(moment: &Moment<'_>) -> String {
             Values::By(label, values) => values
                 .iter()
                 .try_for_each(|(of, value)| writeln!(text, "{name}{{{label}=\"{of}\"}} {value}")),
+            Values::ByCache(values) => values.iter().try_for_each(|(share, kind, value)| {
+                let share = share.replace('\\', "\\\\").replace('"', "\\\"");
+                writeln!(text, "{name}{{share=\"{share}\",kind=\"{kind}\"}} {value}")
+            }),
         };
     }
     text
@@ -160,7 +214,14 @@ mod tests {
         let ends = [("closed", 3), ("garbage", 1)].into();
         let counts = Counts { open: 7, received_bytes: 9, ends, ..Counts::default() };
         let smb = Snapshot { requests: 11, ..Snapshot::default() };
-        let text = text(&Moment { connections: &counts, smb: &smb, open_files: 2 });
+        let names = Count { hits: 13, ..Count::default() };
+        let text = text(&Moment {
+            connections: &counts,
+            smb: &smb,
+            open_files: 2,
+            caches: &[("my \"data\"".to_owned(), "names", names)],
+            directory_scans: 17,
+        });
         for line in [
             "# TYPE anabranch_connections gauge",
             "anabranch_connections 7",
@@ -169,6 +230,8 @@ mod tests {
             "anabranch_received_bytes_total 9",
             "anabranch_open_files 2",
             "anabranch_smb_requests_total 11",
+            "anabranch_metadata_cache_hits_total{share=\"my \\\"data\\\"\",kind=\"names\"} 13",
+            "anabranch_directory_scans_total 17",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in\n{text}");
         }

@@ -7,6 +7,7 @@ use crate::host::ProcessHost;
 use crate::journal::{Journal, Records};
 use crate::limits::END_WITHIN;
 use crate::listener::Listener;
+use crate::metadata_cache::MetadataCaches;
 use crate::system_users;
 use crate::users::Users;
 use crate::workers::Pool;
@@ -43,6 +44,7 @@ pub struct Service {
     host: Arc<ProcessHost>,
     listening: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
+    caches: Arc<MetadataCaches>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -59,7 +61,8 @@ impl Service {
         let files = Arc::new(Files::new(Arc::new(Pool::new())));
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
-        let smb_config = smb_config(config, guid, None)?;
+        let caches = Arc::<MetadataCaches>::default();
+        let smb_config = smb_config(config, guid, None, &caches)?;
         let server = Server::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
         let connections = Arc::new(Connections::new(config.connections_max));
@@ -75,12 +78,13 @@ impl Service {
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
         let listener = Listener::new(server, host.clone(), connections);
-        let mut service =
-            Self { listener, host: host.clone(), listening, admin: None, tasks: Vec::new() };
+        let (admin, tasks) = (None, Vec::new());
+        let mut service = Self { listener, host: host.clone(), listening, admin, caches, tasks };
         if let Some(address) = config.admin {
             service.start_admin(address, files)?;
         }
         service.tasks.push(tokio::spawn(tick(service.listener.clone())));
+        service.tasks.push(tokio::spawn(tick_caches(service.caches.clone())));
         service.tasks.push(tokio::spawn(host.interfaces().clone().follow()));
         for socket in sockets {
             service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
@@ -97,7 +101,8 @@ impl Service {
         let Listener { server, connections, .. } = self.listener.clone();
         let interfaces = self.host.interfaces().clone();
         let port = self.listening.first().map_or(0, SocketAddr::port);
-        let state = admin::State { server, files, connections, interfaces, port };
+        let caches = self.caches.clone();
+        let state = admin::State { server, files, connections, interfaces, port, caches };
         self.tasks.push(tokio::spawn(admin::serve(socket, state)));
         Ok(())
     }
@@ -110,7 +115,7 @@ impl Service {
     pub fn reload(&self, config: &Config, extra: &Users) -> Result<(), StartError> {
         let users = load_users(config, extra)?;
         let present = self.listener.server.config();
-        let next = smb_config(config, present.server_guid, Some(&present))?;
+        let next = smb_config(config, present.server_guid, Some(&present), &self.caches)?;
         self.host.configure(users, config.guest.clone());
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         self.listener.connections.configure(config.connections_max, config.patience);
@@ -151,6 +156,18 @@ async fn tick(listener: Listener) {
     loop {
         seconds.tick().await;
         listener.server.handle_tick(listener.host.now());
+    }
+}
+
+/// Tells the caches that time passes.
+async fn tick_caches(caches: Arc<MetadataCaches>) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        seconds.tick().await;
+        let caches = caches.clone();
+        if tokio::task::spawn_blocking(move || caches.tick()).await.is_err() {
+            tracing::error!("a cache's tick failed");
+        }
     }
 }
 
@@ -217,10 +234,11 @@ fn smb_config(
     config: &Config,
     guid: [u8; 16],
     present: Option<&smb::Config>,
+    caches: &MetadataCaches,
 ) -> Result<smb::Config, StartError> {
     let shares = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
-        open_share(share, same.as_ref())
+        open_share(share, same.as_ref(), caches)
     });
     Ok(smb::Config {
         server_guid: guid,
@@ -247,6 +265,7 @@ fn smb_config(
 fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
+    caches: &MetadataCaches,
 ) -> Result<Arc<Share>, StartError> {
     let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
@@ -276,9 +295,12 @@ fn open_share(
     // stand at its path by now.
     if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
         volume.vfs = same.vfs.clone();
+        caches.configure(&share.name, share.metadata_cache_bytes);
         if volume.features().follows_links != follows {
             tracing::warn!(share = share.name, "show_symlinks is in force after a restart");
         }
+    } else {
+        volume.vfs = caches.over(&share.name, volume.vfs, share.metadata_cache_bytes);
     }
     Ok(Arc::new(Share {
         name: share.name.clone(),

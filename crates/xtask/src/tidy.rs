@@ -33,19 +33,20 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 14] = [
+const DIRECTION: [(&str, &[&str]); 15] = [
     ("acl", &[]),
     ("lanes", &[]),
     ("wire", &["lanes"]),
     ("grants", &["acl"]),
     ("vfs", &["acl"]),
+    ("vfs-cache", &["vfs"]),
     ("vfs-local", &["acl", "vfs"]),
     ("files", &["acl", "grants", "vfs"]),
     ("smb", &["wire", "files", "vfs"]),
-    ("server", &["wire", "files", "smb", "vfs", "vfs-local"]),
+    ("server", &["wire", "files", "smb", "vfs", "vfs-cache", "vfs-local"]),
     ("client", &["wire"]),
     ("cli", &["client", "server", "wire"]),
-    ("sim", &["wire", "files", "smb", "vfs"]),
+    ("sim", &["wire", "files", "smb", "vfs", "vfs-cache"]),
     ("fuzz", &["acl", "client", "files", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
 ];

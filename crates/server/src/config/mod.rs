@@ -155,6 +155,8 @@ pub struct ShareConfig {
     pub force_user: Option<String>,
     /// System group that everyone's files are made with.
     pub force_group: Option<String>,
+    /// Bytes for what is kept of names and attributes; zero for off.
+    pub metadata_cache_bytes: u64,
     /// Space that clients are shown at most, in bytes.
     pub size_limit_bytes: Option<u64>,
 }
@@ -317,6 +319,7 @@ impl ShareConfig {
             listed: smb::Listed::Everyone,
             force_user: None,
             force_group: None,
+            metadata_cache_bytes: crate::metadata_cache::BUDGET_BYTES,
             size_limit_bytes: None,
         }
     }
@@ -396,8 +399,12 @@ impl ShareConfig {
             "listed" => self.listed = values::parse_listed(value).map_err(ConfigError::of)?,
             "force_user" => self.force_user = Some(value.to_owned()),
             "force_group" => self.force_group = Some(value.to_owned()),
+            "metadata_cache" => {
+                self.metadata_cache_bytes = values::parse_cache(value).map_err(ConfigError::of)?;
+            }
             "size_limit" => {
-                self.size_limit_bytes = Some(values::parse_size(value).map_err(ConfigError::of)?);
+                self.size_limit_bytes =
+                    Some(values::parse_size(key, value).map_err(ConfigError::of)?);
             }
             "file_mode" => self.file_mode = parse_mode(value).map_err(ConfigError::of)?,
             "directory_mode" => self.directory_mode = parse_mode(value).map_err(ConfigError::of)?,

@@ -2,7 +2,7 @@
 
 use super::multichannel::RawMultichannel;
 use super::suggest;
-use super::values::{parse_listed, parse_networks, parse_patterns, parse_size};
+use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
     Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
     SnapshotsConfig, check_share_name, parse_mode, same_name,
@@ -32,6 +32,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "hosts_allowed",
     "hosts_denied",
     "listed",
+    "metadata_cache",
     "named_streams",
     "posix",
     "read_only",
@@ -162,6 +163,8 @@ struct RawShare {
     /// Clients see symbolic links and follow them themselves, as Linux and macOS can.
     #[serde(default)]
     show_symlinks: bool,
+    /// Bytes for what is kept of names and attributes, or `off`.
+    metadata_cache: Option<Spanned<String>>,
     /// Files may have named streams; so if left out.
     named_streams: Option<bool>,
     /// Where previous versions are kept: `snapper`, `zfs`, `cephfs`, or a directory.
@@ -377,8 +380,12 @@ impl Meaning<'_> {
         if let Some(text) = &raw.listed {
             share.listed = self.meant(text.span(), parse_listed(text.get_ref()));
         }
+        if let Some(text) = &raw.metadata_cache {
+            share.metadata_cache_bytes = self.meant(text.span(), parse_cache(text.get_ref()));
+        }
         if let Some(text) = &raw.size_limit {
-            share.size_limit_bytes = self.meant(text.span(), parse_size(text.get_ref()).map(Some));
+            share.size_limit_bytes =
+                self.meant(text.span(), parse_size("size_limit", text.get_ref()).map(Some));
         }
     }
 

@@ -233,6 +233,7 @@ fn the_command_line_sets_the_same_keys() {
         ("force_user", "nobody"),
         ("force_group", "users"),
         ("size_limit", "10 GiB"),
+        ("metadata_cache", "1 GiB"),
     ] {
         share.set(key, value).unwrap();
     }
@@ -242,7 +243,11 @@ fn the_command_line_sets_the_same_keys() {
     assert_eq!(share.write_users, ["alice", "@writers"]);
     assert_eq!((share.hosts_allowed.len(), share.hosts_denied.len()), (2, 1));
     assert_eq!(share.hidden_names, [".*", "hidefile"]);
-    assert_eq!(share.size_limit_bytes, Some(10 << 30));
+    assert_eq!((share.size_limit_bytes, share.metadata_cache_bytes), (Some(10 << 30), 1 << 30));
+    share.set("metadata_cache", "off").unwrap();
+    assert_eq!(share.metadata_cache_bytes, 0);
+    let said = share.set("metadata_cache", "5 GiB").unwrap_err().to_string();
+    assert_eq!(said, "metadata_cache = \"5 GiB\" is more than 4 GiB, or \"off\"");
     let said = share.set("readonly", "yes").unwrap_err().to_string();
     assert_eq!(said, "a share has no key `readonly`; did you mean `read_only`?");
     assert_eq!(

@@ -1,6 +1,7 @@
 //! What single values of a share's keys mean.
 
 use super::{Config, Encryption, Problem, ShareConfig, Signing};
+use crate::metadata_cache::BUDGET_BYTES_MAX;
 use crate::system_users;
 use smb::{Listed, Network};
 
@@ -41,8 +42,8 @@ pub(super) fn parse_networks<'a>(
 }
 
 /// Bytes, as `500 GiB`, `2TB` or a plain number. Units are powers of 1024.
-pub(super) fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("size_limit = {text:?} is not a size, as \"500 GiB\"");
+pub(super) fn parse_size(key: &str, text: &str) -> Result<u64, String> {
+    let wrong = || format!("{key} = {text:?} is not a size, as \"500 GiB\"");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = text[digits.len()..].trim().to_ascii_uppercase();
     let letter = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
@@ -57,6 +58,18 @@ pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
     number.checked_mul(1 << (10 * power)).filter(|bytes| *bytes > 0).ok_or_else(wrong)
+}
+
+/// Bytes of a cache, zero for `off`.
+pub(super) fn parse_cache(text: &str) -> Result<u64, String> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let bytes = parse_size("metadata_cache", text)?;
+    if bytes > BUDGET_BYTES_MAX {
+        return Err(format!("metadata_cache = {text:?} is more than 4 GiB, or \"off\""));
+    }
+    Ok(bytes)
 }
 
 /// Whom a list shows a share to.
@@ -142,10 +155,10 @@ mod tests {
     fn sizes_are_read_with_their_units() {
         let sizes = [("4096", 4096), ("10k", 10 << 10), ("500 GiB", 500 << 30), ("2TB", 2 << 40)];
         for (text, bytes) in sizes {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+            assert_eq!(parse_size("size_limit", text), Ok(bytes), "{text}");
         }
         for bad in ["", "GiB", "0", "-1", "1.5G", "10 apples", "99999999999P", "1 2"] {
-            assert!(parse_size(bad).unwrap_err().contains("is not a size"), "{bad}");
+            assert!(parse_size("size_limit", bad).unwrap_err().contains("is not a size"), "{bad}");
         }
     }
 }

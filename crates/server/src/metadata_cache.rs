@@ -1,0 +1,110 @@
+//! The caches of what shares hold: made with a share, looked at and switched
+//! while it is served.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use vfs::Vfs;
+pub use vfs_cache::Count;
+use vfs_cache::{CacheOptions, CachedVfs};
+
+/// Bytes that the cache of a share may take if nothing is said.
+pub const BUDGET_BYTES: u64 = 64 << 20;
+/// The largest budget: what the index of one directory can address.
+pub const BUDGET_BYTES_MAX: u64 = 4 << 30;
+
+/// The caches of all shares, by the shares' names.
+#[derive(Debug, Default)]
+pub struct MetadataCaches(Mutex<BTreeMap<String, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    cache: Weak<CachedVfs>,
+    /// As it was configured: zero for off.
+    budget_bytes: u64,
+}
+
+impl MetadataCaches {
+    /// A cache for a share over `inner`. A budget of zero bytes is off.
+    pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<dyn Vfs> {
+        let cache = Arc::new(CachedVfs::new(inner, CacheOptions::default()));
+        apply(&cache, budget_bytes);
+        let known = Known { cache: Arc::downgrade(&cache), budget_bytes };
+        let mut caches = self.lock();
+        caches.retain(|_, known| known.cache.strong_count() > 0);
+        caches.insert(share.to_owned(), known);
+        cache
+    }
+
+    /// A share that is served already has this budget now. What was switched while
+    /// running stays, unless the configuration has changed.
+    pub fn configure(&self, share: &str, budget_bytes: u64) {
+        let mut caches = self.lock();
+        let Some(known) = caches.get_mut(share) else { return };
+        if known.budget_bytes != budget_bytes
+            && let Some(cache) = known.cache.upgrade()
+        {
+            known.budget_bytes = budget_bytes;
+            apply(&cache, budget_bytes);
+        }
+    }
+
+    /// Every share that is served, with its cache.
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, Arc<CachedVfs>)> {
+        let caches = self.lock();
+        let alive = |(share, known): (&String, &Known)| {
+            known.cache.upgrade().map(|cache| (share.clone(), cache))
+        };
+        caches.iter().filter_map(alive).collect()
+    }
+
+    /// What each was good for, by share and kind.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(String, &'static str, Count)> {
+        let of = |(share, cache): (String, Arc<CachedVfs>)| {
+            cache.counts().into_iter().map(move |(kind, count)| (share.clone(), kind, count))
+        };
+        self.all().into_iter().flat_map(of).collect()
+    }
+
+    /// To be called about once a second, where it may take a while.
+    pub fn tick(&self) {
+        self.all().iter().for_each(|(_, cache)| cache.tick());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn apply(cache: &CachedVfs, budget_bytes: u64) {
+    if budget_bytes > 0 {
+        cache.set_budget(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+    }
+    cache.set_enabled(budget_bytes > 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs_local::LocalVfs;
+
+    #[test]
+    fn what_was_switched_while_running_stays_until_the_configuration_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let caches = MetadataCaches::default();
+        let inner = Arc::new(LocalVfs::open(folder.path()).unwrap());
+        let served = caches.over("data", inner, BUDGET_BYTES);
+        let (share, cache) = caches.all().remove(0);
+        assert!(share == "data" && cache.is_enabled());
+        cache.set_enabled(false);
+        caches.configure("data", BUDGET_BYTES);
+        assert!(!cache.is_enabled());
+        caches.configure("data", 2 * BUDGET_BYTES);
+        assert!(cache.is_enabled());
+        caches.configure("data", 0);
+        assert!(!cache.is_enabled());
+        drop((served, cache));
+        assert!(caches.all().is_empty(), "a share that is gone leaves none");
+    }
+}

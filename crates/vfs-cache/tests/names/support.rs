@@ -1,0 +1,109 @@
+//! What the tests of names have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use vfs::{
+    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node,
+    OpenHow, Opened, RelPath, Replace, Result, Space, Vfs, Wait, Wanted,
+};
+
+pub fn path(text: &str) -> RelPath {
+    let parts = text.split('/').filter(|part| !part.is_empty());
+    parts.map(|part| Name::new(part.as_bytes()).unwrap()).collect()
+}
+
+pub fn how(case: Case, wait: Wait) -> OpenHow {
+    let wanted = Wanted { dos: true };
+    OpenHow { read: false, write: false, case, wanted, no_follow: false, wait }
+}
+
+/// How a path is spelt, as found in any case.
+pub fn spelt(vfs: &dyn Vfs, at: &str) -> Result<String> {
+    let opened = vfs.open(&Identity::root(), &path(at), how(Case::Insensitive, Wait::Allowed))?;
+    Ok(String::from_utf8_lossy(opened.path.as_bytes()).into_owned())
+}
+
+pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
+    let how = CreateHow { kind, mode: 0o755, dos: None, wanted: Wanted::default() };
+    vfs.create(&Identity::root(), &path(at), Case::Insensitive, how).map(drop)
+}
+
+pub fn is_missing<T>(found: Result<T>) -> bool {
+    matches!(found, Err(FsError::NotFound | FsError::PathNotFound))
+}
+
+/// A backend that counts what costs a scan of a directory, and can have no feed.
+#[derive(Debug)]
+pub struct Counting<V> {
+    pub inner: V,
+    pub has_feed: bool,
+    /// Directories opened for listing.
+    pub listings: AtomicU64,
+    /// Calls that look for names in any case.
+    pub searches: AtomicU64,
+    /// All calls that take a path.
+    pub calls: AtomicU64,
+}
+
+impl<V: Vfs> Counting<V> {
+    pub fn over(inner: V) -> Arc<Self> {
+        let zero = || AtomicU64::new(0);
+        Arc::new(Self { inner, has_feed: true, listings: zero(), searches: zero(), calls: zero() })
+    }
+
+    /// Listings and searches so far.
+    pub fn scans(&self) -> (u64, u64) {
+        (self.listings.load(Ordering::Relaxed), self.searches.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, case: Case) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        if case == Case::Insensitive {
+            self.searches.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<V: Vfs> Vfs for Counting<V> {
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        self.count(how.case);
+        let opened = self.inner.open(who, path, how)?;
+        if how.read && opened.attributes.kind == FileKind::Directory {
+            self.listings.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(opened)
+    }
+
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        self.count(case);
+        self.inner.create(who, path, case, how)
+    }
+
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        self.inner.remove(who, path, expected)
+    }
+
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        self.inner.rename(who, from, to, replace)
+    }
+
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        self.inner.link(who, node, to, replace)
+    }
+
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        self.inner.symlink(who, path, target)
+    }
+
+    fn space(&self, who: &Identity) -> Result<Space> {
+        self.inner.space(who)
+    }
+
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
+        if self.has_feed { self.inner.change_feed() } else { Err(FsError::NotSupported) }
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features()
+    }
+}
