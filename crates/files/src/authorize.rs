@@ -6,7 +6,7 @@
 
 use crate::{Caller, Volume};
 use acl::{Access, Descriptor, PosixFacts};
-use vfs::{Attributes, FileKind, FsError, Identity, Node, Opened, Result};
+use vfs::{Attributes, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result};
 
 /// The descriptor in force for a node.
 pub(crate) struct InForce {
@@ -24,6 +24,23 @@ impl InForce {
             }
             None => Self { descriptor: synthesised(node, attributes), is_stored: false },
         }
+    }
+
+    /// The same for a node of which this is known beside, from when it was opened.
+    pub(crate) fn known(
+        node: &dyn Node,
+        attributes: &Attributes,
+        security: Option<&KnownSecurity>,
+    ) -> Self {
+        let Some(security) = security else { return Self::of(node, attributes) };
+        if let Ok(Some(bytes)) = security.descriptor(node)
+            && let Ok(descriptor) = Descriptor::decode(bytes)
+        {
+            let descriptor = descriptor.with_names_of(attributes.uid, attributes.gid);
+            return Self { descriptor, is_stored: true };
+        }
+        let list = security.posix_acl(node).ok().flatten();
+        Self { descriptor: acl::from_posix(&facts(attributes), list), is_stored: false }
     }
 
     /// Whether it is stored and grants one of these rights.
@@ -98,7 +115,25 @@ pub(crate) fn may_add(
     directory: &Opened,
     is_directory: bool,
 ) -> Result<Option<Descriptor>> {
-    let Some(descriptor) = stored(&*directory.node) else { return Ok(None) };
+    may_add_known(volume, caller, (directory, None), is_directory)
+}
+
+/// The same where this is known of the directory.
+///
+/// # Errors
+/// As [`may_add`].
+pub(crate) fn may_add_known(
+    volume: &Volume,
+    caller: &Caller,
+    (directory, security): (&Opened, Option<&KnownSecurity>),
+    is_directory: bool,
+) -> Result<Option<Descriptor>> {
+    let node = &*directory.node;
+    let stored = match security {
+        Some(security) => security.descriptor(node).ok().flatten().map(Descriptor::decode),
+        None => stored(node).map(Ok),
+    };
+    let Some(Ok(descriptor)) = stored else { return Ok(None) };
     // ADD_FILE and ADD_SUBDIRECTORY are the directory's names for these bits.
     let needed = if is_directory { Access::APPEND_DATA } else { Access::WRITE_DATA };
     let Attributes { uid, gid, .. } = directory.attributes;

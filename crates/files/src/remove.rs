@@ -63,8 +63,9 @@ fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
         return Err(FsError::NotEmpty);
     }
     // Better refused now than when nobody listens any more.
-    match look(open, &parent, false) {
-        Ok(found) if forbids(open, &found, &attributes) => Err(FsError::AccessDenied),
+    let (vfs, who) = (&open.volume().vfs, &open.caller.identity);
+    match vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed) {
+        Ok(found) if forbids(open, &found.opened, &attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
 }

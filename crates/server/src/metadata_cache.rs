@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use vfs::Vfs;
+use std::time::{SystemTime, UNIX_EPOCH};
+use vfs::{Timestamp, Vfs};
 pub use vfs_cache::Count;
-use vfs_cache::{CacheOptions, CachedVfs};
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 /// Bytes that the cache of a share may take if nothing is said.
 pub const BUDGET_BYTES: u64 = 64 << 20;
@@ -26,7 +27,7 @@ struct Known {
 impl MetadataCaches {
     /// A cache for a share over `inner`. A budget of zero bytes is off.
     pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<dyn Vfs> {
-        let cache = Arc::new(CachedVfs::new(inner, CacheOptions::default()));
+        let cache = Arc::new(CachedVfs::new(inner, CacheOptions::default(), clock()));
         apply(&cache, budget_bytes);
         let known = Known { cache: Arc::downgrade(&cache), budget_bytes };
         let mut caches = self.lock();
@@ -75,6 +76,12 @@ impl MetadataCaches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The machine's clock, by which files are changed, too.
+fn clock() -> Clock {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    Clock(Arc::new(move || Timestamp(i128::try_from(now()).unwrap_or_default())))
 }
 
 fn apply(cache: &CachedVfs, budget_bytes: u64) {

@@ -60,4 +60,8 @@ impl Counter {
 pub struct Counters {
     /// Names by their directory: a hit is an answer without a scan.
     pub names: Counter,
+    /// Opens: a hit is one without a walk along the path.
+    pub handles: Counter,
+    /// Descriptors and lists: a hit is one that was asked for before.
+    pub security: Counter,
 }

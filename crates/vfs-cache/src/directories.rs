@@ -19,6 +19,8 @@ const PENDING_MAX: usize = 65_536;
 #[derive(Debug)]
 struct Directory {
     follow: FollowId,
+    /// Where it is, if paths lead through it.
+    path: Option<Box<[u8]>>,
     names: Names,
     /// Since its turn to be given up came last.
     was_used: bool,
@@ -71,6 +73,7 @@ pub struct Directories {
     turns: VecDeque<FileKey>,
     bytes: usize,
     unfollow: Vec<FollowId>,
+    lost_paths: Vec<Box<[u8]>>,
 }
 
 impl Directories {
@@ -85,6 +88,7 @@ impl Directories {
             turns: VecDeque::new(),
             bytes: 0,
             unfollow: Vec::new(),
+            lost_paths: Vec::new(),
         }
     }
 
@@ -107,6 +111,36 @@ impl Directories {
     /// Which directory is to be followed no longer.
     pub fn poll_unfollow(&mut self) -> Option<FollowId> {
         self.unfollow.pop()
+    }
+
+    /// Where a directory was that is to be followed no longer.
+    pub fn poll_lost_path(&mut self) -> Option<Box<[u8]>> {
+        self.lost_paths.pop()
+    }
+
+    /// Paths lead through the directory at this one; false if they do at another.
+    pub fn set_path(&mut self, key: FileKey, path: &[u8]) -> bool {
+        let Some(directory) = self.by_key.get_mut(&key) else { return false };
+        &**directory.path.get_or_insert_with(|| path.into()) == path
+    }
+
+    /// It has left the path that led to it.
+    pub fn clear_path(&mut self, key: FileKey) {
+        if let Some(directory) = self.by_key.get_mut(&key) {
+            directory.path = None;
+        }
+    }
+
+    /// Where the directory is that is followed by this number.
+    pub fn path_of(&self, follow: FollowId) -> Option<&[u8]> {
+        self.by_key.get(self.by_follow.get(&follow)?)?.path.as_deref()
+    }
+
+    /// It was used.
+    pub fn touch(&mut self, key: FileKey) {
+        if let Some(directory) = self.by_key.get_mut(&key) {
+            directory.was_used = true;
+        }
     }
 
     /// Whether it is followed.
@@ -133,7 +167,8 @@ impl Directories {
         self.make_room(DIRECTORY_BYTES, None);
         self.bytes += DIRECTORY_BYTES;
         let names = Names::Unknown;
-        let new = Directory { follow, names, was_used: true, charged_bytes: DIRECTORY_BYTES };
+        let charged_bytes = DIRECTORY_BYTES;
+        let new = Directory { follow, path: None, names, was_used: true, charged_bytes };
         self.by_key.insert(key, new);
         self.by_follow.insert(follow, key);
         if self.turns.len() > 2 * self.by_key.len() + 64 {
@@ -325,6 +360,7 @@ impl Directories {
         self.bytes -= gone.charged_bytes;
         self.by_follow.remove(&gone.follow);
         self.unfollow.push(gone.follow);
+        self.lost_paths.extend(gone.path);
     }
 }
 

@@ -16,8 +16,11 @@
 mod counters;
 mod directories;
 mod index;
+mod opening;
+mod places;
 mod spelling;
+mod state;
 mod tree;
 
 pub use counters::Count;
-pub use tree::{CacheOptions, CachedVfs};
+pub use tree::{CacheOptions, CachedVfs, Clock};

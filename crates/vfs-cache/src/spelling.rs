@@ -3,7 +3,6 @@
 use crate::directories::Answer;
 use crate::index::{NameIndex, Spelling, hash_of};
 use crate::tree::CachedVfs;
-use std::sync::{Arc, PoisonError};
 use vfs::{
     Case, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened, RelPath, Result, Wait,
     Wanted, has_case,
@@ -31,7 +30,6 @@ pub(crate) enum Place {
 
 /// A directory that is open.
 pub(crate) struct Directory {
-    pub node: Arc<dyn Node>,
     pub key: FileKey,
     /// As it is spelt.
     pub path: RelPath,
@@ -49,7 +47,7 @@ impl CachedVfs {
             Place::Missing(error) => return Ok(Spelt::Missing(error)),
             Place::Unknown => return Ok(Spelt::Unknown),
         };
-        let spelt = self.spell_name(&directory, &name, wait)?;
+        let spelt = self.spell_name((directory.key, &directory.path), &name, wait)?;
         match spelt {
             Spelt::Missing(_) if directory.path != parent => {
                 Ok(Spelt::Absent(directory.path.join(&name)))
@@ -72,8 +70,8 @@ impl CachedVfs {
             other => other,
         };
         match opened {
-            Ok(Opened { node, attributes, path }) if attributes.kind == FileKind::Directory => {
-                Ok(Place::At(Directory { node, key: attributes.key, path }))
+            Ok(Opened { attributes, path, .. }) if attributes.kind == FileKind::Directory => {
+                Ok(Place::At(Directory { key: attributes.key, path }))
             }
             Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {
                 Ok(Place::Missing(FsError::PathNotFound))
@@ -83,15 +81,13 @@ impl CachedVfs {
     }
 
     fn look(&self, who: &Identity, path: &RelPath, wait: Wait) -> Result<Opened> {
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: false,
-            wait,
-        };
-        self.inner.open(who, path, how)
+        if let Some(kept) = self.kept_directory(who, path) {
+            return Ok(kept.opened);
+        }
+        let (read, write, no_follow) = (false, false, false);
+        let (case, wanted) = (Case::Sensitive, Wanted::default());
+        let how = OpenHow { read, write, case, wanted, no_follow, wait };
+        self.open_exact(who, path, how).map(|known| known.opened)
     }
 
     /// How a name is spelt in a directory.
@@ -100,21 +96,20 @@ impl CachedVfs {
     /// [`FsError::WouldBlock`] if that cannot be told without waiting.
     pub(crate) fn spell_name(
         &self,
-        directory: &Directory,
+        (key, path): (FileKey, &RelPath),
         name: &Name,
         wait: Wait,
     ) -> Result<Spelt> {
-        let key = directory.key;
         let mut may_read = true;
         let mut state = self.fresh();
         loop {
-            match state.find(key, name.as_bytes()) {
+            match state.directories.find(key, name.as_bytes()) {
                 Answer::Found(found) => {
                     self.counters.names.hit();
                     return Ok(match found {
                         Spelling::Absent => Spelt::Missing(FsError::NotFound),
-                        Spelling::Exact => Spelt::As(directory.path.join(name)),
-                        Spelling::Other(name) => Spelt::As(directory.path.join(&name)),
+                        Spelling::Exact => Spelt::As(path.join(name)),
+                        Spelling::Other(name) => Spelt::As(path.join(&name)),
                     });
                 }
                 Answer::TooMany => break,
@@ -123,11 +118,11 @@ impl CachedVfs {
                 }
                 // Whoever reads it is as fast as we would be.
                 Answer::BeingRead => {
-                    state = self.read.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state = state.wait(&self.read);
                 }
                 Answer::Unread => {
                     drop(state);
-                    if !std::mem::take(&mut may_read) || !self.read_names(directory) {
+                    if !std::mem::take(&mut may_read) || !self.read_names(key, path) {
                         break;
                     }
                     state = self.fresh();
@@ -139,27 +134,28 @@ impl CachedVfs {
     }
 
     /// Reads all names of a directory; false if they cannot be kept.
-    fn read_names(&self, directory: &Directory) -> bool {
-        let key = directory.key;
-        let Some(feed) = self.feed() else { return false };
+    fn read_names(&self, key: FileKey, path: &RelPath) -> bool {
+        let how = OpenHow {
+            read: true,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: false,
+            wait: Wait::Allowed,
+        };
+        // With the power of the process: who may look names up need not be one who may list.
+        let Ok(opened) = self.inner.open(&Identity::root(), path, how) else { return false };
+        if opened.attributes.key != key {
+            return false;
+        }
         let mut state = self.fresh();
-        if !state.knows(key) {
-            match feed.follow(&*directory.node) {
-                Ok(follow) => state.handle_followed(key, follow),
-                Err(error) => {
-                    tracing::debug!(%error, "names of a directory are not kept");
-                    return false;
-                }
-            }
+        if !self.follow(&mut state, key, &opened.node) {
+            return false;
         }
-        let begun = state.begin_reading(key);
+        let begun = state.directories.begin_reading(key);
         drop(state);
-        if !begun {
-            // Somebody else has just begun.
-            return true;
-        }
-        let reading = Reading { cache: self, key, index: None, count: 0 };
-        reading.run(&directory.path)
+        // If not, somebody else has just begun.
+        !begun || Reading { cache: self, key, index: None, count: 0 }.run(&*opened.node)
     }
 }
 
@@ -172,29 +168,17 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    fn run(mut self, path: &RelPath) -> bool {
+    fn run(mut self, directory: &dyn Node) -> bool {
         self.cache.counters.names.missed();
-        let how = OpenHow {
-            read: true,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: false,
-            wait: Wait::Allowed,
-        };
-        // With the power of the process: who may look names up need not be one who may list.
-        let Ok(opened) = self.cache.inner.open(&Identity::root(), path, how) else { return false };
-        if opened.attributes.key != self.key {
-            return false;
-        }
-        let hasher = self.cache.fresh().hasher().clone();
+        let hasher = self.cache.fresh().directories.hasher().clone();
         let mut index = NameIndex::default();
         let mut fits = true;
-        let listed = opened.node.list(0, &mut |entry| {
+        let listed = directory.list(0, &mut |entry| {
             let name = entry.name.as_bytes();
             let growth = index.growth_bytes(name);
             if growth > 0 {
-                fits = self.cache.fresh().charge_reading(self.key, index.bytes() + growth);
+                fits =
+                    self.cache.fresh().directories.charge_reading(self.key, index.bytes() + growth);
             }
             if fits {
                 index.add(hash_of(&hasher, name), name);
@@ -214,7 +198,10 @@ impl Reading<'_> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         // Drained: what happened while it was read is waiting to be put in.
-        self.cache.fresh().end_reading(self.key, self.index.take(), self.count);
+        let mut state = self.cache.fresh();
+        state.directories.end_reading(self.key, self.index.take(), self.count);
+        state.settle();
+        drop(state);
         self.cache.read.notify_all();
     }
 }

@@ -1,14 +1,16 @@
 //! The backend that clients of the cache see.
 
 use crate::counters::{Count, Counters};
-use crate::directories::Directories;
 use crate::spelling::{Place, Spelt, has_no_case};
+use crate::state::State;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, Node, OpenHow, Opened,
-    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, TellChanged,
-    TellOutside, TellOutsideIn, Vfs, Wait, fold_case,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, KnownOpen, Located, Name,
+    Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath,
+    Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs,
+    Wait, Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -21,11 +23,23 @@ pub struct CacheOptions {
     pub budget_bytes: usize,
     /// Directories that are followed at once: the kernel keeps each in memory.
     pub directories_max: usize,
+    /// Nodes that are kept open at once.
+    pub kept_max: usize,
+}
+
+/// The present time, as the backend tells it.
+#[derive(Clone)]
+pub struct Clock(pub Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Clock").finish_non_exhaustive()
+    }
 }
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, directories_max: 8192 }
+        Self { budget_bytes: 64 << 20, directories_max: 8192, kept_max: 1024 }
     }
 }
 
@@ -38,22 +52,25 @@ pub struct CachedVfs {
     enabled: AtomicBool,
     /// Once names are to be kept; none if the backend cannot tell of changes.
     feed: OnceLock<Option<Box<dyn ChangeFeed>>>,
-    state: Mutex<Directories>,
+    state: Mutex<State>,
+    pub(crate) clock: Clock,
     /// Held while a name is looked for and made, by its hash: so nobody makes it
     /// in another case in between.
     making: [Mutex<()>; MAKING_LOCKS],
 }
 
 impl CachedVfs {
-    /// A cache over `inner`, switched on.
+    /// A cache over `inner`, switched on. `clock` tells how old changes are.
     #[must_use]
-    pub fn new(inner: Arc<dyn Vfs>, options: CacheOptions) -> Self {
+    pub fn new(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock) -> Self {
         let counters = Arc::<Counters>::default();
-        let CacheOptions { budget_bytes, directories_max } = options;
+        let CacheOptions { budget_bytes, directories_max, kept_max } = options;
+        let state = State::new(&counters, budget_bytes, directories_max, kept_max);
         Self {
             inner,
             feed: OnceLock::new(),
-            state: Mutex::new(Directories::new(counters.clone(), budget_bytes, directories_max)),
+            state: Mutex::new(state),
+            clock,
             counters,
             read: Condvar::new(),
             enabled: AtomicBool::new(true),
@@ -84,27 +101,35 @@ impl CachedVfs {
 
     /// Takes in what has been done meanwhile, as each call does: to be called about
     /// once a second, so that it does not pile up while there are none.
+    /// What was not used for some of them is closed.
     pub fn tick(&self) {
-        drop(self.fresh());
+        self.fresh().places.handle_tick();
     }
 
     /// What it was good for, by kind of what is kept.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, Count)> {
-        let bytes = self.fresh().bytes();
-        vec![("names", self.counters.names.read(bytes))]
+        let state = self.fresh();
+        let (names, handles) = (state.directories.bytes(), state.places.bytes());
+        drop(state);
+        let Counters { names: of_names, handles: of_handles, security } = &*self.counters;
+        vec![
+            ("handles", of_handles.read(handles)),
+            ("names", of_names.read(names)),
+            ("security", security.read(0)),
+        ]
     }
 
     /// The state, with all that was done before this call taken in.
-    pub(crate) fn fresh(&self) -> MutexGuard<'_, Directories> {
+    pub(crate) fn fresh(&self) -> Fresh<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Some(feed)) = self.feed.get() {
             feed.drain(&mut |change| state.handle_change(change));
-            while let Some(follow) = state.poll_unfollow() {
+            while let Some(follow) = state.directories.poll_unfollow() {
                 feed.unfollow(follow);
             }
         }
-        state
+        Fresh(Some(state))
     }
 
     /// Whether names can be found here at all.
@@ -128,38 +153,115 @@ impl CachedVfs {
         self.making[hash % MAKING_LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open_by_any_case(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
-        let exact = OpenHow { case: Case::Sensitive, ..how };
-        let first = match self.inner.open(who, path, exact) {
-            Err(error @ (FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock)) => error,
-            other => return other,
-        };
+    /// Opens a path that was not found as it is spelt, or not without waiting.
+    pub(crate) fn open_by_case(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: OpenHow,
+        first: FsError,
+    ) -> Result<KnownOpen> {
         if has_no_case(path) {
             return Err(first);
         }
+        let exact = OpenHow { case: Case::Sensitive, ..how };
         match self.spell(who, path, how.wait)? {
             // Whether the caller may look for names there was not asked.
             Spelt::Missing(_) if first == FsError::WouldBlock => Err(first),
             Spelt::Missing(error) => Err(error),
-            Spelt::Absent(spelt) => self.inner.open(who, &spelt, exact),
-            Spelt::Unknown => self.inner.open(who, path, how),
-            Spelt::As(spelt) => match self.inner.open(who, &spelt, exact) {
+            Spelt::Absent(spelt) => self.open_exact(who, &spelt, exact),
+            Spelt::Unknown => self.inner.open_known(who, path, how),
+            Spelt::As(spelt) => match self.open_exact(who, &spelt, exact) {
                 // Gone since: whatever is there now, the backend finds.
                 Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
-                    self.inner.open(who, path, how)
+                    self.inner.open_known(who, path, how)
                 }
                 other => other,
             },
         }
     }
+
+    /// The directory that a name is to be made in, and its path as it is spelt.
+    fn directory_for(
+        &self,
+        who: &Identity,
+        parent: &RelPath,
+    ) -> Result<Option<(FileKey, RelPath)>> {
+        if let Some(key) = self.fresh().places.directory(parent.as_bytes()) {
+            return Ok(Some((key, parent.clone())));
+        }
+        match self.directory(who, parent, Wait::Allowed)? {
+            Place::At(directory) => Ok(Some((directory.key, directory.path))),
+            Place::Missing(error) => Err(error),
+            Place::Unknown => Ok(None),
+        }
+    }
+}
+
+/// The state, and what is to be closed once nobody is kept from it by that.
+pub(crate) struct Fresh<'a>(Option<MutexGuard<'a, State>>);
+
+impl Fresh<'_> {
+    /// Lets others at it until somebody has read a directory.
+    pub(crate) fn wait(mut self, read: &Condvar) -> Self {
+        self.0 =
+            self.0.take().map(|state| read.wait(state).unwrap_or_else(PoisonError::into_inner));
+        self
+    }
+}
+
+impl Deref for Fresh<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl DerefMut for Fresh<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        let Some(mut state) = self.0.take() else { return };
+        let closing = state.places.take_closing();
+        drop(state);
+        drop(closing);
+    }
 }
 
 impl Vfs for CachedVfs {
     fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
-        if how.case == Case::Sensitive || path.is_root() || !self.is_active() {
-            return self.inner.open(who, path, how);
+        self.open_known(who, path, how).map(|known| known.opened)
+    }
+
+    fn open_known(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+        if self.is_active() {
+            self.open_any(who, path, how)
+        } else {
+            self.inner.open_known(who, path, how)
         }
-        self.open_by_any_case(who, path, how)
+    }
+
+    fn open_directory(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        case: Case,
+        wait: Wait,
+    ) -> Result<KnownOpen> {
+        if !self.is_active() {
+            return self.inner.open_directory(who, path, case, wait);
+        }
+        if let Some(kept) = self.kept_directory(who, path) {
+            return Ok(kept);
+        }
+        let (read, write, no_follow) = (false, false, false);
+        let how = OpenHow { read, write, case, wanted: Wanted::default(), no_follow, wait };
+        self.open_any(who, path, how)
     }
 
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
@@ -169,27 +271,34 @@ impl Vfs for CachedVfs {
         let Some((parent, name)) = path.split() else {
             return self.inner.create(who, path, case, how);
         };
-        let directory = match self.directory(who, &parent, Wait::Allowed)? {
-            Place::At(directory) => directory,
-            Place::Missing(error) => return Err(error),
-            Place::Unknown => return self.inner.create(who, path, case, how),
+        let Some((key, parent)) = self.directory_for(who, &parent)? else {
+            return self.inner.create(who, path, case, how);
         };
-        let _making = self.making(directory.key, name.as_bytes());
-        match self.spell_name(&directory, &name, Wait::Allowed)? {
+        let _making = self.making(key, name.as_bytes());
+        match self.spell_name((key, &parent), &name, Wait::Allowed)? {
             Spelt::As(_) => Err(FsError::AlreadyExists),
             Spelt::Missing(_) | Spelt::Absent(_) => {
-                self.inner.create(who, &directory.path.join(&name), Case::Sensitive, how)
+                self.inner.create(who, &parent.join(&name), Case::Sensitive, how)
             }
             Spelt::Unknown => self.inner.create(who, path, case, how),
         }
     }
 
+    fn creates_at_once(&self) -> bool {
+        self.inner.creates_at_once()
+    }
+
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
-        self.inner.remove(who, path, expected)
+        self.inner.remove(who, path, expected)?;
+        // What is kept of it goes now, and its blocks with it.
+        drop(self.fresh());
+        Ok(())
     }
 
     fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.inner.rename(who, from, to, replace)
+        self.inner.rename(who, from, to, replace)?;
+        drop(self.fresh());
+        Ok(())
     }
 
     fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -235,6 +344,36 @@ impl Vfs for CachedVfs {
         tell: TellChanged,
     ) -> Result<Box<dyn OutsideWatch>> {
         self.inner.watch_file(file, every_write, tell)
+    }
+
+    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.handle(node)
+    }
+
+    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
+        self.inner.child_handle(directory, name, key)
+    }
+
+    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        self.inner.find(handle, wanted)
+    }
+
+    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_of(node)
+    }
+
+    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        self.inner.open_node(who, node, how)
+    }
+
+    fn make_special(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: u32,
+    ) -> Result<Opened> {
+        self.inner.make_special(who, path, kind, mode)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {

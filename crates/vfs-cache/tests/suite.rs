@@ -2,17 +2,29 @@
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
-use vfs::Vfs;
-use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-use vfs_cache::{CacheOptions, CachedVfs};
+use std::time::{SystemTime, UNIX_EPOCH};
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::{Timestamp, Vfs};
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
+
+fn clock() -> Clock {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    Clock(Arc::new(move || Timestamp(now() as i128)))
+}
+
+/// By a clock that stands still no file is old enough to be kept.
+fn still() -> Clock {
+    let still = StillClock::default();
+    Clock(Arc::new(move || still.now()))
+}
 
 mod over_memory {
     use super::*;
 
     fn fresh(case: &dyn Fn(&dyn Vfs)) {
         let inner = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
-        case(&CachedVfs::new(Arc::new(inner), CacheOptions::default()));
+        case(&CachedVfs::new(Arc::new(inner), CacheOptions::default(), still()));
     }
 
     vfs::backend_suite!(fresh);
@@ -24,7 +36,7 @@ mod over_a_local_directory {
     fn fresh(case: &dyn Fn(&dyn Vfs)) {
         let folder = tempfile::tempdir().unwrap();
         let inner = Arc::new(LocalVfs::open(folder.path()).unwrap());
-        case(&CachedVfs::new(inner, CacheOptions::default()));
+        case(&CachedVfs::new(inner, CacheOptions::default(), clock()));
     }
 
     vfs::backend_suite!(fresh);
@@ -36,8 +48,8 @@ mod with_room_for_next_to_nothing {
     fn fresh(case: &dyn Fn(&dyn Vfs)) {
         let folder = tempfile::tempdir().unwrap();
         let inner = Arc::new(LocalVfs::open(folder.path()).unwrap());
-        let options = CacheOptions { budget_bytes: 600, directories_max: 2 };
-        case(&CachedVfs::new(inner, options));
+        let options = CacheOptions { budget_bytes: 600, directories_max: 2, kept_max: 4 };
+        case(&CachedVfs::new(inner, options, clock()));
     }
 
     vfs::backend_suite!(fresh);

@@ -272,6 +272,10 @@ impl Vfs for LocalVfs {
         Ok(Opened { node: Arc::new(node), attributes, path: spelt.join(&name) })
     }
 
+    fn creates_at_once(&self) -> bool {
+        false
+    }
+
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
         act_as(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;

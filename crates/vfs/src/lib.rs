@@ -15,6 +15,7 @@ mod changes;
 mod error;
 mod handle;
 mod identity;
+mod known;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 mod outside;
@@ -38,6 +39,7 @@ pub use changes::{ChangeFeed, FollowId, NameChange};
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
+pub use known::{KnownOpen, KnownSecurity};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
@@ -144,6 +146,31 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// by the link policy ([`Features::follows_links`]).
     fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened>;
 
+    /// As [`Vfs::open`], with what is known of the node beside.
+    ///
+    /// # Errors
+    /// As [`Vfs::open`].
+    fn open_known(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+        self.open(who, path, how).map(KnownOpen::from)
+    }
+
+    /// Opens a directory for looking at what may be done in it: the attributes are
+    /// right as to its owner and permissions, others may be older.
+    ///
+    /// # Errors
+    /// As [`Vfs::open`].
+    fn open_directory(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        case: Case,
+        wait: Wait,
+    ) -> Result<KnownOpen> {
+        let (read, write, no_follow) = (false, false, false);
+        let how = OpenHow { read, write, case, wanted: Wanted::default(), no_follow, wait };
+        self.open_known(who, path, how)
+    }
+
     /// Makes a file or directory, as `who`, exclusively, and opens it for
     /// reading and writing. With [`Case::Insensitive`] a name differing only
     /// in case counts as taken; earlier components are resolved by `case`.
@@ -152,6 +179,11 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::AlreadyExists`]; [`FsError::PathNotFound`]; [`FsError::AccessDenied`];
     /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
+
+    /// Whether [`Vfs::create`] never waits for a disk.
+    fn creates_at_once(&self) -> bool {
+        true
+    }
 
     /// Removes the name `path` (exact spelling), if it still names `expected`.
     ///

@@ -34,7 +34,7 @@ impl Opening {
     fn hand_over(&self, mut made: Opened) -> Result<Opened> {
         const SET_GROUP: u32 = 0o2000;
         let identity = &self.caller.identity;
-        let follows_directory = self.parent()?.attributes.mode & SET_GROUP != 0;
+        let follows_directory = self.parent()?.opened.attributes.mode & SET_GROUP != 0;
         let gid = Some(identity.gid).filter(|_| !follows_directory);
         let owner = OwnerChange { uid: Some(identity.uid), gid };
         let changes = AttributeChanges { owner, ..AttributeChanges::default() };

@@ -3,11 +3,11 @@
 use super::resolve::Found;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
 use crate::authorize::{
-    allowed, certainly_unwritable, descriptor_of, may_add, stored_lets_remove, synthesised,
+    InForce, allowed, certainly_unwritable, may_add_known, stored_lets_remove, synthesised,
 };
 use crate::volume::dos;
 use acl::{Access, Descriptor};
-use vfs::{FileKind, FsError, Opened, Result};
+use vfs::{FileKind, FsError, KnownOpen, Opened, Result};
 
 impl Opening {
     /// Whether the node is of the kind that was asked for.
@@ -38,7 +38,8 @@ impl Opening {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
         let named = self.desired - Access::MAXIMUM_ALLOWED;
         let attributes = &found.opened.attributes;
-        let descriptor = descriptor_of(&*found.opened.node, attributes);
+        let (node, security) = (&*found.opened.node, found.security.as_deref());
+        let descriptor = InForce::known(node, attributes, security).descriptor;
         let mut allowed = allowed(&self.volume, &self.caller, &descriptor);
         if !allowed.contains(Access::DELETE)
             && (maximum || named.contains(Access::DELETE))
@@ -101,8 +102,9 @@ impl Opening {
         }
         // Better refused now than when nobody listens any more.
         let parent = self.parent()?;
-        if certainly_unwritable(&self.caller, &parent.attributes, attributes.uid)
-            && !stored_lets_remove(&self.volume, &self.caller, (&*opened.node, attributes), &parent)
+        let file = (&*opened.node, attributes);
+        if certainly_unwritable(&self.caller, &parent.opened.attributes, attributes.uid)
+            && !stored_lets_remove(&self.volume, &self.caller, file, &parent.opened)
         {
             return Err(FsError::AccessDenied);
         }
@@ -111,8 +113,9 @@ impl Opening {
 
     fn parent_lets_delete(&self) -> bool {
         let Ok(parent) = self.parent() else { return false };
-        let descriptor = descriptor_of(&*parent.node, &parent.attributes);
-        allowed(&self.volume, &self.caller, &descriptor).contains(Access::DELETE_CHILD)
+        let KnownOpen { opened, security } = &parent;
+        let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
+        allowed(&self.volume, &self.caller, &known.descriptor).contains(Access::DELETE_CHILD)
     }
 
     /// Whether something may be made here; gives the parent's descriptor, if
@@ -135,10 +138,12 @@ impl Opening {
             return Err(FsError::PrivilegeNotHeld);
         }
         let parent = self.parent()?;
-        if self.table.is_vanishing(parent.attributes.key, &self.volume.vfs, &parent.path) {
+        let Opened { attributes, path, .. } = &parent.opened;
+        if self.table.is_vanishing(attributes.key, &self.volume.vfs, path) {
             return Err(FsError::DeletePending);
         }
-        may_add(&self.volume, &self.caller, &parent, is_directory)
+        let known = (&parent.opened, parent.security.as_deref());
+        may_add_known(&self.volume, &self.caller, known, is_directory)
     }
 
     /// Whoever makes a file has what they asked for, whatever it inherits.

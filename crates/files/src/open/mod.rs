@@ -386,8 +386,10 @@ impl Opening {
         let result = match (found, &self.plan.stream) {
             (Some(found), None) => self.open_existing(found, wait, &seen),
             (Some(found), Some(name)) => self.open_stream(found, name, &seen),
-            // Making a name waits for the file system's journal, however it was looked for.
-            (None, None) if wait == Wait::Never => Err(FsError::WouldBlock),
+            // However fast it was missed, making it may wait for a journal.
+            (None, None) if wait == Wait::Never && !self.volume.vfs.creates_at_once() => {
+                Err(FsError::WouldBlock)
+            }
             (None, None) => match self.create(&seen) {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {

@@ -3,7 +3,7 @@
 use super::Opening;
 use crate::object::Object;
 use crate::{IfExists, OpenAt};
-use vfs::{FsError, Identity, Name, OpenHow, Opened, RelPath, Result};
+use vfs::{FsError, Identity, KnownOpen, Name, OpenHow, Opened, RelPath, Result};
 
 /// Where the path of a plan comes from.
 pub(super) enum Place {
@@ -69,6 +69,14 @@ impl Opening {
                 if is_same { Ok(found) } else { Err(FsError::Stale) }
             }
             other => Ok(Opened { path: self.plan.path.clone(), ..other? }),
+        }
+    }
+
+    /// As [`Opening::open_in_backend`], with what is known beside.
+    pub(super) fn open_known(&self, who: &Identity, how: OpenHow) -> Result<KnownOpen> {
+        match self.place {
+            Place::Of(_) => self.open_in_backend(who, how).map(KnownOpen::from),
+            _ => self.volume.vfs.open_known(who, &self.plan.path, how),
         }
     }
 

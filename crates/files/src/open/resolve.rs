@@ -4,11 +4,14 @@ use super::place::Place;
 use super::{IfExists, Opening, READS, WANTED, WRITES};
 use crate::authorize::{InForce, allowed};
 use acl::Access;
-use vfs::{Case, FsError, Identity, OpenHow, Opened, Result, Wait, Wanted};
+use std::sync::Arc;
+use vfs::{Case, FsError, Identity, KnownOpen, KnownSecurity, OpenHow, Opened, Result, Wait};
 
 /// A node that is there.
 pub(super) struct Found {
     pub opened: Opened,
+    /// Known of it beside.
+    pub security: Option<Arc<KnownSecurity>>,
     /// The handle can read data, or list.
     pub reads: bool,
     /// The handle can write data.
@@ -37,7 +40,7 @@ impl Opening {
         // As much as POSIX allows, where as much as possible is asked for.
         let asked = how;
         loop {
-            match self.open_in_backend(&self.caller.identity, how) {
+            match self.open_known(&self.caller.identity, how) {
                 Err(FsError::AccessDenied) if how == asked && (how.read || how.write) => {
                     match self.resolve_beyond_mode(how, maximum)? {
                         Some(found) => return Ok(found),
@@ -56,7 +59,10 @@ impl Opening {
                 {
                     how.read = false;
                 }
-                other => return Ok(Found { opened: other?, reads: how.read, writes: how.write }),
+                other => {
+                    let KnownOpen { opened, security } = other?;
+                    return Ok(Found { opened, security, reads: how.read, writes: how.write });
+                }
             }
         }
     }
@@ -114,24 +120,18 @@ impl Opening {
         };
         // Another file by now: what was seen of the first says nothing of it.
         let is_same = opened.attributes.key == seen.attributes.key;
-        Ok(is_same.then_some(Found { opened, reads: granted.read, writes: granted.write }))
+        let (reads, writes) = (granted.read, granted.write);
+        Ok(is_same.then_some(Found { opened, security: None, reads, writes }))
     }
 
     /// The directory that the name is in.
     ///
     /// # Errors
     /// [`FsError::PathNotFound`]; [`FsError::AccessDenied`] for the root, which is in none.
-    pub(super) fn parent(&self) -> Result<Opened> {
+    pub(super) fn parent(&self) -> Result<KnownOpen> {
         let (parent, _) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: self.case(),
-            wanted: Wanted::default(),
-            no_follow: false,
-            wait: Wait::Allowed,
-        };
-        match self.volume.vfs.open(&self.caller.identity, &parent, how) {
+        let vfs = &self.volume.vfs;
+        match vfs.open_directory(&self.caller.identity, &parent, self.case(), Wait::Allowed) {
             Err(FsError::NotFound) => Err(FsError::PathNotFound),
             other => other,
         }

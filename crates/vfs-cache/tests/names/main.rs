@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod hunting;
+mod kept;
 mod support;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use vfs_local::LocalVfs;
 fn served() -> (tempfile::TempDir, Arc<Counting<LocalVfs>>, CachedVfs) {
     let folder = tempfile::tempdir().unwrap();
     let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
-    let cached = CachedVfs::new(counting.clone(), CacheOptions::default());
+    let cached = over(counting.clone(), CacheOptions::default());
     (folder, counting, cached)
 }
 
@@ -93,8 +94,8 @@ fn a_name_is_made_in_one_case_only_however_many_try_at_once() {
 fn what_does_not_fit_is_given_up_and_looked_for_again() {
     let folder = tempfile::tempdir().unwrap();
     let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
-    let options = CacheOptions { budget_bytes: 40_000, directories_max: 100 };
-    let cached = CachedVfs::new(counting.clone(), options);
+    let options = CacheOptions { budget_bytes: 54_000, directories_max: 100, kept_max: 4 };
+    let cached = over(counting.clone(), options);
     for directory in 0..30 {
         make(&cached, &format!("D{directory}"), FileKind::Directory).unwrap();
         for file in 0..100 {
@@ -105,11 +106,11 @@ fn what_does_not_fit_is_given_up_and_looked_for_again() {
         for directory in 0..30 {
             let found = spelt(&cached, &format!("d{directory}/f{round}")).unwrap();
             assert_eq!(found, format!("D{directory}/F{round}"));
-            let (_, names) = cached.counts()[0];
+            let (_, names) = cached.counts()[1];
             assert!(names.bytes <= 40_000, "{names:?}");
         }
     }
-    let (_, names) = cached.counts()[0];
+    let (_, names) = cached.counts()[1];
     assert!(names.evictions > 20, "{names:?}");
     assert_eq!(counting.scans().1, 0);
 }
@@ -118,8 +119,8 @@ fn what_does_not_fit_is_given_up_and_looked_for_again() {
 fn a_directory_with_too_many_names_is_served_by_the_backend_until_it_has_fewer() {
     let folder = tempfile::tempdir().unwrap();
     let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
-    let options = CacheOptions { budget_bytes: 40_000, directories_max: 100 };
-    let cached = CachedVfs::new(counting.clone(), options);
+    let options = CacheOptions { budget_bytes: 54_000, directories_max: 100, kept_max: 4 };
+    let cached = over(counting.clone(), options);
     for file in 0..4_000 {
         std::fs::write(folder.path().join(format!("File{file}")), b"").unwrap();
     }
@@ -138,7 +139,7 @@ fn a_backend_that_tells_nothing_is_asked_every_time() {
     let folder = tempfile::tempdir().unwrap();
     let mut counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
     Arc::get_mut(&mut counting).unwrap().has_feed = false;
-    let cached = CachedVfs::new(counting.clone(), CacheOptions::default());
+    let cached = over(counting.clone(), CacheOptions::default());
     make(&cached, "Name", FileKind::File).unwrap();
     assert_eq!(spelt(&cached, "name").unwrap(), "Name");
     assert_eq!(counting.scans(), (0, 2));
@@ -149,7 +150,7 @@ fn switched_off_nothing_is_kept_and_on_again_all_is_as_it_is_now() {
     let (folder, counting, cached) = served();
     make(&cached, "Name", FileKind::File).unwrap();
     cached.set_enabled(false);
-    assert_eq!(cached.counts()[0].1.bytes, 0);
+    assert_eq!(cached.counts()[1].1.bytes, 0);
     std::fs::rename(folder.path().join("Name"), folder.path().join("Other")).unwrap();
     let before = counting.scans();
     assert_eq!(spelt(&cached, "OTHER").unwrap(), "Other");

@@ -2,14 +2,41 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
     Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node,
-    OpenHow, Opened, RelPath, Replace, Result, Space, Vfs, Wait, Wanted,
+    OpenHow, Opened, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
 };
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 pub fn path(text: &str) -> RelPath {
     let parts = text.split('/').filter(|part| !part.is_empty());
     parts.map(|part| Name::new(part.as_bytes()).unwrap()).collect()
+}
+
+/// A cache by the machine's clock.
+pub fn over(inner: Arc<dyn Vfs>, options: CacheOptions) -> CachedVfs {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
+    CachedVfs::new(inner, options, Clock(Arc::new(move || Timestamp(now() as i128))))
+}
+
+/// Every look at it finds it a tenth of a second later: no two changes have one time.
+#[derive(Debug, Default)]
+pub struct HastyClock(AtomicU64);
+
+impl Surroundings for HastyClock {
+    fn now(&self) -> Timestamp {
+        let tenths = self.0.fetch_add(1, Ordering::Relaxed);
+        Timestamp(1_750_000_000_000_000_000 + i128::from(tenths) * 100_000_000)
+    }
+}
+
+/// A tree in memory by a hasty clock, and what makes caches over it.
+pub fn in_memory() -> (Arc<MemoryVfs>, Clock) {
+    let hasty = Arc::new(HastyClock::default());
+    let vfs = MemoryVfs::new(MemoryOptions::default(), hasty.clone());
+    (Arc::new(vfs), Clock(Arc::new(move || hasty.now())))
 }
 
 pub fn how(case: Case, wait: Wait) -> OpenHow {

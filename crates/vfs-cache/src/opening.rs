@@ -1,0 +1,239 @@
+//! Opening: from what is kept, or by the backend, keeping what that tells.
+
+use crate::places::{Facts, Kept};
+use crate::state::{Foreknown, State};
+use crate::tree::CachedVfs;
+use std::sync::Arc;
+use vfs::{
+    Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Node, OpenHow,
+    Opened, RelPath, Result, Wait, Wanted,
+};
+
+/// How long ago a file must have been changed, in nanoseconds, so that another
+/// change would show another time: file systems tell time in steps of up to 10 ms.
+const TIME_STEP_NANOS: i128 = 50_000_000;
+/// Respellings that one open follows: a name that changes as often is left to the backend.
+const RESPELLINGS_MAX: usize = 4;
+
+impl CachedVfs {
+    /// Opens a path as it is spelt, or in another case, from what is known first.
+    ///
+    /// # Errors
+    /// As [`vfs::Vfs::open`].
+    pub(crate) fn open_any(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<KnownOpen> {
+        let any_case = how.case == Case::Insensitive;
+        let exact = OpenHow { case: Case::Sensitive, ..how };
+        let mut path = path.clone();
+        for _ in 0..RESPELLINGS_MAX {
+            if let Some(opened) = self.open_kept(who, &path, &how) {
+                return Ok(opened);
+            }
+            match self.fresh().foreknown(who, &path, any_case) {
+                Foreknown::Absent => {
+                    self.counters.names.hit();
+                    return Err(FsError::NotFound);
+                }
+                Foreknown::As(spelt) if spelt != path => path = spelt,
+                Foreknown::As(_) | Foreknown::Nothing => break,
+            }
+        }
+        match self.open_exact(who, &path, exact) {
+            Err(error @ (FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock))
+                if any_case =>
+            {
+                self.open_by_case(who, &path, how, error)
+            }
+            other => other,
+        }
+    }
+
+    /// Opens what is kept, if anything is and nothing has changed.
+    fn open_kept(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> Option<KnownOpen> {
+        if how.write {
+            return None;
+        }
+        let mut state = self.fresh();
+        let Some((node, facts)) = state.places.find(path.as_bytes(), who, how.read) else {
+            drop(state);
+            self.counters.handles.missed();
+            return None;
+        };
+        state.touch_parent(path);
+        drop(state);
+        let needs_dos = how.wanted.dos && !facts.has_dos;
+        let looked = node.attributes(Wanted { dos: needs_dos });
+        match looked {
+            Ok(attributes) if facts.are_of(&attributes) => {
+                self.counters.handles.hit();
+                let dos = match (how.wanted.dos, facts.has_dos) {
+                    (true, true) => facts.attributes.dos,
+                    (true, false) => attributes.dos,
+                    (false, _) => DosInfo::default(),
+                };
+                let attributes = Attributes { dos, ..attributes };
+                Some(self.known(Opened { node, attributes, path: path.clone() }, &facts))
+            }
+            _ => {
+                self.fresh().places.drop_kept(path.as_bytes(), &node);
+                self.counters.handles.missed();
+                None
+            }
+        }
+    }
+
+    fn known(&self, opened: Opened, facts: &Facts) -> KnownOpen {
+        KnownOpen { opened, security: Some(facts.security.clone()) }
+    }
+
+    /// A directory that is kept, as far as its permissions go: nobody is asked.
+    pub(crate) fn kept_directory(&self, who: &Identity, path: &RelPath) -> Option<KnownOpen> {
+        let mut state = self.fresh();
+        // Whatever was done to them would have been heard.
+        state.places.directory(path.as_bytes())?;
+        let (node, facts) = state.places.find(path.as_bytes(), who, false)?;
+        state.touch_parent(path);
+        drop(state);
+        self.counters.handles.hit();
+        let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
+        Some(self.known(Opened { node, attributes, path: path.clone() }, &facts))
+    }
+
+    /// Has the backend open a path as it is spelt, and keeps what that tells.
+    pub(crate) fn open_exact(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<KnownOpen> {
+        let parent = path.split().map(|(parent, _)| parent);
+        // The root has no directory that would tell of it.
+        if !self.establish(parent.as_ref().unwrap_or(path), how.wait) {
+            return self.inner.open_known(who, path, how);
+        }
+        let look = self.fresh().places.begin_look(path.as_bytes());
+        let result = self.inner.open(who, path, OpenHow { no_follow: true, ..how });
+        let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
+        let can_be_kept = match kind {
+            Some(FileKind::File) => true,
+            Some(FileKind::Directory) => self.establish(path, how.wait),
+            _ => false,
+        };
+        let mut state = self.fresh();
+        // Under one lock with what is kept for it: nothing may come in between.
+        let is_so = state.places.end_look(look);
+        if let (Some(parent), true, Ok(_) | Err(FsError::NotFound)) = (&parent, is_so, &result) {
+            state.places.note_searcher(parent.as_bytes(), who);
+        }
+        if kind == Some(FileKind::Symlink) && !how.no_follow {
+            drop(state);
+            return self.inner.open_known(who, path, how);
+        }
+        let opened = result?;
+        let facts = (can_be_kept && is_so).then(|| self.keep(&mut state, who, &opened, &how));
+        drop(state);
+        let security = facts.flatten().map(|facts| facts.security);
+        Ok(KnownOpen { opened, security })
+    }
+
+    /// Keeps what was opened, as far as it can be told when it will have changed.
+    fn keep(
+        &self,
+        state: &mut State,
+        who: &Identity,
+        Opened { node, attributes, path }: &Opened,
+        how: &OpenHow,
+    ) -> Option<Facts> {
+        let age = (self.clock.0)().0 - attributes.changed.0;
+        if attributes.kind != FileKind::Directory && age < TIME_STEP_NANOS {
+            return None;
+        }
+        let at = path.as_bytes();
+        let facts = match state.places.facts(at) {
+            Some(facts) if facts.are_of(attributes) => {
+                self.counters.security.hit();
+                let has_dos = how.wanted.dos || facts.has_dos;
+                let dos = if how.wanted.dos { attributes.dos } else { facts.attributes.dos };
+                let attributes = Attributes { dos, ..*attributes };
+                Facts { attributes, has_dos, security: facts.security.clone() }
+            }
+            _ => {
+                self.counters.security.missed();
+                let security = state.places.new_security();
+                Facts { attributes: *attributes, has_dos: how.wanted.dos, security }
+            }
+        };
+        state.places.put_facts(at, facts.clone());
+        // What is open for writing is never kept: nobody could execute it meanwhile.
+        if !how.write {
+            let kept = Kept { who: who.clone(), reads: how.read, node: node.clone() };
+            state.places.keep(at, kept);
+        }
+        state.settle();
+        Some(facts)
+    }
+
+    /// Follows the directory at `path` and those above it; whether they are followed
+    /// and no symbolic links.
+    fn establish(&self, path: &RelPath, wait: Wait) -> bool {
+        if self.fresh().places.directory(path.as_bytes()).is_some() {
+            return true;
+        }
+        let above = path.split().map(|(parent, _)| parent);
+        if above.is_some_and(|parent| !self.establish(&parent, wait)) {
+            return false;
+        }
+        let look = self.fresh().places.begin_look(path.as_bytes());
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: true,
+            wait,
+        };
+        let opened = self.inner.open(&Identity::root(), path, how);
+        self.follow_place(path, look, opened)
+    }
+
+    fn follow_place(&self, path: &RelPath, look: u64, opened: Result<Opened>) -> bool {
+        let mut state = self.fresh();
+        // Ended in any case.
+        let is_so = state.places.end_look(look);
+        let Ok(Opened { node, attributes, .. }) = opened else { return false };
+        if !is_so || attributes.kind != FileKind::Directory {
+            return false;
+        }
+        if !self.follow(&mut state, attributes.key, &node)
+            || !state.directories.set_path(attributes.key, path.as_bytes())
+        {
+            return false;
+        }
+        state.places.put_directory(path.as_bytes(), attributes.key);
+        state.settle();
+        state.places.directory(path.as_bytes()).is_some()
+    }
+
+    /// Follows a directory, unless it is followed already.
+    pub(crate) fn follow(&self, state: &mut State, key: FileKey, node: &Arc<dyn Node>) -> bool {
+        if state.directories.knows(key) {
+            return true;
+        }
+        let Some(feed) = self.feed() else { return false };
+        match feed.follow(&**node) {
+            Ok(follow) => {
+                state.directories.handle_followed(key, follow);
+                state.settle();
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a directory is not followed");
+                false
+            }
+        }
+    }
+}

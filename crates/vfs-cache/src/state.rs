@@ -1,0 +1,119 @@
+//! All that is known: directories with their names, and places.
+
+use crate::counters::Counters;
+use crate::directories::{Answer, Directories};
+use crate::index::Spelling;
+use crate::places::{Places, join};
+use std::sync::Arc;
+use vfs::{Identity, Name, NameChange, RelPath};
+
+/// Of the budget, what places may take: one part in four.
+const PLACES_PART: usize = 4;
+
+/// What is known of a name before anybody is asked.
+pub enum Foreknown {
+    /// It is not there, and the caller may know that.
+    Absent,
+    /// It is spelt like this.
+    As(RelPath),
+    Nothing,
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub struct State {
+    pub directories: Directories,
+    pub places: Places,
+}
+
+impl State {
+    pub fn new(
+        counters: &Arc<Counters>,
+        budget_bytes: usize,
+        directories_max: usize,
+        kept_max: usize,
+    ) -> Self {
+        let for_places = budget_bytes / PLACES_PART;
+        let for_names = budget_bytes - for_places;
+        Self {
+            directories: Directories::new(counters.clone(), for_names, directories_max),
+            places: Places::new(counters.clone(), for_places, kept_max),
+        }
+    }
+
+    pub fn set_budget(&mut self, budget_bytes: usize) {
+        let for_places = budget_bytes / PLACES_PART;
+        self.directories.set_budget(budget_bytes - for_places);
+        self.places.set_budget(for_places);
+        self.settle();
+    }
+
+    /// Something happened.
+    pub fn handle_change(&mut self, change: NameChange<'_>) {
+        let gone = match change {
+            NameChange::Added(directory, name)
+            | NameChange::Attributes(directory, name)
+            | NameChange::Removed(directory, name) => {
+                self.directories.path_of(directory).map(|at| join(at, name))
+            }
+            NameChange::Ended(directory) | NameChange::Itself(directory) => {
+                self.directories.path_of(directory).map(Into::into)
+            }
+            NameChange::Lost => Some(Box::default()),
+        };
+        if let Some(path) = gone {
+            self.forget(&path);
+        }
+        self.directories.handle_change(change);
+        self.settle();
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.forget(b"");
+        self.directories.clear();
+        self.settle();
+    }
+
+    /// Forgets a path and all below.
+    pub fn forget(&mut self, path: &[u8]) {
+        for key in self.places.forget(path) {
+            self.directories.clear_path(key);
+        }
+    }
+
+    /// Directories that were given up take the places below with them.
+    pub fn settle(&mut self) {
+        while let Some(path) = self.directories.poll_lost_path() {
+            self.forget(&path);
+        }
+        for key in self.places.take_given_up() {
+            self.directories.clear_path(key);
+        }
+    }
+
+    /// What is known of the name at the end of `path`, if `who` is known to be let
+    /// through its directory.
+    pub fn foreknown(&mut self, who: &Identity, path: &RelPath, any_case: bool) -> Foreknown {
+        let Some((parent, name)) = path.split() else { return Foreknown::Nothing };
+        let Some(key) = self.places.directory(parent.as_bytes()) else { return Foreknown::Nothing };
+        if !self.places.is_searcher(parent.as_bytes(), who) {
+            return Foreknown::Nothing;
+        }
+        match self.directories.find(key, name.as_bytes()) {
+            Answer::Found(Spelling::Absent) => Foreknown::Absent,
+            Answer::Found(Spelling::Other(_)) if !any_case => Foreknown::Absent,
+            Answer::Found(Spelling::Other(name)) => Foreknown::As(parent.join(&name)),
+            Answer::Found(Spelling::Exact) => Foreknown::As(parent.join(&name)),
+            Answer::Unread | Answer::BeingRead | Answer::TooMany => Foreknown::Nothing,
+        }
+    }
+
+    /// The names of a directory at a path that is known.
+    pub fn touch_parent(&mut self, path: &RelPath) {
+        let parent = path.split().map(|(parent, _): (RelPath, Name)| parent).unwrap_or_default();
+        if let Some(key) = self.places.directory(parent.as_bytes()) {
+            self.directories.touch(key);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What is kept open: no walk for what is known, nothing kept that has changed, or
+//! for longer than a moment.
+
+use crate::support::*;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::memory::MemoryVfs;
+use vfs::{Case, FileKind, Identity, Node, OpenHow, Replace, Vfs, Wait};
+use vfs_cache::{CacheOptions, CachedVfs};
+use vfs_local::LocalVfs;
+
+/// Longer than a file must have been left alone.
+fn settle() {
+    std::thread::sleep(Duration::from_millis(60));
+}
+
+fn open(vfs: &dyn Vfs, at: &str, read: bool) -> vfs::Result<vfs::Opened> {
+    let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
+    vfs.open(&Identity::root(), &path(at), how)
+}
+
+fn content(node: &dyn Node) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    node.read(0, 100, &mut bytes, Wait::Allowed).unwrap();
+    bytes
+}
+
+fn cached_memory(options: CacheOptions) -> (Arc<MemoryVfs>, CachedVfs) {
+    let (memory, clock) = in_memory();
+    (memory.clone(), CachedVfs::new(memory, options, clock))
+}
+
+#[test]
+fn a_known_file_is_opened_and_read_without_a_walk() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+    std::fs::write(folder.path().join("a/b/file"), b"content").unwrap();
+    let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(counting.clone(), CacheOptions::default());
+    settle();
+    let first = open(&cached, "a/b/file", true).unwrap();
+    let calls = || counting.calls.load(std::sync::atomic::Ordering::Relaxed);
+    let before = calls();
+    let looked = open(&cached, "a/b/file", false).unwrap();
+    assert_eq!((looked.attributes, calls()), (first.attributes, before), "looking shares it");
+    let other = open(&cached, "a/b/file", true).unwrap();
+    assert_eq!(calls(), before + 1, "who reads has a descriptor alone");
+    drop((first, looked, other));
+    for _ in 0..10 {
+        let again = open(&cached, "a/b/file", true).unwrap();
+        assert_eq!(content(&*again.node), b"content");
+    }
+    assert_eq!(calls(), before + 1);
+    let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    let _ = cached.open(&alice, &path("a/b/file"), how(Case::Sensitive, Wait::Allowed));
+    assert_eq!(calls(), before + 2, "another user is let in by the system, or not");
+    cached.space(&Identity::root()).unwrap();
+}
+
+#[test]
+fn whatever_becomes_of_a_known_file_is_seen_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local.clone(), CacheOptions::default());
+    std::fs::create_dir_all(at("d/e")).unwrap();
+    std::fs::create_dir(at("elsewhere")).unwrap();
+    let mode = |name: &str, mode| {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(at(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let changes: [(&str, &dyn Fn()); 9] = [
+        ("written", &|| std::fs::write(at("d/e/f"), b"another content").unwrap()),
+        ("its mode", &|| mode("d/e/f", 0o600)),
+        ("through a link", &|| std::fs::write(at("elsewhere/link"), b"linked").unwrap()),
+        ("replaced", &|| {
+            std::fs::write(at("new"), b"new").unwrap();
+            std::fs::rename(at("new"), at("d/e/f")).unwrap();
+        }),
+        ("its directory renamed", &|| {
+            std::fs::rename(at("d/e"), at("d/g")).unwrap();
+            std::fs::create_dir(at("d/e")).unwrap();
+        }),
+        ("put back", &|| std::fs::rename(at("d/g/f"), at("d/e/f")).unwrap()),
+        ("the directory above renamed", &|| std::fs::rename(at("d"), at("h")).unwrap()),
+        ("a symbolic link in its place", &|| {
+            std::os::unix::fs::symlink("h", at("d")).unwrap();
+        }),
+        ("removed", &|| std::fs::remove_file(at("h/e/f")).unwrap()),
+    ];
+    std::fs::write(at("d/e/f"), b"content").unwrap();
+    std::fs::hard_link(at("d/e/f"), at("elsewhere/link")).unwrap();
+    let seen = |vfs: &dyn Vfs| {
+        let opened = open(vfs, "d/e/f", true)?;
+        let (bytes, accessed) = (content(&*opened.node), opened.attributes.accessed);
+        Ok::<_, vfs::FsError>((
+            opened.path,
+            vfs::Attributes { accessed, ..opened.attributes },
+            bytes,
+        ))
+    };
+    for (what, change) in changes {
+        settle();
+        (0..3).for_each(|_| drop(seen(&cached)));
+        change();
+        let (said, truth) = (seen(&cached), seen(&*local));
+        let bytes = |seen: &vfs::Result<(_, vfs::Attributes, Vec<u8>)>| {
+            seen.as_ref().map(|(_, a, bytes)| (a.mode, a.key, a.changed, bytes.clone())).ok()
+        };
+        assert_eq!(bytes(&said), bytes(&truth), "{what}");
+        assert_eq!(said.map(|s: (vfs::RelPath, _, _)| s.0), truth.map(|t| t.0), "{what}");
+    }
+}
+
+#[test]
+fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
+    let (memory, cached) = cached_memory(CacheOptions::default());
+    let who = Identity::root();
+    make(&cached, "d", FileKind::Directory).unwrap();
+    make(&cached, "d/f", FileKind::File).unwrap();
+    let key = open(&cached, "d/f", true).unwrap().attributes.key;
+    assert_eq!(memory.open_count(), 3, "the root, the directory, the file");
+    cached.remove(&who, &path("d/f"), key).unwrap();
+    assert_eq!(memory.open_count(), 2);
+    make(&cached, "d/f", FileKind::File).unwrap();
+    drop(open(&cached, "d/f", true).unwrap());
+    for _ in 0..5 {
+        cached.tick();
+    }
+    assert!(memory.open_count() > 0);
+    cached.tick();
+    assert_eq!(memory.open_count(), 0);
+    drop(open(&cached, "d/f", true).unwrap());
+    cached.rename(&who, &path("d"), &path("e"), Replace::Never).unwrap();
+    assert_eq!(memory.open_count(), 0, "nothing below it, and it was not kept itself");
+    drop(open(&cached, "e/f", true).unwrap());
+    assert_eq!(memory.open_count(), 1);
+    cached.set_enabled(false);
+    assert_eq!(memory.open_count(), 0);
+}
+
+#[test]
+fn what_was_open_for_writing_is_not_kept() {
+    let (memory, cached) = cached_memory(CacheOptions::default());
+    make(&cached, "f", FileKind::File).unwrap();
+    let before = memory.open_count();
+    let how = OpenHow { read: true, write: true, ..how(Case::Insensitive, Wait::Allowed) };
+    drop(cached.open(&Identity::root(), &path("f"), how).unwrap());
+    assert_eq!(memory.open_count(), before);
+}
+
+#[test]
+fn no_more_is_kept_open_than_may_be() {
+    let options = CacheOptions { kept_max: 10, ..CacheOptions::default() };
+    let (memory, cached) = cached_memory(options);
+    for number in 0..50 {
+        make(&cached, &format!("f{number}"), FileKind::File).unwrap();
+        drop(open(&cached, &format!("f{number}"), true).unwrap());
+        assert!(memory.open_count() <= 10);
+    }
+    let (kind, handles) = cached.counts()[0];
+    assert!(kind == "handles" && handles.evictions >= 40, "{handles:?}");
+}
+
+#[test]
+fn an_executable_that_was_just_written_can_be_executed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
+    make(&cached, "program", FileKind::File).unwrap();
+    let how = OpenHow { read: true, write: true, ..how(Case::Insensitive, Wait::Allowed) };
+    let program = std::fs::read(Path::new("/bin/true")).unwrap();
+    cached.open(&Identity::root(), &path("program"), how).unwrap().node.write(0, &program).unwrap();
+    settle();
+    drop(open(&cached, "program", true).unwrap());
+    let ran = std::process::Command::new(folder.path().join("program")).status();
+    assert!(ran.unwrap().success());
+}
