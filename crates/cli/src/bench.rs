@@ -1,13 +1,16 @@
 //! `anabranch bench`.
 
+use crate::export_url::ExportUrl;
 use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use anyhow::{Context, Result, bail};
-use client::load::{Plan, Progress, Report, Run, Until, Work};
+use client::load::{Plan, Progress, Report, Run, Storage, Until, Work};
+use client::nfs;
 use client::{Client, Host, Options, Signing, Target};
 use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::fscc::FileTime;
@@ -38,14 +41,37 @@ in memory measures network and processor, not disks: use a --file-size beyond it
 Examples:
   anabranch bench smb://alice@server/data
   anabranch bench smb://alice@server/data --random --block 4K --depth 32 --json result.json
-  anabranch bench smb://alice@127.0.0.1:4450/data --metadata --server-pid $(pidof anabranch)";
+  anabranch bench smb://alice@127.0.0.1:4450/data --metadata --server-pid $(pidof anabranch)
+  anabranch bench nfs://server/export/scratch --nconnect 4 --random --block 4K --depth 64";
+
+/// What to measure.
+#[derive(Clone, Debug)]
+enum Url {
+    Smb(ShareUrl),
+    Nfs(ExportUrl),
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("nfs:") {
+            return text.parse().map(Self::Nfs);
+        }
+        if text.starts_with("smb:") {
+            return text.parse().map(Self::Smb);
+        }
+        Err("it begins with smb:// or nfs://".into())
+    }
+}
 
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Share to measure: smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/FOLDER]
-    url: ShareUrl,
+    /// Share to measure: smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/FOLDER], or export:
+    /// nfs://HOST[:PORT]/PATH
+    url: Url,
     /// Read the password from standard input
     #[arg(long)]
     password_stdin: bool,
@@ -103,9 +129,15 @@ pub struct Args {
 
 #[derive(Debug, clap::Args)]
 struct Connection {
-    /// Connections of the session, as far as the server says that they help
+    /// Connections of an SMB session, as far as the server says that they help
     #[arg(long, default_value_t = 4)]
     channels: usize,
+    /// Connections of an NFS session
+    #[arg(long, value_name = "CONNECTIONS", default_value_t = 1)]
+    nconnect: usize,
+    /// Version of NFS
+    #[arg(long, value_name = "VERSION", default_value = "4.1")]
+    nfs_version: NfsVersionArg,
     /// Several connections to one address, whatever the server says
     #[arg(long)]
     any_interface: bool,
@@ -130,6 +162,14 @@ enum DialectArg {
     Smb302,
     #[value(name = "3.1.1")]
     Smb311,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum NfsVersionArg {
+    #[value(name = "4.1")]
+    Nfs41,
+    #[value(name = "4.2")]
+    Nfs42,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -240,7 +280,6 @@ impl Host for World {
 /// Measures.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let plan = args.plan()?;
-    let password = password(args)?;
     let runtime = if args.threads > 1 {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(args.threads)
@@ -249,7 +288,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     } else {
         tokio::runtime::Builder::new_current_thread().enable_all().build()
     }?;
-    let report = runtime.block_on(measure(args, plan, &password))?;
+    let report = match &args.url {
+        Url::Smb(url) => {
+            let password = password(args, url)?;
+            runtime.block_on(measure_smb(args, url, plan, &password))?
+        }
+        Url::Nfs(url) => runtime.block_on(measure_nfs(args, url, plan))?,
+    };
     print(args, &report)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -262,7 +307,10 @@ impl Args {
         }
         Ok(Plan {
             work: if self.metadata { Work::Metadata } else { Work::Data },
-            folder: self.url.folder.clone(),
+            folder: match &self.url {
+                Url::Smb(url) => url.folder.clone(),
+                Url::Nfs(_) => String::new(),
+            },
             block_bytes: u32::try_from(self.block).context("--block is too large")?,
             depth: self.depth,
             threads: self.threads,
@@ -278,41 +326,73 @@ impl Args {
     }
 }
 
-fn password(args: &Args) -> Result<String> {
+fn password(args: &Args, url: &ShareUrl) -> Result<String> {
     if args.password_stdin {
         return read_line();
     }
     if let Ok(password) = std::env::var("ANABRANCH_PASSWORD") {
         return Ok(password);
     }
-    let text = format!("Password of {}: ", args.url.user);
+    let text = format!("Password of {}: ", url.user);
     let [password] = ask_silently([text.as_str()])?;
     Ok(password)
 }
 
-fn target(url: &ShareUrl, password: &str) -> Result<Target> {
-    let mut found = (url.host.as_str(), url.port)
-        .to_socket_addrs()
-        .with_context(|| format!("there is no host {}", url.host))?;
-    let address: SocketAddr =
-        found.next().with_context(|| format!("no address of {}", url.host))?;
+fn address(host: &str, port: u16) -> Result<SocketAddr> {
+    let mut found =
+        (host, port).to_socket_addrs().with_context(|| format!("there is no host {host}"))?;
+    found.next().with_context(|| format!("no address of {host}"))
+}
+
+async fn measure_smb(args: &Args, url: &ShareUrl, plan: Plan, password: &str) -> Result<Report> {
     let credentials = Credentials {
         user: url.user.clone(),
         domain: url.domain.clone(),
         workstation: String::new(),
         hash: NtHash::of_password(password),
     };
-    Ok(Target { name: url.host.clone(), address, credentials })
+    let address = address(&url.host, url.port)?;
+    let target = Target { name: url.host.clone(), address, credentials };
+    let client = Client::connect(target, args.connection.options(), Arc::new(World)).await?;
+    let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
+    let report = measure(args, plan, tree).await;
+    client.close().await;
+    report
 }
 
-async fn measure(args: &Args, plan: Plan, password: &str) -> Result<Report> {
-    let target = target(&args.url, password)?;
-    let client = Client::connect(target, args.connection.options(), Arc::new(World)).await?;
-    let tree = client.tree(&args.url.share).await.with_context(|| args.url.share.clone())?;
+async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan) -> Result<Report> {
+    let mut instance = [0; 8];
+    World.random(&mut instance);
+    let target = nfs::Target {
+        name: url.host.clone(),
+        address: address(&url.host, url.port)?,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        instance,
+    };
+    let options = nfs::Options {
+        minor_version: match args.connection.nfs_version {
+            NfsVersionArg::Nfs41 => 1,
+            NfsVersionArg::Nfs42 => 2,
+        },
+        connections: args.connection.nconnect,
+        ..nfs::Options::default()
+    };
+    let client = nfs::Client::connect(target, options).await?;
+    let export = nfs::Export::open(client.clone(), &url.path).await;
+    let report = match export.with_context(|| format!("/{}", url.path)) {
+        Ok(export) => measure(args, plan, export).await,
+        Err(error) => Err(error),
+    };
+    client.close().await;
+    report
+}
+
+async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Report> {
     let mut random = [0; 8];
     World.random(&mut random);
     let name = format!("anabranch-bench-{:016x}", u64::from_le_bytes(random));
-    let mut run = Run::new(tree, plan, &name)?;
+    let mut run = Run::new(storage, plan, &name)?;
     let shows = !args.quiet && std::io::stderr().is_terminal();
     let measured = tokio::select! {
         measured = steps(&mut run, args.server_pid, shows) => measured,
@@ -322,13 +402,12 @@ async fn measure(args: &Args, plan: Plan, password: &str) -> Result<Report> {
         eprint!("\r\x1b[K");
     }
     let cleaned = run.clean().await.with_context(|| format!("could not remove {name}"));
-    client.close().await;
     let report = measured?;
     cleaned?;
     Ok(report)
 }
 
-async fn steps(run: &mut Run, server: Option<u32>, shows: bool) -> Result<Report> {
+async fn steps<S: Storage>(run: &mut Run<S>, server: Option<u32>, shows: bool) -> Result<Report> {
     if shows {
         eprint!("making files");
     }

@@ -7,6 +7,7 @@ mod admin;
 mod bench;
 mod channels;
 mod check;
+mod export_url;
 mod import;
 mod mounts;
 mod serve;

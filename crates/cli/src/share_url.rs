@@ -33,17 +33,7 @@ impl FromStr for ShareUrl {
             return Err("a password does not belong here: others could see it".into());
         }
         let (domain, user) = who.split_once(';').unwrap_or(("", who));
-        let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            Some((host, rest)) => (host, rest.strip_prefix(':')),
-            None => match place.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (place, None),
-            },
-        };
-        let port = match port {
-            Some(port) => port.parse().map_err(|_| format!("{port:?} is no port"))?,
-            None => PORT,
-        };
+        let (host, port) = split_host(place, PORT)?;
         let (share, folder) = path.split_once('/').unwrap_or((path, ""));
         if user.is_empty() || host.is_empty() || share.is_empty() {
             return Err("user, host and share must not be empty".into());
@@ -51,6 +41,21 @@ impl FromStr for ShareUrl {
         let owned = str::to_owned;
         let (user, domain, host) = (owned(user), owned(domain), owned(host));
         Ok(Self { user, domain, host, port, share: owned(share), folder: owned(folder) })
+    }
+}
+
+/// Host and port of `HOST[:PORT]`, where HOST may stand in brackets.
+pub fn split_host(place: &str, default_port: u16) -> Result<(&str, u16), String> {
+    let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => match place.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (place, None),
+        },
+    };
+    match port {
+        Some(port) => Ok((host, port.parse().map_err(|_| format!("{port:?} is no port"))?)),
+        None => Ok((host, default_port)),
     }
 }
 

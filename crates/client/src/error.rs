@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use wire::codec::Malformed;
+use wire::nfs::{NfsStatus, OperationNumber};
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
@@ -12,6 +13,8 @@ use wire::smb::Command;
 pub enum Error {
     /// The server refused a request.
     Refused(Command, NtStatus),
+    /// A server of NFS refused an operation.
+    RefusedOperation(OperationNumber, NfsStatus),
     /// The server and these options have nothing in common.
     Incompatible(&'static str),
     /// The server broke the protocol, or someone in between did.
@@ -58,6 +61,9 @@ impl fmt::Display for Error {
         match self {
             Self::Refused(command, status) => {
                 write!(f, "the server refused {}: {status}", command_name(*command))
+            }
+            Self::RefusedOperation(number, status) => {
+                write!(f, "the server refused {number:?}: {status}")
             }
             Self::Incompatible(what) => write!(f, "the server does not fit: {what}"),
             Self::Hostile(what) => write!(f, "the server's answer is not valid: {what}"),

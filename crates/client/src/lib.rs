@@ -1,10 +1,12 @@
-//! A client of SMB 2.1 to 3.1.1 that uses several channels at once.
+//! Clients of SMB 2.1 to 3.1.1 and of NFSv4.1 and 4.2 that use several connections
+//! at once.
 //!
 //! Two layers. The core takes and gives bytes: [`SetUp`] negotiates and logs on,
 //! [`Conn`] numbers, signs and seals requests within its credits, [`Opener`]
 //! opens and verifies what comes back. The shell, on tokio: [`Client`] keeps the
 //! channels of one session and sends each request on the least busy,
-//! [`Tree`] and [`File`] are what programs use. [`load`] measures with them.
+//! [`Tree`] and [`File`] are what programs use. [`nfs`] has a client of NFSv4.1 and
+//! 4.2. [`load`] measures with both.
 //!
 //! Absent on purpose: anything of the server; the clock of the wall and
 //! randomness ([`Host`] brings them); Kerberos, leases and SMB 2.0.2 so far.
@@ -19,6 +21,7 @@ mod inbound;
 mod interfaces;
 pub mod limits;
 pub mod load;
+pub mod nfs;
 mod opener;
 mod options;
 mod outbox;

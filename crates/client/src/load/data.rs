@@ -1,8 +1,7 @@
 //! Reads and writes of blocks.
 
-use super::{Kind, Pace, Recorder, Run, Share};
+use super::{Kind, Pace, Recorder, Run, Share, Storage};
 use crate::error::Error;
-use crate::file::{File, OpenHow};
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::task::JoinSet;
@@ -35,33 +34,33 @@ fn is_right(seed: u64, file: u64, offset: u64, data: &[u8]) -> bool {
 }
 
 /// Makes the files; those that are read are written first.
-pub(super) async fn prepare(run: &mut Run) -> Result<(), Error> {
+pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
     for number in 0..run.plan.files {
         let path = format!("{}/file{number}", run.folder);
-        let file = Arc::new(run.tree.open(&path, &OpenHow::read_write()).await?);
+        let file = Arc::new(run.storage.open(&path).await?);
         run.files.push(file.clone());
         if run.plan.read_percent > 0 {
             fill(run, &file, number as u64).await?;
         } else {
-            file.set_size(run.plan.file_bytes).await?;
+            run.storage.set_size(&file, run.plan.file_bytes).await?;
         }
     }
     Ok(())
 }
 
-async fn fill(run: &Run, file: &Arc<File>, number: u64) -> Result<(), Error> {
-    let step = FILL_BYTES.min(u64::from(run.tree.client().negotiated().write_bytes_max)) / 8 * 8;
+async fn fill<S: Storage>(run: &Run<S>, file: &Arc<S::File>, number: u64) -> Result<(), Error> {
+    let step = FILL_BYTES.min(u64::from(run.storage.block_bytes_max())) / 8 * 8;
     let (total, seed) = (run.plan.file_bytes, run.plan.seed);
     let mut writes: JoinSet<Result<(), Error>> = JoinSet::new();
     let mut offset = 0;
     while offset < total {
         let length = step.min(total - offset) as usize;
-        let (file, at) = (file.clone(), offset);
+        let (storage, file, at) = (run.storage.clone(), file.clone(), offset);
         if writes.len() >= FILL_DEPTH {
             joined(writes.join_next().await)?;
         }
         writes.spawn(async move {
-            file.write(at, &Bytes::from(contents(seed, number, at, length))).await
+            storage.write(&file, at, &Bytes::from(contents(seed, number, at, length))).await
         });
         offset += length as u64;
     }
@@ -80,7 +79,10 @@ fn joined(result: Option<Result<Result<(), Error>, tokio::task::JoinError>>) -> 
 }
 
 /// One worker: one request after the other.
-pub(super) async fn work(mut share: Share, pace: Arc<Pace>) -> Result<Recorder, Error> {
+pub(super) async fn work<S: Storage>(
+    mut share: Share<S>,
+    pace: Arc<Pace>,
+) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let (plan, seed) = (share.plan.clone(), share.plan.seed);
     let block = u64::from(plan.block_bytes);
@@ -91,7 +93,7 @@ pub(super) async fn work(mut share: Share, pace: Arc<Pace>) -> Result<Recorder, 
     while pace.goes_on() {
         let number = share.random.below(share.files.len() as u64);
         let number = if plan.random { number } else { share.number as u64 % plan.files as u64 };
-        let file = &share.files[number as usize];
+        let (storage, file) = (&share.storage, &share.files[number as usize]);
         let index = if plan.random {
             share.random.below(blocks)
         } else {
@@ -100,7 +102,7 @@ pub(super) async fn work(mut share: Share, pace: Arc<Pace>) -> Result<Recorder, 
         };
         let offset = index * block;
         if share.random.below(100) < u64::from(plan.read_percent) {
-            let read = file.read(offset, plan.block_bytes);
+            let read = storage.read(file, offset, plan.block_bytes);
             let data = pace.timed(&mut recorder, Kind::Read, block, read).await?;
             if data.len() != plan.block_bytes as usize {
                 return Err(Error::Hostile("a read came back short"));
@@ -114,20 +116,21 @@ pub(super) async fn work(mut share: Share, pace: Arc<Pace>) -> Result<Recorder, 
             } else {
                 same.clone()
             };
-            pace.timed(&mut recorder, Kind::Write, block, file.write(offset, &data)).await?;
+            let write = storage.write(file, offset, &data);
+            pace.timed(&mut recorder, Kind::Write, block, write).await?;
         }
     }
     Ok(recorder)
 }
 
 /// Workers on the file of this one: together they go through it once.
-fn workers_of(share: &Share) -> u64 {
+fn workers_of<S: Storage>(share: &Share<S>) -> u64 {
     let (workers, files) = (share.plan.threads * share.plan.depth, share.plan.files);
     let own = share.number % files;
     (workers / files + usize::from(own < workers % files)).max(1) as u64
 }
 
-fn start_of(share: &Share, blocks: u64) -> u64 {
+fn start_of<S: Storage>(share: &Share<S>, blocks: u64) -> u64 {
     (share.number / share.plan.files) as u64 % blocks
 }
 

@@ -1,4 +1,4 @@
-//! A load generator for any SMB server: data and names, measured.
+//! A load generator for any server of SMB or NFS: data and names, measured.
 //!
 //! A [`Run`] makes what it needs in a folder of its own, measures, and removes
 //! the folder. Where randomness is needed it comes from the plan's seed, so the
@@ -7,16 +7,18 @@
 mod data;
 mod histogram;
 mod names;
+mod nfs;
 mod processor;
 mod report;
+mod smb;
+mod storage;
 
 pub use histogram::Histogram;
 pub use processor::{TICKS_PER_SECOND, ticks};
 pub use report::{Environment, Latency, OperationFigures, Report};
+pub use storage::Storage;
 
-use crate::client::Client;
 use crate::error::Error;
-use crate::tree::Tree;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -195,19 +197,19 @@ impl Pace {
 
 /// A run, from its folder to its figures.
 #[derive(Debug)]
-pub struct Run {
-    tree: Tree,
+pub struct Run<S: Storage> {
+    storage: S,
     plan: Plan,
     folder: String,
-    files: Vec<Arc<crate::file::File>>,
+    files: Vec<Arc<S::File>>,
 }
 
-impl Run {
+impl<S: Storage> Run<S> {
     /// A run in a new folder named by `name`.
     ///
     /// # Errors
     /// [`Error::Misuse`] for a plan that cannot be carried out.
-    pub fn new(tree: Tree, plan: Plan, name: &str) -> Result<Self, Error> {
+    pub fn new(storage: S, plan: Plan, name: &str) -> Result<Self, Error> {
         let workers = plan.threads.saturating_mul(plan.depth);
         if workers == 0 || workers > WORKERS_MAX {
             return Err(Error::Misuse("threads times depth must be 1 to 16384"));
@@ -215,8 +217,7 @@ impl Run {
         if plan.files == 0 || plan.files > FILES_MAX {
             return Err(Error::Misuse("there must be 1 to 4096 files"));
         }
-        let negotiated = *tree.client().negotiated();
-        let most = negotiated.read_bytes_max.min(negotiated.write_bytes_max);
+        let most = storage.block_bytes_max();
         if plan.work == Work::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
             return Err(Error::Misuse("the server takes no blocks of this size"));
         }
@@ -228,7 +229,7 @@ impl Run {
         }
         let folder = format!("{}/{name}", plan.folder.trim_matches('/'));
         let folder = folder.trim_matches('/').to_owned();
-        Ok(Self { tree, plan, folder, files: Vec::new() })
+        Ok(Self { storage, plan, folder, files: Vec::new() })
     }
 
     /// Makes the folder and, for reads, files full of data.
@@ -236,7 +237,7 @@ impl Run {
     /// # Errors
     /// The server's refusal.
     pub async fn prepare(&mut self) -> Result<(), Error> {
-        self.tree.make_directory(&self.folder).await?;
+        self.storage.make_directory(&self.folder).await?;
         match self.plan.work {
             Work::Data => data::prepare(self).await,
             Work::Metadata => names::prepare(self).await,
@@ -261,14 +262,14 @@ impl Run {
             };
         }
         let begun = Instant::now();
-        let client = self.tree.client().clone();
+        let storage = self.storage.clone();
         let mut show = |counting_since: Option<Instant>| {
             tell(Progress {
                 is_counting: counting_since.is_some(),
                 elapsed: counting_since.unwrap_or(begun).elapsed(),
                 operations: pace.operations.load(Ordering::Relaxed),
                 bytes: pace.bytes.load(Ordering::Relaxed),
-                channels: client.channels().len(),
+                channels: storage.connections(),
             });
         };
         let warm_up = Duration::try_from_secs_f64(self.plan.warm_up_seconds).unwrap_or_default();
@@ -301,7 +302,8 @@ impl Run {
         let cpu = |after: f64, before: f64| (after - before) / TICKS_PER_SECOND;
         let server = before.1.zip(after.1).map(|(before, after)| cpu(after, before));
         let client_cpu = cpu(after.0, before.0);
-        Ok(report::report(&self.plan, &client, &total, seconds, (client_cpu, server)))
+        let environment = self.storage.environment();
+        Ok(report::report(&self.plan, environment, &total, seconds, (client_cpu, server)))
     }
 
     /// Removes everything that was made, as far as it goes.
@@ -311,15 +313,15 @@ impl Run {
     pub async fn clean(&mut self) -> Result<(), Error> {
         for file in std::mem::take(&mut self.files) {
             if let Some(file) = Arc::into_inner(file) {
-                let _ = file.close().await;
+                let _ = self.storage.close(file).await;
             }
         }
-        remove_all(&self.tree, &self.folder).await
+        remove_all(&self.storage, &self.folder).await
     }
 
-    fn share(&self, number: usize) -> Share {
+    fn share(&self, number: usize) -> Share<S> {
         Share {
-            tree: self.tree.clone(),
+            storage: self.storage.clone(),
             plan: self.plan.clone(),
             folder: self.folder.clone(),
             files: self.files.clone(),
@@ -331,11 +333,11 @@ impl Run {
 
 /// What one worker works on.
 #[derive(Debug)]
-pub(crate) struct Share {
-    tree: Tree,
+pub(crate) struct Share<S: Storage> {
+    storage: S,
     plan: Plan,
     folder: String,
-    files: Vec<Arc<crate::file::File>>,
+    files: Vec<Arc<S::File>>,
     random: Random,
     number: usize,
 }
@@ -354,19 +356,17 @@ async fn wait(pace: &Pace, most: Duration, mut show: impl FnMut()) {
 }
 
 /// Removes a folder, the folders in it and their files.
-async fn remove_all(tree: &Tree, folder: &str) -> Result<(), Error> {
-    for entry in tree.list(folder).await? {
-        let path = format!("{folder}/{}", entry.name);
-        if entry.record.attributes & 0x10 == 0 {
-            tree.remove(&path).await?;
-            continue;
+async fn remove_all<S: Storage>(storage: &S, folder: &str) -> Result<(), Error> {
+    for (name, is_directory) in storage.list(folder).await? {
+        let path = format!("{folder}/{name}");
+        if is_directory {
+            for (inner, _) in storage.list(&path).await? {
+                storage.remove(&format!("{path}/{inner}")).await?;
+            }
         }
-        for inner in tree.list(&path).await? {
-            tree.remove(&format!("{path}/{}", inner.name)).await?;
-        }
-        tree.remove(&path).await?;
+        storage.remove(&path).await?;
     }
-    tree.remove(folder).await
+    storage.remove(folder).await
 }
 
 /// Numbers that look random and are the same in every run (SplitMix64).
@@ -389,25 +389,5 @@ impl Random {
     /// A number below `count`, which must not be 0.
     pub(crate) fn below(&mut self, count: u64) -> u64 {
         self.next() % count
-    }
-}
-
-/// What the client negotiated, as reports show it.
-pub(crate) fn environment(client: &Client) -> Environment {
-    let (negotiated, session) = (client.negotiated(), client.session());
-    let counters = client.counters();
-    let channels = client.channels();
-    Environment {
-        server: client.name().to_owned(),
-        dialect: negotiated.dialect.to_string(),
-        signing: if session.signs && !session.seals { negotiated.signing.name() } else { "off" },
-        cipher: negotiated.cipher.filter(|_| session.seals).map_or("off", |c| c.name()),
-        channels: channels.len(),
-        channel_refusal: client.refusal().map(|refusal| refusal.to_string()),
-        channel_bytes: channels.iter().map(|channel| channel.bytes).collect(),
-        channels_lost: counters.lost,
-        requests_replayed: counters.replayed,
-        read_bytes_max: negotiated.read_bytes_max,
-        write_bytes_max: negotiated.write_bytes_max,
     }
 }

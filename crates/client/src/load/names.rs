@@ -1,10 +1,8 @@
 //! Files made, looked at, listed and removed: what few bytes and many names cost.
 
-use super::{Kind, Pace, Recorder, Run, Share};
+use super::{Kind, Pace, Recorder, Run, Share, Storage};
 use crate::error::Error;
-use crate::file::OpenHow;
 use std::sync::Arc;
-use wire::fscc::FILE_CREATE;
 
 /// Files that a worker keeps in its folder.
 const KEPT: u64 = 32;
@@ -12,30 +10,29 @@ const KEPT: u64 = 32;
 const LIST_EVERY: u64 = 16;
 
 /// One folder for each worker.
-pub(super) async fn prepare(run: &mut Run) -> Result<(), Error> {
+pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
     for number in 0..run.plan.threads * run.plan.depth {
-        run.tree.make_directory(&format!("{}/{number}", run.folder)).await?;
+        run.storage.make_directory(&format!("{}/{number}", run.folder)).await?;
     }
     Ok(())
 }
 
 /// One worker: makes a file, looks at it, lists at times, removes the oldest.
-pub(super) async fn work(share: Share, pace: Arc<Pace>) -> Result<Recorder, Error> {
+pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let folder = format!("{}/{}", share.folder, share.number);
-    let (tree, name) = (&share.tree, |turn: u64| format!("{folder}/file{turn}"));
-    let new = OpenHow { disposition: FILE_CREATE, ..OpenHow::read_write() };
+    let (storage, name) = (&share.storage, |turn: u64| format!("{folder}/file{turn}"));
     let mut turn = 0;
     while pace.goes_on() {
         let path = name(turn);
-        pace.timed(&mut recorder, Kind::Create, 0, tree.touch(&path, &new)).await?;
-        pace.timed(&mut recorder, Kind::Stat, 0, tree.stat(&path)).await?;
+        pace.timed(&mut recorder, Kind::Create, 0, storage.touch(&path)).await?;
+        pace.timed(&mut recorder, Kind::Stat, 0, storage.stat(&path)).await?;
         if turn % LIST_EVERY == LIST_EVERY - 1 {
-            pace.timed(&mut recorder, Kind::List, 0, tree.list(&folder)).await?;
+            pace.timed(&mut recorder, Kind::List, 0, storage.list(&folder)).await?;
         }
         if turn >= KEPT {
             let oldest = name(turn - KEPT);
-            pace.timed(&mut recorder, Kind::Delete, 0, tree.remove(&oldest)).await?;
+            pace.timed(&mut recorder, Kind::Delete, 0, storage.remove(&oldest)).await?;
         }
         turn += 1;
     }

@@ -1,7 +1,6 @@
 //! Figures of a run, for people and for programs.
 
-use super::{Histogram, Kind, Plan, Recorder, Until, Work, environment};
-use crate::client::Client;
+use super::{Histogram, Kind, Plan, Recorder, Until, Work};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -10,7 +9,9 @@ use std::fmt::Write;
 pub struct Environment {
     /// The server.
     pub server: String,
-    /// Dialect.
+    /// SMB or NFS.
+    pub protocol: &'static str,
+    /// Dialect or version.
     pub dialect: String,
     /// Algorithm that messages were signed with, or "off".
     pub signing: &'static str,
@@ -87,7 +88,7 @@ pub struct Report {
 
 pub(super) fn report(
     plan: &Plan,
-    client: &Client,
+    environment: Environment,
     total: &Recorder,
     seconds: f64,
     (client_cpu_seconds, server_cpu_seconds): (f64, Option<f64>),
@@ -105,7 +106,7 @@ pub(super) fn report(
     let operations: Vec<OperationFigures> = Kind::ALL.into_iter().filter_map(figures).collect();
     Report {
         plan: plan.clone(),
-        environment: environment(client),
+        environment,
         seconds,
         per_second: operations.iter().map(|one| one.per_second).sum(),
         bytes_per_second: operations.iter().map(|one| one.bytes_per_second).sum(),
@@ -151,10 +152,15 @@ impl Report {
     }
 
     fn write_table(&self, out: &mut String) -> std::fmt::Result {
-        let Environment { server, dialect, signing, cipher, channels, .. } = &self.environment;
+        let Environment { server, protocol, dialect, signing, cipher, channels, .. } =
+            &self.environment;
+        let protection = match *protocol {
+            "SMB" => format!("signing {signing}, sealing {cipher}, "),
+            _ => String::new(),
+        };
         writeln!(
             out,
-            "{server}: SMB {dialect}, signing {signing}, sealing {cipher}, {channels} channel{}",
+            "{server}: {protocol} {dialect}, {protection}{channels} channel{}",
             if *channels == 1 { "" } else { "s" }
         )?;
         writeln!(out, "{}\n", self.plan.describe())?;

@@ -1,0 +1,81 @@
+//! An export of NFS under load.
+
+use super::report::Environment;
+use super::storage::Storage;
+use crate::error::Error;
+use crate::nfs::{Export, File};
+use bytes::Bytes;
+
+impl Storage for Export {
+    type File = File;
+    type Data = Bytes;
+
+    fn environment(&self) -> Environment {
+        let client = self.client();
+        let channel_bytes = client.connection_bytes();
+        Environment {
+            server: client.name().to_owned(),
+            protocol: "NFS",
+            dialect: client.version(),
+            signing: "off",
+            cipher: "off",
+            channels: channel_bytes.len(),
+            channel_refusal: None,
+            channel_bytes,
+            channels_lost: 0,
+            requests_replayed: 0,
+            read_bytes_max: client.io_bytes_max(),
+            write_bytes_max: client.io_bytes_max(),
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.client().connection_bytes().len()
+    }
+
+    fn block_bytes_max(&self) -> u32 {
+        self.client().io_bytes_max()
+    }
+
+    async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        Export::make_directory(self, path).await
+    }
+
+    async fn open(&self, path: &str) -> Result<File, Error> {
+        self.open_file(path, true).await
+    }
+
+    async fn close(&self, file: File) -> Result<(), Error> {
+        Export::close(self, file).await
+    }
+
+    async fn read(&self, file: &File, offset: u64, length: u32) -> Result<Bytes, Error> {
+        Export::read(self, file, offset, length).await
+    }
+
+    async fn write(&self, file: &File, offset: u64, data: &Bytes) -> Result<(), Error> {
+        Export::write(self, file, offset, data).await
+    }
+
+    async fn set_size(&self, file: &File, size: u64) -> Result<(), Error> {
+        Export::set_size(self, file, size).await
+    }
+
+    async fn touch(&self, path: &str) -> Result<(), Error> {
+        let file = self.open_file(path, true).await?;
+        Export::close(self, file).await
+    }
+
+    async fn stat(&self, path: &str) -> Result<(), Error> {
+        Export::stat(self, path).await.map(drop)
+    }
+
+    async fn list(&self, path: &str) -> Result<Vec<(String, bool)>, Error> {
+        let entries = Export::list(self, path).await?;
+        Ok(entries.into_iter().map(|entry| (entry.name, entry.is_directory)).collect())
+    }
+
+    async fn remove(&self, path: &str) -> Result<(), Error> {
+        Export::remove(self, path).await
+    }
+}

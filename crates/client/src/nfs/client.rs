@@ -1,0 +1,379 @@
+//! A client of one server: its number there, one session, and the connections
+//! that share it.
+
+use super::connection::Connection;
+use super::slots::{Lease, Slots};
+use crate::error::Error;
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+use wire::nfs::compound::NoResult;
+use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND};
+use wire::nfs::ops::{
+    CallbackSecurity, ChannelAttributes, ClientOwner, CreateSessionArgs, CreateSessionFlags,
+    CreateSessionResult, DestroyClientIdArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
+    ExchangeIdResult, ReclaimCompleteArgs, SequenceArgs, SequenceResult, StateProtectArgs,
+};
+use wire::nfs::rpc::{
+    AcceptStatus, AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, ReplyBody,
+};
+use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
+use wire::nfs::{
+    ClientId, CompoundRequest, CompoundResults, NfsStatus, Operation, OperationNumber, SessionId,
+    Verifier,
+};
+
+/// Connections of one session.
+pub const CONNECTIONS_MAX: usize = 64;
+
+/// Slots that are asked for; servers grant fewer.
+pub const SLOTS_MAX: u32 = 1024;
+
+/// Bytes of the largest request and reply that are asked for: 1 MiB of data and
+/// what stands around it.
+const MESSAGE_BYTES: u32 = (1 << 20) + (4 << 10);
+
+/// Bytes of a READ or WRITE less than those of a message.
+const OVERHEAD_BYTES: u32 = 1024;
+
+/// How long a server that is not ready is asked again.
+const PATIENCE: Duration = Duration::from_secs(60);
+const ASK_AGAIN_EVERY: Duration = Duration::from_millis(100);
+
+/// A server, and as whom.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its name, for people.
+    pub name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// The user.
+    pub uid: u32,
+    /// The user's group.
+    pub gid: u32,
+    /// What tells this client from all others: random bytes.
+    pub instance: [u8; 8],
+}
+
+/// How to talk to it.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// 1 or 2: of version 4.
+    pub minor_version: u32,
+    /// Connections of the session.
+    pub connections: usize,
+    /// Slots that are asked for.
+    pub slots: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { minor_version: 1, connections: 1, slots: 256 }
+    }
+}
+
+/// A client with its session. Copies share it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    caller: Caller,
+    connections: Vec<Connection>,
+    next_connection: AtomicUsize,
+    slots: Arc<Slots>,
+    client_id: ClientId,
+    session_id: SessionId,
+    fore_channel: ChannelAttributes,
+}
+
+/// Who calls, in which version, and the number of the next call.
+#[derive(Debug)]
+struct Caller {
+    target: Target,
+    minor_version: u32,
+    next_xid: AtomicU32,
+}
+
+/// A reply whose SEQUENCE was right.
+#[derive(Debug)]
+pub struct Answer {
+    record: Bytes,
+}
+
+impl Client {
+    /// Begins a session, and opens its connections.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it is not reached.
+    pub async fn connect(target: Target, options: Options) -> Result<Self, Error> {
+        if options.connections == 0 || options.connections > CONNECTIONS_MAX {
+            return Err(Error::Misuse("a session has 1 to 64 connections"));
+        }
+        let mut connections = vec![Connection::open(target.address).await?];
+        let minor_version = options.minor_version;
+        let caller = Caller { target, minor_version, next_xid: AtomicU32::new(1) };
+        let (client_id, sequence_id) = caller.exchange_id(&connections[0]).await?;
+        let slots = options.slots.clamp(1, SLOTS_MAX);
+        let session =
+            caller.create_session(&connections[0], (client_id, sequence_id), slots).await?;
+        // RFC 8881 2.10.3.1: without state protection a connection is bound to the session by
+        // the first SEQUENCE that comes over it.
+        for _ in 1..options.connections {
+            connections.push(Connection::open(caller.target.address).await?);
+        }
+        let count = session.fore_channel.requests_max.clamp(1, slots);
+        let inner = Inner {
+            caller,
+            connections,
+            next_connection: AtomicUsize::new(0),
+            slots: Arc::new(Slots::new(count)),
+            client_id,
+            session_id: session.session_id,
+            fore_channel: session.fore_channel,
+        };
+        let client = Self { inner: Arc::new(inner) };
+        client.reclaim_complete().await?;
+        Ok(client)
+    }
+
+    async fn reclaim_complete(&self) -> Result<(), Error> {
+        let complete = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        let answer = self.compound(&[complete]).await?;
+        answer
+            .results()?
+            .succeed(OperationNumber::RECLAIM_COMPLETE)
+            .map_err(refused(OperationNumber::RECLAIM_COMPLETE))
+    }
+
+    /// Asks for these operations, behind a SEQUENCE. A server that is not ready is
+    /// asked again for a while.
+    ///
+    /// # Errors
+    /// That the connection was lost, or the answer is not valid. The status of the
+    /// operations is in the answer.
+    pub async fn compound(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let answer = self.call(operations).await?;
+            let is_not_ready =
+                matches!(answer.results()?.status, NfsStatus::DELAY | NfsStatus::GRACE);
+            if !is_not_ready || begun.elapsed() > PATIENCE {
+                return Ok(answer);
+            }
+            tokio::time::sleep(ASK_AGAIN_EVERY).await;
+        }
+    }
+
+    async fn call(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
+        let inner = &*self.inner;
+        let lease = inner.slots.take().await;
+        let number = inner.next_connection.fetch_add(1, Ordering::Relaxed);
+        let connection = &inner.connections[number % inner.connections.len()];
+        let xid = inner.caller.next_xid.fetch_add(1, Ordering::Relaxed);
+        let write = |w: &mut XdrWriter<'_>, lease: Option<&Lease>| {
+            let mut request = inner.caller.begin(w, xid);
+            if let Some((slot_id, sequence_id)) = lease.map(Lease::numbers) {
+                request.push(w, &Operation::Sequence(inner.sequence(slot_id, sequence_id)));
+            }
+            operations.iter().for_each(|operation| request.push(w, operation));
+            request.finish(w);
+        };
+        let answer = Answer { record: connection.call(xid, Some(lease), write).await? };
+        answer.results()?;
+        Ok(answer)
+    }
+
+    /// The largest READ and WRITE, in bytes.
+    #[must_use]
+    pub fn io_bytes_max(&self) -> u32 {
+        let channel = &self.inner.fore_channel;
+        let message = channel.request_bytes_max.min(channel.response_bytes_max);
+        let most = message.min(MESSAGE_BYTES).saturating_sub(OVERHEAD_BYTES);
+        // The size of data is told in whole blocks; less than one is told as it is.
+        if most >= 4096 { most / 4096 * 4096 } else { most }
+    }
+
+    /// How many slots the session has.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.inner.slots.highest() + 1
+    }
+
+    /// Bytes of each connection, both ways.
+    #[must_use]
+    pub fn connection_bytes(&self) -> Vec<u64> {
+        self.inner.connections.iter().map(Connection::bytes).collect()
+    }
+
+    /// The server's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.caller.target.name
+    }
+
+    /// The version: 4.1 or 4.2.
+    #[must_use]
+    pub fn version(&self) -> String {
+        format!("4.{}", self.inner.caller.minor_version)
+    }
+
+    /// Who opens files, and their client.
+    pub(super) fn id(&self) -> ClientId {
+        self.inner.client_id
+    }
+
+    /// Ends the session and the client, as far as it goes.
+    pub async fn close(self) {
+        let inner = &*self.inner;
+        let session_id = inner.session_id;
+        let end = Operation::DestroySession(DestroySessionArgs { session_id });
+        let _ = inner.caller.call_alone(&inner.connections[0], &end).await;
+        let end = Operation::DestroyClientId(DestroyClientIdArgs { client_id: inner.client_id });
+        let _ = inner.caller.call_alone(&inner.connections[0], &end).await;
+    }
+}
+
+impl Inner {
+    fn sequence(&self, slot_id: u32, sequence_id: u32) -> SequenceArgs {
+        SequenceArgs {
+            session_id: self.session_id,
+            sequence_id,
+            slot_id,
+            highest_slot_id: self.slots.highest(),
+            cache_this: false,
+        }
+    }
+}
+
+impl Caller {
+    /// Writes what stands before the operations of a compound.
+    fn begin(&self, w: &mut XdrWriter<'_>, xid: u32) -> CompoundRequest {
+        let mut body = Vec::with_capacity(64);
+        let user = AuthSys {
+            stamp: 0,
+            machine_name: Opaque(b"anabranch"),
+            uid: self.target.uid,
+            gid: self.target.gid,
+            groups: Groups::default(),
+        };
+        XdrWriter::new(&mut body).put(&user);
+        w.put(&Call {
+            xid,
+            program: NFS_PROGRAM,
+            version: NFS_VERSION,
+            procedure: PROCEDURE_COMPOUND,
+            credentials: OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) },
+            verifier: OpaqueAuth::NONE,
+        });
+        CompoundRequest::begin(w, b"", self.minor_version)
+    }
+
+    /// Asks for an operation that stands alone, without a session.
+    async fn call_alone(
+        &self,
+        connection: &Connection,
+        operation: &Operation<'_>,
+    ) -> Result<Answer, Error> {
+        let xid = self.next_xid.fetch_add(1, Ordering::Relaxed);
+        let write = |w: &mut XdrWriter<'_>, _: Option<&Lease>| {
+            let mut request = self.begin(w, xid);
+            request.push(w, operation);
+            request.finish(w);
+        };
+        Ok(Answer { record: connection.call(xid, None, write).await? })
+    }
+
+    /// The client's number, and the sequence that CREATE_SESSION begins with.
+    async fn exchange_id(&self, connection: &Connection) -> Result<(ClientId, u32), Error> {
+        let owner = [&b"anabranch "[..], &self.target.instance].concat();
+        let operation = Operation::ExchangeId(ExchangeIdArgs {
+            client_owner: ClientOwner {
+                verifier: Verifier(self.target.instance),
+                owner_id: Opaque(&owner),
+            },
+            flags: ExchangeIdFlags::USE_NON_PNFS,
+            state_protect: StateProtectArgs::None,
+            implementation_id: List::default(),
+        });
+        let answer = self.call_alone(connection, &operation).await?;
+        let number = OperationNumber::EXCHANGE_ID;
+        let result: ExchangeIdResult<'_> =
+            answer.all_results()?.succeed(number).map_err(refused(number))?;
+        Ok((result.client_id, result.sequence_id))
+    }
+
+    async fn create_session(
+        &self,
+        connection: &Connection,
+        (client_id, sequence_id): (ClientId, u32),
+        slots: u32,
+    ) -> Result<CreateSessionResult, Error> {
+        let channel = |bytes, requests_max| ChannelAttributes {
+            header_pad_bytes: 0,
+            request_bytes_max: bytes,
+            response_bytes_max: bytes,
+            response_cached_bytes_max: 4096,
+            operations_max: 16,
+            requests_max,
+            rdma_ird: List::default(),
+        };
+        let operation = Operation::CreateSession(CreateSessionArgs {
+            client_id,
+            sequence_id,
+            flags: CreateSessionFlags(0),
+            fore_channel: channel(MESSAGE_BYTES, slots),
+            back_channel: channel(4096, 1),
+            callback_program: 0x4000_0000,
+            callback_security: List(vec![CallbackSecurity::None]),
+        });
+        let answer = self.call_alone(connection, &operation).await?;
+        let number = OperationNumber::CREATE_SESSION;
+        answer.all_results()?.succeed(number).map_err(refused(number))
+    }
+}
+
+impl Answer {
+    /// The results behind that of SEQUENCE.
+    ///
+    /// # Errors
+    /// SEQUENCE failed, or the reply is not valid.
+    pub fn results(&self) -> Result<CompoundResults<'_>, Error> {
+        let mut results = self.all_results()?;
+        let number = OperationNumber::SEQUENCE;
+        results.succeed::<SequenceResult>(number).map_err(refused(number))?;
+        Ok(results)
+    }
+
+    /// The part of the reply that `data` is, without a copy.
+    #[must_use]
+    pub fn share(&self, data: &[u8]) -> Bytes {
+        self.record.slice_ref(data)
+    }
+
+    fn all_results(&self) -> Result<CompoundResults<'_>, Error> {
+        let r = &mut XdrReader::new(&self.record);
+        let Ok(Message::Reply(reply)) = Message::decode(r) else {
+            return Err(Error::Hostile("a reply"));
+        };
+        match reply.body {
+            ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
+                Ok(CompoundResults::decode(r)?)
+            }
+            ReplyBody::AuthError(_) => Err(Error::Incompatible("who calls is not let in")),
+            _ => Err(Error::Incompatible("it does not serve NFSv4")),
+        }
+    }
+}
+
+/// The error that a missing result is.
+pub(super) fn refused(number: OperationNumber) -> impl Fn(NoResult) -> Error {
+    move |no_result| match no_result {
+        NoResult::Failed(status) => Error::RefusedOperation(number, status),
+        NoResult::Malformed(malformed) => malformed.into(),
+    }
+}

@@ -1,0 +1,210 @@
+//! One connection: calls leave together as they come, replies find who waits.
+
+use super::slots::Lease;
+use crate::error::Error;
+use crate::sync::lock;
+use bytes::{Buf, Bytes, BytesMut};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use wire::nfs::limits::RECORD_BYTES_MAX;
+use wire::nfs::rpc::{
+    AcceptStatus, Extent, Message, OpaqueAuth, Reply, ReplyBody, Scan, begin_record, end_record,
+    scan_record,
+};
+use wire::nfs::xdr::{XdrReader, XdrWriter};
+
+/// Bytes that are asked of the socket at least.
+const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// A buffer of calls that grew larger is not kept.
+const SEND_BUFFER_KEPT_BYTES: usize = 4 << 20;
+
+/// A connection with the two tasks that read and write it. They end with it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    shared: Arc<Shared>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake_writer: Notify,
+    bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    outgoing: Vec<u8>,
+    waiting: HashMap<u32, Waiter>,
+    lost: Option<Arc<str>>,
+}
+
+/// Who waits for a reply, and the slot that it frees.
+#[derive(Debug)]
+struct Waiter {
+    answer: oneshot::Sender<Bytes>,
+    lease: Option<Lease>,
+}
+
+impl Connection {
+    /// Connects.
+    pub(super) async fn open(address: SocketAddr) -> Result<Self, Error> {
+        let unreachable =
+            |e: std::io::Error| Error::Unreachable(e.kind(), address.to_string().into());
+        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+        stream.set_nodelay(true).map_err(unreachable)?;
+        let (read, write) = stream.into_split();
+        let shared = Arc::new(Shared::default());
+        let tasks = [
+            tokio::spawn(receive(read, shared.clone())),
+            tokio::spawn(send(write, shared.clone())),
+        ];
+        Ok(Self { shared, tasks })
+    }
+
+    /// Bytes received and sent.
+    pub(super) fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Sends what `write` writes, a call numbered `xid`, and waits for its reply: a
+    /// record. The slot of `lease` is free once the reply is there.
+    pub(super) async fn call(
+        &self,
+        xid: u32,
+        mut lease: Option<Lease>,
+        write: impl FnOnce(&mut XdrWriter<'_>, Option<&Lease>),
+    ) -> Result<Bytes, Error> {
+        let (answer, answered) = oneshot::channel();
+        {
+            let mut state = lock(&self.shared.state);
+            if let Some(why) = &state.lost {
+                return Err(Error::Lost { sent: false, why: why.clone() });
+            }
+            let w = &mut XdrWriter::new(&mut state.outgoing);
+            let mark = begin_record(w);
+            write(w, lease.as_ref());
+            end_record(w, mark, 0);
+            lease.iter_mut().for_each(Lease::sent);
+            state.waiting.insert(xid, Waiter { answer, lease });
+        }
+        self.shared.wake_writer.notify_one();
+        answered.await.map_err(|_| {
+            let why = lock(&self.shared.state).lost.clone();
+            Error::Lost { sent: true, why: why.unwrap_or_else(|| "closed".into()) }
+        })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Shared {
+    /// Ends the connection for all who wait.
+    fn lose(&self, why: &str) {
+        let mut state = lock(&self.state);
+        state.lost.get_or_insert(why.into());
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
+        drop(waiting);
+    }
+
+    /// Hands a record to whoever waits for it.
+    fn take_in(&self, record: Bytes) -> Result<(), &'static str> {
+        match Message::decode(&mut XdrReader::new(&record)) {
+            Ok(Message::Reply(reply)) => {
+                let waiter = lock(&self.state).waiting.remove(&reply.xid);
+                let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
+                waiter.lease.iter_mut().for_each(Lease::answered);
+                drop(waiter.lease);
+                // Who does not wait any more does not need it.
+                let _ = waiter.answer.send(record);
+                Ok(())
+            }
+            // Sessions are made without callbacks.
+            Ok(Message::Call(call)) => {
+                let verifier = OpaqueAuth::NONE;
+                let body =
+                    ReplyBody::Accepted { verifier, status: AcceptStatus::ProgramUnavailable };
+                let mut state = lock(&self.state);
+                let w = &mut XdrWriter::new(&mut state.outgoing);
+                let mark = begin_record(w);
+                w.put(&Reply { xid: call.xid, body });
+                end_record(w, mark, 0);
+                drop(state);
+                self.wake_writer.notify_one();
+                Ok(())
+            }
+            Err(_) => Err("a record that is no message"),
+        }
+    }
+}
+
+async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
+    let mut sending = Vec::new();
+    loop {
+        shared.wake_writer.notified().await;
+        loop {
+            sending.clear();
+            if sending.capacity() > SEND_BUFFER_KEPT_BYTES {
+                sending = Vec::new();
+            }
+            std::mem::swap(&mut sending, &mut lock(&shared.state).outgoing);
+            if sending.is_empty() {
+                break;
+            }
+            if let Err(error) = stream.write_all(&sending).await {
+                return shared.lose(&error.to_string());
+            }
+            shared.bytes.fetch_add(sending.len() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>) {
+    let mut stream_bytes = BytesMut::new();
+    loop {
+        let missing = match take_records(&mut stream_bytes, &shared) {
+            Ok(missing) => missing,
+            Err(why) => return shared.lose(why),
+        };
+        stream_bytes.reserve(missing.max(RECEIVE_BYTES));
+        match stream.read_buf(&mut stream_bytes).await {
+            Ok(0) => return shared.lose("the server closed it"),
+            Ok(count) => shared.bytes.fetch_add(count as u64, Ordering::Relaxed),
+            Err(error) => return shared.lose(&error.to_string()),
+        };
+    }
+}
+
+/// Takes in all whole records. How many bytes are missing of the next one.
+fn take_records(stream: &mut BytesMut, shared: &Shared) -> Result<usize, &'static str> {
+    loop {
+        let scan = scan_record(stream, RECORD_BYTES_MAX).map_err(|malformed| malformed.what)?;
+        match scan {
+            Scan::Complete(extent) => shared.take_in(split_off(stream, extent))?,
+            Scan::Incomplete { stream_bytes_min } => return Ok(stream_bytes_min - stream.len()),
+        }
+    }
+}
+
+/// The message of a record, without a copy unless it was cut.
+fn split_off(stream: &mut BytesMut, extent: Extent) -> Bytes {
+    let mut whole = stream.split_to(extent.stream_bytes).freeze();
+    if extent.fragments == 1 {
+        whole.advance(wire::nfs::rpc::record::MARK_BYTES);
+        return whole;
+    }
+    Bytes::from(extent.payload(&whole).into_owned())
+}

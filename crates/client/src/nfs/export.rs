@@ -1,0 +1,365 @@
+//! Files of an export, by path: what programs use.
+
+use super::client::{Answer, Client, refused};
+use crate::error::Error;
+use crate::sync::lock;
+use bytes::Bytes;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::ops::{
+    CloseArgs, CommitArgs, CreateArgs, CreateHow, CreateResult, CreateType, GetAttrArgs,
+    LookupArgs, OpenArgs, OpenClaim, OpenHow, OpenResult, PutFhArgs, ReadArgs, ReadDirArgs,
+    ReadDirResult, ReadResult, RemoveArgs, SetAttrArgs, SetAttrReply, ShareAccess, ShareDeny,
+    WriteArgs, WriteResult,
+};
+use wire::nfs::xdr::Opaque;
+use wire::nfs::{
+    Bitmap4, ChangeInfo, Fattr, FileHandle, FileType, NfsStatus, Operation, OperationNumber, Reply,
+    StableHow, StateId, StateOwner, Verifier,
+};
+
+/// Directories whose handles are kept.
+const DIRECTORIES_MAX: usize = 65_536;
+
+/// Components of a path.
+const PATH_COMPONENTS_MAX: usize = 64;
+
+/// Bytes of one answer to READDIR.
+const READDIR_BYTES: u32 = 256 * 1024;
+
+/// Attributes that a listing asks for: those of `ls -l`.
+const LISTED: Bitmap4 = Bitmap4::of(&[
+    attribute::FILE_TYPE,
+    attribute::CHANGE,
+    attribute::SIZE,
+    attribute::FSID,
+    attribute::FILEID,
+    attribute::MODE,
+    attribute::NUMLINKS,
+    attribute::OWNER,
+    attribute::OWNER_GROUP,
+    attribute::SPACE_USED,
+    attribute::TIME_ACCESS,
+    attribute::TIME_METADATA,
+    attribute::TIME_MODIFY,
+]);
+
+/// A directory of a server, in which paths begin. Copies share what is known.
+#[derive(Clone, Debug)]
+pub struct Export {
+    client: Client,
+    root: FileHandle,
+    directories: Arc<Mutex<HashMap<String, FileHandle>>>,
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct File {
+    handle: FileHandle,
+    state_id: StateId,
+}
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; what is no text is shown as far as it goes.
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Bytes of data.
+    pub size_bytes: u64,
+}
+
+fn put(handle: &FileHandle) -> Operation<'static> {
+    Operation::PutFh(PutFhArgs { object: *handle })
+}
+
+/// What one operation of an answer gives, after those of `before` succeeded.
+fn result<'a, T>(
+    answer: &'a Answer,
+    before: &[OperationNumber],
+    number: OperationNumber,
+) -> Result<T, Error>
+where
+    Result<T, NfsStatus>: Reply<'a>,
+{
+    let mut results = answer.results()?;
+    for number in before {
+        results.succeed::<()>(*number).map_err(refused(*number))?;
+    }
+    results.succeed(number).map_err(refused(number))
+}
+
+const PUT: &[OperationNumber] = &[OperationNumber::PUTFH];
+
+impl Export {
+    /// The directory of this path on the server.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn open(client: Client, path: &str) -> Result<Self, Error> {
+        let root = walk(&client, None, path).await?;
+        Ok(Self { client, root, directories: Arc::default() })
+    }
+
+    /// The client that it was opened with.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The handle of a directory, known or asked for.
+    async fn directory(&self, path: &str) -> Result<FileHandle, Error> {
+        if path.is_empty() {
+            return Ok(self.root);
+        }
+        if let Some(handle) = lock(&self.directories).get(path) {
+            return Ok(*handle);
+        }
+        let handle = walk(&self.client, Some(self.root), path).await?;
+        self.remember(path, handle);
+        Ok(handle)
+    }
+
+    fn remember(&self, path: &str, handle: FileHandle) {
+        let mut directories = lock(&self.directories);
+        if directories.len() < DIRECTORIES_MAX {
+            directories.insert(path.to_owned(), handle);
+        }
+    }
+
+    /// The directory of a path's last component, and that component.
+    async fn parent<'p>(&self, path: &'p str) -> Result<(FileHandle, &'p [u8]), Error> {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        Ok((self.directory(folder).await?, name.as_bytes()))
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// The server's refusal; so for all that follow.
+    pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        let (parent, name) = self.parent(path).await?;
+        let mode = Attributes { mode: Some(0o755), ..Attributes::default() };
+        let mut buffer = Vec::new();
+        let attributes = mode.to_fattr(&mut buffer);
+        let create =
+            Operation::Create(CreateArgs { object_type: CreateType::Directory, name, attributes });
+        let answer = self.client.compound(&[put(&parent), create, Operation::GetFh]).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        let number = OperationNumber::CREATE;
+        results.succeed::<CreateResult>(number).map_err(refused(number))?;
+        let number = OperationNumber::GETFH;
+        let handle = results.succeed(number).map_err(refused(number))?;
+        self.remember(path, handle);
+        Ok(())
+    }
+
+    /// Opens a file to read and write; `is_new` makes it, and it must be missing.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn open_file(&self, path: &str, is_new: bool) -> Result<File, Error> {
+        let (parent, name) = self.parent(path).await?;
+        let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
+        let mut buffer = Vec::new();
+        let attributes = mode.to_fattr(&mut buffer);
+        let create = OpenHow::Create(CreateHow::Guarded(attributes));
+        let open = Operation::Open(OpenArgs {
+            sequence_id: 0,
+            share_access: ShareAccess::BOTH | ShareAccess::WANT_NO_DELEG,
+            share_deny: ShareDeny(0),
+            owner: StateOwner { client_id: self.client.id(), owner: Opaque(b"anabranch") },
+            how: if is_new { create } else { OpenHow::NoCreate },
+            claim: OpenClaim::Null(name),
+        });
+        // What the Linux client asks with an open.
+        let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });
+        let operations = [put(&parent), open, Operation::GetFh, attributes];
+        let answer = self.client.compound(&operations).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        let number = OperationNumber::OPEN;
+        let opened: OpenResult<'_> = results.succeed(number).map_err(refused(number))?;
+        let number = OperationNumber::GETFH;
+        let handle = results.succeed(number).map_err(refused(number))?;
+        Ok(File { handle, state_id: opened.state_id })
+    }
+
+    /// Closes a file.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn close(&self, file: File) -> Result<(), Error> {
+        let close = Operation::Close(CloseArgs { sequence_id: 0, state_id: file.state_id });
+        let answer = self.client.compound(&[put(&file.handle), close]).await?;
+        result::<StateId>(&answer, PUT, OperationNumber::CLOSE).map(drop)
+    }
+
+    /// Reads; fewer bytes at the end of the file.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn read(&self, file: &File, offset: u64, count: u32) -> Result<Bytes, Error> {
+        let read = Operation::Read(ReadArgs { state_id: file.state_id, offset, count });
+        let answer = self.client.compound(&[put(&file.handle), read]).await?;
+        let read: ReadResult<'_> = result(&answer, PUT, OperationNumber::READ)?;
+        if read.data.len() > count as usize {
+            return Err(Error::Hostile("more was read than was asked for"));
+        }
+        Ok(answer.share(read.data))
+    }
+
+    /// Writes all of `data`, as safe as the server likes.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn write(&self, file: &File, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let write = Operation::Write(WriteArgs {
+            state_id: file.state_id,
+            offset,
+            stable: StableHow::Unstable,
+            data,
+        });
+        let answer = self.client.compound(&[put(&file.handle), write]).await?;
+        let written: WriteResult = result(&answer, PUT, OperationNumber::WRITE)?;
+        if written.count as usize != data.len() {
+            return Err(Error::Hostile("a write was cut short"));
+        }
+        Ok(())
+    }
+
+    /// Makes what was written safe.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn commit(&self, file: &File) -> Result<(), Error> {
+        let commit = Operation::Commit(CommitArgs { offset: 0, count: 0 });
+        let answer = self.client.compound(&[put(&file.handle), commit]).await?;
+        result::<Verifier>(&answer, PUT, OperationNumber::COMMIT).map(drop)
+    }
+
+    /// Sets the size of a file.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn set_size(&self, file: &File, size_bytes: u64) -> Result<(), Error> {
+        let size = Attributes { size: Some(size_bytes), ..Attributes::default() };
+        let mut buffer = Vec::new();
+        let attributes = size.to_fattr(&mut buffer);
+        let set = Operation::SetAttr(SetAttrArgs { state_id: file.state_id, attributes });
+        let answer = self.client.compound(&[put(&file.handle), set]).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        let number = OperationNumber::SETATTR;
+        let reply: SetAttrReply = results.expect(number).map_err(refused(number))?;
+        reply.status.ok().map_err(|status| Error::RefusedOperation(number, status))
+    }
+
+    /// Looks a file up, and asks for its attributes.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn stat(&self, path: &str) -> Result<Entry, Error> {
+        let (parent, name) = self.parent(path).await?;
+        let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });
+        let lookup = Operation::Lookup(LookupArgs { name });
+        let operations = [put(&parent), lookup, Operation::GetFh, attributes];
+        let answer = self.client.compound(&operations).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        let number = OperationNumber::LOOKUP;
+        results.succeed::<()>(number).map_err(refused(number))?;
+        let number = OperationNumber::GETFH;
+        results.succeed::<FileHandle>(number).map_err(refused(number))?;
+        let number = OperationNumber::GETATTR;
+        let found: Fattr<'_> = results.succeed(number).map_err(refused(number))?;
+        entry(name, &found)
+    }
+
+    /// Lists a directory with attributes.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn list(&self, path: &str) -> Result<Vec<Entry>, Error> {
+        let directory = self.directory(path).await?;
+        let mut entries = Vec::new();
+        let (mut cookie, mut cookie_verifier) = (0, Verifier::default());
+        loop {
+            let read = Operation::ReadDir(ReadDirArgs {
+                cookie,
+                cookie_verifier,
+                directory_bytes: READDIR_BYTES,
+                bytes_max: READDIR_BYTES.min(self.client.io_bytes_max()),
+                requested: LISTED,
+            });
+            let answer = self.client.compound(&[put(&directory), read]).await?;
+            let listed: ReadDirResult<'_> = result(&answer, PUT, OperationNumber::READDIR)?;
+            for one in &listed.entries {
+                entries.push(entry(one.name, &one.attributes)?);
+            }
+            let Some(last) = listed.entries.last().filter(|_| !listed.is_end) else {
+                return Ok(entries);
+            };
+            (cookie, cookie_verifier) = (last.cookie, listed.cookie_verifier);
+        }
+    }
+
+    /// Removes a file or an empty directory.
+    ///
+    /// # Errors
+    /// See [`Export::make_directory`].
+    pub async fn remove(&self, path: &str) -> Result<(), Error> {
+        let (parent, name) = self.parent(path).await?;
+        lock(&self.directories).remove(path);
+        let remove = Operation::Remove(RemoveArgs { name });
+        let answer = self.client.compound(&[put(&parent), remove]).await?;
+        result::<ChangeInfo>(&answer, PUT, OperationNumber::REMOVE).map(drop)
+    }
+}
+
+fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<(), Error> {
+    let number = OperationNumber::PUTFH;
+    results.succeed(number).map_err(refused(number))
+}
+
+/// An entry from its attributes.
+fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error> {
+    let attributes = attributes.attributes().map_err(|_| Error::Hostile("attributes of a file"))?;
+    Ok(Entry {
+        name: String::from_utf8_lossy(name).into_owned(),
+        is_directory: attributes.file_type == Some(FileType::Directory),
+        size_bytes: attributes.size.unwrap_or_default(),
+    })
+}
+
+/// Goes along a path, from `start` or the server's root.
+async fn walk(client: &Client, start: Option<FileHandle>, path: &str) -> Result<FileHandle, Error> {
+    let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    if names.len() > PATH_COMPONENTS_MAX {
+        return Err(Error::Misuse("the path has too many components"));
+    }
+    // A few at a time: servers bound the operations of one compound.
+    let mut at = start;
+    let mut left = &names[..];
+    loop {
+        let (step, rest) = left.split_at(left.len().min(8));
+        let from = at.map_or(Operation::PutRootFh, |handle| put(&handle));
+        let first = from.number();
+        let mut operations = vec![from];
+        for name in step {
+            operations.push(Operation::Lookup(LookupArgs { name: name.as_bytes() }));
+        }
+        operations.push(Operation::GetFh);
+        let answer = client.compound(&operations).await?;
+        let mut before = vec![first];
+        before.extend(step.iter().map(|_| OperationNumber::LOOKUP));
+        let handle: FileHandle = result(&answer, &before, OperationNumber::GETFH)?;
+        if rest.is_empty() {
+            return Ok(handle);
+        }
+        (at, left) = (Some(handle), rest);
+    }
+}

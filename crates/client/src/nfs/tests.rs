@@ -1,0 +1,243 @@
+//! The client against a server of a few lines, which counts.
+
+use super::{Client, Export, Options, Target};
+use crate::error::Error;
+use crate::sync::lock;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use wire::nfs::ops::{
+    ChannelAttributes, CreateSessionFlags, CreateSessionResult, ExchangeIdFlags, ExchangeIdResult,
+    OpenDelegation, OpenResult, OpenResultFlags, ReadResult, SequenceResult, SequenceStatusFlags,
+    ServerOwner, StateProtectResult,
+};
+use wire::nfs::rpc::{Message, Scan, begin_record, end_record, put_success, scan_record};
+use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
+use wire::nfs::{
+    Bitmap4, ChangeInfo, ClientId, Compound, CompoundReply, Fattr, FileHandle, NfsStatus,
+    Operation, OperationNumber, SessionId, StateId,
+};
+
+const SLOTS: u32 = 4;
+
+/// What the server saw.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The last number in each slot.
+    sequences: HashMap<u32, u32>,
+    /// Calls of each connection that had a SEQUENCE.
+    calls: Vec<u32>,
+    /// Statuses that the next calls end with.
+    refusals: Vec<NfsStatus>,
+    /// The connection that is ended instead of answered.
+    ends: Option<usize>,
+}
+
+async fn serve() -> (SocketAddr, Arc<Mutex<Seen>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let seen = Arc::new(Mutex::new(Seen::default()));
+    let shared = seen.clone();
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let number = {
+                let mut seen = lock(&shared);
+                seen.calls.push(0);
+                seen.calls.len() - 1
+            };
+            tokio::spawn(answer_all(stream, number, shared.clone()));
+        }
+    });
+    (address, seen)
+}
+
+async fn answer_all(mut stream: TcpStream, number: usize, seen: Arc<Mutex<Seen>>) {
+    let mut received = Vec::new();
+    while stream.read_buf(&mut received).await.is_ok_and(|count| count > 0) {
+        while let Ok(Scan::Complete(extent)) = scan_record(&received, 1 << 21) {
+            let mut out = Vec::new();
+            if !answer(&extent.payload(&received), number, &mut lock(&seen), &mut out) {
+                return;
+            }
+            received.drain(..extent.stream_bytes);
+            stream.write_all(&out).await.unwrap();
+        }
+    }
+}
+
+fn channel(requests_max: u32) -> ChannelAttributes {
+    ChannelAttributes {
+        header_pad_bytes: 0,
+        request_bytes_max: 1 << 20,
+        response_bytes_max: 1 << 20,
+        response_cached_bytes_max: 4096,
+        operations_max: 16,
+        requests_max,
+        rdma_ird: List::default(),
+    }
+}
+
+/// Answers a call; whether the connection goes on.
+fn answer(record: &[u8], connection: usize, seen: &mut Seen, out: &mut Vec<u8>) -> bool {
+    let r = &mut XdrReader::new(record);
+    let Ok(Message::Call(call)) = Message::decode(r) else { panic!() };
+    let w = &mut XdrWriter::new(out);
+    let mark = begin_record(w);
+    put_success(w, call.xid);
+    let mut reply = CompoundReply::begin(w, b"");
+    let mut status = NfsStatus::OK;
+    for operation in Compound::decode(r).unwrap() {
+        let operation = operation.unwrap();
+        if let Operation::Sequence(args) = &operation {
+            seen.calls[connection] += 1;
+            let before = seen.sequences.insert(args.slot_id, args.sequence_id).unwrap_or(0);
+            assert_eq!(args.sequence_id, before + 1, "slot {}", args.slot_id);
+            assert!(args.slot_id < SLOTS);
+            if seen.ends == Some(connection) {
+                return false;
+            }
+        } else if let Some(refusal) = seen.refusals.pop() {
+            status = refusal;
+            reply.begin_operation(w, operation.number(), status);
+            break;
+        }
+        put_result(w, &mut reply, &operation);
+    }
+    reply.finish(w, status);
+    end_record(w, mark, 0);
+    true
+}
+
+fn put_result(w: &mut XdrWriter<'_>, reply: &mut CompoundReply, operation: &Operation<'_>) {
+    let number = operation.number();
+    let session_id = SessionId([7; 16]);
+    match operation {
+        Operation::ExchangeId(_) => {
+            let result = ExchangeIdResult {
+                client_id: ClientId(5),
+                sequence_id: 1,
+                flags: ExchangeIdFlags::USE_NON_PNFS,
+                state_protect: StateProtectResult::None,
+                server_owner: ServerOwner { minor_id: 0, major_id: Opaque(b"test") },
+                server_scope: Opaque(b"test"),
+                implementation_id: List::default(),
+            };
+            reply.push(w, number, &Ok(result));
+        }
+        Operation::CreateSession(_) => {
+            let flags = CreateSessionFlags(0);
+            let (fore_channel, back_channel) = (channel(SLOTS), channel(1));
+            let result = CreateSessionResult {
+                session_id,
+                sequence_id: 1,
+                flags,
+                fore_channel,
+                back_channel,
+            };
+            reply.push(w, number, &Ok(result));
+        }
+        Operation::Sequence(args) => {
+            let result = SequenceResult {
+                session_id,
+                sequence_id: args.sequence_id,
+                slot_id: args.slot_id,
+                highest_slot_id: SLOTS - 1,
+                target_highest_slot_id: SLOTS - 1,
+                status_flags: SequenceStatusFlags(0),
+            };
+            reply.push(w, number, &Ok(result));
+        }
+        Operation::Open(_) => {
+            let result = OpenResult {
+                state_id: StateId { seqid: 1, other: [3; 12] },
+                change: ChangeInfo::default(),
+                flags: OpenResultFlags(0),
+                attributes_set: Bitmap4::EMPTY,
+                delegation: OpenDelegation::None,
+            };
+            reply.push(w, number, &Ok(result));
+        }
+        Operation::Read(args) => {
+            let data = vec![args.offset as u8; args.count as usize];
+            reply.push(w, number, &Ok(ReadResult { is_end: false, data: &data }));
+        }
+        Operation::GetFh => reply.push(w, number, &Ok(FileHandle::new(b"handle").unwrap())),
+        Operation::GetAttr(_) => reply.push(w, number, &Ok(Fattr::default())),
+        _ => reply.push(w, number, &Ok(())),
+    }
+}
+
+async fn connected(connections: usize) -> (Client, Arc<Mutex<Seen>>) {
+    let (address, seen) = serve().await;
+    let target = Target { name: "test".into(), address, uid: 0, gid: 0, instance: [1; 8] };
+    let options = Options { connections, ..Options::default() };
+    (Client::connect(target, options).await.unwrap(), seen)
+}
+
+/// More requests than slots, over all connections: the server checks that each
+/// slot counts, and each answer must be that of its request.
+#[tokio::test]
+async fn requests_go_over_all_connections_and_slots_count() {
+    let (client, seen) = connected(3).await;
+    assert_eq!(client.slots(), SLOTS);
+    let export = Export::open(client, "a/b").await.unwrap();
+    let file = Arc::new(export.open_file("c/d", false).await.unwrap());
+    let mut readers = tokio::task::JoinSet::new();
+    for reader in 0..32u64 {
+        let (export, file) = (export.clone(), file.clone());
+        readers.spawn(async move {
+            for turn in 0..8 {
+                let offset = reader * 8 + turn;
+                let data = export.read(&file, offset, 100).await.unwrap();
+                assert_eq!(data[..], [offset as u8; 100]);
+            }
+        });
+    }
+    readers.join_all().await;
+    let seen = lock(&seen);
+    assert!(seen.calls.iter().all(|calls| *calls > 80), "{:?}", seen.calls);
+    assert_eq!(seen.sequences.len() as u32, SLOTS);
+}
+
+#[tokio::test]
+async fn a_server_in_its_grace_period_is_asked_again_and_refusals_are_told() {
+    let (client, seen) = connected(1).await;
+    let export = Export::open(client, "").await.unwrap();
+    lock(&seen).refusals = vec![NfsStatus::GRACE, NfsStatus::DELAY];
+    let file = export.open_file("name", true).await.unwrap();
+    lock(&seen).refusals = vec![NfsStatus::STALE];
+    let refused = export.read(&file, 0, 10).await;
+    assert_eq!(refused, Err(Error::RefusedOperation(OperationNumber::PUTFH, NfsStatus::STALE)));
+}
+
+#[tokio::test]
+async fn whoever_waits_on_a_connection_that_ends_is_told() {
+    let (client, seen) = connected(2).await;
+    let export = Export::open(client, "").await.unwrap();
+    let file = export.open_file("name", true).await.unwrap();
+    lock(&seen).ends = Some(0);
+    let mut lost = 0;
+    for _ in 0..2 {
+        match export.read(&file, 0, 10).await {
+            Ok(_) => {}
+            Err(Error::Lost { sent: true, .. }) => lost += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!(lost, 1, "the other connection goes on");
+    let later = [export.read(&file, 0, 10).await, export.read(&file, 0, 10).await];
+    assert!(later.iter().any(|read| matches!(read, Err(Error::Lost { sent: false, .. }))));
+}
+
+#[tokio::test]
+async fn blocks_fit_the_sessions_messages_and_a_session_needs_a_connection() {
+    let (client, _) = connected(1).await;
+    assert_eq!(client.io_bytes_max(), (1 << 20) - 4096);
+    let address = "127.0.0.1:1".parse().unwrap();
+    let target = Target { name: String::new(), address, uid: 0, gid: 0, instance: [0; 8] };
+    let none = Options { connections: 0, ..Options::default() };
+    assert!(matches!(Client::connect(target, none).await, Err(Error::Misuse(_))));
+}
