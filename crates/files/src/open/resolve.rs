@@ -86,7 +86,7 @@ impl Opening {
             return Ok(None);
         }
         let opened = self.open_in_backend(&Identity::root(), how)?;
-        Ok(Some(Found { opened, reads: true, writes: false }))
+        Ok(Some(Found { opened, security: None, reads: true, writes: false }))
     }
 
     /// Whether the file may be read since it may be executed.
