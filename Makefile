@@ -24,7 +24,8 @@ clients: ## Foreign clients against the built server
 	conformance/shares
 	conformance/samba
 
-servers: ## Our client against foreign servers: Debian's Samba and the newest (root)
+servers: ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
+	conformance/ganesha-root
 	cargo test --package cli --test client --test bench --locked --quiet -- --ignored --test-threads 1
 
 kernel: ## The Linux kernel's own client, in a virtual machine

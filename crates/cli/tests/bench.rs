@@ -6,6 +6,7 @@ mod support;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::Output;
+use support::ganesha::Ganesha;
 use support::samba::{Samba, USER, Which};
 use support::{PASSWORD, Setup, anabranch, text, user};
 
@@ -100,6 +101,53 @@ fn loads_of_every_kind_run_on_the_newest_samba_and_leave_nothing_behind() {
     let server = Samba::start(Which::Newest, 92, "");
     every_kind(server.smb, USER, std::process::id());
     assert!(is_empty(&server.folder.join("data")));
+}
+
+fn measured_over_nfs(address: SocketAddr, path: &str, arguments: &[&str]) -> Value {
+    let output = anabranch()
+        .args(["bench", &format!("nfs://{address}/{path}"), "--quiet"])
+        .args(arguments)
+        .args(SHORT)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Loads over NFS, with one connection and several, in both versions.
+fn every_kind_over_nfs(address: SocketAddr, path: &str, pid: u32) {
+    let pid = pid.to_string();
+    let mixed = ["--random", "--block", "4K", "--depth", "64", "--read-percent", "50"];
+    let more = ["--verify", "--nconnect", "4", "--files", "3", "--server-pid", &pid];
+    let report = measured_over_nfs(address, path, &[&mixed[..], &more].concat());
+    let environment = &report["environment"];
+    assert_eq!((&environment["protocol"], &environment["dialect"]), (&"NFS".into(), &"4.1".into()));
+    let bytes = environment["channel_bytes"].as_array().unwrap();
+    assert!(bytes.len() == 4 && bytes.iter().all(|bytes| bytes.as_u64() > Some(100_000)));
+    for one in report["operations"].as_array().unwrap() {
+        assert!(one["count"].as_u64().unwrap() > 10, "{report}");
+    }
+    assert!(report["server_cpu_seconds"].is_number());
+    let large = ["--block", "512K", "--verify", "--read-percent", "50", "--threads", "2"];
+    let report =
+        measured_over_nfs(address, path, &[&large[..], &["--nfs-version", "4.2"]].concat());
+    assert_eq!(report["environment"]["dialect"], "4.2");
+    let report = measured_over_nfs(address, path, &["--metadata", "--nconnect", "2"]);
+    let kinds = report["operations"].as_array().unwrap().len();
+    assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
+}
+
+#[test]
+#[ignore = "needs NFS-Ganesha: make servers"]
+fn loads_over_nfs_run_on_ganesha_and_leave_nothing_behind() {
+    let server = Ganesha::start(93);
+    every_kind_over_nfs(server.nfs, "export", server.pid);
+    assert!(is_empty(&server.folder));
+    let missing = anabranch()
+        .args(["bench", &format!("nfs://{}/nowhere", server.nfs), "--quiet"])
+        .output()
+        .unwrap();
+    assert!(text(&missing.stderr).contains("NOENT"), "{}", text(&missing.stderr));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 pub mod channel;
 pub mod client;
+pub mod ganesha;
 pub mod library;
 pub mod relay;
 pub mod samba;
