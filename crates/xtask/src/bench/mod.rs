@@ -4,6 +4,7 @@
 mod chart;
 mod lines;
 mod network;
+mod nfs;
 mod own_loader;
 mod peers;
 mod samba;
@@ -16,7 +17,7 @@ use std::process::{Command, ExitCode};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
-    /// that are slow or long; `floor`, what the machine takes without any protocol
+    /// that are slow or long; `nfs`, beside NFS-Ganesha; `floor`, what the machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
     #[arg(long)]
@@ -75,8 +76,9 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     match args.what.as_str() {
         "peers" => peers::run(root, args)?,
         "lines" => lines::run(root, args)?,
+        "nfs" => nfs::run(root, args)?,
         "floor" => floor(root, args)?,
-        other => bail!("there is no bench {other:?}; there are: peers, lines, floor"),
+        other => bail!("there is no bench {other:?}; there are: peers, lines, nfs, floor"),
     }
     Ok(ExitCode::SUCCESS)
 }

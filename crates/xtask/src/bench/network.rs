@@ -42,6 +42,15 @@ pub fn enter() -> Result<()> {
         .with_context(|| format!("{CONGESTION_CONTROL_FILE} cannot be set"))
 }
 
+/// Gives the loopback device an address that is not one of loopback: NFS-Ganesha takes no other
+/// one to serve on, where there is none.
+///
+/// # Errors
+/// It is not root's.
+pub fn second_address() -> Result<()> {
+    ip("addr replace 192.0.2.1/32 dev lo")
+}
+
 /// The congestion control that connections have here.
 pub fn congestion_control() -> String {
     let text = fs::read_to_string(CONGESTION_CONTROL_FILE).unwrap_or_default();
@@ -52,6 +61,11 @@ pub fn congestion_control() -> String {
 pub enum Line<'a> {
     /// As fast as this, each way.
     Shaped {
+        /// Million bits in a second.
+        megabits: u32,
+    },
+    /// As fast as this for each connection, each way, however many there are.
+    SlowConnections {
         /// Million bits in a second.
         megabits: u32,
     },
@@ -82,7 +96,13 @@ impl Ends {
         ends.wait_for_namespace()?;
         for at in 0..lines {
             match line {
-                Line::Shaped { megabits } => ends.shaped(at, *megabits)?,
+                Line::Shaped { megabits } => {
+                    let queue = format!("tbf rate {megabits}mbit burst 256k latency 20ms");
+                    ends.shaped(at, &queue)?;
+                }
+                Line::SlowConnections { megabits } => {
+                    ends.shaped(at, &format!("fq maxrate {megabits}mbit"))?;
+                }
                 Line::Long { root, round_trip_ms } => ends.long(at, root, *round_trip_ms)?,
             }
             ip(&format!("addr add 10.99.{at}.1/24 dev server{at}"))?;
@@ -123,14 +143,10 @@ impl Ends {
         bail!("unshare makes no namespace")
     }
 
-    fn shaped(&mut self, at: u8, megabits: u32) -> Result<()> {
+    fn shaped(&mut self, at: u8, queue: &str) -> Result<()> {
         let client = self.held[0].id();
         ip(&format!("link add server{at} type veth peer name client{at} netns {client}"))?;
-        let shape = |device| {
-            format!(
-                "tc qdisc add dev {device}{at} root tbf rate {megabits}mbit burst 256k latency 20ms"
-            )
-        };
+        let shape = |device| format!("tc qdisc add dev {device}{at} root {queue}");
         sh(&shape("server"))?;
         self.client(&shape("client"))
     }

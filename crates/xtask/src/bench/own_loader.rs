@@ -6,7 +6,7 @@ use super::{Args, median};
 use crate::server::{PASSWORD, PORT, USER};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Size of the file, which is in the server's memory.
 const FILE: &str = "64M";
@@ -151,17 +151,27 @@ pub fn measure(
         .env("ANABRANCH_PASSWORD", PASSWORD)
         .output()
         .context("anabranch bench")?;
-    if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
+    Figure::of(&output)
+}
+
+impl Figure {
+    /// The figures that `anabranch bench --json -` told.
+    ///
+    /// # Errors
+    /// It failed, or says other things than expected.
+    pub fn of(output: &Output) -> Result<Self> {
+        if !output.status.success() {
+            bail!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let number = |key: &str| report[key].as_f64().with_context(|| format!("no {key}"));
+        let (rate, measured) = (number("per_second")?, number("seconds")?);
+        let count = rate * measured;
+        Ok(Self {
+            rate,
+            server_us: number("server_cpu_seconds")? * 1e6 / count,
+            loader_us: number("client_cpu_seconds")? * 1e6 / count,
+            channels: report["environment"]["channels"].as_u64().unwrap_or(0),
+        })
     }
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let number = |key: &str| report[key].as_f64().with_context(|| format!("no {key}"));
-    let (rate, measured) = (number("per_second")?, number("seconds")?);
-    let count = rate * measured;
-    Ok(Figure {
-        rate,
-        server_us: number("server_cpu_seconds")? * 1e6 / count,
-        loader_us: number("client_cpu_seconds")? * 1e6 / count,
-        channels: report["environment"]["channels"].as_u64().unwrap_or(0),
-    })
 }

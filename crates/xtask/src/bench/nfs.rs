@@ -1,0 +1,235 @@
+//! NFS side by side with NFS-Ganesha under our own loader: small and large reads and
+//! writes, files by name, and one to sixteen connections, also where each of them is slow.
+//! Both servers have their files on the same file system, in memory.
+
+use super::chart::Chart;
+use super::network::{self, Ends, Line};
+use super::own_loader::Figure;
+use super::{Args, median};
+use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Ports that nothing else uses: of ours and of Ganesha.
+const PORTS: [u16; 2] = [24_454, 24_455];
+
+/// Connections of one session.
+const CONNECTIONS: [&str; 5] = ["1", "2", "4", "8", "16"];
+
+/// Loads: name, and arguments of `anabranch bench`.
+const LOADS: [(&str, &str); 6] = [
+    ("read 4 KiB, depth 64", "--random --block 4K --depth 64"),
+    ("write 4 KiB, depth 64", "--random --block 4K --depth 64 --read-percent 0"),
+    ("read 4 KiB, depth 1", "--random --block 4K --depth 1"),
+    ("read 1020 KiB, depth 8", "--block 1020K --depth 8"),
+    ("write 1020 KiB, depth 8", "--block 1020K --depth 8 --read-percent 0"),
+    ("create, getattr, readdir, remove; depth 8", "--metadata --depth 8"),
+];
+
+/// Million bits in a second of each connection where they are slow.
+const SLOW_MEGABITS: u32 = 200;
+
+/// A server that is measured.
+struct Server {
+    name: &'static str,
+    child: Child,
+    pid: u32,
+    address: String,
+    port: u16,
+    path: &'static str,
+}
+
+impl Server {
+    /// Starts Ganesha, and says where what it exports lies.
+    fn ganesha(root: &Path, address: String) -> Result<(Self, PathBuf)> {
+        let port = PORTS[1];
+        let mut child = Command::new(root.join("conformance/ganesha"))
+            .args([&address, &port.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("conformance/ganesha")?;
+        let mut line = String::new();
+        let out = child.stdout.take().context("piped")?;
+        BufReader::new(out).read_line(&mut line)?;
+        let (pid, folder) = line.trim().split_once(' ').context("Ganesha does not serve")?;
+        let (pid, folder) = (pid.parse()?, PathBuf::from(folder));
+        for part in ["ganesha", "ours"] {
+            std::fs::create_dir(folder.join(part))?;
+        }
+        let path = "export/ganesha";
+        Ok((Self { name: "Ganesha", child, pid, address, port, path }, folder))
+    }
+
+    /// Starts ours with a share in `folder`.
+    fn ours(binary: &Path, address: String, folder: &Path) -> Result<Self> {
+        let port = PORTS[0];
+        let share = format!("bench={},nfs_squash=none", folder.join("ours").display());
+        let child = Command::new(binary)
+            .args(["serve", "--admin", "off", "--nfs", &format!("{address}:{port}")])
+            .args(["--smb", &format!("{address}:{}", port + 100)])
+            .args(["--share", &share, "--user", "alice:secret.0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {}", binary.display()))?;
+        let (pid, path) = (child.id(), "bench");
+        let mut server = Self { name: "ours", child, pid, address, port, path };
+        server.wait()?;
+        Ok(server)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(20) {
+            if TcpStream::connect((self.address.as_str(), self.port)).is_ok() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended: {status}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        bail!("the server does not answer on {}", self.address)
+    }
+
+    fn url(&self) -> String {
+        format!("nfs://{}:{}/{}", self.address, self.port, self.path)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Ganesha's script ends with its input, and cleans up.
+        if self.child.stdin.take().is_none() {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Measures all tables.
+///
+/// # Errors
+/// A server or a load that does not run.
+pub fn run(root: &Path, args: &Args) -> Result<()> {
+    let binary = super::binary(root)?;
+    if !args.host_network {
+        network::second_address()?;
+    }
+    {
+        let address = crate::server::address(63);
+        let (ganesha, folder) = Server::ganesha(root, address)?;
+        let ours = Server::ours(&binary, crate::server::address(62), &folder)?;
+        let servers = [&ours, &ganesha];
+        loads(&binary, &servers, args)?;
+        let title = "Reads of 4 KiB, depth 64, in a second";
+        let load = ["--random", "--block", "4K", "--depth", "64"];
+        sweep(|| Command::new(&binary), &servers, args, (title, "nfs-connections.svg"), &load)?;
+    }
+    let ends = Ends::new(1, &Line::SlowConnections { megabits: SLOW_MEGABITS })?;
+    let address = |server| ends.addresses(server).swap_remove(0);
+    let (ganesha, folder) = Server::ganesha(root, address(1))?;
+    let ours = Server::ours(&binary, address(0), &folder)?;
+    let title = format!("Reads of 256 KiB in a second, each connection {SLOW_MEGABITS} Mbit/s");
+    let load = ["--block", "256K", "--depth", "64"];
+    let names = (title.as_str(), "nfs-slow-connections.svg");
+    sweep(|| ends.in_client(&binary), &[&ours, &ganesha], args, names, &load)
+}
+
+/// Every load on both servers, with one connection.
+fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
+    println!(
+        "| NFS 4.1, one connection | ours /s | Ganesha /s | ratio | ours µs/op | Ganesha µs/op | \
+         ratio | loader µs/op |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    let mut chart = Chart::new("Processor time for each operation, µs", ["Anabranch", "Ganesha"]);
+    for (name, arguments) in LOADS.iter().filter(|load| args.wants(load.0)) {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let mut figures = [Vec::new(), Vec::new()];
+        for _ in 0..args.rounds {
+            for (at, server) in servers.iter().enumerate() {
+                let figure = measure(Command::new(binary), server, args.seconds, &arguments);
+                figures[at].push(figure.with_context(|| format!("{name} on {}", server.name))?);
+            }
+        }
+        let [Some(a), Some(b)] = figures.map(|f| median(f, |f| f.rate)) else { continue };
+        println!(
+            "| {name} | {:.0} | {:.0} | {:.2} | {:.1} | {:.1} | {:.2} | {:.1} |",
+            a.rate,
+            b.rate,
+            a.rate / b.rate,
+            a.server_us,
+            b.server_us,
+            b.server_us / a.server_us,
+            a.loader_us
+        );
+        chart.row(name, [a.server_us, b.server_us]);
+    }
+    args.draw("nfs-processor.svg", &chart)
+}
+
+/// One load with one connection to sixteen.
+fn sweep(
+    client: impl Fn() -> Command,
+    servers: &[&Server; 2],
+    args: &Args,
+    (title, chart_file): (&str, &str),
+    load: &[&str],
+) -> Result<()> {
+    if !args.wants(title) {
+        return Ok(());
+    }
+    println!("\n{title}:\n");
+    println!("| connections | ours | times one | Ganesha | times one |");
+    println!("|---|---|---|---|---|");
+    let mut chart = Chart::new(title, ["Anabranch", "Ganesha"]);
+    let mut first = [0.0; 2];
+    for connections in CONNECTIONS {
+        let arguments = [load, &["--nconnect", connections]].concat();
+        let mut rates = [0.0; 2];
+        for (at, server) in servers.iter().enumerate() {
+            let mut figures = Vec::new();
+            for _ in 0..args.rounds {
+                let figure = measure(client(), server, args.seconds, &arguments);
+                figures.push(figure.with_context(|| format!("{connections} on {}", server.name))?);
+            }
+            rates[at] = median(figures, |f| f.rate).map_or(0.0, |figure| figure.rate);
+            if connections == "1" {
+                first[at] = rates[at];
+            }
+        }
+        println!(
+            "| {connections} | {:.0} | {:.2} | {:.0} | {:.2} |",
+            rates[0],
+            rates[0] / first[0],
+            rates[1],
+            rates[1] / first[1]
+        );
+        chart.row(connections, rates);
+    }
+    args.draw(chart_file, &chart)
+}
+
+/// Runs a load once.
+fn measure(
+    mut anabranch: Command,
+    server: &Server,
+    seconds: u32,
+    arguments: &[impl AsRef<OsStr>],
+) -> Result<Figure> {
+    let output = anabranch
+        .args(["bench", &server.url(), "--quiet", "--json", "-", "--warm-up", "1"])
+        .args(["--duration", &seconds.to_string(), "--server-pid", &server.pid.to_string()])
+        .args(["--file-size", "64M"])
+        .args(arguments)
+        .output()
+        .context("anabranch bench")?;
+    Figure::of(&output)
+}
