@@ -48,7 +48,8 @@ pub struct Task {
 pub struct Environment {
     state: Mutex<State>,
     base: Instant,
-    caller: Arc<Caller>,
+    /// As whom everybody works.
+    pub caller: Arc<Caller>,
 }
 
 struct State {

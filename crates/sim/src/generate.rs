@@ -25,6 +25,8 @@ pub struct Plan {
     pub deaths: u32,
     /// How often power is lost, in ten thousand steps.
     pub losses: u32,
+    /// There is a client that knows files by handles, too.
+    pub direct: bool,
 }
 
 impl Plan {
@@ -48,6 +50,7 @@ impl Plan {
             cuts: random.pick(&[0, 5, 30]),
             deaths: random.pick(&[0, 0, 5, 20]),
             losses,
+            direct: random.percent(50),
         }
     }
 

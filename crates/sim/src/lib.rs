@@ -12,6 +12,7 @@
 pub mod channels;
 mod client;
 pub mod crowd;
+mod direct;
 mod environment;
 mod fibers;
 mod generate;

@@ -20,6 +20,9 @@ pub const CELL_BYTES: usize = 512;
 /// Cells of a file.
 pub const CELLS_MAX: u8 = 8;
 
+/// Sessions from this number on are of clients that know files by handles.
+pub const DIRECT_SESSIONS: u32 = 1 << 20;
+
 /// Number of an operation. The one that made a file or an open is its number too.
 pub type OpId = u32;
 
@@ -258,10 +261,15 @@ impl State {
         }
     }
 
+    /// Whether an open keeps its file's name: those of clients that know handles do not.
+    fn is_kept(&self, file: OpId) -> bool {
+        self.opens_of(file).any(|(_, open)| open.session < DIRECT_SESSIONS)
+    }
+
     /// Ends what an open holds. True if its file must be removed now.
     fn release(&mut self, id: OpId) -> bool {
         let Some(open) = self.opens.remove(&id) else { return false };
-        let left = self.has_opens(open.file);
+        let left = self.is_kept(open.file);
         let Some(file) = self.files.get_mut(&open.file) else { return false };
         file.locks.retain(|lock| lock.open != id);
         file.is_doomed |= open.dooms;
@@ -270,7 +278,7 @@ impl State {
 
     /// Removes a file that is doomed and not open; what becomes of its name.
     fn unlink(&mut self, id: OpId) {
-        let is_open = self.has_opens(id);
+        let is_open = self.is_kept(id);
         let Some(file) = self.files.get_mut(&id) else { return };
         if !file.is_doomed || is_open {
             return;
@@ -306,7 +314,7 @@ impl State {
 
     /// Files that are doomed and not open.
     pub fn removable(&self) -> impl Iterator<Item = OpId> {
-        let doomed = self.files.iter().filter(|(id, f)| f.is_doomed && !self.has_opens(**id));
+        let doomed = self.files.iter().filter(|(id, f)| f.is_doomed && !self.is_kept(**id));
         doomed.map(|(id, _)| *id)
     }
 

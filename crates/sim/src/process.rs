@@ -16,6 +16,9 @@ pub struct Process {
     pub environment: Arc<Environment>,
     /// Where its files are.
     pub vfs: Arc<MemoryVfs>,
+    /// The file layer, and what is served: for clients that ask it directly.
+    pub files: Arc<Files>,
+    pub volume: Arc<Volume>,
     server: Arc<Server>,
 }
 
@@ -50,7 +53,7 @@ impl Process {
         let volume = Arc::new(Volume { vfs: vfs.clone(), options });
         let share = Share {
             name: "data".into(),
-            volume: Some(volume),
+            volume: Some(volume.clone()),
             posix: true,
             time_machine: true,
             continuously_available: environment.keeps_opens(),
@@ -69,8 +72,8 @@ impl Process {
             shares: vec![Arc::new(share)],
         };
         let files = Arc::new(Files::new(environment.clone()));
-        let server = Server::new(config, files, environment.clone());
-        Self { environment, vfs, server }
+        let server = Server::new(config, files.clone(), environment.clone());
+        Self { environment, vfs, files, volume, server }
     }
 
     /// A new connection.

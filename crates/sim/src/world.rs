@@ -1,15 +1,18 @@
 //! One run: clients, connections, the server's process, and who is next.
 
 use crate::client::Client;
+use crate::direct::{Direct, Running};
 use crate::environment::Environment;
 use crate::fibers::{FiberId, Fibers, Turn};
 use crate::generate::{self, Plan};
 use crate::history::History;
-use crate::model::{CELL_BYTES, NAMES, OpId};
+use crate::model::{Answer, CELL_BYTES, DIRECT_SESSIONS, NAMES, OpId, Request};
 use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::{ServerSide, Step};
+use files::OpenFile;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 use vfs::memory::MemoryVfs;
 
@@ -20,6 +23,9 @@ const STEPS_MAX: u64 = 200_000;
 pub enum Outcome {
     /// A connection's step; whether the connection must go.
     Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
+    /// A step of the client that knows handles: what it asked for has ended, or waits.
+    Answered(Request, Answer, Option<Arc<OpenFile>>),
+    Waits(Running),
     /// A worker's call, or the end of a connection.
     Over,
 }
@@ -46,6 +52,8 @@ enum Action {
     Receive(u32),
     Resume(FiberId),
     Work(usize),
+    AskDirectly,
+    ServeDirectly,
     WriteBack,
     SleepIn,
 }
@@ -68,6 +76,8 @@ pub struct World {
     fibers: Fibers<Outcome>,
     parked: BTreeMap<FiberId, (u32, u32)>,
     links: BTreeMap<u32, Link>,
+    /// The client that knows files by handles, if there is one.
+    direct: Option<Direct>,
     /// Sessions whose connection is gone and that are not cleared away yet.
     ending: Vec<u32>,
     next_session: u32,
@@ -99,6 +109,7 @@ impl World {
             fibers: Fibers::default(),
             parked: BTreeMap::new(),
             links: BTreeMap::new(),
+            direct: None,
             ending: Vec::new(),
             next_session: 1,
             next_op: 1,
@@ -123,6 +134,7 @@ impl World {
         self.asks = false;
         while self.advance()? {}
         self.check_unanswered()?;
+        self.end_direct()?;
         while !self.links.is_empty() {
             self.cut_one()?;
         }
@@ -147,6 +159,11 @@ impl World {
             let weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
             let link = Link { client, side, on_the_way: VecDeque::new(), weights, is_cut: false };
             self.links.insert(session, link);
+        }
+        if self.plan.direct && self.direct.is_none() {
+            let session = DIRECT_SESSIONS + self.next_session;
+            self.next_session += 1;
+            self.direct = Some(Direct::new(session, &self.process));
         }
     }
 
@@ -184,6 +201,8 @@ impl World {
             Action::Receive(session) => self.receive(session)?,
             Action::Resume(id) => self.resume(id)?,
             Action::Work(at) => self.work(at)?,
+            Action::AskDirectly => self.ask_directly(),
+            Action::ServeDirectly => self.serve_directly()?,
             Action::SleepIn => {
                 self.slept = true;
                 self.process.environment.sleep_in();
@@ -212,6 +231,15 @@ impl World {
             actions.extend(steps.map(|step| (serves, Action::Serve(*session, step))));
             if !side.output.is_empty() {
                 actions.push((answers, Action::Receive(*session)));
+            }
+        }
+        if let Some(direct) = &self.direct {
+            let room = self.history.pending_count() < self.plan.pending_max;
+            if self.asks && direct.is_idle() && room && self.next_op < self.plan.operations {
+                actions.push((10, Action::AskDirectly));
+            }
+            if direct.can_go_on() {
+                actions.push((10, Action::ServeDirectly));
             }
         }
         let parked = self.parked.iter();
@@ -264,6 +292,72 @@ impl World {
             return;
         };
         link.on_the_way.extend(frame);
+    }
+
+    fn ask_directly(&mut self) {
+        let Some(direct) = &mut self.direct else { return };
+        let request = direct.ask(self.next_op, self.plan.names, &mut self.random);
+        self.next_op += 1;
+        self.history.ask(request.clone());
+        self.note(format!("{} does {}: {:?}", request.session, request.id, request.op));
+    }
+
+    fn serve_directly(&mut self) -> Result<(), String> {
+        let Some(direct) = &mut self.direct else { return Ok(()) };
+        let session = direct.session;
+        let Some(running) = direct.take() else { return Ok(()) };
+        self.start(
+            session,
+            Box::new(move || match running.go_on() {
+                (request, Ok((answer, open))) => Outcome::Answered(request, answer, open),
+                (_, Err(running)) => Outcome::Waits(running),
+            }),
+        )
+    }
+
+    /// What it asked for has ended.
+    fn take_answer(
+        &mut self,
+        request: &Request,
+        answer: &Answer,
+        open: Option<Arc<OpenFile>>,
+    ) -> Result<(), String> {
+        let Some(direct) = self.direct.as_mut().filter(|d| d.session == request.session) else {
+            // It is gone, and whatever came of it goes too.
+            return self.start(
+                request.session,
+                Box::new(move || {
+                    drop(open);
+                    Outcome::Over
+                }),
+            );
+        };
+        let has_opened = open.is_some();
+        direct.end(request, open);
+        self.answered += 1;
+        let result = self.history.answer(request.id, answer).map_err(|i| i.0);
+        for said in self.history.take_said() {
+            self.note(format!("{} {said}", request.session));
+        }
+        result?;
+        if has_opened { self.check_exclusive(request.id) } else { Ok(()) }
+    }
+
+    /// The client that knows handles goes, in the middle of whatever it does.
+    fn end_direct(&mut self) -> Result<(), String> {
+        let Some(direct) = self.direct.take() else { return Ok(()) };
+        let session = direct.session;
+        self.note(format!("{session} goes"));
+        self.history.begin_end(session);
+        self.ending.push(session);
+        self.start(
+            session,
+            Box::new(move || {
+                drop(direct);
+                Outcome::Over
+            }),
+        )?;
+        self.clear_away()
     }
 
     fn some_of(random: &mut Random, length: usize) -> usize {
@@ -360,6 +454,25 @@ impl World {
                 Ok(())
             }
             Turn::Done(Outcome::Over) => Ok(()),
+            Turn::Done(Outcome::Answered(request, answer, open)) => {
+                self.take_answer(&request, &answer, open)
+            }
+            Turn::Done(Outcome::Waits(running)) => {
+                match self.direct.as_mut().filter(|direct| direct.session == owner) {
+                    Some(direct) => {
+                        direct.put_back(running);
+                        Ok(())
+                    }
+                    // Withdrawn, wherever it is in the middle of.
+                    None => self.start(
+                        owner,
+                        Box::new(move || {
+                            drop(running);
+                            Outcome::Over
+                        }),
+                    ),
+                }
+            }
             Turn::Done(Outcome::Stepped(session, side, result)) => {
                 if let Err(close) = result {
                     return Err(format!(
@@ -391,6 +504,9 @@ impl World {
 
     /// Cuts a connection, wherever it is in the middle of.
     fn cut_one(&mut self) -> Result<(), String> {
+        if self.direct.is_some() && self.random.percent(30) {
+            return self.end_direct();
+        }
         let whole: Vec<u32> =
             self.links.iter().filter(|(_, link)| !link.is_cut).map(|(s, _)| *s).collect();
         if whole.is_empty() {
@@ -465,11 +581,15 @@ impl World {
         }
         self.ending.clear();
         self.links.clear();
+        self.direct = None;
         Ok(())
     }
 
     /// What was not answered must wait for another.
     fn check_unanswered(&self) -> Result<(), String> {
+        if self.direct.as_ref().is_some_and(|direct| !direct.is_idle()) {
+            return Err(format!("who knows handles is not answered\n{}", self.history.describe()));
+        }
         for (session, link) in &self.links {
             for request in link.client.unanswered() {
                 if !request.is_some_and(|request| self.history.may_wait(request.id)) {

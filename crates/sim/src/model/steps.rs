@@ -221,7 +221,7 @@ impl State {
             if !replace {
                 return refused(self, NtStatus::OBJECT_NAME_COLLISION);
             }
-            if self.has_opens(target) || self.files[&target].is_doomed {
+            if self.is_kept(target) || self.files[&target].is_doomed {
                 return refused(self, NtStatus::ACCESS_DENIED);
             }
             state.files.remove(&target);

@@ -1,0 +1,233 @@
+//! A client that knows files by handles and asks the file layer itself, as NFS does:
+//! beside those of SMB, held to the same model.
+
+use crate::model::{Answer, CELL_BYTES, CELLS_MAX, Cells, NAMES, Op, OpId, Request, kinds};
+use crate::process::Process;
+use crate::random::Random;
+use crate::server_side::Flag;
+use files::{
+    Access, Caller, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAction, OpenAt, OpenFile,
+    OpenPlan, Share, Volume,
+};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use vfs::{FsError, Name};
+use wire::fscc;
+use wire::ntstatus::NtStatus;
+
+/// An answer, and the open that comes with it.
+type Answered = (Answer, Option<Arc<OpenFile>>);
+type Work = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// An operation that is under way.
+pub struct Running {
+    request: Request,
+    work: Work,
+    flag: Arc<Flag>,
+}
+
+impl Running {
+    /// Goes on as far as it can; what it is if it has not ended.
+    pub fn go_on(mut self) -> (Request, Result<Answered, Self>) {
+        self.flag.lower();
+        let waker = Waker::from(self.flag.clone());
+        let request = self.request.clone();
+        match self.work.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(answered) => (request, Ok(answered)),
+            Poll::Pending => (request, Err(self)),
+        }
+    }
+}
+
+/// The client. It has one operation under way at most.
+pub struct Direct {
+    /// Its number among the sessions.
+    pub session: u32,
+    at: Place,
+    opens: BTreeMap<OpId, Arc<OpenFile>>,
+    running: Option<Running>,
+    /// A fiber works for it.
+    pub is_served: bool,
+}
+
+/// What it works on.
+#[derive(Clone)]
+struct Place {
+    files: Arc<Files>,
+    volume: Arc<Volume>,
+    caller: Arc<Caller>,
+}
+
+impl Direct {
+    pub fn new(session: u32, process: &Process) -> Self {
+        let (files, volume) = (process.files.clone(), process.volume.clone());
+        let at = Place { files, volume, caller: process.environment.caller.clone() };
+        Self { session, at, opens: BTreeMap::new(), running: None, is_served: false }
+    }
+
+    /// Whether it can ask for something.
+    pub fn is_idle(&self) -> bool {
+        !self.is_served && self.running.is_none()
+    }
+
+    /// Whether what it asked for can go on.
+    pub fn can_go_on(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.flag.is_raised())
+    }
+
+    /// What goes on in a fiber now.
+    pub fn take(&mut self) -> Option<Running> {
+        let running = self.running.take();
+        self.is_served = running.is_some();
+        running
+    }
+
+    /// It has to wait.
+    pub fn put_back(&mut self, running: Running) {
+        self.is_served = false;
+        self.running = Some(running);
+    }
+
+    /// An operation has ended.
+    pub fn end(&mut self, request: &Request, open: Option<Arc<OpenFile>>) {
+        self.is_served = false;
+        if let Some(open) = open {
+            self.opens.insert(request.id, open);
+        }
+    }
+
+    /// What it asks for next.
+    pub fn ask(&mut self, id: OpId, names: u8, random: &mut Random) -> Request {
+        let opens: Vec<OpId> = self.opens.keys().copied().collect();
+        let op = match opens.is_empty() || random.percent(30) {
+            true => Op::Create {
+                name: random.small(names),
+                access: random.pick(&[kinds::READ, kinds::WRITE, 3, 3]),
+                share: if random.percent(75) { kinds::ALL } else { random.small(8) },
+                disposition: random.pick(&[
+                    fscc::FILE_OPEN,
+                    fscc::FILE_CREATE,
+                    fscc::FILE_OPEN_IF,
+                    fscc::FILE_OPEN_IF,
+                ]),
+                doomed: false,
+            },
+            false => on_open(random.pick(&opens), random),
+        };
+        let session = self.session;
+        let request = Request { id, session, op, after: None, is_cancelled: false };
+        let open = request.op.open().and_then(|open| self.opens.get(&open).cloned());
+        if let Op::Close { open } = request.op {
+            self.opens.remove(&open);
+        }
+        let work: Work = match open {
+            Some(open) => Box::pin(use_open(self.at.files.clone(), open, request.clone())),
+            None => Box::pin(create(self.at.clone(), request.op.clone())),
+        };
+        self.running = Some(Running { request: request.clone(), work, flag: Flag::raised() });
+        request
+    }
+}
+
+fn on_open(open: OpId, random: &mut Random) -> Op {
+    let at = random.small(CELLS_MAX - 2);
+    let cells = Cells { at, count: 1 + random.small(3.min(CELLS_MAX - at)) };
+    match random.below(8) {
+        0 | 1 => Op::Close { open },
+        2 => Op::SetSize { open, count: random.small(CELLS_MAX) },
+        3..=5 => Op::Write { open, cells, through: false },
+        _ => Op::Read { open, cells },
+    }
+}
+
+async fn create(at: Place, op: Op) -> Answered {
+    match open_named(&at, &op).await {
+        Ok(result) => {
+            let action = match result.action {
+                OpenAction::Created => CREATED,
+                _ => OPENED,
+            };
+            (Answer::Opened(action), Some(result.open))
+        }
+        Err(error) => (refused(error), None),
+    }
+}
+
+async fn open_named(at: &Place, op: &Op) -> vfs::Result<files::OpenResult> {
+    let Op::Create { name, access, share, disposition, .. } = *op else {
+        return Err(FsError::InvalidParameter);
+    };
+    let (directory, name) = at.find(NAMES[usize::from(name)]).await?;
+    let right = |bit, right| if access & bit != 0 { right } else { Access::NONE };
+    let desired = right(kinds::READ, Access::READ_DATA) | right(kinds::WRITE, Access::WRITE_DATA);
+    let if_exists = if disposition == fscc::FILE_CREATE { IfExists::Fail } else { IfExists::Open };
+    let if_missing =
+        if disposition == fscc::FILE_OPEN { IfMissing::Fail } else { IfMissing::Create };
+    let plan = OpenPlan { if_exists, if_missing, ..OpenPlan::posix(desired, Share(share.into())) };
+    let name = OpenAt::Name(directory, name);
+    at.files.open_object(&at.caller, &name, plan, ObjectOpen::default()).await
+}
+
+impl Place {
+    /// The directory of a name, and the name in it.
+    async fn find(&self, shown: &str) -> vfs::Result<(Object, Name)> {
+        let mut object = self.files.root_object(&self.volume).await?;
+        let mut parts: Vec<&str> = shown.split('\\').collect();
+        let last = Name::new(parts.pop().unwrap_or_default().as_bytes())?;
+        for part in parts {
+            let name = Name::new(part.as_bytes())?;
+            object = self.files.look_up(&self.caller, &object, &name).await?;
+        }
+        Ok((object, last))
+    }
+}
+
+async fn use_open(files: Arc<Files>, open: Arc<OpenFile>, request: Request) -> Answered {
+    let bytes = |cells: u8| u64::from(cells) * CELL_BYTES as u64;
+    let result = match request.op {
+        Op::Close { .. } => files.close(open).await,
+        Op::Read { cells, .. } => {
+            let mut data = Vec::new();
+            let length = usize::from(cells.count) * CELL_BYTES;
+            match files.read(&open, bytes(cells.at), length, &mut data).await {
+                Ok(0) => return (Answer::Status(NtStatus::END_OF_FILE.0), None),
+                Ok(_) => {
+                    let whole = |cell: &[u8]| cell.iter().all(|byte| *byte == cell[0]);
+                    assert!(data.chunks(CELL_BYTES).all(whole), "a torn cell is read");
+                    let cells = data.chunks(CELL_BYTES).map(|cell| cell[0]).collect();
+                    return (Answer::Cells(cells), None);
+                }
+                Err(error) => Err(error),
+            }
+        }
+        Op::SetSize { count, .. } => files.set_size(&open, bytes(count)).await,
+        Op::Write { cells, .. } => {
+            let data = vec![request.stamp(); usize::from(cells.count) * CELL_BYTES];
+            files.write(&open, bytes(cells.at), &data)
+        }
+        _ => Err(FsError::NotSupported),
+    };
+    (result.map_or_else(refused, |()| Answer::Status(NtStatus::SUCCESS.0)), None)
+}
+
+/// What was done. MS-SMB2 2.2.14.
+const OPENED: u32 = 1;
+const CREATED: u32 = 2;
+
+/// In the model's words.
+fn refused(error: FsError) -> Answer {
+    let status = match error {
+        FsError::AccessDenied => NtStatus::ACCESS_DENIED,
+        FsError::AlreadyExists => NtStatus::OBJECT_NAME_COLLISION,
+        FsError::DeletePending => NtStatus::DELETE_PENDING,
+        FsError::LockConflict => NtStatus::FILE_LOCK_CONFLICT,
+        FsError::NoSpace => NtStatus::DISK_FULL,
+        FsError::NotFound => NtStatus::OBJECT_NAME_NOT_FOUND,
+        FsError::ShareViolation => NtStatus::SHARING_VIOLATION,
+        _ => NtStatus::UNEXPECTED_IO_ERROR,
+    };
+    Answer::Status(status.0)
+}
