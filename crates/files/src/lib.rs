@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use acl::{Access, Ace, AceKind, Descriptor, Sid, Token};
+pub use acl::{Access, Ace, AceKind, Descriptor, NamedAce, NamedWho, Sid, Token};
 pub use asking::{Asking, begin_wait};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{

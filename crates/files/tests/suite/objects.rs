@@ -3,9 +3,9 @@
 use crate::harness::*;
 use crate::watch::EVERYTHING;
 use files::{
-    Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NewObject, Object, ObjectChanges,
-    ObjectOpen, OpenAction, OpenAt, OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, Share,
-    VolumeId, XattrWish,
+    Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NamedAce, NamedWho, NewObject,
+    Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan, OpenResult, OwnerLocking,
+    Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -368,6 +368,38 @@ fn a_directory_that_is_known_by_its_handle_is_forgotten_when_it_goes() {
     std::fs::remove_dir(served.dir.path().join("e")).unwrap();
     assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale);
     assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale);
+}
+
+#[test]
+fn a_list_of_names_is_the_descriptor_that_windows_sees() {
+    let served = serve();
+    served.put("f", b"");
+    served.set_mode("f", 0o640);
+    let object = served.object("f").unwrap();
+    let list = || now(served.files.object_list(&served.alice, &object)).unwrap();
+    let who: Vec<NamedWho> = list().into_iter().map(|entry| entry.who).collect();
+    let of_mode = [NamedWho::Owner, NamedWho::Group, NamedWho::Everyone];
+    assert!(of_mode.iter().all(|one| who.contains(one)), "{who:?}");
+    let entry = |who, access| NamedAce { allows: true, flags: 0, access, who };
+    let new = [
+        entry(NamedWho::Owner, ALL),
+        entry(NamedWho::User(4005), READ),
+        entry(NamedWho::Everyone, Access::READ_ATTRIBUTES),
+    ];
+    now(served.files.set_object_list(&served.alice, &object, &new)).unwrap();
+    assert_eq!(list(), new);
+    let parts = SecurityParts { dacl: true, ..SecurityParts::default() };
+    let windows = served.open("f", Access::READ_CONTROL);
+    let shown = served.files.descriptor(&windows, parts).unwrap().dacl.unwrap();
+    let sids: Vec<Sid> = shown.into_iter().map(|ace| ace.sid).collect();
+    let owner = Sid::unix_user(served.alice.identity.uid);
+    assert_eq!(sids, [owner, Sid::unix_user(4005), Sid::everyone()]);
+    let access = served.files.object_access(&user(4005, 4005), &object).unwrap();
+    assert!(access.contains(Access::READ_DATA) && !access.intersects(Access::WRITE_DATA));
+    let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
+    now(served.files.set_object_attributes(&served.alice, &object, None, &mode)).unwrap();
+    let access = served.files.object_access(&user(4005, 4005), &object).unwrap();
+    assert!(!access.intersects(Access::READ_DATA), "a new mode takes the list's place");
 }
 
 #[test]
