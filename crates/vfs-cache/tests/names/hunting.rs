@@ -237,7 +237,7 @@ fn hunt(backend: Arc<dyn Vfs>, steps: &[Step], cache: &dyn Fn() -> CachedVfs) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn two_caches_and_a_local_writer_see_one_tree_in_memory(steps in steps(), room in any::<bool>()) {

@@ -1,0 +1,153 @@
+//! A backend of which each call takes a while: what is known is not asked for again.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use files::{
+    Access, Caller, Files, IfExists, IfMissing, OpenPlan, Semantics, Share, Volume, VolumeOptions,
+    WishedKind, Workers,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::{FsError, Identity, Name, RelPath, Timestamp, Vfs, Wait};
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
+
+/// How long a call takes.
+const CALL_TAKES: Duration = Duration::from_millis(1);
+const ROUNDS: u64 = 40;
+
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Nothing is in memory; every call that may wait is counted, and waits. Each
+/// look at the clock finds it a second later.
+#[derive(Default)]
+struct Slow {
+    calls: AtomicU64,
+    seconds: AtomicU64,
+}
+
+impl Surroundings for Slow {
+    fn now(&self) -> Timestamp {
+        let seconds = 1_750_000_000 + self.seconds.fetch_add(1, Ordering::Relaxed);
+        Timestamp(i128::from(seconds) * 1_000_000_000)
+    }
+
+    fn before(&self, call: Call) -> Fate {
+        if matches!(call, Call::Open(Wait::Never) | Call::Read(Wait::Never)) {
+            return Fate::Fails(FsError::WouldBlock);
+        }
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(CALL_TAKES);
+        Fate::Runs
+    }
+}
+
+struct Fixture {
+    files: Files,
+    volume: Arc<Volume>,
+    caller: Arc<Caller>,
+    slow: Arc<Slow>,
+}
+
+fn fixture(is_cached: bool) -> Fixture {
+    let slow = Arc::new(Slow::default());
+    let mut vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow.clone()));
+    if is_cached {
+        let now = slow.clone();
+        let clock = Clock(Arc::new(move || now.now()));
+        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
+    }
+    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let caller = Arc::new(Caller::of(Identity::root()));
+    Fixture { files: Files::new(Arc::new(Inline)), volume, caller, slow }
+}
+
+fn path(text: &str) -> RelPath {
+    text.split('/').map(|part| Name::new(part.as_bytes()).unwrap()).collect()
+}
+
+impl Fixture {
+    fn open(&self, at: &str, desired: Access, if_missing: IfMissing, kind: WishedKind) -> bool {
+        let plan = OpenPlan {
+            path: path(at),
+            stream: None,
+            desired,
+            share: Share::ALL,
+            if_exists: IfExists::Open,
+            if_missing,
+            kind,
+            delete_on_close: false,
+            dos_bits: 0,
+            allocation_bytes: None,
+            descriptor: None,
+            xattrs: Vec::new(),
+            no_follow: false,
+            uncompressed: false,
+            caching: None,
+            semantics: Semantics::Windows,
+            mode: None,
+        };
+        let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never().unwrap();
+        let Ok(opened) = opened else { return false };
+        if desired == Access::DELETE {
+            self.files.set_delete(&opened.open, true, false).unwrap();
+        }
+        self.files.close(opened.open).now_or_never().unwrap().unwrap();
+        true
+    }
+
+    fn make(&self, at: &str) {
+        assert!(self.open(at, Access::FILE_ALL, IfMissing::Create, WishedKind::File));
+    }
+
+    fn look(&self, at: &str, desired: Access) -> bool {
+        self.open(at, desired, IfMissing::Fail, WishedKind::Any)
+    }
+
+    /// Calls and time of each round.
+    fn cost(&self, mut round: impl FnMut(u64)) -> (f64, Duration) {
+        let (calls, start) = (self.slow.calls.load(Ordering::Relaxed), Instant::now());
+        (0..ROUNDS).for_each(&mut round);
+        let calls = self.slow.calls.load(Ordering::Relaxed) - calls;
+        (calls as f64 / ROUNDS as f64, start.elapsed() / ROUNDS as u32)
+    }
+
+    /// What it costs to make, open for reading, look at, miss and delete a file.
+    fn costs(&self) -> Vec<(&'static str, (f64, Duration))> {
+        assert!(self.open("Dir", Access::FILE_ALL, IfMissing::Create, WishedKind::Directory));
+        assert!(!self.look("Dir/none", Access::READ_ATTRIBUTES));
+        let name = |number: u64| format!("Dir/File{number}");
+        self.make("Dir/hot");
+        assert!(self.look("Dir/hot", Access::READ_DATA));
+        let create = self.cost(|number| self.make(&name(number)));
+        (0..ROUNDS).for_each(|number| assert!(self.look(&name(number), Access::READ_DATA)));
+        vec![
+            ("create", create),
+            ("open", self.cost(|_| assert!(self.look("Dir/hot", Access::READ_DATA)))),
+            ("miss", self.cost(|n| assert!(!self.look(&format!("Dir/x{n}"), Access::READ_DATA)))),
+            ("delete", self.cost(|number| assert!(self.look(&name(number), Access::DELETE)))),
+        ]
+    }
+}
+
+#[test]
+fn hot_paths_ask_a_slow_backend_less_than_two_thirds_as_often() {
+    let (on, off) = (fixture(true).costs(), fixture(false).costs());
+    for ((what, (calls_on, time_on)), (_, (calls_off, time_off))) in on.into_iter().zip(off) {
+        println!("{what}: {calls_on} calls and {time_on:?}, without {calls_off} and {time_off:?}");
+        assert!(calls_off >= 1.6 * calls_on, "{what}: {calls_on} calls, without {calls_off}");
+        assert!(time_on.as_secs_f64() <= 0.7 * time_off.as_secs_f64(), "{what}: {time_on:?}");
+    }
+}
