@@ -99,7 +99,7 @@ impl Fixture {
         let hot = |n: usize| format!("{directory}/File{}", n % count.min(500));
         let new = |n: usize| format!("{directory}/New{n}");
         let must = |done: bool| assert!(done);
-        self.open(&format!("{directory}/none"), look, IfMissing::Fail);
+        assert!(!self.open(&format!("{directory}/none"), look, IfMissing::Fail));
         let cold = |n: usize| format!("{directory}/File{}", (n * 7919) % count);
         vec![
             ("cold open", self.cost(|n| must(self.open(&cold(n), read, IfMissing::Fail)))),
@@ -123,7 +123,12 @@ impl Fixture {
                 "create",
                 self.cost(|n| must(self.open(&new(n), Access::FILE_ALL, IfMissing::Create))),
             ),
-            ("delete", self.cost(|n| drop(self.open(&new(n), Access::DELETE, IfMissing::Fail)))),
+            (
+                "delete",
+                self.cost(|n| {
+                    let _ = self.open(&new(n), Access::DELETE, IfMissing::Fail);
+                }),
+            ),
         ]
     }
 }

@@ -130,9 +130,11 @@ impl Fixture {
         assert!(!self.look("Dir/none", Access::READ_ATTRIBUTES));
         let name = |number: u64| format!("Dir/File{number}");
         self.make("Dir/hot");
-        assert!(self.look("Dir/hot", Access::READ_DATA));
+        (0..2).for_each(|_| assert!(self.look("Dir/hot", Access::READ_DATA)));
         let create = self.cost(|number| self.make(&name(number)));
-        (0..ROUNDS).for_each(|number| assert!(self.look(&name(number), Access::READ_DATA)));
+        // What is asked for twice is kept.
+        let known = (0..2 * ROUNDS).map(|n| name(n % ROUNDS));
+        known.for_each(|name| assert!(self.look(&name, Access::READ_DATA)));
         vec![
             ("create", create),
             ("open", self.cost(|_| assert!(self.look("Dir/hot", Access::READ_DATA)))),

@@ -9,7 +9,7 @@ pub use vfs_cache::Count;
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 /// Bytes that the cache of a share may take if nothing is said.
-pub const BUDGET_BYTES: u64 = 64 << 20;
+pub const BUDGET_BYTES: u64 = 128 << 20;
 /// The largest budget: what the index of one directory can address.
 pub const BUDGET_BYTES_MAX: u64 = 4 << 30;
 

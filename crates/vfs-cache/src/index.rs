@@ -80,7 +80,7 @@ impl NameIndex {
     /// Bytes that one more name of this length may need beside those, while it is put in.
     pub fn growth_bytes(&self, name: &[u8]) -> usize {
         let table = match self.heads.capacity() {
-            full if full == self.heads.len() => table_bytes(2 * full + 1),
+            full if full == self.heads.len() => table_bytes(full + 1),
             _ => 0,
         };
         let bytes = RECORD_FIXED + name.len();

@@ -15,6 +15,29 @@ const TIME_STEP_NANOS: i128 = 50_000_000;
 /// Respellings that one open follows: a name that changes as often is left to the backend.
 const RESPELLINGS_MAX: usize = 4;
 
+/// What is known before the backend is asked.
+enum First {
+    /// It is not there, and the caller may know that.
+    Absent,
+    /// This node is kept.
+    Kept(RelPath, Arc<dyn Node>, Facts),
+    /// The backend has to be asked for this path.
+    Ask(RelPath, Prior),
+}
+
+/// What to make of the backend's answer.
+#[derive(Default)]
+struct Prior {
+    /// Known of what the path led to when it was looked at before.
+    facts: Option<Facts>,
+    /// The answer is worth keeping.
+    is_wanted: bool,
+    /// The directories that it leads through are to be followed for that.
+    is_to_follow: bool,
+    /// What became known is known for sure only if nothing comes in between.
+    look: Option<u64>,
+}
+
 impl CachedVfs {
     /// Opens a path as it is spelt, or in another case, from what is known first.
     ///
@@ -28,21 +51,15 @@ impl CachedVfs {
     ) -> Result<KnownOpen> {
         let any_case = how.case == Case::Insensitive;
         let exact = OpenHow { case: Case::Sensitive, ..how };
-        let mut path = path.clone();
-        for _ in 0..RESPELLINGS_MAX {
-            if let Some(opened) = self.open_kept(who, &path, &how) {
-                return Ok(opened);
-            }
-            match self.fresh().foreknown(who, &path, any_case) {
-                Foreknown::Absent => {
-                    self.counters.names.hit();
-                    return Err(FsError::NotFound);
-                }
-                Foreknown::As(spelt) if spelt != path => path = spelt,
-                Foreknown::As(_) | Foreknown::Nothing => break,
-            }
-        }
-        match self.open_exact(who, &path, exact) {
+        let (path, prior) = match self.first_look(who, path, &how) {
+            First::Absent => return Err(FsError::NotFound),
+            First::Ask(path, prior) => (path, prior),
+            First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
+                Some(known) => return Ok(known),
+                None => (path, Prior { is_wanted: true, ..Prior::default() }),
+            },
+        };
+        match self.ask(who, &path, exact, prior) {
             Err(error @ (FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock))
                 if any_case =>
             {
@@ -52,22 +69,63 @@ impl CachedVfs {
         }
     }
 
-    /// Opens what is kept, if anything is and nothing has changed.
-    fn open_kept(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> Option<KnownOpen> {
-        if how.write {
-            return None;
-        }
+    /// Opens a path as it is spelt.
+    ///
+    /// # Errors
+    /// As [`vfs::Vfs::open`].
+    pub(crate) fn open_exact(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<KnownOpen> {
+        self.open_any(who, path, OpenHow { case: Case::Sensitive, ..how })
+    }
+
+    /// Everything that is known of a path, under one lock.
+    fn first_look(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> First {
+        let any_case = how.case == Case::Insensitive;
+        let mut path = path.clone();
         let mut state = self.fresh();
-        let Some((node, facts)) = state.places.find(path.as_bytes(), who, how.read) else {
-            drop(state);
-            self.counters.handles.missed();
-            return None;
-        };
-        state.touch_parent(path);
+        for _ in 0..RESPELLINGS_MAX {
+            if !how.write
+                && let Some((node, facts)) = state.places.find(path.as_bytes(), who, how.read)
+            {
+                state.touch_parent(&path);
+                return First::Kept(path, node, facts);
+            }
+            match state.foreknown(who, &path, any_case) {
+                Foreknown::Absent => {
+                    self.counters.names.hit();
+                    return First::Absent;
+                }
+                Foreknown::As(spelt) if spelt != path => path = spelt,
+                Foreknown::As(_) | Foreknown::Nothing => break,
+            }
+        }
+        self.counters.handles.missed();
+        let facts = state.places.facts(path.as_bytes()).cloned();
+        let is_wanted = state.places.is_seen_again(path.as_bytes());
+        // The root has no directory that would tell of it.
+        let parent = path.split().map_or_else(RelPath::root, |(parent, _)| parent);
+        let is_followed = state.places.directory(parent.as_bytes()).is_some();
+        let is_to_follow = !is_followed && state.places.is_seen_again(parent.as_bytes());
+        let learns = is_wanted || !state.places.is_searcher(parent.as_bytes(), who);
+        let look = (is_followed && learns).then(|| state.places.begin_look(path.as_bytes()));
         drop(state);
-        let needs_dos = how.wanted.dos && !facts.has_dos;
-        let looked = node.attributes(Wanted { dos: needs_dos });
-        match looked {
+        First::Ask(path, Prior { facts, is_wanted, is_to_follow, look })
+    }
+
+    /// Opens what is kept, unless it has changed.
+    fn open_kept(
+        &self,
+        path: &RelPath,
+        node: Arc<dyn Node>,
+        facts: &Facts,
+        how: &OpenHow,
+    ) -> Option<KnownOpen> {
+        let asks_dos = how.wanted.dos && !facts.has_dos;
+        match node.attributes(Wanted { dos: asks_dos }) {
             Ok(attributes) if facts.are_of(&attributes) => {
                 self.counters.handles.hit();
                 let dos = match (how.wanted.dos, facts.has_dos) {
@@ -76,7 +134,7 @@ impl CachedVfs {
                     (false, _) => DosInfo::default(),
                 };
                 let attributes = Attributes { dos, ..attributes };
-                Some(self.known(Opened { node, attributes, path: path.clone() }, &facts))
+                Some(known(Opened { node, attributes, path: path.clone() }, facts))
             }
             _ => {
                 self.fresh().places.drop_kept(path.as_bytes(), &node);
@@ -84,10 +142,6 @@ impl CachedVfs {
                 None
             }
         }
-    }
-
-    fn known(&self, opened: Opened, facts: &Facts) -> KnownOpen {
-        KnownOpen { opened, security: Some(facts.security.clone()) }
     }
 
     /// A directory that is kept, as far as its permissions go: nobody is asked.
@@ -100,27 +154,37 @@ impl CachedVfs {
         drop(state);
         self.counters.handles.hit();
         let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
-        Some(self.known(Opened { node, attributes, path: path.clone() }, &facts))
+        Some(known(Opened { node, attributes, path: path.clone() }, &facts))
     }
 
     /// Has the backend open a path as it is spelt, and keeps what that tells.
-    pub(crate) fn open_exact(
+    fn ask(
         &self,
         who: &Identity,
         path: &RelPath,
         how: OpenHow,
+        mut prior: Prior,
     ) -> Result<KnownOpen> {
         let parent = path.split().map(|(parent, _)| parent);
-        // The root has no directory that would tell of it.
-        if !self.establish(parent.as_ref().unwrap_or(path), how.wait) {
-            return self.inner.open_known(who, path, how);
+        if prior.look.is_none()
+            && prior.is_to_follow
+            && self.establish(parent.as_ref().unwrap_or(path), how.wait)
+        {
+            prior.look = Some(self.fresh().places.begin_look(path.as_bytes()));
         }
-        let look = self.fresh().places.begin_look(path.as_bytes());
+        let Some(look) = prior.look else {
+            let mut known = self.inner.open_known(who, path, how)?;
+            if let Some(facts) = prior.facts.filter(|f| f.are_of(&known.opened.attributes)) {
+                self.counters.security.hit();
+                known.security = Some(facts.security);
+            }
+            return Ok(known);
+        };
         let result = self.inner.open(who, path, OpenHow { no_follow: true, ..how });
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
         let can_be_kept = match kind {
-            Some(FileKind::File) => true,
-            Some(FileKind::Directory) => self.establish(path, how.wait),
+            Some(FileKind::File) => prior.is_wanted,
+            Some(FileKind::Directory) => prior.is_wanted && self.establish(path, how.wait),
             _ => false,
         };
         let mut state = self.fresh();
@@ -236,4 +300,8 @@ impl CachedVfs {
             }
         }
     }
+}
+
+fn known(opened: Opened, facts: &Facts) -> KnownOpen {
+    KnownOpen { opened, security: Some(facts.security.clone()) }
 }

@@ -7,6 +7,7 @@
 
 use crate::counters::Counters;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::{Attributes, FileKey, FileKind, Identity, KnownSecurity, Node};
@@ -19,6 +20,9 @@ const KEPT_BYTES: usize = 448;
 const KEPT_PER_PLACE_MAX: usize = 4;
 /// Users who are known to be let through a directory.
 const SEARCHERS_MAX: usize = 8;
+/// Paths of which it is remembered that they were asked for: one of several with one
+/// number.
+const SEEN_SLOTS: usize = 1 << 14;
 /// Ticks that a node is kept without being used.
 const IDLE_TICKS_MAX: u8 = 5;
 
@@ -95,6 +99,9 @@ pub struct Places {
     /// Closing may take long: not under the lock.
     closing: Vec<Arc<dyn Node>>,
     given_up: Vec<FileKey>,
+    hasher: RandomState,
+    /// By slot, the number of the path that was asked for last.
+    seen: Box<[u32]>,
 }
 
 /// The path of a name in a directory.
@@ -117,6 +124,8 @@ impl Places {
             security_bytes: Arc::default(),
             closing: Vec::new(),
             given_up: Vec::new(),
+            hasher: RandomState::new(),
+            seen: vec![0; SEEN_SLOTS].into(),
         }
     }
 
@@ -157,6 +166,15 @@ impl Places {
         held.idle_ticks = 0;
         place.was_used = true;
         Some((held.kept.node.clone(), place.facts.clone()?))
+    }
+
+    /// Whether a path was asked for before, not too long ago: what is asked for once, as
+    /// by who walks through all there is, is not worth keeping.
+    pub fn is_seen_again(&mut self, path: &[u8]) -> bool {
+        let number = self.hasher.hash_one(path);
+        let slot = &mut self.seen[number as usize % SEEN_SLOTS];
+        let short = (number >> 32) as u32;
+        std::mem::replace(slot, short) == short
     }
 
     /// What is known of the node at a path.

@@ -39,7 +39,7 @@ impl std::fmt::Debug for Clock {
 
 impl Default for CacheOptions {
     fn default() -> Self {
-        Self { budget_bytes: 64 << 20, directories_max: 8192, kept_max: 1024 }
+        Self { budget_bytes: 128 << 20, directories_max: 8192, kept_max: 1024 }
     }
 }
 

@@ -39,6 +39,8 @@ fn a_known_file_is_opened_and_read_without_a_walk() {
     let counting = Counting::over(LocalVfs::open(folder.path()).unwrap());
     let cached = over(counting.clone(), CacheOptions::default());
     settle();
+    // Asked for once is not worth keeping.
+    drop(open(&cached, "a/b/file", true).unwrap());
     let first = open(&cached, "a/b/file", true).unwrap();
     let calls = || counting.calls.load(std::sync::atomic::Ordering::Relaxed);
     let before = calls();
@@ -119,23 +121,25 @@ fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
     let who = Identity::root();
     make(&cached, "d", FileKind::Directory).unwrap();
     make(&cached, "d/f", FileKind::File).unwrap();
-    let key = open(&cached, "d/f", true).unwrap().attributes.key;
-    assert_eq!(memory.open_count(), 3, "the root, the directory, the file");
+    let twice = |at: &str| (0..2).map(|_| open(&cached, at, true).unwrap().attributes.key).last();
+    let before = memory.open_count();
+    let key = twice("d/f").unwrap();
+    assert_eq!(memory.open_count(), before + 1);
     cached.remove(&who, &path("d/f"), key).unwrap();
-    assert_eq!(memory.open_count(), 2);
+    assert_eq!(memory.open_count(), before);
     make(&cached, "d/f", FileKind::File).unwrap();
-    drop(open(&cached, "d/f", true).unwrap());
+    twice("d/f");
     for _ in 0..5 {
         cached.tick();
     }
     assert!(memory.open_count() > 0);
     cached.tick();
     assert_eq!(memory.open_count(), 0);
-    drop(open(&cached, "d/f", true).unwrap());
+    twice("d/f");
     cached.rename(&who, &path("d"), &path("e"), Replace::Never).unwrap();
-    assert_eq!(memory.open_count(), 0, "nothing below it, and it was not kept itself");
-    drop(open(&cached, "e/f", true).unwrap());
-    assert_eq!(memory.open_count(), 1);
+    assert!(memory.open_count() <= 1, "nothing below it: the root at most");
+    twice("e/f");
+    assert!(memory.open_count() > 0);
     cached.set_enabled(false);
     assert_eq!(memory.open_count(), 0);
 }
@@ -156,7 +160,7 @@ fn no_more_is_kept_open_than_may_be() {
     let (memory, cached) = cached_memory(options);
     for number in 0..50 {
         make(&cached, &format!("f{number}"), FileKind::File).unwrap();
-        drop(open(&cached, &format!("f{number}"), true).unwrap());
+        (0..2).for_each(|_| drop(open(&cached, &format!("f{number}"), true).unwrap()));
         assert!(memory.open_count() <= 10);
     }
     let (kind, handles) = cached.counts()[0];
