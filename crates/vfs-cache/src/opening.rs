@@ -105,7 +105,9 @@ impl CachedVfs {
         }
         self.counters.handles.missed();
         let facts = state.places.facts(path.as_bytes()).cloned();
-        let is_wanted = state.places.is_seen_again(path.as_bytes());
+        // What is open for writing is not kept, only what is known of it.
+        let is_wanted =
+            (!how.write || facts.is_none()) && state.places.is_seen_again(path.as_bytes());
         // The root has no directory that would tell of it.
         let parent = path.split().map_or_else(RelPath::root, |(parent, _)| parent);
         let is_followed = state.places.directory(parent.as_bytes()).is_some();

@@ -51,7 +51,9 @@ impl Facts {
     pub fn are_of(&self, present: &Attributes) -> bool {
         self.attributes.key == present.key
             && present.links > 0
-            && (present.kind == FileKind::Directory || self.attributes.changed == present.changed)
+            && (present.kind == FileKind::Directory
+                || (self.attributes.changed == present.changed
+                    && self.attributes.change == present.change))
     }
 }
 

@@ -54,3 +54,18 @@ mod with_room_for_next_to_nothing {
 
     vfs::backend_suite!(fresh);
 }
+
+/// A call with an answer of its own, should a backend have none, would be lost on the way.
+#[test]
+fn every_call_of_a_backend_is_handed_on() {
+    let (backend, cache) = (include_str!("../../vfs/src/lib.rs"), include_str!("../src/tree.rs"));
+    let backend = backend.split("pub trait Vfs").nth(1).unwrap().split("\n}").next().unwrap();
+    let cache = cache.split("impl Vfs for CachedVfs").nth(1).unwrap();
+    let calls = backend.lines().filter_map(|line| line.strip_prefix("    fn "));
+    let mut count = 0;
+    for call in calls.map(|line| line.split('(').next().unwrap()) {
+        assert!(cache.contains(&format!("\n    fn {call}(")), "{call}");
+        count += 1;
+    }
+    assert!(count > 20);
+}

@@ -1,0 +1,223 @@
+//! A walk through ten million names stays within its budget, as the allocator sees it.
+#![allow(clippy::unwrap_used)]
+
+use peak_alloc::PeakAlloc;
+use std::any::Any;
+use std::sync::Arc;
+use vfs::{
+    AttributeChanges, Attributes, Case, ChangeFeed, CreateHow, DirEntry, DosInfo, Features,
+    FileKey, FileKind, FollowId, FsError, Identity, Name, NameChange, Node, OpenHow, Opened,
+    RelPath, Replace, Result, SecurityChange, Space, Timestamp, Vfs, Wait, Wanted,
+};
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+const DIRECTORIES: u64 = 10_000;
+const NAMES: u64 = 1_000;
+const BUDGET_BYTES: usize = 16 << 20;
+
+/// Directories of files that are made up as they are asked for.
+#[derive(Debug)]
+struct Generated;
+
+#[derive(Debug)]
+struct GeneratedNode(u64);
+
+#[derive(Debug)]
+struct Silence;
+
+impl ChangeFeed for Silence {
+    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+        Ok(FollowId(directory.key().inode))
+    }
+    fn unfollow(&self, _: FollowId) {}
+    fn drain(&self, _: &mut dyn FnMut(NameChange<'_>)) {}
+}
+
+fn attributes(inode: u64) -> Attributes {
+    let kind = if inode <= DIRECTORIES { FileKind::Directory } else { FileKind::File };
+    let time = Timestamp::default();
+    Attributes {
+        key: FileKey { device: 1, inode },
+        kind,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        links: 1,
+        size_bytes: 0,
+        allocated_bytes: 0,
+        accessed: time,
+        modified: time,
+        changed: time,
+        change: 0,
+        born: None,
+        dos: DosInfo::default(),
+        device: None,
+        compressed: false,
+    }
+}
+
+/// `D7` is the directory 7, `D7/Name of a file 12` a file in it.
+fn number(path: &RelPath) -> Result<u64> {
+    let mut parts = path.components();
+    let of = |part: Option<&[u8]>, prefix: &str, end: u64| -> Result<Option<u64>> {
+        let Some(part) = part else { return Ok(None) };
+        let text = std::str::from_utf8(part).map_err(|_| FsError::NotFound)?;
+        let number = text.strip_prefix(prefix).and_then(|n| n.parse().ok());
+        number.filter(|n| *n < end).map(Some).ok_or(FsError::NotFound)
+    };
+    let Some(directory) = of(parts.next(), "D", DIRECTORIES)? else { return Ok(0) };
+    let file = of(parts.next(), "Name of a file ", NAMES)?;
+    Ok(file.map_or(directory + 1, |file| (directory + 1) * 1_000_000 + file))
+}
+
+impl Vfs for Generated {
+    fn open(&self, _: &Identity, path: &RelPath, _: OpenHow) -> Result<Opened> {
+        let inode = number(path)?;
+        let node = Arc::new(GeneratedNode(inode));
+        Ok(Opened { node, attributes: attributes(inode), path: path.clone() })
+    }
+    fn create(&self, _: &Identity, _: &RelPath, _: Case, _: CreateHow) -> Result<Opened> {
+        Err(FsError::ReadOnly)
+    }
+    fn remove(&self, _: &Identity, _: &RelPath, _: FileKey) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn rename(&self, _: &Identity, _: &RelPath, _: &RelPath, _: Replace) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn link(&self, _: &Identity, _: &dyn Node, _: &RelPath, _: Replace) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn symlink(&self, _: &Identity, _: &RelPath, _: &[u8]) -> Result<Opened> {
+        Err(FsError::ReadOnly)
+    }
+    fn space(&self, _: &Identity) -> Result<Space> {
+        Ok(Space::default())
+    }
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
+        Ok(Box::new(Silence))
+    }
+    fn features(&self) -> Features {
+        Features::default()
+    }
+}
+
+impl Node for GeneratedNode {
+    fn key(&self) -> FileKey {
+        attributes(self.0).key
+    }
+    fn kind(&self) -> FileKind {
+        attributes(self.0).kind
+    }
+    fn attributes(&self, _: Wanted) -> Result<Attributes> {
+        Ok(attributes(self.0))
+    }
+    fn list(&self, _: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
+        let entry = |name: String, inode| {
+            let name = Name::new(name.into_bytes()).unwrap();
+            DirEntry { name, inode, kind: None, next: inode }
+        };
+        Ok(if self.0 == 0 {
+            (0..DIRECTORIES).all(|n| each(entry(format!("D{n}"), n + 1)))
+        } else {
+            (0..NAMES).all(|n| each(entry(format!("Name of a file {n}"), n)))
+        })
+    }
+    fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
+        Ok(Some(vec![7; 200]))
+    }
+    fn set_attributes(&self, _: &Identity, _: &AttributeChanges) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn read(&self, _: u64, _: usize, _: &mut Vec<u8>, _: Wait) -> Result<usize> {
+        Ok(0)
+    }
+    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn sync(&self, _: bool) -> Result<()> {
+        Ok(())
+    }
+    fn set_size(&self, _: u64) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn allocate(&self, _: u64, _: u64) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn punch_hole(&self, _: u64, _: u64) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn next_data(&self, _: u64) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+    fn copy_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
+        Err(FsError::ReadOnly)
+    }
+    fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn child_attributes(&self, _: &Name, _: Wanted) -> Result<Attributes> {
+        Err(FsError::NotFound)
+    }
+    fn read_link(&self) -> Result<Vec<u8>> {
+        Err(FsError::NotSupported)
+    }
+    fn xattr_names(&self) -> Result<Vec<Name>> {
+        Ok(Vec::new())
+    }
+    fn xattr(&self, _: &Name) -> Result<Vec<u8>> {
+        Err(FsError::NotFound)
+    }
+    fn set_xattr(&self, _: &Identity, _: &Name, _: Option<&[u8]>) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn set_security(&self, _: &SecurityChange<'_>) -> Result<()> {
+        Err(FsError::ReadOnly)
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[test]
+fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
+    let before = ALLOCATOR.current_usage();
+    let options = CacheOptions { budget_bytes: BUDGET_BYTES, ..CacheOptions::default() };
+    let clock = Clock(Arc::new(|| Timestamp(1 << 62)));
+    let cached = CachedVfs::new(Arc::new(Generated), options, clock);
+    let who = Identity::root();
+    let how = OpenHow {
+        read: false,
+        write: false,
+        case: Case::Insensitive,
+        wanted: Wanted { dos: true },
+        no_follow: false,
+        wait: Wait::Allowed,
+    };
+    let path = |text: String| -> RelPath {
+        text.split('/').map(|part| Name::new(part.as_bytes()).unwrap()).collect()
+    };
+    ALLOCATOR.reset_peak_usage();
+    for directory in 0..DIRECTORIES {
+        // Whatever its case: all names of the directory are read for it.
+        let missed = cached.open(&who, &path(format!("d{directory}/none")), how);
+        assert_eq!(missed.unwrap_err(), FsError::NotFound);
+        for file in 0..4 {
+            for _ in 0..2 {
+                let at = path(format!("D{directory}/Name of a file {file}"));
+                let known = cached.open_known(&who, &at, how).unwrap();
+                let security = known
+                    .security
+                    .map(|s| s.descriptor(&*known.opened.node).unwrap().map(<[u8]>::len));
+                assert!(security.is_none_or(|bytes| bytes == Some(200)));
+            }
+        }
+    }
+    let peak = ALLOCATOR.peak_usage() - before;
+    let most = BUDGET_BYTES + BUDGET_BYTES / 20;
+    assert!(peak <= most, "{peak} bytes, of {BUDGET_BYTES}");
+    assert!(peak >= BUDGET_BYTES / 2, "{peak} bytes: the budget is not used");
+}
