@@ -101,9 +101,14 @@ impl CachedVfs {
 
     /// Takes in what has been done meanwhile, as each call does: to be called about
     /// once a second, so that it does not pile up while there are none.
-    /// What was not used for some of them is closed.
+    /// What was not used for some of them is
+    /// closed, and mounts are noticed.
     pub fn tick(&self) {
-        self.fresh().places.handle_tick();
+        let mut state = self.fresh();
+        if let Some(Some(feed)) = self.feed.get() {
+            feed.check(&mut |change| state.handle_change(change));
+        }
+        state.places.handle_tick();
     }
 
     /// What it was good for, by kind of what is kept.

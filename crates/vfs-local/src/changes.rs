@@ -8,8 +8,10 @@
 
 use crate::identity::as_root;
 use crate::node::LocalNode;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
@@ -45,6 +47,8 @@ const CHANGED_UNHEARD: [u32; 16] = [
 /// A queue of the kernel's.
 pub struct LocalChanges {
     queue: OwnedFd,
+    /// The list of mounts, which can be polled for changes of it.
+    mounts: Option<OwnedFd>,
     buffer: Mutex<Vec<MaybeUninit<u8>>>,
 }
 
@@ -62,7 +66,9 @@ impl LocalChanges {
     pub fn new() -> Result<Self> {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
         let queue = queue.map_err(|_| FsError::TooMany)?;
-        Ok(Self { queue, buffer: Mutex::new(vec![MaybeUninit::uninit(); READ_BYTES]) })
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok();
+        Ok(Self { queue, mounts, buffer: Mutex::new(vec![MaybeUninit::uninit(); READ_BYTES]) })
     }
 }
 
@@ -93,6 +99,14 @@ impl ChangeFeed for LocalChanges {
         if let Ok(watch) = i32::try_from(directory.0) {
             // Fails if the directory is gone, and the watch with it.
             let _ = inotify::remove_watch(&self.queue, watch);
+        }
+    }
+
+    fn check(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
+        let Some(mounts) = &self.mounts else { return };
+        let mut ready = [PollFd::new(mounts, PollFlags::PRI)];
+        if poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0) {
+            tell(NameChange::Lost);
         }
     }
 

@@ -41,6 +41,12 @@ pub trait ChangeFeed: Send + Sync + fmt::Debug {
     /// Follows it no longer; what is still told of it can be passed over.
     fn unfollow(&self, directory: FollowId);
 
+    /// Tells that anything may have changed, if something else than a change of a name
+    /// made paths lead elsewhere, as a mount does. To be asked about once a second.
+    fn check(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
+        let _ = tell;
+    }
+
     /// Tells all that was done before this was called and has not been told yet,
     /// what was done in one directory in the order in which it was done. Never
     /// waits. `tell` must not call back.

@@ -180,3 +180,28 @@ fn an_executable_that_was_just_written_can_be_executed() {
     let ran = std::process::Command::new(folder.path().join("program")).status();
     assert!(ran.unwrap().success());
 }
+
+/// Only root may mount.
+#[test]
+fn what_is_mounted_over_a_directory_is_seen_after_the_next_tick() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("d")).unwrap();
+    std::fs::write(folder.path().join("d/Below"), b"").unwrap();
+    let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
+    (0..3).for_each(|_| assert!(spelt(&cached, "D/BELOW").is_ok()));
+    let mount = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "tmpfs"])
+        .arg(folder.path().join("d"))
+        .status();
+    if !mount.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: mounting takes root");
+        return;
+    }
+    let unmount = || std::process::Command::new("umount").arg(folder.path().join("d")).status();
+    std::fs::write(folder.path().join("d/Above"), b"").unwrap();
+    cached.tick();
+    let seen = (spelt(&cached, "D/BELOW").is_ok(), spelt(&cached, "D/ABOVE").is_ok());
+    cached.set_enabled(false);
+    assert!(unmount().unwrap().success(), "nothing is kept open there");
+    assert_eq!(seen, (false, true));
+}
