@@ -27,6 +27,19 @@ pub fn commands(address: SocketAddr, share: &str, user: &str) -> String {
     )
 }
 
+/// The command for one share over NFS.
+pub fn nfs_command(address: SocketAddr, share: &str) -> String {
+    let host = match address {
+        SocketAddr::V4(v4) => v4.ip().to_string(),
+        SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
+    };
+    let port = match address.port() {
+        2049 => String::new(),
+        port => format!(",port={port}"),
+    };
+    format!("  Linux    sudo mount -t nfs -o vers=4.2,nconnect=4{port} {host}:/{share} /mnt\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

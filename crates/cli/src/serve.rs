@@ -17,6 +17,8 @@ const PORT: u16 = 4450;
 const PORT_PRIVILEGED: u16 = 445;
 /// Address of the admin API if none is named.
 const ADMIN: &str = "127.0.0.1:4480";
+/// Address that NFS is served on if none is named.
+const NFS: &str = "0.0.0.0:2049";
 /// How long calls that hang on a dead disk may hold up the end of the process.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 /// Letters of a password that is made up.
@@ -41,6 +43,10 @@ pub struct Args {
     /// Address to serve SMB on; may be given several times
     #[arg(long, value_name = "ADDR:PORT")]
     smb: Vec<SocketAddr>,
+    /// Serve NFS, too, at this address (at all, port 2049, if none is named); may be given
+    /// several times. NFS clients say themselves who their users are
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = false, default_missing_value = NFS)]
+    nfs: Vec<SocketAddr>,
     /// Address of the admin API, or `off`
     #[arg(long, value_name = "ADDR:PORT")]
     admin: Option<String>,
@@ -147,6 +153,9 @@ fn configuration(args: &Args) -> Result<Config> {
     };
     if !args.smb.is_empty() {
         config.smb.clone_from(&args.smb);
+    }
+    if !args.nfs.is_empty() {
+        config.nfs.clone_from(&args.nfs);
     }
     match args.admin.as_deref() {
         Some("off") => config.admin = None,
@@ -255,6 +264,13 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
                 share.name
             );
             println!("{}", mounts::commands(shown, &share.name, &user));
+        }
+    }
+    for address in service.listening_nfs() {
+        let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
+        for share in config.shares.iter().filter(|share| share.is_exported()) {
+            println!("{} over NFS:\n", share.path.display());
+            println!("{}", mounts::nfs_command(shown, &share.name));
         }
     }
     if let Some(admin) = service.admin() {

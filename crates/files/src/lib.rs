@@ -20,6 +20,7 @@ mod delegation;
 mod descriptor;
 mod directory_lease;
 mod handles;
+mod holes;
 mod list;
 mod lock;
 mod names;

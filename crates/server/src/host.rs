@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use vfs::Timestamp;
+use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 
 /// What is known of a system user.
@@ -96,6 +96,29 @@ impl ProcessHost {
         };
         callers.insert(system_user.to_owned(), known.clone());
         Some(known)
+    }
+}
+
+impl nfs::Host for ProcessHost {
+    fn random(&self, out: &mut [u8]) {
+        Host::random(self, out);
+    }
+
+    fn now(&self) -> nfs::Now {
+        let Now { instant, wall } = Host::now(self);
+        nfs::Now { instant, wall }
+    }
+
+    fn caller(&self, identity: Identity) -> Arc<Caller> {
+        // Who is not the superuser can act as nobody else.
+        if rustix::process::geteuid().is_root() {
+            return Arc::new(Caller::of(identity));
+        }
+        Arc::new(Caller::of(system_users::own_identity()))
+    }
+
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        Host::carry_on(self, work);
     }
 }
 

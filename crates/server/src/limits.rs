@@ -77,6 +77,10 @@ pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Requests under way before no more are taken.
 pub const JOBS_MAX: usize = 1024;
 
+/// Calls of one NFS connection under way before no more are taken: all slots of some
+/// sessions.
+pub const NFS_JOBS_MAX: usize = 512;
+
 /// What is under way at the end of a connection may take this long.
 pub const END_WITHIN: Duration = Duration::from_secs(10);
 

@@ -101,7 +101,7 @@ impl Listener {
 
 /// Lets the system find out that a client is gone which cannot say so: one that
 /// lost its network or its power confirms neither data nor probes.
-fn watch_network(stream: &TcpStream, within: Duration) -> rustix::io::Result<()> {
+pub(crate) fn watch_network(stream: &TcpStream, within: Duration) -> rustix::io::Result<()> {
     use rustix::net::sockopt;
     let (second, half) = (Duration::from_secs(1), within / 2);
     sockopt::set_socket_keepalive(stream, true)?;
@@ -140,7 +140,7 @@ fn reason(kind: &str) -> &'static str {
     }
 }
 
-fn why(full: Full) -> &'static str {
+pub(crate) fn why(full: Full) -> &'static str {
     match full {
         Full::All => "connections_max is reached; raise it if these are users",
         Full::Address => "too many connections from this address",
@@ -148,7 +148,7 @@ fn why(full: Full) -> &'static str {
     }
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }

@@ -8,6 +8,7 @@ use crate::journal::{Journal, Records};
 use crate::limits::END_WITHIN;
 use crate::listener::Listener;
 use crate::metadata_cache::MetadataCaches;
+use crate::nfs_service::NfsService;
 use crate::system_users;
 use crate::users::Users;
 use crate::workers::Pool;
@@ -45,6 +46,7 @@ pub struct Service {
     listening: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
     caches: Arc<MetadataCaches>,
+    nfs: NfsService,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -77,9 +79,11 @@ impl Service {
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
+        let nfs = NfsService::new(config, &server.config(), &files, &host, &connections);
         let listener = Listener::new(server, host.clone(), connections);
         let (admin, tasks) = (None, Vec::new());
-        let mut service = Self { listener, host: host.clone(), listening, admin, caches, tasks };
+        let mut service =
+            Self { listener, host: host.clone(), listening, admin, caches, nfs, tasks };
         if let Some(address) = config.admin {
             service.start_admin(address, files)?;
         }
@@ -88,6 +92,12 @@ impl Service {
         service.tasks.push(tokio::spawn(host.interfaces().clone().follow()));
         for socket in sockets {
             service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
+        }
+        service.tasks.push(tokio::spawn(service.nfs.clone().tick()));
+        for address in &config.nfs {
+            let socket = bind(*address, &config.nfs)?;
+            service.nfs.listening.extend(socket.local_addr());
+            service.tasks.push(tokio::spawn(service.nfs.clone().accept(socket)));
         }
         Ok(service)
     }
@@ -119,6 +129,7 @@ impl Service {
         self.host.configure(users, config.guest.clone());
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         self.listener.connections.configure(config.connections_max, config.patience);
+        self.nfs.configure(config, &next);
         self.listener.server.configure(next);
         Ok(())
     }
@@ -127,6 +138,12 @@ impl Service {
     #[must_use]
     pub fn listening(&self) -> &[SocketAddr] {
         &self.listening
+    }
+
+    /// Addresses that NFS is served on.
+    #[must_use]
+    pub fn listening_nfs(&self) -> &[SocketAddr] {
+        &self.nfs.listening
     }
 
     /// Address of the admin API.

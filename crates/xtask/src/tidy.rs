@@ -33,7 +33,7 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 15] = [
+const DIRECTION: [(&str, &[&str]); 16] = [
     ("acl", &[]),
     ("lanes", &[]),
     ("wire", &["lanes"]),
@@ -43,7 +43,8 @@ const DIRECTION: [(&str, &[&str]); 15] = [
     ("vfs-local", &["acl", "vfs"]),
     ("files", &["acl", "grants", "vfs"]),
     ("smb", &["wire", "files", "vfs"]),
-    ("server", &["wire", "files", "smb", "vfs", "vfs-cache", "vfs-local"]),
+    ("nfs", &["wire", "files", "vfs"]),
+    ("server", &["wire", "files", "nfs", "smb", "vfs", "vfs-cache", "vfs-local"]),
     ("client", &["wire"]),
     ("cli", &["client", "server", "wire"]),
     ("sim", &["wire", "files", "smb", "vfs", "vfs-cache"]),

@@ -17,6 +17,7 @@ pub use snapshots::{Kept, SnapshotsConfig};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use raw::host_name;
 
@@ -94,6 +95,19 @@ pub enum Encryption {
     Required,
 }
 
+/// Whose power users of NFS clients have on a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum NfsSquash {
+    /// All are nobody in particular.
+    All,
+    /// What their machines say.
+    None,
+    /// The superuser is nobody in particular.
+    #[default]
+    Root,
+}
+
 /// One share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareConfig {
@@ -159,6 +173,11 @@ pub struct ShareConfig {
     pub metadata_cache_bytes: u64,
     /// Space that clients are shown at most, in bytes.
     pub size_limit_bytes: Option<u64>,
+    /// Whether NFS clients see it; if nothing is said, unless something about it needs
+    /// to know who they are.
+    pub nfs: Option<bool>,
+    /// Whose power users of NFS clients have.
+    pub nfs_squash: NfsSquash,
 }
 
 /// A configuration that makes sense.
@@ -170,6 +189,10 @@ pub struct Config {
     pub workgroup: String,
     /// Addresses to serve SMB on.
     pub smb: Vec<SocketAddr>,
+    /// Addresses to serve NFS on; none if it is not.
+    pub nfs: Vec<SocketAddr>,
+    /// How long an NFS client that says nothing keeps what it has.
+    pub nfs_lease: Duration,
     /// Address of the admin API, if any.
     pub admin: Option<SocketAddr>,
     /// See [`Signing`].
@@ -226,6 +249,8 @@ impl Config {
             name: raw::host_name(),
             workgroup: "WORKGROUP".into(),
             smb: Vec::new(),
+            nfs: Vec::new(),
+            nfs_lease: nfs::limits::LEASE,
             admin: None,
             signing: Signing::default(),
             encryption: Encryption::default(),
@@ -321,7 +346,23 @@ impl ShareConfig {
             force_group: None,
             metadata_cache_bytes: crate::metadata_cache::BUDGET_BYTES,
             size_limit_bytes: None,
+            nfs: None,
+            nfs_squash: NfsSquash::default(),
         }
+    }
+
+    /// Whether NFS clients see it. They say themselves who their users are: where a share
+    /// asks for more than that, it must be said that they see it all the same.
+    #[must_use]
+    pub fn is_exported(&self) -> bool {
+        let asks = self.users.is_some()
+            || self.encryption_required
+            || self.force_user.is_some()
+            || self.force_group.is_some()
+            || [&self.denied_users, &self.read_users, &self.write_users]
+                .iter()
+                .any(|users| !users.is_empty());
+        self.nfs.unwrap_or(!asks)
     }
 
     fn problem_outside(&self) -> Option<Problem> {
@@ -372,6 +413,18 @@ impl ShareConfig {
             "snapshots" => self.snapshots().kept = Kept::of(value),
             "snapshot_names" => self.snapshots().names = Some(value.to_owned()),
             "snapshot_root" => self.snapshots().root = Some(value.into()),
+            "nfs" => self.nfs = Some(flag()?),
+            "nfs_squash" => {
+                self.nfs_squash = match value {
+                    "all" => NfsSquash::All,
+                    "none" => NfsSquash::None,
+                    "root" => NfsSquash::Root,
+                    _ => {
+                        let what = format!("{key} is root, all or none, not {value:?}");
+                        return Err(ConfigError::of(what));
+                    }
+                }
+            }
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

@@ -4,8 +4,8 @@ use super::multichannel::RawMultichannel;
 use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
-    Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, Problem, ShareConfig, Signing,
-    SnapshotsConfig, check_share_name, parse_mode, same_name,
+    Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, NfsSquash, Problem, ShareConfig,
+    Signing, SnapshotsConfig, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -34,6 +34,8 @@ pub const SHARE_KEYS: &[&str] = &[
     "listed",
     "metadata_cache",
     "named_streams",
+    "nfs",
+    "nfs_squash",
     "posix",
     "read_only",
     "read_users",
@@ -48,6 +50,9 @@ pub const SHARE_KEYS: &[&str] = &[
     "veto_names",
     "write_users",
 ];
+
+/// Clients renew their leases some times within each.
+const NFS_LEASE_SECONDS: std::ops::RangeInclusive<u64> = 5..=3600;
 
 /// The file as it is typed.
 #[derive(Debug, Default, Deserialize)]
@@ -73,6 +78,10 @@ struct RawServer {
     workgroup: Option<String>,
     /// Addresses to serve SMB on, each as `"ADDR:PORT"`.
     smb: Option<Vec<SocketAddr>>,
+    /// Addresses to serve NFS on; none if left out.
+    nfs: Option<Vec<SocketAddr>>,
+    /// Seconds that an NFS client which says nothing keeps what it has.
+    nfs_lease_seconds: Option<Spanned<u64>>,
     /// Address of the admin API, or `"off"`, which it is if left out.
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
@@ -144,6 +153,10 @@ struct RawShare {
     veto_names: Option<Spanned<Vec<String>>>,
     /// Space that clients are shown at most.
     size_limit: Option<Spanned<String>>,
+    /// Whether NFS clients see it.
+    nfs: Option<bool>,
+    /// Whose power users of NFS clients have: `root`, `all` or `none` are nobody in particular.
+    nfs_squash: Option<NfsSquash>,
     /// Leave out of listings what the user may not read.
     #[serde(default)]
     hide_unreadable: bool,
@@ -210,6 +223,11 @@ impl Meaning<'_> {
         }
         config.workgroup = raw.workgroup.unwrap_or(config.workgroup);
         config.smb = raw.smb.unwrap_or_default();
+        config.nfs = raw.nfs.unwrap_or_default();
+        if let Some(seconds) = raw.nfs_lease_seconds {
+            let seconds = self.bounded("nfs_lease_seconds", &seconds, NFS_LEASE_SECONDS);
+            config.nfs_lease = Duration::from_secs(seconds);
+        }
         config.admin = raw.admin.and_then(|admin| self.admin(&admin));
         config.signing = raw.signing.unwrap_or_default();
         config.users = raw.users.unwrap_or(config.users);
@@ -353,6 +371,8 @@ impl Meaning<'_> {
         share.read_users = raw.read_users;
         share.write_users = raw.write_users;
         share.guest_ok = raw.guest_ok;
+        share.nfs = raw.nfs;
+        share.nfs_squash = raw.nfs_squash.unwrap_or_default();
         share.force_user = raw.force_user;
         share.force_group = raw.force_group;
         for what in share.contradictions(config) {

@@ -1,0 +1,43 @@
+//! Where a file has data and where it has none, as POSIX sees it: whether or not it was
+//! made sparse. NFS. RFC 7862 15.1, 15.4, 15.11.
+
+use crate::{Access, Files, OpenFile};
+use std::sync::Arc;
+use vfs::{FsError, Result, Wanted};
+
+impl Files {
+    /// Reserves space for a range; a file that ends before the range's end grows to it.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
+    /// [`FsError::NoSpace`], [`FsError::NotSupported`], [`FsError::TooLarge`].
+    pub async fn reserve_range(
+        &self,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        length: u64,
+    ) -> Result<()> {
+        open.need_any(Access::WRITE_DATA)?;
+        open.need_writable()?;
+        open.need_unlocked(offset, length, true)?;
+        let end = offset.checked_add(length).ok_or(FsError::TooLarge)?;
+        let node = open.node.clone();
+        self.offload(move || node.allocate(offset, length)).await?;
+        if open.node.attributes(Wanted::default())?.size_bytes < end {
+            return self.set_size(open, end).await;
+        }
+        open.note_changed();
+        Ok(())
+    }
+
+    /// The first range at or after `offset` that holds data, as (start, end); none if only a
+    /// hole is left.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`] if the open may not read.
+    pub async fn next_data(&self, open: &OpenFile, offset: u64) -> Result<Option<(u64, u64)>> {
+        open.need_any(Access::READ_DATA | Access::EXECUTE)?;
+        let node = open.node.clone();
+        self.offload(move || node.next_data(offset)).await
+    }
+}

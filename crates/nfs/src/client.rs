@@ -1,0 +1,169 @@
+//! One client: its lease, its sessions' number of replies, its state.
+//! RFC 8881 2.4, 8.3.
+
+use crate::clients::Introduction;
+use crate::create_session::CreateSessionSlot;
+use crate::held::ClientStates;
+use crate::session::Session;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wire::nfs::{ClientId, Verifier};
+
+/// On whose behalf a client's own state is made and ended. RFC 8881 2.4 speaks of
+/// principals; with AUTH_SYS that is what the client says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// The flavor of the credentials.
+    pub flavor: u32,
+    /// The user.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
+}
+
+/// What is shown of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFacts {
+    /// What it calls itself.
+    pub owner: String,
+    /// The implementation's name and version, if it tells them.
+    pub implementation: String,
+    /// The address that it introduced itself from.
+    pub peer: String,
+}
+
+/// One life of a client.
+#[derive(Debug)]
+pub struct Client {
+    /// Its number.
+    pub id: ClientId,
+    /// What it calls itself.
+    pub owner: Vec<u8>,
+    /// Which life of it this is.
+    pub verifier: Verifier,
+    /// Who introduced it.
+    pub principal: Principal,
+    /// Its CREATE_SESSIONs.
+    pub create_session: Mutex<CreateSessionSlot>,
+    /// Its opens, locks and delegations.
+    pub states: Mutex<ClientStates>,
+    /// It has said that it reclaims nothing more. RFC 8881 18.51.
+    pub has_reclaimed: AtomicBool,
+    facts: Mutex<ClientFacts>,
+    sessions: Mutex<Vec<Arc<Session>>>,
+    is_confirmed: AtomicBool,
+    state_count: AtomicUsize,
+    revoked: AtomicBool,
+    renewed: Mutex<Instant>,
+}
+
+impl Client {
+    /// A client that is not confirmed yet.
+    #[must_use]
+    pub fn new(id: ClientId, who: Introduction, now: Instant) -> Self {
+        Self {
+            id,
+            owner: who.owner,
+            verifier: who.verifier,
+            principal: who.principal,
+            create_session: Mutex::default(),
+            states: Mutex::new(ClientStates::new(tag_of(id))),
+            has_reclaimed: AtomicBool::new(false),
+            facts: Mutex::new(who.facts),
+            sessions: Mutex::default(),
+            is_confirmed: AtomicBool::new(false),
+            state_count: AtomicUsize::new(0),
+            revoked: AtomicBool::new(false),
+            renewed: Mutex::new(now),
+        }
+    }
+
+    /// Whether it has shown that it gets our answers.
+    #[must_use]
+    pub fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn confirm(&self) {
+        self.is_confirmed.store(true, Ordering::Release);
+    }
+
+    /// It was heard of.
+    pub fn renew(&self, now: Instant) {
+        let mut renewed = lock(&self.renewed);
+        *renewed = now.max(*renewed);
+    }
+
+    /// When it was last heard of.
+    #[must_use]
+    pub fn renewed(&self) -> Instant {
+        *lock(&self.renewed)
+    }
+
+    /// Whether it was not heard of for longer than `lease`.
+    #[must_use]
+    pub fn is_expired(&self, now: Instant, lease: Duration) -> bool {
+        now.saturating_duration_since(self.renewed()) > lease
+    }
+
+    /// Whether it has opens, locks or delegations.
+    #[must_use]
+    pub fn holds_state(&self) -> bool {
+        self.state_count.load(Ordering::Acquire) > 0
+    }
+
+    /// How many opens, locks and delegations it has now.
+    pub fn count_state(&self, count: usize) {
+        self.state_count.store(count, Ordering::Release);
+    }
+
+    /// Works on its state; how much of it there is then is noted.
+    pub fn with_states<R>(&self, work: impl FnOnce(&mut ClientStates) -> R) -> R {
+        let mut states = lock(&self.states);
+        let result = work(&mut states);
+        self.count_state(states.len());
+        self.revoked.store(states.has_revoked(), Ordering::Release);
+        result
+    }
+
+    /// Whether something was taken from it that it does not know of.
+    #[must_use]
+    pub fn has_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Its sessions.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<Arc<Session>> {
+        lock(&self.sessions).clone()
+    }
+
+    pub(crate) fn add_session(&self, session: Arc<Session>) {
+        lock(&self.sessions).push(session);
+    }
+
+    pub(crate) fn remove_session(&self, session: &Session) {
+        lock(&self.sessions).retain(|known| known.id != session.id);
+    }
+
+    /// What is shown of it.
+    #[must_use]
+    pub fn facts(&self) -> ClientFacts {
+        lock(&self.facts).clone()
+    }
+
+    pub(crate) fn set_facts(&self, facts: ClientFacts) {
+        *lock(&self.facts) = facts;
+    }
+}
+
+/// What the state ids of a client have in common: neither its number alone, which begins
+/// anew with every run, nor the run's.
+fn tag_of(id: ClientId) -> u32 {
+    (id.0 as u32) ^ ((id.0 >> 32) as u32).rotate_left(16)
+}
+
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,527 @@
+//! COMPOUND: one operation after another, until one fails. RFC 8881 2.10.6, 16.2.
+//!
+//! Here are the rules of which operation may stand where, of sizes, and of what is kept
+//! for a retry; what an operation does is in its own module.
+
+use crate::client::{Client, lock};
+use crate::config::{Config, Export};
+use crate::conn::{Finished, Shared};
+use crate::credentials::Credentials;
+use crate::held::HeldOpen;
+use crate::limits::CHANGE_REPLY_BYTES;
+use crate::ops;
+use crate::place::{ObjectPlace, Place};
+use crate::server::Server;
+use crate::session::{Permit, Session, SlotWish, Start};
+use crate::slot::Fingerprint;
+use bytes::Bytes;
+use files::{Access as Rights, Caller, Object};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
+use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags};
+use wire::nfs::reply::Reply;
+use wire::nfs::rpc::{
+    AcceptStatus, OpaqueAuth, Reply as RpcReply, ReplyBody, begin_record, end_record, put_success,
+};
+use wire::nfs::xdr::{Reserved, XdrReader, XdrWriter};
+use wire::nfs::{NfsStatus, OperationNumber, StateId};
+
+/// One call of COMPOUND.
+#[derive(Debug)]
+pub struct Call {
+    /// The server.
+    pub server: Arc<Server>,
+    /// The connection that it came by.
+    pub conn: Arc<Shared>,
+    /// Its number.
+    pub xid: u32,
+    /// Who calls.
+    pub credentials: Credentials,
+    /// What stands behind the header.
+    pub arguments: Bytes,
+    /// Bytes of the whole call.
+    pub request_bytes: usize,
+}
+
+/// What the operations of one COMPOUND hand on to each other.
+pub(crate) struct Run<'c> {
+    pub call: &'c Call,
+    pub config: Arc<Config>,
+    pub minor_version: u32,
+    /// None outside of a session.
+    pub session: Option<Arc<Session>>,
+    pub current: Option<Place>,
+    pub current_id: Option<StateId>,
+    saved: Option<(Place, Option<StateId>)>,
+}
+
+/// Where the answer is written, and how long it may become.
+pub(crate) struct Answer {
+    pub out: Vec<u8>,
+    mark: Reserved,
+    /// Where the message begins, behind the record's mark.
+    message_at: usize,
+    /// Where the results of COMPOUND begin: what is kept for a retry.
+    results_at: usize,
+    bytes_max: usize,
+    /// The status for an answer that would be longer.
+    too_big: NfsStatus,
+}
+
+impl Answer {
+    fn new(xid: u32) -> Self {
+        let mut out = Vec::with_capacity(256);
+        let w = &mut XdrWriter::new(&mut out);
+        let mark = begin_record(w);
+        let message_at = w.position();
+        put_success(w, xid);
+        let results_at = out.len();
+        let bytes_max = crate::limits::MESSAGE_BYTES_MAX as usize;
+        Self { out, mark, message_at, results_at, bytes_max, too_big: NfsStatus::REP_TOO_BIG }
+    }
+
+    pub fn writer(&mut self) -> XdrWriter<'_> {
+        XdrWriter::new(&mut self.out)
+    }
+
+    /// How many bytes more the answer may have.
+    pub fn room(&self) -> usize {
+        self.bytes_max.saturating_sub(self.out.len() - self.message_at)
+    }
+
+    fn is_too_long(&self) -> bool {
+        self.out.len() - self.message_at > self.bytes_max
+    }
+
+    /// The record.
+    fn finish(mut self) -> Finished {
+        let mark = self.mark;
+        end_record(&mut self.writer(), mark, 0);
+        Finished { record: self.out }
+    }
+}
+
+/// Results under construction.
+pub(crate) struct Results {
+    reply: CompoundReply,
+    status: NfsStatus,
+}
+
+/// A result that is being written.
+pub(crate) struct Put {
+    number: OperationNumber,
+    before: usize,
+    reply: CompoundReply,
+}
+
+impl Results {
+    fn begin(answer: &mut Answer, tag: &[u8]) -> Self {
+        let reply = CompoundReply::begin(&mut answer.writer(), tag);
+        Self { reply, status: NfsStatus::OK }
+    }
+
+    /// Writes the result of an operation.
+    pub fn push<'a>(
+        &mut self,
+        answer: &mut Answer,
+        number: OperationNumber,
+        result: &impl Reply<'a>,
+    ) {
+        self.status = result.status();
+        self.reply.push(&mut answer.writer(), number, result);
+    }
+
+    /// Writes that an operation has succeeded; what it gives is to be written behind.
+    pub fn pass(&mut self, answer: &mut Answer, number: OperationNumber) {
+        self.status = NfsStatus::OK;
+        self.reply.begin_operation(&mut answer.writer(), number, NfsStatus::OK);
+    }
+
+    pub fn fail(&mut self, answer: &mut Answer, number: OperationNumber, status: NfsStatus) {
+        self.push(answer, number, &Err::<(), NfsStatus>(status));
+    }
+
+    /// Writes an operation's result by `put`; what was written of one that failed goes.
+    pub fn put(
+        &mut self,
+        answer: &mut Answer,
+        number: OperationNumber,
+        put: impl FnOnce(&mut Answer) -> Result<(), NfsStatus>,
+    ) {
+        let place = self.begin_put(answer, number);
+        let result = put(answer);
+        self.end_put(answer, place, result);
+    }
+
+    /// Begins a result that is written behind.
+    pub fn begin_put(&mut self, answer: &mut Answer, number: OperationNumber) -> Put {
+        let put = Put { number, before: answer.out.len(), reply: self.reply };
+        self.pass(answer, number);
+        put
+    }
+
+    /// Ends it.
+    pub fn end_put(&mut self, answer: &mut Answer, put: Put, result: Result<(), NfsStatus>) {
+        if let Err(status) = result {
+            answer.out.truncate(put.before);
+            self.reply = put.reply;
+            self.fail(answer, put.number, status);
+        }
+    }
+
+    fn finish(self, answer: &mut Answer) {
+        self.reply.finish(&mut answer.writer(), self.status);
+    }
+}
+
+impl Call {
+    /// Answers it.
+    pub async fn run(self) -> Finished {
+        let mut answer = Answer::new(self.xid);
+        let arguments = self.arguments.clone();
+        let Ok(mut compound) = Compound::decode(&mut XdrReader::new(&arguments)) else {
+            return self.garbage(answer);
+        };
+        self.server.stats.compounds.fetch_add(1, Ordering::Relaxed);
+        let mut results = Results::begin(&mut answer, &compound.tag);
+        if !(1..=2).contains(&compound.minor_version) {
+            results.status = NfsStatus::MINOR_VERS_MISMATCH;
+        } else {
+            match compound.next_operation() {
+                Some(Ok(Operation::Sequence(sequence))) => {
+                    return self.in_session(compound, sequence, answer, results).await;
+                }
+                Some(first) => self.alone(&compound, first, &mut answer, &mut results),
+                None => {}
+            }
+        }
+        results.finish(&mut answer);
+        answer.finish()
+    }
+
+    /// The arguments of COMPOUND are none.
+    fn garbage(&self, mut answer: Answer) -> Finished {
+        answer.out.truncate(answer.message_at);
+        let status = AcceptStatus::GarbageArguments;
+        let body = ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
+        answer.writer().put(&RpcReply { xid: self.xid, body });
+        answer.finish()
+    }
+
+    /// Outside of a session few operations may stand, and each alone. RFC 8881 2.10.6.
+    fn alone(
+        &self,
+        compound: &Compound<'_>,
+        first: Result<Operation<'_>, BadOperation>,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
+        let operation = match first {
+            Ok(operation) => operation,
+            Err(BadOperation { number, status }) => return results.fail(answer, number, status),
+        };
+        let number = operation.number();
+        let is_alone = compound.operation_count == 1;
+        let run = &mut Run::new(self, compound.minor_version, None);
+        match operation {
+            Operation::ExchangeId(_)
+            | Operation::CreateSession(_)
+            | Operation::BindConnToSession(_)
+            | Operation::DestroySession(_)
+            | Operation::DestroyClientId(_)
+                if !is_alone =>
+            {
+                results.fail(answer, number, NfsStatus::NOT_ONLY_OP);
+            }
+            Operation::ExchangeId(args) => {
+                let config = run.config.clone();
+                results.push(answer, number, &ops::session::exchange_id(run, &config, &args));
+            }
+            Operation::CreateSession(args) => {
+                results.push(answer, number, &ops::session::create_session(run, &args));
+            }
+            Operation::BindConnToSession(args) => {
+                results.push(answer, number, &ops::session::bind_connection(run, &args));
+            }
+            Operation::DestroySession(args) => {
+                results.push(answer, number, &ops::session::destroy_session(run, &args, true));
+            }
+            Operation::DestroyClientId(args) => {
+                results.push(answer, number, &ops::session::destroy_client(run, &args));
+            }
+            _ => results.fail(answer, number, NfsStatus::OP_NOT_IN_SESSION),
+        }
+    }
+
+    /// A request of a session. RFC 8881 18.46.3.
+    async fn in_session(
+        &self,
+        compound: Compound<'_>,
+        sequence: SequenceArgs,
+        mut answer: Answer,
+        mut results: Results,
+    ) -> Finished {
+        let permit = match self.begin(&compound, &sequence) {
+            Ok((_, Start::Replay(kept))) => {
+                self.server.stats.replays.fetch_add(1, Ordering::Relaxed);
+                answer.out.truncate(answer.results_at);
+                answer.out.extend_from_slice(&kept);
+                return answer.finish();
+            }
+            Ok((session, Start::Uncached)) => {
+                let result = sequence_result(&session, &sequence);
+                results.push(&mut answer, OperationNumber::SEQUENCE, &Ok(result));
+                let mut rest = compound;
+                if let Some(Ok(second)) = rest.next_operation() {
+                    results.fail(&mut answer, second.number(), NfsStatus::RETRY_UNCACHED_REP);
+                }
+                results.finish(&mut answer);
+                return answer.finish();
+            }
+            Ok((_, Start::Execute(permit))) => permit,
+            Err(status) => {
+                results.fail(&mut answer, OperationNumber::SEQUENCE, status);
+                results.finish(&mut answer);
+                return answer.finish();
+            }
+        };
+        self.execute(compound, &sequence, &permit, &mut answer, &mut results).await;
+        results.finish(&mut answer);
+        self.keep(permit, sequence.cache_this, &compound, &answer);
+        answer.finish()
+    }
+
+    /// Finds the session, and asks its slot.
+    fn begin(
+        &self,
+        compound: &Compound<'_>,
+        args: &SequenceArgs,
+    ) -> Result<(Arc<Session>, Start), NfsStatus> {
+        let session = match self.conn.session(args.session_id) {
+            Some(session) => session,
+            None => self.server.find_session(args.session_id)?,
+        };
+        if self.request_bytes > session.fore.request_bytes_max as usize {
+            return Err(NfsStatus::REQ_TOO_BIG);
+        }
+        if compound.operation_count > session.fore.operations_max {
+            return Err(NfsStatus::TOO_MANY_OPS);
+        }
+        if args.cache_this && (session.fore.response_cached_bytes_max as usize) < CHANGE_REPLY_BYTES
+        {
+            return Err(NfsStatus::REP_TOO_BIG_TO_CACHE);
+        }
+        let wish = SlotWish {
+            slot: args.slot_id,
+            sequence: args.sequence_id,
+            highest: args.highest_slot_id,
+            fingerprint: Fingerprint::of(&self.arguments),
+        };
+        let start = session.begin(wish)?;
+        session.client.renew(self.server.host.now().instant);
+        self.conn.set_known();
+        self.conn.set_session(&session);
+        Ok((session, start))
+    }
+
+    /// Executes a request of a session.
+    async fn execute(
+        &self,
+        mut compound: Compound<'_>,
+        sequence: &SequenceArgs,
+        permit: &Permit,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
+        let session = permit.session();
+        answer.bytes_max = session.fore.response_bytes_max as usize;
+        let cached_max = session.fore.response_cached_bytes_max as usize;
+        if sequence.cache_this && cached_max < answer.bytes_max {
+            answer.bytes_max = cached_max;
+            answer.too_big = NfsStatus::REP_TOO_BIG_TO_CACHE;
+        }
+        let result = sequence_result(session, sequence);
+        results.push(answer, OperationNumber::SEQUENCE, &Ok(result));
+        let mut run = Run::new(self, compound.minor_version, Some(session.clone()));
+        while results.status.is_ok()
+            && let Some(next) = compound.next_operation()
+        {
+            self.server.stats.operations.fetch_add(1, Ordering::Relaxed);
+            let operation = match next {
+                Ok(operation) => operation,
+                Err(bad) => return results.fail(answer, bad.number, bad.status),
+            };
+            let (before, count) = (answer.out.len(), results.reply);
+            let number = operation.number();
+            if answer.room() < CHANGE_REPLY_BYTES && ops::changes(number) {
+                return results.fail(answer, number, answer.too_big);
+            }
+            run.operate(operation, compound.operations_left() == 0, answer, results).await;
+            if answer.is_too_long() {
+                answer.out.truncate(before);
+                results.reply = count;
+                results.fail(answer, number, answer.too_big);
+            }
+        }
+    }
+
+    /// Keeps the answer for a retry, if it is to be, or costs nothing.
+    fn keep(&self, permit: Permit, cache_this: bool, compound: &Compound<'_>, answer: &Answer) {
+        let is_kept = cache_this || compound.operation_count == 1;
+        let reply = is_kept.then(|| Bytes::copy_from_slice(&answer.out[answer.results_at..]));
+        permit.finish(reply);
+    }
+}
+
+fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
+    let highest = session.highest_slot();
+    SequenceResult {
+        session_id: args.session_id,
+        sequence_id: args.sequence_id,
+        slot_id: args.slot_id,
+        highest_slot_id: highest,
+        target_highest_slot_id: highest,
+        status_flags: status_flags(session),
+    }
+}
+
+/// What the client has to look after.
+fn status_flags(session: &Session) -> SequenceStatusFlags {
+    let mut flags = SequenceStatusFlags::default();
+    // Without callbacks nothing is delegated: then nobody has to be reached.
+    if session.back.is_wanted() && !session.back.is_up() {
+        flags |= SequenceStatusFlags::CB_PATH_DOWN_SESSION;
+        if !session.client.sessions().iter().any(|other| other.back.is_up()) {
+            flags |= SequenceStatusFlags::CB_PATH_DOWN;
+        }
+    }
+    if session.client.has_revoked() {
+        flags |= SequenceStatusFlags::RECALLABLE_STATE_REVOKED;
+    }
+    flags
+}
+
+/// What an open or locks hold.
+fn held_by(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
+    let mut states = lock(&client.states);
+    if let Ok((_, open)) = states.find_open(id) {
+        return Ok(open.holds.clone());
+    }
+    states.find_locks(id).map(|(_, open)| open.holds.clone())
+}
+
+impl<'c> Run<'c> {
+    fn new(call: &'c Call, minor_version: u32, session: Option<Arc<Session>>) -> Self {
+        let config = call.server.config();
+        let (current, current_id, saved) = (None, None, None);
+        Self { call, config, minor_version, session, current, current_id, saved }
+    }
+
+    pub fn server(&self) -> &'c Arc<Server> {
+        &self.call.server
+    }
+
+    /// The client whose session this is.
+    pub fn client(&self) -> Result<Arc<Client>, NfsStatus> {
+        let session = self.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
+        Ok(session.client.clone())
+    }
+
+    /// The current file handle's place.
+    pub fn place(&mut self) -> Result<&mut Place, NfsStatus> {
+        self.current.as_mut().ok_or(NfsStatus::NOFILEHANDLE)
+    }
+
+    /// The current file handle's place in a share.
+    pub fn object_place(&mut self) -> Result<&mut ObjectPlace, NfsStatus> {
+        match self.place()? {
+            Place::Root => Err(NfsStatus::ROFS),
+            Place::Object(place) => Ok(place),
+        }
+    }
+
+    /// The object of the current file handle, and who asks for it. The root of all shares
+    /// is none: nothing can be changed in it.
+    pub async fn object(&mut self) -> Result<(Object, Arc<Caller>), NfsStatus> {
+        let server = self.server();
+        let place = self.object_place()?;
+        let object = place.object(&server.files).await?;
+        let export = place.export.clone();
+        Ok((object, self.caller(&export)))
+    }
+
+    /// Whom the caller is on a share.
+    pub fn caller(&self, export: &Export) -> Arc<Caller> {
+        let Call { server, conn, credentials, .. } = self.call;
+        conn.callers.get(&*server.host, export, credentials)
+    }
+
+    /// The object of the saved file handle, and its share.
+    pub async fn saved_object(&mut self) -> Result<(Object, Arc<Export>), NfsStatus> {
+        let server = self.server();
+        let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
+        match place {
+            Place::Root => Err(NfsStatus::ROFS),
+            Place::Object(place) => Ok((place.object(&server.files).await?, place.export.clone())),
+        }
+    }
+
+    /// The open that an operation means by the current file handle and a state id, which
+    /// must have been opened for `rights`.
+    pub fn open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
+        let files = self.server().files.clone();
+        let handle = self.place()?.handle(&files)?;
+        let held = held_by(&*self.client()?, id)?;
+        if held.handle != handle {
+            return Err(NfsStatus::BAD_STATEID);
+        }
+        let is_for = held.open.granted().intersects(rights);
+        if is_for { Ok(held) } else { Err(NfsStatus::OPENMODE) }
+    }
+
+    /// As [`Run::open_by`], for the saved file handle.
+    pub fn saved_open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
+        let files = self.server().files.clone();
+        let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
+        let handle = place.handle(&files)?;
+        let held = held_by(&*self.client()?, id)?;
+        match held.handle == handle {
+            true if held.open.granted().intersects(rights) => Ok(held),
+            true => Err(NfsStatus::OPENMODE),
+            false => Err(NfsStatus::BAD_STATEID),
+        }
+    }
+
+    /// Goes to another place: the current state id was of the one before.
+    pub fn go(&mut self, place: Place) {
+        self.current = Some(place);
+        self.current_id = None;
+    }
+
+    /// There is no current file handle any more. RFC 8881 2.6.3.1.1.8.
+    pub fn consume(&mut self) {
+        self.current = None;
+        self.current_id = None;
+    }
+
+    pub fn save(&mut self) -> Result<(), NfsStatus> {
+        let place = self.place()?.clone();
+        self.saved = Some((place, self.current_id));
+        Ok(())
+    }
+
+    pub fn restore(&mut self) -> Result<(), NfsStatus> {
+        let (place, id) = self.saved.clone().ok_or(NfsStatus::RESTOREFH)?;
+        (self.current, self.current_id) = (Some(place), id);
+        Ok(())
+    }
+
+    /// The state id that an operation means. RFC 8881 16.2.3.1.2.
+    pub fn resolve_id(&self, id: StateId) -> Result<StateId, NfsStatus> {
+        if id == StateId::CURRENT {
+            return self.current_id.ok_or(NfsStatus::BAD_STATEID);
+        }
+        if id == StateId::INVALID { Err(NfsStatus::BAD_STATEID) } else { Ok(id) }
+    }
+}

@@ -1,0 +1,133 @@
+//! What the NFS layer is configured with.
+
+use files::{Volume, VolumeId};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Identity;
+
+/// Whose power a client's users have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Squash {
+    /// All are nobody in particular.
+    All,
+    /// What they say.
+    None,
+    /// The superuser is nobody in particular.
+    #[default]
+    Root,
+}
+
+/// Which addresses are let in.
+pub trait HostFilter: Send + Sync + std::fmt::Debug {
+    /// Whether this one is.
+    fn admits(&self, peer: IpAddr) -> bool;
+}
+
+/// A share, as NFS clients see it: a directory in the root of all.
+#[derive(Clone, Debug)]
+pub struct Export {
+    /// What it is called in file handles: the same after a restart.
+    pub id: VolumeId,
+    /// The name of its directory.
+    pub name: Vec<u8>,
+    /// What is in it.
+    pub volume: Arc<Volume>,
+    /// See [`Squash`].
+    pub squash: Squash,
+    /// User and group that those have who are nobody in particular.
+    pub anonymous: (u32, u32),
+    /// Who may reach it.
+    pub hosts: Arc<dyn HostFilter>,
+}
+
+impl Export {
+    /// Whom a client's user is here.
+    #[must_use]
+    pub fn squashed(&self, identity: Option<&Identity>) -> Identity {
+        let (uid, gid) = self.anonymous;
+        let anonymous = || Identity { uid, gid, groups: Vec::new() };
+        let Some(identity) = identity else { return anonymous() };
+        match self.squash {
+            Squash::All => anonymous(),
+            Squash::None => identity.clone(),
+            Squash::Root if identity.uid == 0 => anonymous(),
+            // The superuser's group is as good as the superuser for what belongs to it.
+            Squash::Root => Identity {
+                uid: identity.uid,
+                gid: if identity.gid == 0 { gid } else { identity.gid },
+                groups: identity.groups.iter().copied().filter(|group| *group != 0).collect(),
+            },
+        }
+    }
+}
+
+/// What the NFS layer is configured with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// All shares.
+    pub exports: Vec<Arc<Export>>,
+    /// How long a client that says nothing keeps what it has.
+    pub lease: Duration,
+    /// The server's name for clients that reach it at several addresses: the same at
+    /// all of them, another one on every other server. RFC 8881 2.5.
+    pub owner: Vec<u8>,
+}
+
+impl Config {
+    /// The share of this number.
+    #[must_use]
+    pub fn export(&self, id: VolumeId) -> Option<&Arc<Export>> {
+        self.exports.iter().find(|export| export.id == id)
+    }
+
+    /// The share of this name.
+    #[must_use]
+    pub fn export_named(&self, name: &[u8]) -> Option<&Arc<Export>> {
+        self.exports.iter().find(|export| export.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+
+    #[derive(Debug)]
+    struct Anyone;
+
+    impl HostFilter for Anyone {
+        fn admits(&self, _: IpAddr) -> bool {
+            true
+        }
+    }
+
+    fn squashed(squash: Squash, uid: u32, gid: u32, groups: &[u32]) -> (u32, u32, Vec<u32>) {
+        let volume = Volume {
+            vfs: Arc::new(MemoryVfs::new(
+                MemoryOptions::default(),
+                Arc::new(StillClock::default()),
+            )),
+            options: Default::default(),
+        };
+        let export = Export {
+            id: VolumeId(1),
+            name: b"a".to_vec(),
+            volume: Arc::new(volume),
+            squash,
+            anonymous: (65_534, 65_533),
+            hosts: Arc::new(Anyone),
+        };
+        let who = export.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));
+        (who.uid, who.gid, who.groups)
+    }
+
+    #[test]
+    fn the_superuser_is_nobody_unless_the_share_says_otherwise() {
+        assert_eq!(squashed(Squash::Root, 0, 0, &[4]), (65_534, 65_533, vec![]));
+        assert_eq!(squashed(Squash::Root, 5, 0, &[0, 4]), (5, 65_533, vec![4]));
+        assert_eq!(squashed(Squash::Root, 5, 6, &[4]), (5, 6, vec![4]));
+        assert_eq!(squashed(Squash::None, 0, 0, &[0]), (0, 0, vec![0]));
+        assert_eq!(squashed(Squash::All, 5, 6, &[4]), (65_534, 65_533, vec![]));
+    }
+}

@@ -1,0 +1,251 @@
+//! One connection, without its socket: records in, jobs out, records out. RFC 5531.
+//!
+//! Never waits, never sends. A [`Job`] answers one call; whoever drives the connection polls
+//! it once at once, and keeps it if it is not done. If the connection ends, jobs go on
+//! without it: their client will ask for the answers by another one.
+
+use crate::calls::Calls;
+use crate::client::lock;
+use crate::compound;
+use crate::credentials::{Callers, Credentials};
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION};
+use crate::server::Server;
+use crate::session::Session;
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use wire::nfs::SessionId;
+use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
+use wire::nfs::rpc::{
+    AcceptStatus, AuthStatus, Call, Message, OpaqueAuth, Reply, ReplyBody, UnreadableMessage,
+    begin_record, end_record,
+};
+use wire::nfs::xdr::{XdrReader, XdrWriter};
+
+/// The work that answers one call. Poll it once at once; keep it if it is not ready.
+pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
+
+/// What a job leaves behind.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// The record that answers, mark and all.
+    pub record: Vec<u8>,
+}
+
+/// Why a connection must be closed without a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Close(pub &'static str);
+
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnFacts {
+    /// Number of the connection, unique in this process.
+    pub id: u64,
+    /// Client's address.
+    pub peer: SocketAddr,
+    /// Our address.
+    pub local: SocketAddr,
+}
+
+/// What jobs of one connection share with it.
+#[derive(Debug)]
+pub struct Shared {
+    /// Where the connection comes from.
+    pub facts: ConnFacts,
+    /// Calls to the client.
+    pub calls: Calls,
+    /// Whom its users are.
+    pub callers: Callers,
+    /// A client has shown who it is on it.
+    is_known: AtomicBool,
+    /// The session that its latest request was of: almost always that of the next.
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl Shared {
+    /// A client has shown who it is.
+    pub fn set_known(&self) {
+        self.is_known.store(true, Ordering::Release);
+    }
+
+    /// The session of the latest request, if it is this one.
+    pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
+        lock(&self.session).clone().filter(|session| session.id == id)
+    }
+
+    /// Remembers the session of a request.
+    pub fn set_session(&self, session: &Arc<Session>) {
+        *lock(&self.session) = Some(session.clone());
+    }
+}
+
+/// The protocol state of one connection.
+#[derive(Debug)]
+pub struct Conn {
+    server: Arc<Server>,
+    shared: Arc<Shared>,
+    jobs: VecDeque<JobSlot>,
+    outbox: VecDeque<Vec<u8>>,
+    outbox_bytes: usize,
+}
+
+/// A job that was not taken yet.
+struct JobSlot(Job);
+
+impl std::fmt::Debug for JobSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Job")
+    }
+}
+
+impl Conn {
+    /// A connection that has just been accepted.
+    #[must_use]
+    pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
+        let shared = Shared {
+            facts,
+            calls: Calls::default(),
+            callers: Callers::default(),
+            is_known: AtomicBool::new(false),
+            session: Mutex::default(),
+        };
+        Self {
+            server,
+            shared: Arc::new(shared),
+            jobs: VecDeque::new(),
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+        }
+    }
+
+    /// What tells when [`Conn::poll_transmit`] has a call to the client.
+    #[must_use]
+    pub fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
+    /// Whether a client has shown who it is.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.shared.is_known.load(Ordering::Acquire)
+    }
+
+    /// Bytes that a record may have.
+    #[must_use]
+    pub fn record_bytes_max(&self) -> usize {
+        // What is somewhat too large is told so; what is far too large is not read.
+        let max =
+            if self.is_known() { 2 * MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX_BEFORE_SESSION };
+        max as usize
+    }
+
+    /// Takes one record, without its marks.
+    ///
+    /// # Errors
+    /// [`Close`]: nobody can be answered.
+    pub fn handle_record(&mut self, record: Bytes) -> Result<(), Close> {
+        let mut r = XdrReader::new(&record);
+        match Message::decode(&mut r) {
+            Ok(Message::Call(call)) => {
+                let arguments = r.position();
+                self.handle_call(&call, record.slice(arguments..), record.len());
+            }
+            Ok(Message::Reply(reply)) => {
+                let results = match reply.body {
+                    ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
+                        record.slice(r.position()..)
+                    }
+                    // Refused: as an answer that says nothing.
+                    _ => Bytes::new(),
+                };
+                self.shared.calls.answer(reply.xid, results);
+            }
+            Err(UnreadableMessage::RpcVersion { xid }) => {
+                self.refuse(xid, ReplyBody::RpcMismatch { low: 2, high: 2 });
+            }
+            Err(UnreadableMessage::Malformed(malformed)) => return Err(Close(malformed.what)),
+        }
+        Ok(())
+    }
+
+    fn handle_call(&mut self, call: &Call<'_>, arguments: Bytes, request_bytes: usize) {
+        let accepted = |status| ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
+        if call.program != NFS_PROGRAM {
+            return self.refuse(call.xid, accepted(AcceptStatus::ProgramUnavailable));
+        }
+        if call.version != NFS_VERSION {
+            let status = AcceptStatus::ProgramMismatch { low: NFS_VERSION, high: NFS_VERSION };
+            return self.refuse(call.xid, accepted(status));
+        }
+        let Some(credentials) = Credentials::of(&call.credentials) else {
+            return self.refuse(call.xid, ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS));
+        };
+        match call.procedure {
+            PROCEDURE_NULL => self.refuse(call.xid, accepted(AcceptStatus::Success)),
+            PROCEDURE_COMPOUND => {
+                let call = compound::Call {
+                    server: self.server.clone(),
+                    conn: self.shared.clone(),
+                    xid: call.xid,
+                    credentials,
+                    arguments,
+                    request_bytes,
+                };
+                self.jobs.push_back(JobSlot(Box::pin(call.run())));
+            }
+            _ => self.refuse(call.xid, accepted(AcceptStatus::ProcedureUnavailable)),
+        }
+    }
+
+    /// Answers by a header alone.
+    fn refuse(&mut self, xid: u32, body: ReplyBody<'_>) {
+        let mut record = Vec::new();
+        let w = &mut XdrWriter::new(&mut record);
+        let mark = begin_record(w);
+        w.put(&Reply { xid, body });
+        end_record(w, mark, 0);
+        self.push(record);
+    }
+
+    fn push(&mut self, record: Vec<u8>) {
+        self.outbox_bytes += record.len();
+        self.outbox.push_back(record);
+    }
+
+    /// The next job to poll.
+    pub fn poll_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front().map(|slot| slot.0)
+    }
+
+    /// Takes a job's result.
+    pub fn handle_finished(&mut self, finished: Finished) {
+        if !finished.record.is_empty() {
+            self.push(finished.record);
+        }
+    }
+
+    /// The next record to send, in order.
+    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
+        let Some(record) = self.outbox.pop_front() else {
+            return self.shared.calls.poll_outgoing();
+        };
+        self.outbox_bytes -= record.len();
+        Some(record)
+    }
+
+    /// Bytes that [`Conn::poll_transmit`] has.
+    #[must_use]
+    pub fn transmit_bytes(&self) -> usize {
+        self.outbox_bytes
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        self.shared.calls.end();
+    }
+}

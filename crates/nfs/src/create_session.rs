@@ -1,0 +1,185 @@
+//! The one slot that a client's CREATE_SESSIONs have, and what a session's channels are
+//! agreed to be. RFC 8881 18.36.
+
+use crate::limits::{
+    KEPT_REPLY_BYTES_MAX, MESSAGE_BYTES_MAX, OPERATIONS_MAX, REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN,
+    SLOTS_MAX,
+};
+use wire::nfs::NfsStatus;
+use wire::nfs::ops::{ChannelAttributes, CreateSessionResult};
+use wire::nfs::xdr::List;
+
+/// What the slot says to a CREATE_SESSION.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CreateBegun {
+    /// It is new.
+    Execute,
+    /// It was answered before, by this result.
+    Replay(Box<CreateSessionResult>),
+}
+
+/// A client's CREATE_SESSIONs: in order, each executed once. Before the first, the reply
+/// to the number before it is made up, and says that it is out of order.
+#[derive(Debug, Default)]
+pub struct CreateSessionSlot {
+    /// Of the latest one that was executed.
+    sequence: u32,
+    result: Option<Box<CreateSessionResult>>,
+}
+
+impl CreateSessionSlot {
+    /// The number that the next one must have: EXCHANGE_ID tells it.
+    #[must_use]
+    pub fn next(&self) -> u32 {
+        self.sequence.wrapping_add(1)
+    }
+
+    /// One has come.
+    ///
+    /// # Errors
+    /// SEQ_MISORDERED if it is neither the next nor the latest.
+    pub fn begin(&self, sequence: u32) -> Result<CreateBegun, NfsStatus> {
+        if sequence == self.next() {
+            return Ok(CreateBegun::Execute);
+        }
+        let latest = self.result.clone().filter(|_| sequence == self.sequence);
+        latest.map(CreateBegun::Replay).ok_or(NfsStatus::SEQ_MISORDERED)
+    }
+
+    /// The next one has made a session.
+    pub fn finish(&mut self, result: CreateSessionResult) {
+        self.sequence = self.next();
+        self.result = Some(Box::new(result));
+    }
+}
+
+/// What the fore channel will be, of what the client wishes. RFC 8881 18.36.3.
+///
+/// # Errors
+/// TOOSMALL if no request, or no answer, would fit.
+pub fn agree_fore(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStatus> {
+    if wish.request_bytes_max < REQUEST_BYTES_MIN
+        || wish.response_bytes_max < RESPONSE_BYTES_MIN
+        || wish.operations_max == 0
+        || wish.requests_max == 0
+    {
+        return Err(NfsStatus::TOOSMALL);
+    }
+    let response_bytes_max = wish.response_bytes_max.min(MESSAGE_BYTES_MAX);
+    Ok(ChannelAttributes {
+        header_pad_bytes: 0,
+        request_bytes_max: wish.request_bytes_max.min(MESSAGE_BYTES_MAX),
+        response_bytes_max,
+        response_cached_bytes_max: wish
+            .response_cached_bytes_max
+            .min(KEPT_REPLY_BYTES_MAX)
+            .min(response_bytes_max),
+        operations_max: wish.operations_max.min(OPERATIONS_MAX),
+        requests_max: wish.requests_max.min(SLOTS_MAX),
+        rdma_ird: List::default(),
+    })
+}
+
+/// What the backchannel will be: as the client wishes, if callbacks fit.
+///
+/// # Errors
+/// TOOSMALL if CB_SEQUENCE and one more operation would not fit.
+pub fn agree_back(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStatus> {
+    if wish.request_bytes_max < REQUEST_BYTES_MIN
+        || wish.response_bytes_max < RESPONSE_BYTES_MIN
+        || wish.operations_max < 2
+        || wish.requests_max == 0
+    {
+        return Err(NfsStatus::TOOSMALL);
+    }
+    Ok(ChannelAttributes {
+        header_pad_bytes: 0,
+        response_cached_bytes_max: 0,
+        requests_max: wish.requests_max.min(SLOTS_MAX),
+        rdma_ird: List::default(),
+        ..wish.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::nfs::SessionId;
+    use wire::nfs::ops::CreateSessionFlags;
+
+    fn wish() -> ChannelAttributes {
+        ChannelAttributes {
+            header_pad_bytes: 5,
+            request_bytes_max: u32::MAX,
+            response_bytes_max: u32::MAX,
+            response_cached_bytes_max: u32::MAX,
+            operations_max: u32::MAX,
+            requests_max: u32::MAX,
+            rdma_ird: List(vec![1]),
+        }
+    }
+
+    #[test]
+    fn nothing_is_agreed_beyond_the_limits() {
+        let agreed = agree_fore(&wish()).unwrap();
+        assert_eq!(agreed.request_bytes_max, MESSAGE_BYTES_MAX);
+        assert_eq!(agreed.response_bytes_max, MESSAGE_BYTES_MAX);
+        assert_eq!(agreed.response_cached_bytes_max, KEPT_REPLY_BYTES_MAX);
+        assert_eq!(agreed.operations_max, OPERATIONS_MAX);
+        assert_eq!(agreed.requests_max, SLOTS_MAX);
+        assert_eq!((agreed.header_pad_bytes, agreed.rdma_ird.len()), (0, 0));
+        assert_eq!(agree_back(&wish()).unwrap().requests_max, SLOTS_MAX);
+    }
+
+    #[test]
+    fn no_more_is_agreed_than_is_wished() {
+        let small = ChannelAttributes {
+            request_bytes_max: 400,
+            response_bytes_max: 300,
+            response_cached_bytes_max: 10,
+            operations_max: 3,
+            requests_max: 2,
+            ..wish()
+        };
+        let agreed = agree_fore(&small).unwrap();
+        assert_eq!(agreed.request_bytes_max, 400);
+        assert_eq!(agreed.response_bytes_max, 300);
+        assert_eq!(agreed.response_cached_bytes_max, 10);
+        assert_eq!((agreed.operations_max, agreed.requests_max), (3, 2));
+    }
+
+    #[test]
+    fn a_channel_that_nothing_fits_through_is_refused() {
+        let short = ChannelAttributes { request_bytes_max: 20, ..wish() };
+        assert_eq!(agree_fore(&short), Err(NfsStatus::TOOSMALL));
+        assert_eq!(agree_back(&short), Err(NfsStatus::TOOSMALL));
+        let short = ChannelAttributes { response_bytes_max: 0, ..wish() };
+        assert_eq!(agree_fore(&short), Err(NfsStatus::TOOSMALL));
+        let short = ChannelAttributes { operations_max: 1, ..wish() };
+        assert!(agree_fore(&short).is_ok());
+        assert_eq!(agree_back(&short), Err(NfsStatus::TOOSMALL), "CB_SEQUENCE alone");
+        let none = ChannelAttributes { requests_max: 0, ..wish() };
+        assert_eq!(agree_fore(&none), Err(NfsStatus::TOOSMALL));
+    }
+
+    #[test]
+    fn the_latest_creation_is_answered_as_before_and_others_are_out_of_order() {
+        let mut slot = CreateSessionSlot::default();
+        let result = CreateSessionResult {
+            session_id: SessionId([7; 16]),
+            sequence_id: 1,
+            flags: CreateSessionFlags::default(),
+            fore_channel: wish(),
+            back_channel: wish(),
+        };
+        assert_eq!(slot.next(), 1);
+        assert_eq!(slot.begin(0), Err(NfsStatus::SEQ_MISORDERED), "made up");
+        assert_eq!(slot.begin(2), Err(NfsStatus::SEQ_MISORDERED));
+        assert_eq!(slot.begin(1), Ok(CreateBegun::Execute));
+        assert_eq!(slot.begin(1), Ok(CreateBegun::Execute), "refused ones may come again");
+        slot.finish(result.clone());
+        assert_eq!(slot.begin(1), Ok(CreateBegun::Replay(Box::new(result))));
+        assert_eq!(slot.begin(0), Err(NfsStatus::SEQ_MISORDERED));
+        assert_eq!(slot.begin(2), Ok(CreateBegun::Execute));
+    }
+}

@@ -1,0 +1,104 @@
+//! Who calls: what AUTH_SYS says, and whom that makes the caller on a share.
+//! RFC 5531 8.2, appendix A.
+
+use crate::client::{Principal, lock};
+use crate::config::Export;
+use crate::host::Host;
+use files::Caller;
+use std::sync::{Arc, Mutex};
+use vfs::Identity;
+use wire::nfs::rpc::{AuthFlavor, Credential, OpaqueAuth};
+
+/// Who calls, by their own word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// How they say it.
+    pub flavor: AuthFlavor,
+    /// Who they are; none if they do not say.
+    pub identity: Option<Identity>,
+}
+
+impl Credentials {
+    /// Takes AUTH_SYS and AUTH_NONE; none of what cannot be taken.
+    #[must_use]
+    pub fn of(auth: &OpaqueAuth<'_>) -> Option<Self> {
+        let identity = match auth.credential().ok()? {
+            Credential::None => None,
+            Credential::Sys(sys) => {
+                let mut groups = sys.groups.as_slice().to_vec();
+                groups.retain(|group| *group != sys.gid);
+                groups.sort_unstable();
+                groups.dedup();
+                Some(Identity { uid: sys.uid, gid: sys.gid, groups })
+            }
+            Credential::TlsProbe | Credential::Other(_) => return None,
+        };
+        Some(Self { flavor: auth.flavor, identity })
+    }
+
+    /// Who makes and ends clients and sessions.
+    #[must_use]
+    pub fn principal(&self) -> Principal {
+        let (uid, gid) = self.identity.as_ref().map_or((u32::MAX, u32::MAX), |i| (i.uid, i.gid));
+        Principal { flavor: self.flavor.0, uid, gid }
+    }
+}
+
+/// The latest callers of a connection: making one costs a list of names.
+#[derive(Debug, Default)]
+pub struct Callers {
+    latest: Mutex<Vec<(Identity, Arc<Caller>)>>,
+}
+
+/// Callers that a connection remembers.
+const CALLERS_MAX: usize = 16;
+
+impl Callers {
+    /// Whom these credentials make on a share.
+    pub fn get(&self, host: &dyn Host, export: &Export, credentials: &Credentials) -> Arc<Caller> {
+        let identity = export.squashed(credentials.identity.as_ref());
+        let mut latest = lock(&self.latest);
+        if let Some((_, caller)) = latest.iter().find(|(known, _)| *known == identity) {
+            return caller.clone();
+        }
+        let caller = host.caller(identity.clone());
+        if latest.len() == CALLERS_MAX {
+            latest.remove(0);
+        }
+        latest.push((identity, caller.clone()));
+        caller
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::nfs::rpc::{AuthSys, Groups};
+    use wire::nfs::xdr::{Opaque, XdrWriter};
+
+    fn sys(uid: u32, gid: u32, groups: &[u32]) -> Vec<u8> {
+        let groups = Groups::new(groups);
+        let mut body = Vec::new();
+        let sys = AuthSys { stamp: 0, machine_name: Opaque(b"m"), uid, gid, groups };
+        XdrWriter::new(&mut body).put(&sys);
+        body
+    }
+
+    #[test]
+    fn groups_are_sorted_and_said_once() {
+        let body = sys(5, 7, &[9, 7, 8, 9]);
+        let auth = OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) };
+        let credentials = Credentials::of(&auth).unwrap();
+        assert_eq!(credentials.identity, Some(Identity { uid: 5, gid: 7, groups: vec![8, 9] }));
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_not() {
+        let short = OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&[0; 4]) };
+        let gss = OpaqueAuth { flavor: AuthFlavor::GSS, body: Opaque(&[]) };
+        for auth in [short, gss, OpaqueAuth::TLS_PROBE] {
+            assert_eq!(Credentials::of(&auth), None);
+        }
+        assert_eq!(Credentials::of(&OpaqueAuth::NONE).unwrap().identity, None);
+    }
+}

@@ -1,0 +1,215 @@
+//! Which operation is done by which function: one line each.
+
+use crate::compound::{Answer, Results, Run};
+use crate::ops::{
+    attributes, copy, data, directory, handle, lock, open, security, session, space, state, xattr,
+};
+use wire::nfs::ops::{ListXattrsResult, Operation};
+use wire::nfs::{NfsStatus, OperationNumber};
+
+impl Run<'_> {
+    /// One operation of a session.
+    pub async fn operate(
+        &mut self,
+        operation: Operation<'_>,
+        is_last: bool,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
+        let number = operation.number();
+        match operation {
+            Operation::Sequence(_) => results.fail(answer, number, NfsStatus::SEQUENCE_POS),
+            Operation::PutFh(args) => results.push(answer, number, &handle::put(self, &args)),
+            Operation::PutRootFh | Operation::PutPubFh => {
+                results.push(answer, number, &handle::put_root(self));
+            }
+            Operation::GetFh => results.push(answer, number, &handle::get(self)),
+            Operation::SaveFh => results.push(answer, number, &self.save()),
+            Operation::RestoreFh => results.push(answer, number, &self.restore()),
+            Operation::Read(args) => {
+                let put = results.begin_put(answer, number);
+                let result = data::read(self, &args, answer).await;
+                results.end_put(answer, put, result);
+            }
+            Operation::Write(args) => {
+                results.push(answer, number, &data::write(self, &args).await);
+            }
+            Operation::Commit(args) => {
+                results.push(answer, number, &data::commit(self, &args).await);
+            }
+            Operation::GetAttr(args) => match attributes::get(self, args.requested).await {
+                Ok(found) => results.put(answer, number, |answer| {
+                    found.put(&mut answer.writer(), args.requested);
+                    Ok(())
+                }),
+                Err(status) => results.fail(answer, number, status),
+            },
+            Operation::Access(args) => {
+                results.push(answer, number, &attributes::access(self, &args).await);
+            }
+            Operation::SetAttr(args) => {
+                results.push(answer, number, &attributes::set(self, &args).await);
+            }
+            Operation::Verify(args) => {
+                results.push(answer, number, &attributes::verify(self, &args, true).await);
+            }
+            Operation::NVerify(args) => {
+                results.push(answer, number, &attributes::verify(self, &args, false).await);
+            }
+            other => self.operate_names(number, other, is_last, answer, results).await,
+        }
+    }
+
+    /// Those about names in directories.
+    async fn operate_names(
+        &mut self,
+        number: OperationNumber,
+        operation: Operation<'_>,
+        is_last: bool,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
+        match operation {
+            Operation::Lookup(args) => {
+                results.push(answer, number, &directory::look_up(self, &args).await);
+            }
+            Operation::LookupParent => {
+                results.push(answer, number, &directory::look_up_parent(self).await);
+            }
+            Operation::ReadLink => {
+                let text = directory::read_link(self).await;
+                results.push(answer, number, &text.as_deref().map_err(|status| *status));
+            }
+            Operation::ReadDir(args) => match directory::list(self, &args).await {
+                Ok(listing) => results.put(answer, number, |answer| {
+                    let room = answer.room();
+                    listing.put(&mut answer.writer(), &args, room)
+                }),
+                Err(status) => results.fail(answer, number, status),
+            },
+            Operation::Create(args) => {
+                results.push(answer, number, &directory::create(self, &args).await);
+            }
+            Operation::Remove(args) => {
+                results.push(answer, number, &directory::remove(self, &args).await);
+            }
+            Operation::Rename(args) => {
+                results.push(answer, number, &directory::rename(self, &args).await);
+            }
+            Operation::Link(args) => {
+                results.push(answer, number, &directory::link(self, &args).await);
+            }
+            Operation::SecInfo(args) => {
+                results.push(answer, number, &security::of_name(self, &args).await);
+            }
+            Operation::SecInfoNoName(args) => {
+                results.push(answer, number, &security::of_handle(self, &args).await);
+            }
+            other => self.operate_state(number, other, is_last, answer, results).await,
+        }
+    }
+
+    /// Those about opens, locks, sessions and clients.
+    async fn operate_state(
+        &mut self,
+        number: OperationNumber,
+        operation: Operation<'_>,
+        is_last: bool,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
+        match operation {
+            Operation::Open(args) => {
+                results.push(answer, number, &open::open(self, &args).await);
+            }
+            Operation::OpenDowngrade(args) => {
+                results.push(answer, number, &open::downgrade(self, &args));
+            }
+            Operation::Close(args) => results.push(answer, number, &open::close(self, &args).await),
+            Operation::Lock(args) => {
+                results.push(answer, number, &lock::lock(self, &args).reply());
+            }
+            Operation::LockTest(args) => {
+                results.push(answer, number, &lock::test(self, &args).await.test_reply());
+            }
+            Operation::Unlock(args) => results.push(answer, number, &lock::unlock(self, &args)),
+            Operation::TestStateId(args) => {
+                results.push(answer, number, &state::test(self, &args));
+            }
+            Operation::FreeStateId(args) => {
+                results.push(answer, number, &state::free(self, &args));
+            }
+            Operation::ExchangeId(args) => {
+                let config = self.config.clone();
+                results.push(answer, number, &session::exchange_id(self, &config, &args));
+            }
+            Operation::CreateSession(args) => {
+                results.push(answer, number, &session::create_session(self, &args));
+            }
+            Operation::BindConnToSession(_) => results.fail(answer, number, NfsStatus::NOT_ONLY_OP),
+            Operation::BackchannelCtl(args) => {
+                results.push(answer, number, &session::backchannel_ctl(self, &args));
+            }
+            Operation::DestroySession(args) => {
+                results.push(answer, number, &session::destroy_session(self, &args, is_last));
+            }
+            Operation::DestroyClientId(args) => {
+                results.push(answer, number, &session::destroy_client(self, &args));
+            }
+            Operation::ReclaimComplete(args) => {
+                results.push(answer, number, &session::reclaim_complete(self, &args));
+            }
+            other => self.operate_later(number, other, answer, results).await,
+        }
+    }
+
+    /// Those of version 4.2, and those that there are not.
+    async fn operate_later(
+        &mut self,
+        number: OperationNumber,
+        operation: Operation<'_>,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
+        match operation {
+            Operation::Allocate(args) => {
+                results.push(answer, number, &space::allocate(self, &args).await);
+            }
+            Operation::Deallocate(args) => {
+                results.push(answer, number, &space::deallocate(self, &args).await);
+            }
+            Operation::Seek(args) => results.push(answer, number, &space::seek(self, &args).await),
+            Operation::IoAdvise(args) => {
+                results.push(answer, number, &space::advise(self, &args).await);
+            }
+            Operation::ReadPlus(args) => {
+                let put = results.begin_put(answer, number);
+                let result = space::read_plus(self, &args, answer).await;
+                results.end_put(answer, put, result);
+            }
+            Operation::Copy(args) => results.push(answer, number, &copy::copy(self, &args).await),
+            Operation::Clone(args) => results.push(answer, number, &copy::clone(self, &args).await),
+            Operation::GetXattr(args) => {
+                let value = xattr::get(self, &args, answer.room()).await;
+                results.push(answer, number, &value.as_deref().map_err(|status| *status));
+            }
+            Operation::SetXattr(args) => {
+                results.push(answer, number, &xattr::set(self, &args).await);
+            }
+            Operation::ListXattrs(args) => {
+                let listed = xattr::list(self, &args, answer.room()).await;
+                let result = listed.as_ref().map_err(|status| *status).map(|listed| {
+                    let names: Vec<&[u8]> = listed.names.iter().map(|n| n.as_bytes()).collect();
+                    let (cookie, is_end) = (listed.cookie, listed.is_end);
+                    ListXattrsResult { cookie, names: names.into(), is_end }
+                });
+                results.push(answer, number, &result);
+            }
+            Operation::RemoveXattr(args) => {
+                results.push(answer, number, &xattr::remove(self, &args).await);
+            }
+            // Under its own number: a client turns off then what is not here.
+            _ => results.fail(answer, number, NfsStatus::NOTSUPP),
+        }
+    }
+}

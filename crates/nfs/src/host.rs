@@ -1,0 +1,32 @@
+//! What the protocol layer asks of the process around it. Nothing here waits.
+
+use files::Caller;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+use vfs::{Identity, Timestamp};
+
+/// The time, read by the server and handed down.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For leases.
+    pub instant: Instant,
+    /// For what clients are told.
+    pub wall: Timestamp,
+}
+
+/// The process around the protocol layer. Calls may come from any thread.
+pub trait Host: Send + Sync {
+    /// Fills `out` from the system's secure source.
+    fn random(&self, out: &mut [u8]);
+
+    /// The present time.
+    fn now(&self) -> Now;
+
+    /// On whose behalf files are touched for a client's user.
+    fn caller(&self, identity: Identity) -> Arc<Caller>;
+
+    /// Carries on with work that nobody awaits any more.
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
+}

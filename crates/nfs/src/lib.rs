@@ -1,0 +1,34 @@
+//! NFSv4.1 and 4.2, without sockets: records in, records out. RFC 8881, 7862, 8276.
+//!
+//! Absent on purpose: sockets, the runtime, clocks, backends. What an operation does to
+//! files is done by `files`, where SMB meets it.
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod backchannel;
+mod calls;
+mod client;
+mod clients;
+mod compound;
+mod config;
+mod conn;
+mod create_session;
+mod credentials;
+mod dispatch;
+mod held;
+mod host;
+pub mod limits;
+mod ops;
+mod place;
+mod server;
+mod session;
+mod slot;
+mod stateids;
+mod status;
+
+pub use client::{Client, ClientFacts};
+pub use config::{Config, Export, HostFilter, Squash};
+pub use conn::{Close, Conn, ConnFacts, Finished, Job, Shared};
+pub use host::{Host, Now};
+pub use server::{Server, Stats};
+pub use session::Session;

@@ -1,0 +1,68 @@
+//! Every limit of the NFS layer, with where it comes from.
+
+use std::time::Duration;
+
+/// Bytes of a request that are looked at to tell it from another under its number.
+pub const FINGERPRINT_BYTES: usize = 512;
+
+/// Clients that are known at once, confirmed or not. A record takes about 1 KiB.
+pub const CLIENTS_MAX: usize = 16_384;
+/// Clients that have not shown yet that they get our answers: the oldest make room.
+pub const UNCONFIRMED_CLIENTS_MAX: usize = 1_024;
+/// Sessions of one client.
+pub const SESSIONS_PER_CLIENT_MAX: usize = 64;
+/// Sessions of all clients.
+pub const SESSIONS_MAX: usize = 32_768;
+
+/// Slots of one session. Linux asks for 64, and for 1,024 at most.
+pub const SLOTS_MAX: u32 = 128;
+/// Slots that sessions are promised beyond their first, all together: each may keep a reply.
+pub const SLOTS_TOTAL_MAX: usize = 131_072;
+
+/// The longest reply that is kept for a slot: enough for what changes something,
+/// attributes included.
+pub const KEPT_REPLY_BYTES_MAX: u32 = 8 * 1024;
+/// The shortest reply channel: SEQUENCE and one refused operation fit in.
+pub const RESPONSE_BYTES_MIN: u32 = 256;
+/// The shortest request channel.
+pub const REQUEST_BYTES_MIN: u32 = 256;
+/// Operations of one COMPOUND. Linux needs about ten; some clients send whole paths.
+pub const OPERATIONS_MAX: u32 = 128;
+/// Data of one READ or WRITE.
+pub const IO_BYTES_MAX: u32 = 1024 * 1024;
+/// What a COMPOUND has beside its data: RPC header, credentials, handles, attributes.
+pub const OVERHEAD_BYTES_MAX: u32 = 16 * 1024;
+/// One request or reply of a session.
+pub const MESSAGE_BYTES_MAX: u32 = IO_BYTES_MAX + OVERHEAD_BYTES_MAX;
+/// A request outside of a session, and any before the connection has one.
+pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
+
+/// Opens, locks and delegations of one client, together.
+pub const STATES_PER_CLIENT_MAX: usize = 100_000;
+/// State ids that TEST_STATEID asks about at once: more do not fit into a request.
+pub const TESTED_STATEIDS_MAX: usize = MESSAGE_BYTES_MAX as usize / 16;
+/// Connections that a session remembers as bound to its backchannel.
+pub const BACKCHANNELS_MAX: usize = 16;
+
+/// How long a client that says nothing keeps what it has, if nobody configures it.
+pub const LEASE: Duration = Duration::from_secs(90);
+/// A client that has not renewed its lease for so long is forgotten, although nobody
+/// needs what it has.
+pub const COURTESY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Characters of what a client says of itself that are shown.
+pub const FACT_CHARS_MAX: usize = 128;
+
+/// Bytes that the answer of an operation which changes something may need: an OPEN with a
+/// delegation has the longest. Without so much room it is not begun.
+pub const CHANGE_REPLY_BYTES: usize = 192;
+
+/// Entries that one READDIR gives, and the fewest bytes that one of them takes.
+pub const READDIR_ENTRIES_MAX: usize = 4096;
+/// See [`READDIR_ENTRIES_MAX`].
+pub const READDIR_ENTRY_BYTES_MIN: usize = 32;
+
+/// Segments of one READ_PLUS.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
+/// What one COPY copies at most before it answers: the client asks for the rest.
+pub const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;

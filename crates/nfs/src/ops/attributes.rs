@@ -1,0 +1,260 @@
+//! GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY. RFC 8881 18.1, 18.7, 18.15, 18.30, 18.31.
+
+use crate::attributes::{
+    Around, SPACE, Shown, check_readable, number_of, put, settable, timestamp,
+};
+use crate::compound::Run;
+use crate::config::Export;
+use crate::place::Place;
+use crate::status::OrStatus;
+use files::{Access as Rights, Object, ObjectChanges};
+use vfs::{Attributes, DosInfo, Features, FileKey, FileKind, Space, TimeChange, Timestamp};
+use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, SetTime, attribute};
+use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, VerifyArgs};
+use wire::nfs::xdr::XdrWriter;
+use wire::nfs::{Access, Bitmap4, NfsStatus};
+
+/// Number of the root of all shares in its file system, which has no other.
+const ROOT_INODE: u64 = 1;
+
+/// What GETATTR answers: written behind its status.
+pub(crate) struct Answered {
+    pub shown: Shown,
+    pub around: Around,
+}
+
+impl Answered {
+    pub fn put(&self, w: &mut XdrWriter<'_>, requested: Bitmap4) {
+        put(w, requested, &self.shown, &self.around);
+    }
+}
+
+pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answered, NfsStatus> {
+    check_readable(requested)?;
+    let files = run.server().files.clone();
+    let wants_handle = requested.contains(attribute::FILEHANDLE);
+    let handle = if wants_handle { Some(run.place()?.handle(&files)?) } else { None };
+    if matches!(run.place()?, Place::Root) {
+        let around = around(run, None, requested)?;
+        return Ok(Answered { shown: Shown { handle, ..shown_root(run) }, around });
+    }
+    let object = run.object_place()?.object(&files).await?;
+    let export = run.object_place()?.export.clone();
+    let attributes = files.object_attributes(&object).or_status()?;
+    let around = around(run, Some(&export), requested)?;
+    Ok(Answered { shown: Shown { handle, ..shown(&export, &object, attributes) }, around })
+}
+
+pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> Shown {
+    let mounted_on = if object.is_root() { mount_point(export) } else { attributes.key.inode };
+    Shown { fsid: fsid(export, attributes.key), attributes, mounted_on, handle: None }
+}
+
+/// A share is a file system of its own, and what is mounted in it are others.
+pub(crate) fn fsid(export: &Export, key: FileKey) -> FsId {
+    FsId { major: u64::from(export.id.0), minor: key.device }
+}
+
+/// The number of a share's directory in the root of all shares.
+pub(crate) fn mount_point(export: &Export) -> u64 {
+    (1 << 32) | u64::from(export.id.0)
+}
+
+/// The root of all shares: a directory that nobody changes.
+pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
+    let started = run.server().started;
+    let attributes = Attributes {
+        key: FileKey { device: 0, inode: ROOT_INODE },
+        kind: FileKind::Directory,
+        mode: 0o555,
+        uid: 0,
+        gid: 0,
+        links: 2,
+        size_bytes: 4096,
+        allocated_bytes: 0,
+        accessed: started,
+        modified: started,
+        changed: started,
+        change: run.server().generation(),
+        born: Some(started),
+        dos: DosInfo::default(),
+        device: None,
+        compressed: false,
+    };
+    Shown { attributes, fsid: FsId::default(), mounted_on: ROOT_INODE, handle: None }
+}
+
+pub(crate) fn around(
+    run: &Run<'_>,
+    export: Option<&Export>,
+    requested: Bitmap4,
+) -> Result<Around, NfsStatus> {
+    let wants_space = !(requested & SPACE).is_empty();
+    let space = match export {
+        Some(export) if wants_space => {
+            let caller = run.caller(export);
+            Some(run.server().files.space(&export.volume, &caller).or_status()?)
+        }
+        _ if wants_space => Some(Space::default()),
+        _ => None,
+    };
+    let features = export.map_or_else(Features::default, |export| export.volume.features());
+    Ok(Around {
+        minor_version: run.minor_version,
+        lease: run.config.lease,
+        // NFS finds names byte for byte, whatever SMB does on the share.
+        is_case_insensitive: false,
+        features,
+        space,
+    })
+}
+
+/// What is asked to be set, understood. Which attributes that were, too.
+///
+/// # Errors
+/// ATTRNOTSUPP, INVAL for what can be read only; BADXDR, BADOWNER, INVAL for bad values.
+pub(crate) fn changes_of(
+    run: &Run<'_>,
+    attributes: &Fattr<'_>,
+) -> Result<(ObjectChanges, Bitmap4), NfsStatus> {
+    let mask = attributes.mask;
+    let supported = crate::attributes::supported(run.minor_version);
+    if !supported.contains_all(mask) {
+        return Err(NfsStatus::ATTRNOTSUPP);
+    }
+    if !settable(run.minor_version).contains_all(mask) {
+        return Err(NfsStatus::INVAL);
+    }
+    let named: Named<'_> = attributes.attributes().map_err(NfsStatus::from)?;
+    let mut changes = ObjectChanges { size_bytes: named.size, ..ObjectChanges::default() };
+    let masked = named.mode_umask.map(|mode| mode.mode & !mode.umask);
+    changes.mode = named.mode.or(masked);
+    if changes.mode.is_some_and(|mode| mode & !0o7777 != 0) {
+        return Err(NfsStatus::INVAL);
+    }
+    changes.owner.uid = named.owner.map(number_of).transpose()?;
+    changes.owner.gid = named.owner_group.map(number_of).transpose()?;
+    changes.accessed = time_change(named.time_access_set)?;
+    changes.modified = time_change(named.time_modify_set)?;
+    if let Some(created) = named.time_create {
+        changes.dos = Some(DosInfo { bits: None, created: Some(timestamp(created)?) });
+    }
+    Ok((changes, mask))
+}
+
+fn time_change(set: Option<SetTime>) -> Result<TimeChange, NfsStatus> {
+    Ok(match set {
+        None => TimeChange::Keep,
+        Some(SetTime::Server) => TimeChange::Now,
+        Some(SetTime::Client(time)) => {
+            let at: Timestamp = timestamp(time)?;
+            TimeChange::Set(at)
+        }
+    })
+}
+
+pub(crate) async fn set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> SetAttrReply {
+    match try_set(run, args).await {
+        Ok(attributes_set) => SetAttrReply { status: NfsStatus::OK, attributes_set },
+        Err(status) => SetAttrReply::failed(status),
+    }
+}
+
+async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
+    let (changes, mask) = changes_of(run, &args.attributes)?;
+    let (object, caller) = run.object().await?;
+    let id = run.resolve_id(args.state_id)?;
+    let by = match changes.size_bytes {
+        Some(_) if !id.is_special() => Some(run.open_by(&id, Rights::WRITE_DATA)?.open),
+        _ => None,
+    };
+    let files = run.server().files.clone();
+    let result = files.set_object_attributes(&caller, &object, by.as_ref(), &changes).await;
+    match result {
+        // Only the owner, or the superuser, may: RFC 8881 15.1.6.2 has a word of its own.
+        Err(vfs::FsError::AccessDenied)
+            if changes.mode.is_some() || changes.owner != Default::default() =>
+        {
+            Err(NfsStatus::PERM)
+        }
+        other => other.or_status(),
+    }?;
+    Ok(mask)
+}
+
+pub(crate) async fn access(
+    run: &mut Run<'_>,
+    args: &AccessArgs,
+) -> Result<AccessResult, NfsStatus> {
+    let asked = args.access;
+    if matches!(run.place()?, Place::Root) {
+        let supported = asked & Access(0x1F);
+        let access = supported & (Access::READ | Access::LOOKUP);
+        return Ok(AccessResult { supported, access });
+    }
+    let (object, caller) = run.object().await?;
+    let rights = run.server().files.object_access(&caller, &object).or_status()?;
+    let is_directory = object.kind() == FileKind::Directory;
+    let mut known = vec![
+        (Access::READ, Rights::READ_DATA),
+        (Access::MODIFY, Rights::WRITE_DATA),
+        (Access::EXTEND, Rights::APPEND_DATA),
+    ];
+    if is_directory {
+        known.push((Access::LOOKUP, Rights::EXECUTE));
+        known.push((Access::DELETE, Rights::DELETE_CHILD));
+    } else {
+        known.push((Access::EXECUTE, Rights::EXECUTE));
+    }
+    if run.minor_version >= 2 {
+        known.push((Access::XATTR_READ, Rights::READ_EA));
+        known.push((Access::XATTR_WRITE, Rights::WRITE_EA));
+        known.push((Access::XATTR_LIST, Rights::READ_EA));
+    }
+    let (mut supported, mut access) = (Access(0), Access(0));
+    for (bit, right) in known {
+        if asked.contains(bit) {
+            supported |= bit;
+            if rights.contains(right) {
+                access |= bit;
+            }
+        }
+    }
+    Ok(AccessResult { supported, access })
+}
+
+/// VERIFY, which goes on if attributes are the same, and NVERIFY, which does if not.
+pub(crate) async fn verify(
+    run: &mut Run<'_>,
+    args: &VerifyArgs<'_>,
+    same: bool,
+) -> Result<(), NfsStatus> {
+    match is_same(run, &args.attributes).await? {
+        is if is == same => Ok(()),
+        true => Err(NfsStatus::SAME),
+        false => Err(NfsStatus::NOT_SAME),
+    }
+}
+
+/// Whether the attributes are those that there are. RFC 8881 18.31.
+async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsStatus> {
+    let mask = attributes.mask;
+    if !crate::attributes::supported(run.minor_version).contains_all(mask) {
+        return Err(NfsStatus::ATTRNOTSUPP);
+    }
+    if mask.contains(attribute::RDATTR_ERROR) {
+        return Err(NfsStatus::INVAL);
+    }
+    let present = get(run, mask).await?;
+    let mut written = Vec::new();
+    let mut w = XdrWriter::new(&mut written);
+    present.put(&mut w, mask);
+    let mut claimed = Vec::new();
+    XdrWriter::new(&mut claimed).put(attributes);
+    Ok(written == claimed)
+}
+
+/// The change attribute of a directory, for what happens around a change.
+pub(crate) fn change_of(run: &Run<'_>, object: &Object) -> u64 {
+    run.server().files.object_attributes(object).map_or(0, |attributes| attributes.change)
+}

@@ -1,0 +1,131 @@
+//! READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
+
+use crate::client::lock;
+use crate::compound::{Answer, Run};
+use crate::limits::IO_BYTES_MAX;
+use crate::place::Place;
+use crate::status::{OrStatus, status_of};
+use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
+use std::sync::Arc;
+use vfs::{FileKind, FsError};
+use wire::nfs::ops::{CommitArgs, ReadArgs, ReadWriter, WriteArgs, WriteResult};
+use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
+
+/// Bytes of a READ's answer beside its data: flag, length, padding.
+const READ_OVERHEAD_BYTES: usize = 12;
+
+/// The open to read or write by: the one of the state id, or for who has none one for
+/// this time, which must fit those of others.
+pub(crate) async fn open_for(
+    run: &mut Run<'_>,
+    id: StateId,
+    rights: Rights,
+) -> Result<Arc<OpenFile>, NfsStatus> {
+    if matches!(run.place()?, Place::Root) {
+        return Err(NfsStatus::ISDIR);
+    }
+    let id = run.resolve_id(id)?;
+    if !id.is_special() {
+        return Ok(run.open_by(&id, rights)?.open);
+    }
+    let (object, caller) = run.object().await?;
+    anonymous_open(run, object, caller, rights).await
+}
+
+/// An open for one operation, of who has none.
+pub(crate) async fn anonymous_open(
+    run: &Run<'_>,
+    object: Object,
+    caller: Arc<Caller>,
+    rights: Rights,
+) -> Result<Arc<OpenFile>, NfsStatus> {
+    match object.kind() {
+        FileKind::File => {}
+        FileKind::Directory => return Err(NfsStatus::ISDIR),
+        FileKind::Symlink => return Err(NfsStatus::SYMLINK),
+        _ => return Err(NfsStatus::WRONG_TYPE),
+    }
+    let plan = OpenPlan::posix(rights, Share::ALL);
+    let at = OpenAt::Object(object);
+    let files = &run.server().files;
+    let opened = files.open_object(&caller, &at, plan, ObjectOpen::default()).await;
+    Ok(opened.map_err(refused)?.open)
+}
+
+/// Share reservations and locks of others are one to who has no open. RFC 8881 18.22.3.
+fn refused(error: FsError) -> NfsStatus {
+    match error {
+        FsError::ShareViolation => NfsStatus::LOCKED,
+        other => status_of(other),
+    }
+}
+
+pub(crate) async fn read(
+    run: &mut Run<'_>,
+    args: &ReadArgs,
+    answer: &mut Answer,
+) -> Result<(), NfsStatus> {
+    let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
+    let room = answer.room().saturating_sub(READ_OVERHEAD_BYTES);
+    let length = (args.count.min(IO_BYTES_MAX) as usize).min(room);
+    let writer = ReadWriter::begin(&mut answer.writer());
+    let files = &run.server().files;
+    let count = files.read(&open, args.offset, length, &mut answer.out).await.or_status()?;
+    let is_end = count < length || {
+        let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
+        args.offset.saturating_add(count as u64) >= size
+    };
+    writer.finish(&mut answer.writer(), is_end);
+    Ok(())
+}
+
+pub(crate) async fn write(
+    run: &mut Run<'_>,
+    args: &WriteArgs<'_>,
+) -> Result<WriteResult, NfsStatus> {
+    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?;
+    let files = run.server().files.clone();
+    let data = &args.data[..args.data.len().min(IO_BYTES_MAX as usize)];
+    let end = args.offset.checked_add(data.len() as u64);
+    if end.is_none_or(|end| end > i64::MAX as u64) {
+        return Err(NfsStatus::FBIG);
+    }
+    if !data.is_empty() {
+        files.write(&open, args.offset, data).or_status()?;
+    }
+    let committed = match args.stable {
+        StableHow::Unstable => StableHow::Unstable,
+        StableHow::DataSync | StableHow::FileSync => {
+            files.flush(&open).await.or_status()?;
+            StableHow::FileSync
+        }
+    };
+    let verifier = run.server().write_verifier;
+    Ok(WriteResult { count: data.len() as u32, committed, verifier })
+}
+
+pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verifier, NfsStatus> {
+    if args.offset.checked_add(u64::from(args.count)).is_none() {
+        return Err(NfsStatus::INVAL);
+    }
+    if matches!(run.place()?, Place::Root) {
+        return Err(NfsStatus::ISDIR);
+    }
+    let files = run.server().files.clone();
+    let open = match own_open(run)? {
+        Some(open) => open,
+        None => open_for(run, StateId::ANONYMOUS, Rights::WRITE_DATA).await?,
+    };
+    files.flush(&open).await.or_status()?;
+    Ok(run.server().write_verifier)
+}
+
+/// Some open that the client has of the file: any will do to have it written back.
+fn own_open(run: &mut Run<'_>) -> Result<Option<Arc<OpenFile>>, NfsStatus> {
+    let files = run.server().files.clone();
+    let handle = run.place()?.handle(&files)?;
+    let client = run.client()?;
+    let states = lock(&client.states);
+    let held = states.opens().find(|open| open.holds.handle == handle);
+    Ok(held.map(|open| open.holds.open.clone()))
+}

@@ -1,0 +1,23 @@
+//! PUTFH, PUTROOTFH, PUTPUBFH, GETFH. RFC 8881 18.8, 18.19 to 18.21.
+
+use crate::compound::Run;
+use crate::place::Place;
+use wire::nfs::ops::PutFhArgs;
+use wire::nfs::{FileHandle, NfsStatus};
+
+pub(crate) fn put(run: &mut Run<'_>, args: &PutFhArgs) -> Result<(), NfsStatus> {
+    let (files, conn) = (&run.server().files, &run.call.conn);
+    let place = Place::parse(files, &run.config, conn, &args.object)?;
+    run.go(place);
+    Ok(())
+}
+
+pub(crate) fn put_root(run: &mut Run<'_>) -> Result<(), NfsStatus> {
+    run.go(Place::Root);
+    Ok(())
+}
+
+pub(crate) fn get(run: &mut Run<'_>) -> Result<FileHandle, NfsStatus> {
+    let files = run.server().files.clone();
+    run.place()?.handle(&files)
+}

@@ -1,0 +1,231 @@
+//! LOCK, LOCKT, LOCKU. RFC 8881 9, 18.10 to 18.12.
+
+use crate::client::{Client, lock as guard};
+use crate::compound::Run;
+use crate::held::HeldOpen;
+use crate::stateids::{Kind, LockState};
+use crate::status::{OrStatus, status_of};
+use files::{Access as Rights, LockHeld, LockKind, LockOwner, OwnerLocking, Range, RangeLock};
+use std::sync::atomic::Ordering;
+use vfs::FileKind;
+use wire::nfs::ops::{
+    LockArgs, LockDenied, LockReply, LockTestArgs, LockTestReply, Locker, UnlockArgs,
+};
+use wire::nfs::xdr::Opaque;
+use wire::nfs::{ClientId, LockType, NfsStatus, StateId, StateOwner};
+
+/// To the end of the file, wherever that is. RFC 8881 18.10.3.
+const TO_THE_END: u64 = u64::MAX;
+
+/// What became of a lock.
+#[derive(Debug)]
+pub(crate) enum Locking {
+    Granted(StateId),
+    Free,
+    Denied(Denied),
+    Failed(NfsStatus),
+}
+
+/// The lock in the way, and whose it is.
+#[derive(Debug)]
+pub(crate) struct Denied {
+    held: LockHeld,
+    client: ClientId,
+    owner: Vec<u8>,
+}
+
+impl Locking {
+    pub fn reply(&self) -> LockReply<'_> {
+        match self {
+            Self::Granted(id) => LockReply::Granted(*id),
+            Self::Free => LockReply::Failed(NfsStatus::SERVERFAULT),
+            Self::Denied(denied) => LockReply::Denied(denied.shown()),
+            Self::Failed(status) => LockReply::Failed(*status),
+        }
+    }
+
+    pub fn test_reply(&self) -> LockTestReply<'_> {
+        match self {
+            Self::Free | Self::Granted(_) => LockTestReply::Free,
+            Self::Denied(denied) => LockTestReply::Denied(denied.shown()),
+            Self::Failed(status) => LockTestReply::Failed(*status),
+        }
+    }
+}
+
+impl Denied {
+    fn shown(&self) -> LockDenied<'_> {
+        let Range { offset, length } = self.held.lock.range;
+        let is_to_the_end = offset.saturating_add(length) == u64::MAX;
+        let lock_type = match self.held.lock.kind {
+            LockKind::Exclusive => LockType::Write,
+            LockKind::Shared => LockType::Read,
+        };
+        LockDenied {
+            offset,
+            length: if is_to_the_end { TO_THE_END } else { length },
+            lock_type,
+            owner: StateOwner { client_id: self.client, owner: Opaque(&self.owner) },
+        }
+    }
+}
+
+/// RFC 8881 18.10.3: INVAL for a length of nothing, and for one that reaches too far.
+fn range_of(offset: u64, length: u64) -> Result<Range, NfsStatus> {
+    match length {
+        0 => Err(NfsStatus::INVAL),
+        TO_THE_END => Ok(Range { offset, length: u64::MAX - offset }),
+        _ if offset.checked_add(length).is_none() => Err(NfsStatus::INVAL),
+        _ => Ok(Range { offset, length }),
+    }
+}
+
+fn wanted_of(lock_type: LockType, range: Range) -> RangeLock {
+    let kind = if lock_type.is_exclusive() { LockKind::Exclusive } else { LockKind::Shared };
+    RangeLock { range, kind }
+}
+
+/// What the file layer calls the owner of locks: unique in this process.
+fn owner_number(client: &Client, state: u64) -> LockOwner {
+    LockOwner(u64::from(client.id.0 as u32) << 32 | u64::from(state as u32))
+}
+
+/// Who that is.
+fn denied_by(run: &Run<'_>, held: LockHeld) -> Denied {
+    let unknown = Denied { held, client: ClientId(0), owner: Vec::new() };
+    let Some(LockOwner(number)) = held.owner else { return unknown };
+    let Some(client) = run.server().client_numbered((number >> 32) as u32) else {
+        return unknown;
+    };
+    let owner = match guard(&client.states).get(number & u64::from(u32::MAX)).map(|s| &s.kind) {
+        Some(Kind::Lock(lock)) => lock.owner.clone(),
+        _ => return unknown,
+    };
+    Denied { held, client: client.id, owner }
+}
+
+pub(crate) fn lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Locking {
+    try_lock(run, args).unwrap_or_else(Locking::Failed)
+}
+
+fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus> {
+    let range = range_of(args.offset, args.length)?;
+    let client = run.client()?;
+    match (args.reclaim, client.has_reclaimed.load(Ordering::Acquire)) {
+        (true, _) => return Err(NfsStatus::NO_GRACE),
+        (false, false) => return Err(NfsStatus::GRACE),
+        (false, true) => {}
+    }
+    let right = if args.lock_type.is_exclusive() { Rights::WRITE_DATA } else { Rights::READ_DATA };
+    let (held, number, is_new) = match &args.locker {
+        Locker::New(new) => {
+            let id = run.resolve_id(new.open_state_id)?;
+            let held = run.open_by(&id, right)?;
+            let (number, is_new) = locks_of(&client, &id, &held, &new.lock_owner.owner)?;
+            (held, number, is_new)
+        }
+        Locker::Existing(existing) => {
+            let id = run.resolve_id(existing.lock_state_id)?;
+            let held = run.open_by(&id, right)?;
+            let (number, _) = guard(&client.states).find_locks(&id)?;
+            (held, number, false)
+        }
+    };
+    let owner = owner_number(&client, number);
+    let wanted = wanted_of(args.lock_type, range);
+    let files = run.server().files.clone();
+    let mut locking = files.lock_owned(&held.open, owner, wanted);
+    if matches!(locking, Ok(OwnerLocking::Denied(_)))
+        && run.server().expire_holders(held.open.key())
+    {
+        locking = files.lock_owned(&held.open, owner, wanted);
+    }
+    match locking {
+        Ok(OwnerLocking::Granted) => {
+            let id = client.with_states(|states| {
+                states.set_locked(number, true);
+                if is_new { states.id(number) } else { states.advance(number) }
+            });
+            run.current_id = Some(id);
+            Ok(Locking::Granted(id))
+        }
+        other => {
+            // Nothing is left of an owner that never had a lock.
+            if is_new {
+                client.with_states(|states| drop(states.remove(number)));
+            }
+            match other {
+                Ok(OwnerLocking::Denied(held)) => Ok(Locking::Denied(denied_by(run, held))),
+                Ok(OwnerLocking::Granted) => Err(NfsStatus::SERVERFAULT),
+                Err(error) => Err(status_of(error)),
+            }
+        }
+    }
+}
+
+/// The state of an owner's locks in the file of an open; made if there is none.
+fn locks_of(
+    client: &Client,
+    id: &StateId,
+    held: &HeldOpen,
+    owner: &[u8],
+) -> Result<(u64, bool), NfsStatus> {
+    let key = held.open.key();
+    client.with_states(|states| {
+        let (open, _) = states.find_open(id)?;
+        if let Some(number) = states.locks_of(key, owner) {
+            return Ok((number, false));
+        }
+        let lock = LockState { owner: owner.to_vec(), open, is_locked: false };
+        Ok((states.add_lock(key, lock).map_err(|_| NfsStatus::DELAY)?, true))
+    })
+}
+
+pub(crate) async fn test(run: &mut Run<'_>, args: &LockTestArgs<'_>) -> Locking {
+    match try_test(run, args).await {
+        Ok(Some(held)) => Locking::Denied(denied_by(run, held)),
+        Ok(None) => Locking::Free,
+        Err(status) => Locking::Failed(status),
+    }
+}
+
+async fn try_test(
+    run: &mut Run<'_>,
+    args: &LockTestArgs<'_>,
+) -> Result<Option<LockHeld>, NfsStatus> {
+    let range = range_of(args.offset, args.length)?;
+    let (object, _) = run.object().await?;
+    match object.kind() {
+        FileKind::File => {}
+        FileKind::Directory => return Err(NfsStatus::ISDIR),
+        FileKind::Symlink => return Err(NfsStatus::SYMLINK),
+        _ => return Err(NfsStatus::WRONG_TYPE),
+    }
+    let client = run.client()?;
+    let number = guard(&client.states).locks_of(object.key(), &args.owner.owner);
+    let owner = number.map(|number| owner_number(&client, number));
+    let wanted = wanted_of(args.lock_type, range);
+    let files = run.server().files.clone();
+    let mut held = files.find_lock(&object, owner, wanted);
+    if held.is_some() && run.server().expire_holders(object.key()) {
+        held = files.find_lock(&object, owner, wanted);
+    }
+    Ok(held)
+}
+
+pub(crate) fn unlock(run: &mut Run<'_>, args: &UnlockArgs) -> Result<StateId, NfsStatus> {
+    let range = range_of(args.offset, args.length)?;
+    let id = run.resolve_id(args.lock_state_id)?;
+    let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
+    let client = run.client()?;
+    let (number, _) = guard(&client.states).find_locks(&id)?;
+    let owner = owner_number(&client, number);
+    run.server().files.unlock_owned(&held.open, owner, range).or_status()?;
+    let is_locked = held.open.has_locks_of(owner);
+    let id = client.with_states(|states| {
+        states.set_locked(number, is_locked);
+        states.advance(number)
+    });
+    run.current_id = Some(id);
+    Ok(id)
+}

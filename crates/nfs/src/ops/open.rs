@@ -1,0 +1,299 @@
+//! OPEN, OPEN_DOWNGRADE, CLOSE. RFC 8881 18.2, 18.16, 18.18.
+//!
+//! All opens of one owner of one file are one state, and one open of the file layer: a
+//! further one that asks for more takes the place of the one before.
+
+use super::attributes::{change_of, changes_of};
+use super::directory::{change_info, name_of};
+use crate::client::{Client, lock};
+use crate::compound::Run;
+use crate::config::Export;
+use crate::held::HeldOpen;
+use crate::place::Place;
+use crate::stateids::{OpenState, ShareBits};
+use crate::status::{OrStatus, status_of};
+use files::{
+    Access as Rights, Caller, IfExists, IfMissing, ObjectChanges, ObjectOpen, OpenAction, OpenAt,
+    OpenPlan, OpenResult as Opened, Share, WishedKind,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::{FileKey, FsError};
+use wire::nfs::ops::{
+    CloseArgs, CreateHow, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs,
+    OpenHow, OpenResult, OpenResultFlags, ShareAccess, ShareDeny,
+};
+use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
+
+/// What OPEN asks for, understood.
+struct Wish {
+    at: OpenAt,
+    caller: Arc<Caller>,
+    export: Arc<Export>,
+    share: ShareBits,
+    plan: OpenPlan,
+    verifier: Option<[u8; 8]>,
+    changes: ObjectChanges,
+    mask: Bitmap4,
+}
+
+/// The rights that share bits stand for.
+fn rights(share: ShareBits) -> Rights {
+    let mut rights = Rights::READ_ATTRIBUTES;
+    if share.access & ShareAccess::READ.0 != 0 {
+        rights = rights | Rights::READ_DATA;
+    }
+    if share.access & ShareAccess::WRITE.0 != 0 {
+        rights = rights | Rights::WRITE_DATA | Rights::APPEND_DATA;
+    }
+    rights
+}
+
+/// What others may do beside share bits.
+fn tolerated(share: ShareBits) -> Share {
+    let mut tolerated = Share::ALL.0;
+    if share.deny & ShareDeny::READ.0 != 0 {
+        tolerated &= !Share::READ.0;
+    }
+    if share.deny & ShareDeny::WRITE.0 != 0 {
+        tolerated &= !Share::WRITE.0;
+    }
+    Share(tolerated)
+}
+
+pub(crate) async fn open(
+    run: &mut Run<'_>,
+    args: &OpenArgs<'_>,
+) -> Result<OpenResult<'static>, NfsStatus> {
+    let client = run.client()?;
+    check_claim(&client, &args.claim)?;
+    let wish = understand(run, args).await?;
+    let directory = match &wish.at {
+        OpenAt::Name(directory, _) => Some(directory.clone()),
+        OpenAt::Object(_) => None,
+    };
+    let before = directory.as_ref().map_or(0, |directory| change_of(run, directory));
+    let (opened, state_id) = take(run, &client, args, &wish).await?;
+    let attributes_set = furnish(run, &wish, &opened).await?;
+    let change = match &directory {
+        Some(directory) => change_info(run, directory, before),
+        None => ChangeInfo::default(),
+    };
+    run.go(Place::of(wish.export, opened.open.object()));
+    run.current_id = Some(state_id);
+    let wanted = args.share_access.wanted_delegation();
+    let delegation = match wanted {
+        ShareAccess(0) => OpenDelegation::None,
+        ShareAccess::WANT_NO_DELEG => OpenDelegation::NoneWhy(NoDelegation::NotWanted),
+        ShareAccess::WANT_CANCEL => OpenDelegation::NoneWhy(NoDelegation::Cancelled),
+        _ => OpenDelegation::NoneWhy(NoDelegation::Resource(false)),
+    };
+    let flags = OpenResultFlags::LOCKTYPE_POSIX;
+    Ok(OpenResult { state_id, change, flags, attributes_set, delegation })
+}
+
+/// Whether this may be asked for now. RFC 8881 8.4.2.1, 18.16.3.
+fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
+    let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
+    match claim {
+        // Nothing is kept over a restart that could be reclaimed.
+        OpenClaim::Previous(_) => Err(NfsStatus::NO_GRACE),
+        OpenClaim::DelegatePrevious(_) | OpenClaim::DelegatePreviousFileHandle => {
+            Err(NfsStatus::NOTSUPP)
+        }
+        _ if !has_reclaimed => Err(NfsStatus::GRACE),
+        _ => Ok(()),
+    }
+}
+
+async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsStatus> {
+    let share = ShareBits { access: args.share_access.access().0, deny: args.share_deny.0 };
+    if share.access == 0 || share.deny & !ShareDeny::BOTH.0 != 0 {
+        return Err(NfsStatus::INVAL);
+    }
+    let mut plan = OpenPlan::posix(rights(share), tolerated(share));
+    plan.kind = WishedKind::File;
+    let (mut verifier, mut changes, mut mask) = (None, ObjectChanges::default(), Bitmap4::EMPTY);
+    if let OpenHow::Create(how) = &args.how {
+        let (if_exists, attributes) = match how {
+            CreateHow::Unchecked(attributes) => (IfExists::Open, Some(attributes)),
+            CreateHow::Guarded(attributes) => (IfExists::Fail, Some(attributes)),
+            CreateHow::Exclusive(given) => {
+                verifier = Some(given.0);
+                (IfExists::Fail, None)
+            }
+            CreateHow::ExclusiveWithAttributes(given, attributes) => {
+                verifier = Some(given.0);
+                (IfExists::Fail, Some(attributes))
+            }
+        };
+        if let Some(attributes) = attributes {
+            (changes, mask) = changes_of(run, attributes)?;
+        }
+        plan.if_missing = IfMissing::Create;
+        let cuts = if_exists == IfExists::Open && changes.size_bytes == Some(0);
+        plan.if_exists = if cuts { IfExists::Overwrite } else { if_exists };
+        plan.mode = changes.mode;
+    }
+    let at = match &args.claim {
+        OpenClaim::Null(name) | OpenClaim::DelegateCurrent(_, name) => {
+            let name = name_of(name)?;
+            OpenAt::Name(run.object().await?.0, name)
+        }
+        _ => OpenAt::Object(run.object().await?.0),
+    };
+    let export = run.object_place()?.export.clone();
+    let caller = run.caller(&export);
+    Ok(Wish { at, caller, export, share, plan, verifier, changes, mask })
+}
+
+/// Opens, and makes or changes the owner's state.
+async fn take(
+    run: &mut Run<'_>,
+    client: &Arc<Client>,
+    args: &OpenArgs<'_>,
+    wish: &Wish,
+) -> Result<(Opened, StateId), NfsStatus> {
+    let files = run.server().files.clone();
+    let owner = args.owner.owner.to_vec();
+    let with = |instead_of| ObjectOpen { instead_of, verifier: wish.verifier };
+    let mut result = files.open_object(&wish.caller, &wish.at, wish.plan.clone(), with(None)).await;
+    if matches!(result, Err(FsError::ShareViolation)) {
+        // In the way may be an open of the same owner, or of a client that is gone.
+        let key = key_of(run, wish).await?;
+        let own = held_of(client, key, &owner);
+        if own.is_some() || run.server().expire_holders(key) {
+            let instead_of = own.map(|(_, held, _)| held.open);
+            let plan = wish.plan.clone();
+            result = files.open_object(&wish.caller, &wish.at, plan, with(instead_of)).await;
+        }
+    }
+    let mut opened = result.map_err(status_of)?;
+    let key = opened.open.key();
+    let Some((number, held, had)) = held_of(client, key, &owner) else {
+        let id = add(run, client, owner, wish, &opened)?;
+        return Ok((opened, id));
+    };
+    // A further open of the same owner: both together.
+    let share = had.with(wish.share);
+    if share != had {
+        let plan = OpenPlan::posix(rights(share), tolerated(share));
+        let at = OpenAt::Object(opened.open.object());
+        let both = files.open_object(&wish.caller, &at, plan, with(Some(held.open.clone()))).await;
+        opened.open = both.or_status()?.open;
+    }
+    let id = client.with_states(|states| {
+        let is_there = states.get(number).is_some();
+        let (_, open) = states.find_open(&StateId { seqid: 0, ..states.id(number) })?;
+        open.share = open.share.with(wish.share);
+        if share != had {
+            open.holds.open = opened.open.clone();
+        }
+        debug_assert!(is_there);
+        Ok::<_, NfsStatus>(states.advance(number))
+    })?;
+    if share == had {
+        opened.open = held.open;
+    } else {
+        let _ = files.close(held.open).await;
+    }
+    Ok((opened, id))
+}
+
+fn add(
+    run: &Run<'_>,
+    client: &Client,
+    owner: Vec<u8>,
+    wish: &Wish,
+    opened: &Opened,
+) -> Result<StateId, NfsStatus> {
+    let mut place = Place::of(wish.export.clone(), opened.open.object());
+    let handle = place.handle(&run.server().files)?;
+    let holds = HeldOpen { open: opened.open.clone(), handle, export: wish.export.clone() };
+    let state = OpenState { owner, share: wish.share, holds };
+    let key = opened.open.key();
+    client.with_states(|states| {
+        let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;
+        Ok(states.id(number))
+    })
+}
+
+/// The open that an owner has of a file.
+fn held_of(client: &Client, key: FileKey, owner: &[u8]) -> Option<(u64, HeldOpen, ShareBits)> {
+    let states = lock(&client.states);
+    let number = states.open_of(key, owner)?;
+    let open = states.open(number).ok()?;
+    Some((number, open.holds.clone(), open.share))
+}
+
+/// Which file it is about.
+async fn key_of(run: &Run<'_>, wish: &Wish) -> Result<FileKey, NfsStatus> {
+    match &wish.at {
+        OpenAt::Object(object) => Ok(object.key()),
+        OpenAt::Name(directory, name) => {
+            let found = run.server().files.look_up(&wish.caller, directory, name).await;
+            Ok(found.or_status()?.key())
+        }
+    }
+}
+
+/// Gives a new file the attributes that it shall have. Which were set.
+async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4, NfsStatus> {
+    match opened.action {
+        OpenAction::Created => {}
+        OpenAction::Overwritten => {
+            return Ok(wish.mask & Bitmap4::of(&[wire::nfs::attributes::attribute::SIZE]));
+        }
+        OpenAction::Opened | OpenAction::Superseded => return Ok(Bitmap4::EMPTY),
+    }
+    let mut changes = ObjectChanges { mode: None, ..wish.changes };
+    if changes.size_bytes == Some(0) {
+        changes.size_bytes = None;
+    }
+    if changes != ObjectChanges::default() {
+        let files = &run.server().files;
+        let object = opened.open.object();
+        let by = Some(&opened.open);
+        files.set_object_attributes(&wish.caller, &object, by, &changes).await.or_status()?;
+    }
+    Ok(wish.mask)
+}
+
+pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<StateId, NfsStatus> {
+    let share = ShareBits { access: args.share_access.access().0, deny: args.share_deny.0 };
+    if share.access == 0 || share.deny & !ShareDeny::BOTH.0 != 0 {
+        return Err(NfsStatus::INVAL);
+    }
+    let id = run.resolve_id(args.state_id)?;
+    let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
+    let client = run.client()?;
+    let files = run.server().files.clone();
+    let id = client.with_states(|states| {
+        let (number, open) = states.find_open(&id)?;
+        if !share.is_within(open.share) {
+            return Err(NfsStatus::INVAL);
+        }
+        files.narrow(&held.open, rights(share), tolerated(share)).or_status()?;
+        open.share = share;
+        Ok(states.advance(number))
+    })?;
+    run.current_id = Some(id);
+    Ok(id)
+}
+
+pub(crate) async fn close(run: &mut Run<'_>, args: &CloseArgs) -> Result<StateId, NfsStatus> {
+    let id = run.resolve_id(args.state_id)?;
+    let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
+    let client = run.client()?;
+    let ended = client.with_states(|states| {
+        let (number, _) = states.find_open(&id)?;
+        Ok::<_, NfsStatus>(states.remove(number))
+    })?;
+    drop(ended);
+    // What became of a name that others wanted gone is not the client's business.
+    if let Err(error) = run.server().files.close(held.open).await {
+        tracing::debug!(%error, "a file could not be removed at its last close");
+    }
+    run.current_id = Some(StateId::INVALID);
+    Ok(StateId::INVALID)
+}

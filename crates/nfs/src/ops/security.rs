@@ -1,0 +1,36 @@
+//! SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
+
+use super::directory::{look_up, look_up_parent};
+use crate::compound::Run;
+use wire::nfs::NfsStatus;
+use wire::nfs::ops::{
+    LookupArgs, SecInfo, SecInfoArgs, SecInfoNoNameArgs, SecInfoResult, SecInfoStyle,
+};
+use wire::nfs::rpc::AuthFlavor;
+
+/// How users are known here.
+fn flavors() -> SecInfoResult<'static> {
+    vec![SecInfo::Flavor(AuthFlavor::SYS)].into()
+}
+
+pub(crate) async fn of_name(
+    run: &mut Run<'_>,
+    args: &SecInfoArgs<'_>,
+) -> Result<SecInfoResult<'static>, NfsStatus> {
+    // The name must be there.
+    look_up(run, &LookupArgs { name: args.name }).await?;
+    run.consume();
+    Ok(flavors())
+}
+
+pub(crate) async fn of_handle(
+    run: &mut Run<'_>,
+    args: &SecInfoNoNameArgs,
+) -> Result<SecInfoResult<'static>, NfsStatus> {
+    run.place()?;
+    if args.style == SecInfoStyle::Parent {
+        look_up_parent(run).await?;
+    }
+    run.consume();
+    Ok(flavors())
+}

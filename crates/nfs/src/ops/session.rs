@@ -1,0 +1,211 @@
+//! EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION,
+//! DESTROY_CLIENTID, RECLAIM_COMPLETE. RFC 8881 18.33 to 18.37, 18.50, 18.51.
+
+use crate::backchannel::{Backchannel, CallbackAs};
+use crate::client::{Client, ClientFacts, lock};
+use crate::clients::Introduction;
+use crate::compound::Run;
+use crate::config::Config;
+use crate::create_session::{CreateBegun, agree_back, agree_fore};
+use crate::limits::FACT_CHARS_MAX;
+use crate::session::Session;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::nfs::NfsStatus;
+use wire::nfs::ops::{
+    BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionResult, ChannelFromClient,
+    ChannelFromServer, CreateSessionArgs, CreateSessionFlags, CreateSessionResult,
+    DestroyClientIdArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult,
+    ReclaimCompleteArgs, ServerOwner, StateProtectArgs, StateProtectResult,
+};
+use wire::nfs::xdr::{List, Opaque};
+
+/// What a client may say of itself. EXCHGID4_FLAG_SUPP_FENCE_OPS (RFC 7862 14.1) is about
+/// fencing storage, which no client asks for of a server without layouts.
+const CLIENT_FLAGS: ExchangeIdFlags = ExchangeIdFlags(
+    ExchangeIdFlags::SUPP_MOVED_REFER.0
+        | ExchangeIdFlags::SUPP_MOVED_MIGR.0
+        | ExchangeIdFlags::BIND_PRINC_STATEID.0
+        | ExchangeIdFlags::MASK_PNFS.0
+        | ExchangeIdFlags::UPD_CONFIRMED_REC_A.0,
+);
+/// What may be asked of a session.
+const SESSION_FLAGS: u32 = CreateSessionFlags::PERSIST.0
+    | CreateSessionFlags::CONN_BACK_CHAN.0
+    | CreateSessionFlags::CONN_RDMA.0;
+
+pub(crate) fn exchange_id<'r>(
+    run: &Run<'_>,
+    config: &'r Config,
+    args: &ExchangeIdArgs<'_>,
+) -> Result<ExchangeIdResult<'r>, NfsStatus> {
+    if args.flags.0 & !CLIENT_FLAGS.0 != 0 {
+        return Err(NfsStatus::INVAL);
+    }
+    match args.state_protect {
+        StateProtectArgs::None => {}
+        // Needs RPCSEC_GSS. RFC 8881 18.35.3.
+        StateProtectArgs::MachineCredentials(_) => return Err(NfsStatus::INVAL),
+        StateProtectArgs::Ssv(_) => return Err(NfsStatus::ENCR_ALG_UNSUPP),
+    }
+    let client = run.server().introduce(Introduction {
+        owner: args.client_owner.owner_id.to_vec(),
+        verifier: args.client_owner.verifier,
+        principal: run.call.credentials.principal(),
+        updates: args.flags.0 & ExchangeIdFlags::UPD_CONFIRMED_REC_A.0 != 0,
+        facts: facts_of(run, args),
+    })?;
+    run.call.conn.set_known();
+    let confirmed = if client.is_confirmed() { ExchangeIdFlags::CONFIRMED_R.0 } else { 0 };
+    Ok(ExchangeIdResult {
+        client_id: client.id,
+        sequence_id: lock(&client.create_session).next(),
+        flags: ExchangeIdFlags(ExchangeIdFlags::USE_NON_PNFS.0 | confirmed),
+        state_protect: StateProtectResult::None,
+        server_owner: ServerOwner { minor_id: 0, major_id: Opaque(&config.owner) },
+        server_scope: Opaque(&config.owner),
+        implementation_id: List::default(),
+    })
+}
+
+fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
+    let shown = |bytes: &[u8]| -> String {
+        String::from_utf8_lossy(bytes).chars().take(FACT_CHARS_MAX).collect()
+    };
+    ClientFacts {
+        implementation: args
+            .implementation_id
+            .first()
+            .map_or_else(String::new, |id| shown(&id.name)),
+        owner: shown(&args.client_owner.owner_id),
+        peer: run.call.conn.facts.peer.to_string(),
+    }
+}
+
+pub(crate) fn create_session(
+    run: &Run<'_>,
+    args: &CreateSessionArgs<'_>,
+) -> Result<CreateSessionResult, NfsStatus> {
+    let server = run.server();
+    let client = server.find_client(args.client_id)?;
+    let mut slot = lock(&client.create_session);
+    if let CreateBegun::Replay(result) = slot.begin(args.sequence_id)? {
+        return Ok(*result);
+    }
+    let session = new_session(run, &client, args)?;
+    let takes_callbacks = args.flags.0 & CreateSessionFlags::CONN_BACK_CHAN.0 != 0;
+    let granted = if takes_callbacks { CreateSessionFlags::CONN_BACK_CHAN.0 } else { 0 };
+    server.add_session(session.clone())?;
+    if !client.is_confirmed() {
+        server.confirm(&client);
+    }
+    client.renew(server.host.now().instant);
+    run.call.conn.set_known();
+    if takes_callbacks {
+        session.back.bind(&run.call.conn);
+        session.back.probe();
+    }
+    let result = CreateSessionResult {
+        session_id: session.id,
+        sequence_id: args.sequence_id,
+        flags: CreateSessionFlags(granted),
+        fore_channel: session.fore.clone(),
+        back_channel: session.back.attributes.clone(),
+    };
+    slot.finish(result.clone());
+    Ok(result)
+}
+
+/// A session as it is asked for, not yet known to anyone.
+fn new_session(
+    run: &Run<'_>,
+    client: &Arc<Client>,
+    args: &CreateSessionArgs<'_>,
+) -> Result<Arc<Session>, NfsStatus> {
+    if args.flags.0 & !SESSION_FLAGS != 0 {
+        return Err(NfsStatus::INVAL);
+    }
+    // Who was not shown to get our answers may have been made up by another.
+    if !client.is_confirmed() && client.principal != run.call.credentials.principal() {
+        return Err(NfsStatus::CLID_INUSE);
+    }
+    let mut fore = agree_fore(&args.fore_channel)?;
+    let back = agree_back(&args.back_channel)?;
+    fore.requests_max = run.server().slots_for(fore.requests_max);
+    let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
+    let id = run.server().new_session_id(client);
+    Ok(Arc::new(Session::new(id, client.clone(), fore, Backchannel::new(back, call_as))))
+}
+
+pub(crate) fn bind_connection(
+    run: &Run<'_>,
+    args: &BindConnToSessionArgs,
+) -> Result<BindConnToSessionResult, NfsStatus> {
+    let session = run.server().find_session(args.session_id)?;
+    session.client.renew(run.server().host.now().instant);
+    let conn = &run.call.conn;
+    conn.set_known();
+    let direction = match args.direction {
+        ChannelFromClient::Fore => ChannelFromServer::Fore,
+        ChannelFromClient::Back => ChannelFromServer::Back,
+        ChannelFromClient::ForeOrBoth | ChannelFromClient::BackOrBoth => ChannelFromServer::Both,
+    };
+    if direction != ChannelFromServer::Fore {
+        session.back.bind(conn);
+    }
+    let session_id = args.session_id;
+    Ok(BindConnToSessionResult { session_id, direction, use_rdma: false })
+}
+
+pub(crate) fn backchannel_ctl(
+    run: &Run<'_>,
+    args: &BackchannelCtlArgs<'_>,
+) -> Result<(), NfsStatus> {
+    let session = run.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
+    let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
+    session.back.call_as(call_as.ok_or(NfsStatus::NOENT)?);
+    Ok(())
+}
+
+/// RFC 8881 18.37: within the session itself it must be the last operation.
+pub(crate) fn destroy_session(
+    run: &Run<'_>,
+    args: &DestroySessionArgs,
+    is_last: bool,
+) -> Result<(), NfsStatus> {
+    let own = run.session.as_ref().is_some_and(|session| session.id == args.session_id);
+    if own && !is_last {
+        return Err(NfsStatus::NOT_ONLY_OP);
+    }
+    let session = run.server().find_session(args.session_id)?;
+    // Its other requests are to be answered first.
+    if session.busy_count() > usize::from(own) {
+        return Err(NfsStatus::DELAY);
+    }
+    run.server().remove_session(&session);
+    Ok(())
+}
+
+pub(crate) fn destroy_client(run: &Run<'_>, args: &DestroyClientIdArgs) -> Result<(), NfsStatus> {
+    let client = run.server().find_client(args.client_id)?;
+    if !client.sessions().is_empty() || client.holds_state() {
+        return Err(NfsStatus::CLIENTID_BUSY);
+    }
+    run.server().remove_client(&client);
+    Ok(())
+}
+
+pub(crate) fn reclaim_complete(
+    run: &mut Run<'_>,
+    args: &ReclaimCompleteArgs,
+) -> Result<(), NfsStatus> {
+    let client = run.client()?;
+    if args.one_fs {
+        // Nothing moves to this server from another one.
+        return run.place().map(|_| ());
+    }
+    if client.has_reclaimed.swap(true, Ordering::AcqRel) {
+        return Err(NfsStatus::COMPLETE_ALREADY);
+    }
+    Ok(())
+}

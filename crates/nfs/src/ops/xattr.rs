@@ -1,0 +1,107 @@
+//! GETXATTR, SETXATTR, LISTXATTRS, REMOVEXATTR. RFC 8276 8.4.
+
+use super::attributes::change_of;
+use crate::compound::Run;
+use files::XattrWish;
+use vfs::{FsError, Name};
+use wire::nfs::ops::{GetXattrArgs, ListXattrsArgs, RemoveXattrArgs, SetXattrArgs, SetXattrOption};
+use wire::nfs::{ChangeInfo, NfsStatus};
+
+fn refused(error: FsError) -> NfsStatus {
+    match error {
+        FsError::NotFound => NfsStatus::NOXATTR,
+        FsError::TooLarge => NfsStatus::XATTR2BIG,
+        other => crate::status::status_of(other),
+    }
+}
+
+/// A name, without the `user.` that Linux puts before it.
+fn name_of(bytes: &[u8]) -> Result<Name, NfsStatus> {
+    if bytes.is_empty() {
+        return Err(NfsStatus::INVAL);
+    }
+    Name::new(bytes).map_err(refused)
+}
+
+pub(crate) async fn get(
+    run: &mut Run<'_>,
+    args: &GetXattrArgs<'_>,
+    room: usize,
+) -> Result<Vec<u8>, NfsStatus> {
+    let (object, caller) = run.object().await?;
+    let name = name_of(args.name)?;
+    let value = run.server().files.object_xattr(&caller, &object, &name).await.map_err(refused)?;
+    // RFC 8276 8.4.1.4: the caller cannot be given it in parts.
+    if value.len() + 8 > room { Err(NfsStatus::TOOSMALL) } else { Ok(value) }
+}
+
+pub(crate) async fn set(
+    run: &mut Run<'_>,
+    args: &SetXattrArgs<'_>,
+) -> Result<ChangeInfo, NfsStatus> {
+    let wish = match args.option {
+        SetXattrOption::Create => XattrWish::Create,
+        SetXattrOption::Either => XattrWish::Either,
+        SetXattrOption::Replace => XattrWish::Replace,
+    };
+    change(run, args.name, Some(args.value.to_vec()), wish).await
+}
+
+pub(crate) async fn remove(
+    run: &mut Run<'_>,
+    args: &RemoveXattrArgs<'_>,
+) -> Result<ChangeInfo, NfsStatus> {
+    change(run, args.name, None, XattrWish::Replace).await
+}
+
+async fn change(
+    run: &mut Run<'_>,
+    name: &[u8],
+    value: Option<Vec<u8>>,
+    wish: XattrWish,
+) -> Result<ChangeInfo, NfsStatus> {
+    let (object, caller) = run.object().await?;
+    let name = name_of(name)?;
+    let before = change_of(run, &object);
+    let files = run.server().files.clone();
+    files.set_object_xattr(&caller, &object, &name, value, wish).await.map_err(refused)?;
+    Ok(ChangeInfo { is_atomic: false, before, after: change_of(run, &object) })
+}
+
+/// A part of the names: all fit into one answer on most file systems.
+pub(crate) struct Names {
+    pub names: Vec<Name>,
+    pub cookie: u64,
+    pub is_end: bool,
+}
+
+/// What a list of names takes beside them: cookie, count, flag.
+const LIST_BYTES: usize = 16;
+
+pub(crate) async fn list(
+    run: &mut Run<'_>,
+    args: &ListXattrsArgs,
+    room: usize,
+) -> Result<Names, NfsStatus> {
+    let (object, caller) = run.object().await?;
+    let all = run.server().files.object_xattr_names(&caller, &object).await.map_err(refused)?;
+    let first = usize::try_from(args.cookie).map_err(|_| NfsStatus::BAD_COOKIE)?;
+    if first > all.len() {
+        return Err(NfsStatus::BAD_COOKIE);
+    }
+    let mut left = room.min(args.bytes_max as usize).saturating_sub(LIST_BYTES);
+    let mut names = Vec::new();
+    for name in &all[first..] {
+        let bytes = 4 + name.as_bytes().len().next_multiple_of(4);
+        if bytes > left {
+            break;
+        }
+        left -= bytes;
+        names.push(name.clone());
+    }
+    let end = first + names.len();
+    if names.is_empty() && end < all.len() {
+        return Err(NfsStatus::TOOSMALL);
+    }
+    Ok(Names { names, cookie: end as u64, is_end: end == all.len() })
+}

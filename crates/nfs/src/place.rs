@@ -1,0 +1,103 @@
+//! What a file handle leads to: the root of all shares, or an object in one of them.
+//! RFC 8881 4, 7.3.
+
+use crate::config::{Config, Export};
+use crate::conn::Shared;
+use crate::status::OrStatus;
+use files::{Files, Handle, Object};
+use std::sync::Arc;
+use vfs::FsError;
+use wire::nfs::{FileHandle, NfsStatus};
+
+/// The handle of the root of all shares: of volume zero, which no share has.
+const ROOT_HANDLE: [u8; 8] = [0; 8];
+
+/// What a handle leads to. An object is looked for once it is needed: many requests get
+/// on with an open of it.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// The directory of all shares.
+    Root,
+    /// An object in a share.
+    Object(ObjectPlace),
+}
+
+/// See [`Place::Object`]. At least one of handle and object is there.
+#[derive(Clone, Debug)]
+pub struct ObjectPlace {
+    /// Its share.
+    pub export: Arc<Export>,
+    handle: Option<Handle>,
+    object: Option<Object>,
+}
+
+impl Place {
+    /// What a handle from the wire leads to.
+    ///
+    /// # Errors
+    /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more;
+    /// ACCESS if the client's machine may not reach it.
+    pub fn parse(
+        files: &Files,
+        config: &Config,
+        conn: &Shared,
+        handle: &FileHandle,
+    ) -> Result<Self, NfsStatus> {
+        if handle.as_bytes() == ROOT_HANDLE {
+            return Ok(Self::Root);
+        }
+        let handle = files.parse_handle(handle.as_bytes()).map_err(|_| NfsStatus::BADHANDLE)?;
+        let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();
+        if !export.hosts.admits(conn.facts.peer.ip()) {
+            return Err(NfsStatus::ACCESS);
+        }
+        Ok(Self::Object(ObjectPlace { export, handle: Some(handle), object: None }))
+    }
+
+    /// An object that was found.
+    #[must_use]
+    pub fn of(export: Arc<Export>, object: Object) -> Self {
+        Self::Object(ObjectPlace { export, handle: None, object: Some(object) })
+    }
+
+    /// The handle for the wire.
+    ///
+    /// # Errors
+    /// Those of [`Files::handle`].
+    pub fn handle(&mut self, files: &Files) -> Result<FileHandle, NfsStatus> {
+        let bytes = match self {
+            Self::Root => return FileHandle::new(&ROOT_HANDLE).ok_or(NfsStatus::SERVERFAULT),
+            Self::Object(place) => place.handle(files)?,
+        };
+        FileHandle::new(bytes.as_bytes()).ok_or(NfsStatus::SERVERFAULT)
+    }
+}
+
+impl ObjectPlace {
+    /// The object.
+    ///
+    /// # Errors
+    /// STALE if it is gone; BADHANDLE if it never was.
+    pub async fn object(&mut self, files: &Files) -> Result<Object, NfsStatus> {
+        if let Some(object) = &self.object {
+            return Ok(object.clone());
+        }
+        let handle = self.handle.as_ref().ok_or(NfsStatus::SERVERFAULT)?;
+        let found = files.find_object(&self.export.volume, handle).await;
+        let object = found.map_err(|error| match error {
+            FsError::InvalidParameter => NfsStatus::BADHANDLE,
+            FsError::NotFound | FsError::PathNotFound => NfsStatus::STALE,
+            error => crate::status::status_of(error),
+        })?;
+        self.object = Some(object.clone());
+        Ok(object)
+    }
+
+    fn handle(&mut self, files: &Files) -> Result<&Handle, NfsStatus> {
+        if self.handle.is_none() {
+            let object = self.object.as_ref().ok_or(NfsStatus::SERVERFAULT)?;
+            self.handle = Some(files.handle(self.export.id, object).or_status()?);
+        }
+        self.handle.as_ref().ok_or(NfsStatus::SERVERFAULT)
+    }
+}

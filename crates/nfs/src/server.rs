@@ -1,0 +1,231 @@
+//! The server: its clients and sessions, its shares, and what all connections share.
+//!
+//! Lock order: the clients, one client's states, a session's slots; the list of sessions
+//! alone. None is held across an await or a call of the file layer.
+
+use crate::client::{Client, lock};
+use crate::clients::{Clients, Introduced, Introduction};
+use crate::config::Config;
+use crate::host::{Host, Now};
+use crate::limits::{COURTESY, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX};
+use crate::session::Session;
+use files::Files;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use vfs::Timestamp;
+use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
+
+/// The server.
+pub struct Server {
+    /// The file layer.
+    pub files: Arc<Files>,
+    /// The process around it.
+    pub host: Arc<dyn Host>,
+    /// Another one in every run: what was written and not committed may be lost then.
+    /// RFC 8881 18.32.3.
+    pub write_verifier: Verifier,
+    /// When the server began.
+    pub started: Timestamp,
+    /// What is counted.
+    pub stats: Stats,
+    config: RwLock<Arc<Config>>,
+    /// How often the shares were changed.
+    generation: AtomicU64,
+    clients: Mutex<Clients>,
+    sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
+    /// In every session id: those of another run are not ours.
+    instance: [u8; 4],
+    next_session: AtomicU32,
+    /// Beyond the first of every session.
+    slots_promised: AtomicUsize,
+}
+
+/// Counts since the start.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// COMPOUNDs that were answered.
+    pub compounds: AtomicU64,
+    /// Their operations.
+    pub operations: AtomicU64,
+    /// Requests that were answered from what was kept of the first time.
+    pub replays: AtomicU64,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// A server without clients.
+    #[must_use]
+    pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
+        let mut random = [0; 16];
+        host.random(&mut random);
+        let [a, b, c, d, verifier @ .., w, x, y, z] = random;
+        let instance = u32::from_be_bytes([w, x, y, z]);
+        Arc::new(Self {
+            files,
+            write_verifier: Verifier(verifier),
+            started: host.now().wall,
+            stats: Stats::default(),
+            generation: AtomicU64::new(1),
+            clients: Mutex::new(Clients::new(instance, config.lease)),
+            config: RwLock::new(Arc::new(config)),
+            sessions: RwLock::default(),
+            instance: [a, b, c, d],
+            next_session: AtomicU32::new(1),
+            host,
+            slots_promised: AtomicUsize::new(0),
+        })
+    }
+
+    /// The present configuration.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes new shares. The lease stays what it was.
+    pub fn configure(&self, config: Config) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Another number after every change of the shares, in this run and all others.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        (self.started.0 as u64).wrapping_add(self.generation.load(Ordering::Relaxed))
+    }
+
+    /// See [`Clients::introduce`].
+    ///
+    /// # Errors
+    /// Those of [`Clients::introduce`].
+    pub fn introduce(&self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
+        let now = self.host.now().instant;
+        let Introduced { client, ended } = lock(&self.clients).introduce(who, now)?;
+        ended.iter().for_each(|client| self.let_go(client));
+        Ok(client)
+    }
+
+    /// See [`Clients::find`].
+    ///
+    /// # Errors
+    /// STALE_CLIENTID.
+    pub fn find_client(&self, id: ClientId) -> Result<Arc<Client>, NfsStatus> {
+        lock(&self.clients).find(id)
+    }
+
+    /// A client has created a session: what it had before its restart goes.
+    pub fn confirm(&self, client: &Arc<Client>) {
+        let former = lock(&self.clients).confirm(client);
+        if let Some(former) = former {
+            self.let_go(&former);
+        }
+    }
+
+    /// Forgets a client, with all that it has.
+    pub fn remove_client(&self, client: &Arc<Client>) {
+        lock(&self.clients).remove(client);
+        self.let_go(client);
+    }
+
+    /// Ends what a client has that is not known any more.
+    fn let_go(&self, client: &Client) {
+        client.sessions().iter().for_each(|session| self.remove_session(session));
+        // Files are closed outside of the lock.
+        let ended = client.with_states(|states| states.clear());
+        drop(ended);
+    }
+
+    /// The client of this run with this number.
+    #[must_use]
+    pub fn client_numbered(&self, number: u32) -> Option<Arc<Client>> {
+        let clients = lock(&self.clients);
+        clients.find(clients.id(number)).ok()
+    }
+
+    /// The session with this name.
+    ///
+    /// # Errors
+    /// BADSESSION.
+    pub fn find_session(&self, id: SessionId) -> Result<Arc<Session>, NfsStatus> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(&id).cloned().ok_or(NfsStatus::BADSESSION)
+    }
+
+    /// A name for a new session.
+    #[must_use]
+    pub fn new_session_id(&self, client: &Client) -> SessionId {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&client.id.0.to_be_bytes());
+        id[8..12].copy_from_slice(&self.instance);
+        let number = self.next_session.fetch_add(1, Ordering::Relaxed);
+        id[12..].copy_from_slice(&number.to_be_bytes());
+        SessionId(id)
+    }
+
+    /// How many slots a new session gets that would like to have `wish`: one in any case.
+    #[must_use]
+    pub fn slots_for(&self, wish: u32) -> u32 {
+        let promised = self.slots_promised.load(Ordering::Relaxed);
+        let left = SLOTS_TOTAL_MAX.saturating_sub(promised);
+        1 + (wish - 1).min(u32::try_from(left).unwrap_or(u32::MAX))
+    }
+
+    /// Takes up a session.
+    ///
+    /// # Errors
+    /// DELAY if there are too many.
+    pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        let of_client = session.client.sessions().len();
+        if sessions.len() >= SESSIONS_MAX || of_client >= SESSIONS_PER_CLIENT_MAX {
+            return Err(NfsStatus::DELAY);
+        }
+        self.slots_promised.fetch_add(session.fore.requests_max as usize - 1, Ordering::Relaxed);
+        session.client.add_session(session.clone());
+        sessions.insert(session.id, session);
+        Ok(())
+    }
+
+    /// Ends a session.
+    pub fn remove_session(&self, session: &Session) {
+        session.end();
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        if sessions.remove(&session.id).is_some() {
+            let slots = session.fore.requests_max as usize - 1;
+            self.slots_promised.fetch_sub(slots, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets clients that have been away for too long. To be called about once a second.
+    pub fn handle_tick(&self, now: Now) {
+        let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);
+        expired.iter().for_each(|client| self.let_go(client));
+    }
+
+    /// Forgets clients whose lease is over, if they have something of this file: somebody
+    /// else needs it. True if there was one.
+    pub fn expire_holders(&self, key: vfs::FileKey) -> bool {
+        let (now, lease) = (self.host.now().instant, self.config().lease);
+        let holds = |client: &&Arc<Client>| {
+            client.holds_state() && client.is_expired(now, lease) && lock(&client.states).holds(key)
+        };
+        let mut clients = lock(&self.clients);
+        let expired: Vec<Arc<Client>> = clients.iter().filter(holds).cloned().collect();
+        expired.iter().for_each(|client| clients.remove(client));
+        drop(clients);
+        expired.iter().for_each(|client| self.let_go(client));
+        !expired.is_empty()
+    }
+
+    /// All clients.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Arc<Client>> {
+        lock(&self.clients).iter().cloned().collect()
+    }
+}

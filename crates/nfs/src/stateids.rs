@@ -1,0 +1,553 @@
+//! The opens, byte-range locks and delegations of one client, by their state ids.
+//! RFC 8881 8.2, 9.
+//!
+//! Pure: what a state holds (`O` of an open, `D` of a delegation) is only kept here, and
+//! given back when the state ends, to be let go of outside of the client's lock.
+
+use crate::limits::STATES_PER_CLIENT_MAX;
+use std::collections::HashMap;
+use vfs::FileKey;
+use wire::nfs::{NfsStatus, StateId};
+
+/// An open-owner or lock-owner, as its client names it.
+pub type Owner = Vec<u8>;
+
+/// What an open may do and denies others, in the bits of OPEN4_SHARE_ACCESS_* and
+/// OPEN4_SHARE_DENY_*: 1 read, 2 write, 3 both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShareBits {
+    /// What it may do; never nothing.
+    pub access: u32,
+    /// What it denies.
+    pub deny: u32,
+}
+
+impl ShareBits {
+    /// All of both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self { access: self.access | other.access, deny: self.deny | other.deny }
+    }
+
+    /// Whether all of it is in `other`.
+    #[must_use]
+    pub fn is_within(self, other: Self) -> bool {
+        self.with(other) == other
+    }
+}
+
+/// One file opened by one owner.
+#[derive(Debug)]
+pub struct OpenState<O> {
+    /// Who opened it.
+    pub owner: Owner,
+    /// What all its OPENs together asked for.
+    pub share: ShareBits,
+    /// What it holds.
+    pub holds: O,
+}
+
+/// The locks of one owner in one file.
+#[derive(Debug)]
+pub struct LockState {
+    /// Whose they are.
+    pub owner: Owner,
+    /// The open that they were made by.
+    pub open: u64,
+    /// How many ranges there were after the last change: FREE_STATEID asks.
+    pub is_locked: bool,
+}
+
+/// One delegation.
+#[derive(Debug)]
+pub struct DelegationState<D> {
+    /// The client keeps writes back.
+    pub is_write: bool,
+    /// What it holds; none once it was revoked.
+    pub holds: Option<D>,
+}
+
+/// What a state is of.
+#[derive(Debug)]
+pub enum Kind<O, D> {
+    /// An open.
+    Open(OpenState<O>),
+    /// Locks.
+    Lock(LockState),
+    /// A delegation.
+    Delegation(DelegationState<D>),
+}
+
+/// One state.
+#[derive(Debug)]
+pub struct State<O, D> {
+    /// Changed whenever the state is.
+    pub seqid: u32,
+    /// Its file.
+    pub key: FileKey,
+    /// What it is.
+    pub kind: Kind<O, D>,
+}
+
+/// All states of one client.
+#[derive(Debug)]
+pub struct States<O, D> {
+    /// In every state id of it: those of other clients and other runs are not found here.
+    tag: u32,
+    next: u64,
+    states: HashMap<u64, State<O, D>>,
+    opens: HashMap<(FileKey, Owner), u64>,
+    locks: HashMap<(FileKey, Owner), u64>,
+    revoked_count: usize,
+}
+
+/// What is left of a state that ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ended<O, D> {
+    /// Of opens.
+    pub opens: Vec<O>,
+    /// Of delegations.
+    pub delegations: Vec<D>,
+    /// Owners whose locks in the files of those opens end with them.
+    pub lock_owners: Vec<(FileKey, Owner)>,
+}
+
+impl<O, D> Ended<O, D> {
+    fn nothing() -> Self {
+        Self { opens: Vec::new(), delegations: Vec::new(), lock_owners: Vec::new() }
+    }
+}
+
+impl<O, D> States<O, D> {
+    /// No states. `tag` tells this client from others, and from those of another run.
+    #[must_use]
+    pub fn new(tag: u32) -> Self {
+        let (states, opens, locks) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { tag, next: 1, states, opens, locks, revoked_count: 0 }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.states.is_empty()
+    }
+
+    /// Whether some were revoked and not freed since: every SEQUENCE says so.
+    #[must_use]
+    pub fn has_revoked(&self) -> bool {
+        self.revoked_count > 0
+    }
+
+    /// Whether some are of this file.
+    #[must_use]
+    pub fn holds(&self, key: FileKey) -> bool {
+        self.states.values().any(|state| state.key == key)
+    }
+
+    /// The state with a number that this module has given.
+    #[must_use]
+    pub fn get(&self, number: u64) -> Option<&State<O, D>> {
+        self.states.get(&number)
+    }
+
+    /// See [`States::get`].
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut State<O, D>> {
+        self.states.get_mut(&number)
+    }
+
+    /// The state id of a state as it is now.
+    #[must_use]
+    pub fn id(&self, number: u64) -> StateId {
+        let seqid = self.states.get(&number).map_or(0, |state| state.seqid);
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&self.tag.to_be_bytes());
+        other[4..].copy_from_slice(&number.to_be_bytes());
+        StateId { seqid, other }
+    }
+
+    /// The state has changed; its id is now this.
+    pub fn advance(&mut self, number: u64) -> StateId {
+        if let Some(state) = self.states.get_mut(&number) {
+            // Zero means the latest, so it is left out. RFC 8881 8.2.2.
+            state.seqid = state.seqid.wrapping_add(1).max(1);
+        }
+        self.id(number)
+    }
+
+    /// The number that a state id names. RFC 8881 8.2.4.
+    ///
+    /// # Errors
+    /// BAD_STATEID if there is no such state, or not in that age yet; OLD_STATEID if it has
+    /// changed since; DELEG_REVOKED if it was taken away.
+    pub fn find(&self, id: &StateId) -> Result<u64, NfsStatus> {
+        let number = self.number(id)?;
+        let state = self.states.get(&number).ok_or(NfsStatus::BAD_STATEID)?;
+        if state.is_revoked() {
+            return Err(NfsStatus::DELEG_REVOKED);
+        }
+        match id.seqid {
+            0 => Ok(number),
+            seqid if seqid == state.seqid => Ok(number),
+            // The nearer half of all numbers is the past.
+            seqid if state.seqid.wrapping_sub(seqid) < u32::MAX / 2 => Err(NfsStatus::OLD_STATEID),
+            _ => Err(NfsStatus::BAD_STATEID),
+        }
+    }
+
+    fn number(&self, id: &StateId) -> Result<u64, NfsStatus> {
+        let (tag, number) = id.other.split_at(4);
+        if tag != self.tag.to_be_bytes() {
+            return Err(NfsStatus::BAD_STATEID);
+        }
+        number.try_into().map(u64::from_be_bytes).map_err(|_| NfsStatus::BAD_STATEID)
+    }
+
+    /// The open that a state id names.
+    ///
+    /// # Errors
+    /// As [`States::find`]; BAD_STATEID for what is no open.
+    pub fn find_open(&mut self, id: &StateId) -> Result<(u64, &mut OpenState<O>), NfsStatus> {
+        let number = self.find(id)?;
+        match self.states.get_mut(&number) {
+            Some(State { kind: Kind::Open(open), .. }) => Ok((number, open)),
+            _ => Err(NfsStatus::BAD_STATEID),
+        }
+    }
+
+    /// The locks that a state id names, and the open that they were made by.
+    ///
+    /// # Errors
+    /// As [`States::find`]; BAD_STATEID for what are no locks.
+    pub fn find_locks(&self, id: &StateId) -> Result<(u64, &OpenState<O>), NfsStatus> {
+        let number = self.find(id)?;
+        match self.states.get(&number) {
+            Some(State { kind: Kind::Lock(lock), .. }) => Ok((number, self.open(lock.open)?)),
+            _ => Err(NfsStatus::BAD_STATEID),
+        }
+    }
+
+    /// The open of this number.
+    ///
+    /// # Errors
+    /// BAD_STATEID if there is none.
+    pub fn open(&self, number: u64) -> Result<&OpenState<O>, NfsStatus> {
+        match self.states.get(&number) {
+            Some(State { kind: Kind::Open(open), .. }) => Ok(open),
+            _ => Err(NfsStatus::BAD_STATEID),
+        }
+    }
+
+    /// All opens.
+    pub fn opens(&self) -> impl Iterator<Item = &OpenState<O>> {
+        self.states.values().filter_map(|state| match &state.kind {
+            Kind::Open(open) => Some(open),
+            _ => None,
+        })
+    }
+
+    /// Says whether ranges are locked.
+    pub fn set_locked(&mut self, number: u64, is_locked: bool) {
+        if let Some(State { kind: Kind::Lock(lock), .. }) = self.states.get_mut(&number) {
+            lock.is_locked = is_locked;
+        }
+    }
+
+    /// The open of `owner` of the file, if there is one.
+    #[must_use]
+    pub fn open_of(&self, key: FileKey, owner: &[u8]) -> Option<u64> {
+        self.opens.get(&(key, owner.to_vec())).copied()
+    }
+
+    /// The locks of `owner` in the file, if there are any, or were.
+    #[must_use]
+    pub fn locks_of(&self, key: FileKey, owner: &[u8]) -> Option<u64> {
+        self.locks.get(&(key, owner.to_vec())).copied()
+    }
+
+    fn add(&mut self, key: FileKey, kind: Kind<O, D>) -> Result<u64, Kind<O, D>> {
+        if self.states.len() >= STATES_PER_CLIENT_MAX {
+            return Err(kind);
+        }
+        let number = self.next;
+        self.next += 1;
+        self.states.insert(number, State { seqid: 1, key, kind });
+        Ok(number)
+    }
+
+    /// An owner has opened a file that it had not open.
+    ///
+    /// # Errors
+    /// What it holds, if there are too many states.
+    pub fn add_open(&mut self, key: FileKey, open: OpenState<O>) -> Result<u64, O> {
+        let owner = open.owner.clone();
+        match self.add(key, Kind::Open(open)) {
+            Ok(number) => {
+                self.opens.insert((key, owner), number);
+                Ok(number)
+            }
+            Err(Kind::Open(open)) => Err(open.holds),
+            Err(_) => unreachable!("what was to be added comes back"),
+        }
+    }
+
+    /// A lock-owner is to lock ranges of a file for the first time.
+    ///
+    /// # Errors
+    /// RESOURCE if there are too many states.
+    pub fn add_lock(&mut self, key: FileKey, lock: LockState) -> Result<u64, NfsStatus> {
+        let owner = lock.owner.clone();
+        let number = self.add(key, Kind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
+        self.locks.insert((key, owner), number);
+        Ok(number)
+    }
+
+    /// A delegation is granted.
+    ///
+    /// # Errors
+    /// What it holds, if there are too many states.
+    pub fn add_delegation(&mut self, key: FileKey, is_write: bool, holds: D) -> Result<u64, D> {
+        let delegation = DelegationState { is_write, holds: Some(holds) };
+        self.add(key, Kind::Delegation(delegation)).map_err(|kind| match kind {
+            Kind::Delegation(DelegationState { holds: Some(holds), .. }) => holds,
+            _ => unreachable!("what was to be added comes back"),
+        })
+    }
+
+    /// A delegation was not given back in time.
+    pub fn revoke(&mut self, number: u64) -> Option<D> {
+        match &mut self.states.get_mut(&number)?.kind {
+            Kind::Delegation(delegation) => {
+                let holds = delegation.holds.take()?;
+                self.revoked_count += 1;
+                Some(holds)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends a state, and with an open the locks that were made by it.
+    pub fn remove(&mut self, number: u64) -> Ended<O, D> {
+        let mut ended = Ended::nothing();
+        let Some(state) = self.states.remove(&number) else { return ended };
+        match state.kind {
+            Kind::Open(open) => {
+                self.opens.remove(&(state.key, open.owner));
+                ended.opens.push(open.holds);
+                for lock in self.locks_by(number) {
+                    let Ended { lock_owners, .. } = self.remove(lock);
+                    ended.lock_owners.extend(lock_owners);
+                }
+            }
+            Kind::Lock(lock) => {
+                self.locks.remove(&(state.key, lock.owner.clone()));
+                ended.lock_owners.push((state.key, lock.owner));
+            }
+            Kind::Delegation(delegation) => match delegation.holds {
+                Some(holds) => ended.delegations.push(holds),
+                None => self.revoked_count -= 1,
+            },
+        }
+        ended
+    }
+
+    /// Locks that were made by an open.
+    fn locks_by(&self, open: u64) -> Vec<u64> {
+        let is_by =
+            |state: &State<O, D>| matches!(&state.kind, Kind::Lock(lock) if lock.open == open);
+        self.states.iter().filter(|(_, state)| is_by(state)).map(|(number, _)| *number).collect()
+    }
+
+    /// Ends all states.
+    pub fn clear(&mut self) -> Ended<O, D> {
+        self.opens.clear();
+        self.locks.clear();
+        self.revoked_count = 0;
+        let mut ended = Ended::nothing();
+        for (_, state) in self.states.drain() {
+            match state.kind {
+                Kind::Open(open) => ended.opens.push(open.holds),
+                Kind::Lock(lock) => ended.lock_owners.push((state.key, lock.owner)),
+                Kind::Delegation(delegation) => ended.delegations.extend(delegation.holds),
+            }
+        }
+        ended
+    }
+
+    /// What TEST_STATEID says of a state id. RFC 8881 18.48.
+    #[must_use]
+    pub fn test(&self, id: &StateId) -> NfsStatus {
+        if id.is_special() {
+            return NfsStatus::BAD_STATEID;
+        }
+        self.find(id).err().unwrap_or(NfsStatus::OK)
+    }
+
+    /// Whether a state that holds nothing any more may be freed. RFC 8881 18.38.
+    ///
+    /// # Errors
+    /// As [`States::find`], but for revoked ones; LOCKS_HELD if it holds something.
+    pub fn free(&mut self, id: &StateId) -> Result<(), NfsStatus> {
+        let number = match self.find(id) {
+            Err(NfsStatus::DELEG_REVOKED) => self.number(id)?,
+            other => other?,
+        };
+        let state = self.states.get(&number).ok_or(NfsStatus::BAD_STATEID)?;
+        let holds = match &state.kind {
+            Kind::Open(_) => true,
+            Kind::Lock(lock) => lock.is_locked,
+            Kind::Delegation(delegation) => delegation.holds.is_some(),
+        };
+        if holds {
+            return Err(NfsStatus::LOCKS_HELD);
+        }
+        self.remove(number);
+        Ok(())
+    }
+}
+
+impl<O, D> State<O, D> {
+    fn is_revoked(&self) -> bool {
+        matches!(&self.kind, Kind::Delegation(DelegationState { holds: None, .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileKey = FileKey { device: 1, inode: 2 };
+    const OTHER: FileKey = FileKey { device: 1, inode: 3 };
+    const READ: ShareBits = ShareBits { access: 1, deny: 0 };
+
+    type Bench = States<&'static str, &'static str>;
+
+    fn open(owner: &[u8]) -> OpenState<&'static str> {
+        OpenState { owner: owner.to_vec(), share: READ, holds: "open" }
+    }
+
+    fn lock(owner: &[u8], open: u64) -> LockState {
+        LockState { owner: owner.to_vec(), open, is_locked: true }
+    }
+
+    #[test]
+    fn a_state_id_of_now_or_of_no_age_is_found() {
+        let mut states = Bench::new(9);
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        let id = states.id(number);
+        assert_eq!(id.seqid, 1);
+        assert_eq!(states.find(&id), Ok(number));
+        assert_eq!(states.find(&StateId { seqid: 0, ..id }), Ok(number));
+        assert_eq!(states.find_open(&id).unwrap().0, number);
+        assert_eq!(states.find_locks(&id).unwrap_err(), NfsStatus::BAD_STATEID, "no locks");
+        assert_eq!(states.open_of(FILE, b"a"), Some(number));
+        assert_eq!(states.open_of(FILE, b"b"), None);
+    }
+
+    #[test]
+    fn an_older_state_id_is_old_and_a_newer_one_is_bad() {
+        let mut states = Bench::new(9);
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        let first = states.id(number);
+        let second = states.advance(number);
+        assert_eq!(second.seqid, 2);
+        assert_eq!(states.find(&first), Err(NfsStatus::OLD_STATEID));
+        assert_eq!(states.find(&StateId { seqid: 3, ..first }), Err(NfsStatus::BAD_STATEID));
+    }
+
+    #[test]
+    fn ages_go_on_after_the_last_and_leave_out_zero() {
+        let mut states = Bench::new(9);
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        states.get_mut(number).unwrap().seqid = u32::MAX;
+        let last = states.id(number);
+        assert_eq!(states.advance(number).seqid, 1);
+        assert_eq!(states.find(&last), Err(NfsStatus::OLD_STATEID));
+    }
+
+    #[test]
+    fn state_ids_of_other_clients_are_bad() {
+        let (mut ours, mut theirs) = (Bench::new(1), Bench::new(2));
+        let number = theirs.add_open(FILE, open(b"a")).unwrap();
+        ours.add_open(FILE, open(b"a")).unwrap();
+        assert_eq!(ours.find(&theirs.id(number)), Err(NfsStatus::BAD_STATEID));
+    }
+
+    #[test]
+    fn an_open_ends_with_the_locks_that_were_made_by_it() {
+        let mut states = Bench::new(9);
+        let first = states.add_open(FILE, open(b"a")).unwrap();
+        let second = states.add_open(FILE, open(b"b")).unwrap();
+        let by_first = states.add_lock(FILE, lock(b"x", first)).unwrap();
+        let by_second = states.add_lock(FILE, lock(b"y", second)).unwrap();
+        let id = states.id(by_first);
+        let ended = states.remove(first);
+        assert_eq!(ended.opens, ["open"]);
+        assert_eq!(ended.lock_owners, [(FILE, b"x".to_vec())]);
+        assert_eq!(states.find(&id), Err(NfsStatus::BAD_STATEID));
+        assert_eq!(states.locks_of(FILE, b"y"), Some(by_second));
+        assert_eq!(states.len(), 2);
+        assert!(states.holds(FILE) && !states.holds(OTHER));
+    }
+
+    #[test]
+    fn only_what_holds_nothing_is_freed() {
+        let mut states = Bench::new(9);
+        let opened = states.add_open(FILE, open(b"a")).unwrap();
+        let locked = states.add_lock(FILE, lock(b"x", opened)).unwrap();
+        let delegated = states.add_delegation(FILE, true, "delegation").unwrap();
+        for number in [opened, locked, delegated] {
+            let id = states.id(number);
+            assert_eq!(states.free(&id), Err(NfsStatus::LOCKS_HELD));
+        }
+        states.set_locked(locked, false);
+        let id = states.id(locked);
+        assert_eq!(states.free(&id), Ok(()));
+        assert_eq!(states.free(&id), Err(NfsStatus::BAD_STATEID));
+        assert_eq!(states.locks_of(FILE, b"x"), None);
+    }
+
+    #[test]
+    fn a_revoked_delegation_is_told_until_it_is_freed() {
+        let mut states = Bench::new(9);
+        let number = states.add_delegation(FILE, false, "delegation").unwrap();
+        let id = states.id(number);
+        assert_eq!(states.test(&id), NfsStatus::OK);
+        assert_eq!(states.revoke(number), Some("delegation"));
+        assert_eq!(states.revoke(number), None, "once");
+        assert_eq!(states.test(&id), NfsStatus::DELEG_REVOKED);
+        assert!(states.has_revoked());
+        assert_eq!(states.free(&id), Ok(()));
+        assert!(!states.has_revoked());
+        assert_eq!(states.test(&id), NfsStatus::BAD_STATEID);
+    }
+
+    #[test]
+    fn special_state_ids_name_no_state() {
+        let states = Bench::new(0);
+        for id in [StateId::ANONYMOUS, StateId::READ_BYPASS, StateId::CURRENT] {
+            assert_eq!(states.test(&id), NfsStatus::BAD_STATEID);
+            assert_eq!(states.find(&id), Err(NfsStatus::BAD_STATEID));
+        }
+    }
+
+    #[test]
+    fn everything_ends_at_once() {
+        let mut states = Bench::new(9);
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        states.add_lock(FILE, lock(b"x", number)).unwrap();
+        let delegation = states.add_delegation(OTHER, true, "gone").unwrap();
+        states.add_delegation(FILE, true, "delegation").unwrap();
+        states.revoke(delegation);
+        let ended = states.clear();
+        assert_eq!((ended.opens, ended.delegations), (vec!["open"], vec!["delegation"]));
+        assert_eq!(ended.lock_owners.len(), 1);
+        assert!(states.is_empty() && !states.has_revoked());
+        assert_eq!(states.open_of(FILE, b"a"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! The only place where a refusal becomes a status.
+
+use vfs::FsError;
+use wire::nfs::NfsStatus;
+
+/// What an NFS client is told of a refusal of the file layer.
+#[must_use]
+pub fn status_of(error: FsError) -> NfsStatus {
+    match error {
+        FsError::AccessDenied => NfsStatus::ACCESS,
+        FsError::AlreadyExists => NfsStatus::EXIST,
+        // Mount points, and what a Windows client keeps from being removed.
+        FsError::CannotDelete => NfsStatus::FILE_OPEN,
+        FsError::Cancelled | FsError::Unavailable | FsError::WouldBlock => NfsStatus::DELAY,
+        FsError::DeletePending => NfsStatus::FILE_OPEN,
+        FsError::NoSpace => NfsStatus::NOSPC,
+        FsError::Io => NfsStatus::IO,
+        FsError::IsDirectory => NfsStatus::ISDIR,
+        FsError::IsSymlink | FsError::SymlinkMet | FsError::SymlinkLoop => NfsStatus::SYMLINK,
+        FsError::LockConflict => NfsStatus::LOCKED,
+        FsError::LockNotGranted => NfsStatus::DENIED,
+        FsError::InvalidName => NfsStatus::BADNAME,
+        FsError::InvalidOwner | FsError::PrivilegeNotHeld => NfsStatus::PERM,
+        FsError::InvalidParameter => NfsStatus::INVAL,
+        FsError::NameTooLong => NfsStatus::NAMETOOLONG,
+        FsError::NotDirectory => NfsStatus::NOTDIR,
+        FsError::NotEmpty => NfsStatus::NOTEMPTY,
+        FsError::NotFound | FsError::PathNotFound => NfsStatus::NOENT,
+        FsError::NotSupported => NfsStatus::NOTSUPP,
+        FsError::OpenMode => NfsStatus::OPENMODE,
+        FsError::RangeNotLocked => NfsStatus::LOCK_RANGE,
+        FsError::ReadOnly => NfsStatus::ROFS,
+        FsError::ShareViolation => NfsStatus::SHARE_DENIED,
+        FsError::Stale => NfsStatus::STALE,
+        FsError::ReparsePoint => NfsStatus::WRONG_TYPE,
+        FsError::SymlinkEscapes => NfsStatus::ACCESS,
+        FsError::TooLarge => NfsStatus::FBIG,
+        FsError::TooMany => NfsStatus::DELAY,
+        FsError::CrossDevice => NfsStatus::XDEV,
+    }
+}
+
+/// Results of the file layer as results of operations.
+pub trait OrStatus<T> {
+    /// As [`status_of`].
+    ///
+    /// # Errors
+    /// The status.
+    fn or_status(self) -> Result<T, NfsStatus>;
+}
+
+impl<T> OrStatus<T> for vfs::Result<T> {
+    fn or_status(self) -> Result<T, NfsStatus> {
+        self.map_err(status_of)
+    }
+}
