@@ -321,7 +321,7 @@ impl Call {
         let start = session.begin(wish)?;
         session.client.renew(self.server.host.now().instant);
         self.conn.set_known();
-        self.conn.set_session(&session);
+        self.conn.bind(&session);
         Ok((session, start))
     }
 
@@ -375,13 +375,13 @@ impl Call {
 }
 
 fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
-    let highest = session.highest_slot();
+    let (highest, target) = session.highest_slots();
     SequenceResult {
         session_id: args.session_id,
         sequence_id: args.sequence_id,
         slot_id: args.slot_id,
         highest_slot_id: highest,
-        target_highest_slot_id: highest,
+        target_highest_slot_id: target,
         status_flags: status_flags(session),
     }
 }

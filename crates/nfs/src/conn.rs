@@ -8,7 +8,9 @@ use crate::calls::Calls;
 use crate::client::lock;
 use crate::compound;
 use crate::credentials::{Callers, Credentials};
-use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION};
+use crate::limits::{
+    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSIONS_PER_CONNECTION_MAX,
+};
 use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
@@ -62,8 +64,9 @@ pub struct Shared {
     pub callers: Callers,
     /// A client has shown who it is on it.
     is_known: AtomicBool,
-    /// The session that its latest request was of: almost always that of the next.
-    session: Mutex<Option<Arc<Session>>>,
+    /// Sessions that it is bound to, that of its latest request first: almost always that
+    /// of the next one.
+    sessions: Mutex<Vec<Arc<Session>>>,
 }
 
 impl Shared {
@@ -72,14 +75,21 @@ impl Shared {
         self.is_known.store(true, Ordering::Release);
     }
 
-    /// The session of the latest request, if it is this one.
+    /// The session of this name, if the connection is bound to it.
     pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
-        lock(&self.session).clone().filter(|session| session.id == id)
+        lock(&self.sessions).iter().find(|session| session.id == id).cloned()
     }
 
-    /// Remembers the session of a request.
-    pub fn set_session(&self, session: &Arc<Session>) {
-        *lock(&self.session) = Some(session.clone());
+    /// The connection is bound to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of
+    /// the session does that.
+    pub fn bind(&self, session: &Arc<Session>) {
+        let mut sessions = lock(&self.sessions);
+        if sessions.first().is_some_and(|first| Arc::ptr_eq(first, session)) {
+            return;
+        }
+        sessions.retain(|known| !known.has_ended() && !Arc::ptr_eq(known, session));
+        sessions.truncate(SESSIONS_PER_CONNECTION_MAX - 1);
+        sessions.insert(0, session.clone());
     }
 }
 
@@ -111,7 +121,7 @@ impl Conn {
             calls: Calls::default(),
             callers: Callers::default(),
             is_known: AtomicBool::new(false),
-            session: Mutex::default(),
+            sessions: Mutex::default(),
         };
         Self {
             server,

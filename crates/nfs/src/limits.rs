@@ -11,6 +11,8 @@ pub const CLIENTS_MAX: usize = 16_384;
 pub const UNCONFIRMED_CLIENTS_MAX: usize = 1_024;
 /// Sessions of one client.
 pub const SESSIONS_PER_CLIENT_MAX: usize = 64;
+/// Sessions that one connection is bound to: the latest ones.
+pub const SESSIONS_PER_CONNECTION_MAX: usize = 64;
 /// Sessions of all clients.
 pub const SESSIONS_MAX: usize = 32_768;
 
@@ -18,6 +20,8 @@ pub const SESSIONS_MAX: usize = 32_768;
 pub const SLOTS_MAX: u32 = 128;
 /// Slots that sessions are promised beyond their first, all together: each may keep a reply.
 pub const SLOTS_TOTAL_MAX: usize = 131_072;
+/// Slots that a session is to use when three quarters of them are promised.
+pub const SLOTS_UNDER_PRESSURE: u32 = 8;
 
 /// The longest reply that is kept for a slot: enough for what changes something,
 /// attributes included.
@@ -39,8 +43,6 @@ pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
 
 /// Opens, locks and delegations of one client, together.
 pub const STATES_PER_CLIENT_MAX: usize = 100_000;
-/// State ids that TEST_STATEID asks about at once: more do not fit into a request.
-pub const TESTED_STATEIDS_MAX: usize = MESSAGE_BYTES_MAX as usize / 16;
 /// Connections that a session remembers as bound to its backchannel.
 pub const BACKCHANNELS_MAX: usize = 16;
 

@@ -7,7 +7,9 @@ use crate::client::{Client, lock};
 use crate::clients::{Clients, Introduced, Introduction};
 use crate::config::Config;
 use crate::host::{Host, Now};
-use crate::limits::{COURTESY, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX};
+use crate::limits::{
+    COURTESY, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX, SLOTS_UNDER_PRESSURE,
+};
 use crate::session::Session;
 use files::Files;
 use std::collections::HashMap;
@@ -197,13 +199,24 @@ impl Server {
         session.end();
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         if sessions.remove(&session.id).is_some() {
-            let slots = session.fore.requests_max as usize - 1;
+            let slots = session.highest_slots().0 as usize + session.take_freed();
             self.slots_promised.fetch_sub(slots, Ordering::Relaxed);
+        }
+    }
+
+    /// Has sessions use fewer slots where there are so many that new ones would get none.
+    fn spread_slots(&self) {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        let freed: usize = sessions.values().map(|session| session.take_freed()).sum();
+        let promised = self.slots_promised.fetch_sub(freed, Ordering::Relaxed) - freed;
+        if promised > SLOTS_TOTAL_MAX / 4 * 3 {
+            sessions.values().for_each(|session| session.aim(SLOTS_UNDER_PRESSURE));
         }
     }
 
     /// Forgets clients that have been away for too long. To be called about once a second.
     pub fn handle_tick(&self, now: Now) {
+        self.spread_slots();
         let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);
         expired.iter().for_each(|client| self.let_go(client));
     }

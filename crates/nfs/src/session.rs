@@ -7,7 +7,7 @@ use crate::backchannel::Backchannel;
 use crate::client::{Client, lock};
 use crate::slot::{Begun, Fingerprint, Slots};
 use bytes::Bytes;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::nfs::ops::ChannelAttributes;
 use wire::nfs::{NfsStatus, SessionId};
@@ -26,6 +26,7 @@ pub struct Session {
     slots: Mutex<Slots>,
     has_ended: AtomicBool,
     calls: AtomicU64,
+    freed: AtomicUsize,
 }
 
 /// What SEQUENCE asks of a slot. RFC 8881 18.46.1.
@@ -69,6 +70,7 @@ impl Session {
             back,
             has_ended: AtomicBool::new(false),
             calls: AtomicU64::new(0),
+            freed: AtomicUsize::new(0),
         }
     }
 
@@ -82,6 +84,8 @@ impl Session {
             return Err(NfsStatus::BADSESSION);
         }
         let mut slots = lock(&self.slots);
+        let freed = slots.settle(wish.highest);
+        self.freed.fetch_add(freed as usize, Ordering::Relaxed);
         let begun = slots.begin(wish.slot, wish.sequence, wish.fingerprint);
         match begun {
             Begun::Execute if wish.highest > slots.highest() => {
@@ -101,10 +105,24 @@ impl Session {
         }
     }
 
-    /// The highest slot that the client may use.
+    /// The highest slot that the client may use, and the highest that it is to use.
     #[must_use]
-    pub fn highest_slot(&self) -> u32 {
-        lock(&self.slots).highest()
+    pub fn highest_slots(&self) -> (u32, u32) {
+        let slots = lock(&self.slots);
+        (slots.highest(), slots.target_highest())
+    }
+
+    /// Would have the client use no more slots than these.
+    pub fn aim(&self, slots: u32) {
+        if self.highest_slots().1 >= slots {
+            lock(&self.slots).aim(slots);
+        }
+    }
+
+    /// How many slots the client has given up since this was asked last.
+    #[must_use]
+    pub fn take_freed(&self) -> usize {
+        self.freed.swap(0, Ordering::Relaxed)
     }
 
     /// How many requests are at work.

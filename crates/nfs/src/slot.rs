@@ -59,15 +59,15 @@ pub struct Slots {
     slots: Vec<Slot>,
     /// How many of them may be used.
     count: u32,
-    /// Bytes of all replies that are kept.
-    kept_bytes: usize,
+    /// How many are to be used, once the client has heard of it.
+    target: u32,
 }
 
 impl Slots {
     /// `count` slots that were never used.
     #[must_use]
     pub fn new(count: u32) -> Self {
-        Self { slots: Vec::new(), count, kept_bytes: 0 }
+        Self { slots: Vec::new(), count, target: count }
     }
 
     /// The highest slot that may be used.
@@ -76,10 +76,10 @@ impl Slots {
         self.count.saturating_sub(1)
     }
 
-    /// Bytes of replies that are kept.
+    /// The highest slot that is to be used.
     #[must_use]
-    pub fn kept_bytes(&self) -> usize {
-        self.kept_bytes
+    pub fn target_highest(&self) -> u32 {
+        self.target.saturating_sub(1)
     }
 
     /// How many requests are at work.
@@ -88,13 +88,24 @@ impl Slots {
         self.slots.iter().filter(|slot| slot.is_busy).count()
     }
 
-    /// Lets the client use another number of slots. Those that it may use no longer
-    /// lose their replies, but know where their numbers were.
-    pub fn resize(&mut self, count: u32) {
-        self.count = count.max(1);
-        for slot in self.slots.iter_mut().skip(self.count as usize) {
-            self.kept_bytes -= slot.reply.take().map_or(0, |reply| reply.len());
+    /// Would have the client use another number of slots. More it may use at once; fewer
+    /// are all it may use once it uses no others.
+    pub fn aim(&mut self, count: u32) {
+        self.target = count.max(1);
+        self.count = self.count.max(self.target);
+    }
+
+    /// The client says how far it uses slots. Those that it may use no longer lose their
+    /// replies, but know where their numbers were. How many it may use no longer.
+    pub fn settle(&mut self, highest: u32) -> u32 {
+        if highest >= self.target {
+            return 0;
         }
+        for slot in self.slots.iter_mut().skip(self.target as usize) {
+            slot.reply = None;
+        }
+        let before = std::mem::replace(&mut self.count, self.target);
+        before - self.count
     }
 
     /// A request has come. RFC 8881 18.46.3.
@@ -111,7 +122,6 @@ impl Slots {
             return if slot.sequence == sequence { Begun::Busy } else { Begun::Misordered };
         }
         if sequence == slot.sequence.wrapping_add(1) {
-            self.kept_bytes -= slot.reply.take().map_or(0, |reply| reply.len());
             *slot = Slot { sequence, is_busy: true, is_used: true, fingerprint, reply: None };
             return Begun::Execute;
         }
@@ -130,7 +140,6 @@ impl Slots {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         slot.is_busy = false;
         slot.reply = reply.filter(|_| is_usable);
-        self.kept_bytes += slot.reply.as_ref().map_or(0, Bytes::len);
     }
 
     /// The request of a slot was withdrawn before anything was done: it may come again.
@@ -164,7 +173,7 @@ mod tests {
         slots.finish(1, reply("done"));
         assert_eq!(slots.begin(1, 1, A), Begun::Replay(Bytes::from_static(b"done")));
         assert_eq!(slots.begin(1, 2, A), Begun::Execute);
-        assert_eq!(slots.kept_bytes(), 0, "the next request ends what was kept of the last");
+        assert_eq!(slots.slots[1].reply, None, "the next request ends what was kept of the last");
     }
 
     #[test]
@@ -212,17 +221,22 @@ mod tests {
     }
 
     #[test]
-    fn fewer_slots_keep_fewer_replies_and_their_numbers() {
+    fn fewer_slots_are_enforced_once_the_client_uses_no_others() {
         let mut slots = Slots::new(3);
         for slot in 0..3 {
             slots.begin(slot, 1, A);
             slots.finish(slot, reply("12345"));
         }
-        slots.resize(1);
-        assert_eq!((slots.highest(), slots.kept_bytes()), (0, 5));
-        assert_eq!(slots.begin(2, 2, A), Begun::BadSlot);
-        slots.resize(3);
+        slots.aim(1);
+        assert_eq!((slots.highest(), slots.target_highest()), (2, 0));
+        assert_eq!(slots.settle(2), 0, "it has not heard of it yet");
         assert_eq!(slots.begin(2, 2, A), Begun::Execute);
+        slots.finish(2, None);
+        assert_eq!(slots.settle(0), 2);
+        assert_eq!(slots.begin(2, 3, A), Begun::BadSlot);
+        assert_eq!(slots.slots[1].reply, None);
+        slots.aim(3);
+        assert_eq!(slots.begin(2, 3, A), Begun::Execute, "numbers go on");
     }
 
     #[test]

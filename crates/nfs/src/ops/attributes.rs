@@ -161,8 +161,12 @@ pub(crate) async fn set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> SetAttrRep
 }
 
 async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
-    let (changes, mask) = changes_of(run, &args.attributes)?;
+    let (mut changes, mask) = changes_of(run, &args.attributes)?;
     let (object, caller) = run.object().await?;
+    if object.kind() == FileKind::Symlink {
+        // Links have none on Linux; clients that copy one set it all the same.
+        changes.mode = None;
+    }
     let id = run.resolve_id(args.state_id)?;
     let by = match changes.size_bytes {
         Some(_) if !id.is_special() => Some(run.open_by(&id, Rights::WRITE_DATA)?.open),

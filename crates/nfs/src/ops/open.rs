@@ -41,10 +41,10 @@ struct Wish {
 fn rights(share: ShareBits) -> Rights {
     let mut rights = Rights::READ_ATTRIBUTES;
     if share.access & ShareAccess::READ.0 != 0 {
-        rights = rights | Rights::READ_DATA;
+        rights |= Rights::READ_DATA;
     }
     if share.access & ShareAccess::WRITE.0 != 0 {
-        rights = rights | Rights::WRITE_DATA | Rights::APPEND_DATA;
+        rights |= Rights::WRITE_DATA | Rights::APPEND_DATA;
     }
     rights
 }

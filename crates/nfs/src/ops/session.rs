@@ -101,6 +101,7 @@ pub(crate) fn create_session(
     }
     client.renew(server.host.now().instant);
     run.call.conn.set_known();
+    run.call.conn.bind(&session);
     if takes_callbacks {
         session.back.bind(&run.call.conn);
         session.back.probe();
@@ -145,6 +146,7 @@ pub(crate) fn bind_connection(
     session.client.renew(run.server().host.now().instant);
     let conn = &run.call.conn;
     conn.set_known();
+    conn.bind(&session);
     let direction = match args.direction {
         ChannelFromClient::Fore => ChannelFromServer::Fore,
         ChannelFromClient::Back => ChannelFromServer::Back,
@@ -178,6 +180,9 @@ pub(crate) fn destroy_session(
         return Err(NfsStatus::NOT_ONLY_OP);
     }
     let session = run.server().find_session(args.session_id)?;
+    if run.call.conn.session(session.id).is_none() {
+        return Err(NfsStatus::CONN_NOT_BOUND_TO_SESSION);
+    }
     // Its other requests are to be answered first.
     if session.busy_count() > usize::from(own) {
         return Err(NfsStatus::DELAY);

@@ -108,6 +108,15 @@ pub enum NfsSquash {
     Root,
 }
 
+fn squash_of(value: &str) -> Result<NfsSquash, ConfigError> {
+    match value {
+        "all" => Ok(NfsSquash::All),
+        "none" => Ok(NfsSquash::None),
+        "root" => Ok(NfsSquash::Root),
+        _ => Err(ConfigError::of(format!("nfs_squash is root, all or none, not {value:?}"))),
+    }
+}
+
 /// One share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareConfig {
@@ -414,17 +423,7 @@ impl ShareConfig {
             "snapshot_names" => self.snapshots().names = Some(value.to_owned()),
             "snapshot_root" => self.snapshots().root = Some(value.into()),
             "nfs" => self.nfs = Some(flag()?),
-            "nfs_squash" => {
-                self.nfs_squash = match value {
-                    "all" => NfsSquash::All,
-                    "none" => NfsSquash::None,
-                    "root" => NfsSquash::Root,
-                    _ => {
-                        let what = format!("{key} is root, all or none, not {value:?}");
-                        return Err(ConfigError::of(what));
-                    }
-                }
-            }
+            "nfs_squash" => self.nfs_squash = squash_of(value)?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),
