@@ -78,6 +78,17 @@ fn shown(page: &Value) -> String {
         out += if anew { "  needs reconnect\n" } else { "\n" };
         out += &table(list(&session["Channels"]));
     }
+    for session in list(&page["NfsClients"]) {
+        let text = |key: &str| plain(&session[key]);
+        out += &format!("\nNFS session {}  client {}", text("SessionId"), text("Client"));
+        out += &format!("  slots {}\n", text("Slots"));
+        for connection in list(&session["Connections"]) {
+            let text = |key: &str| plain(&connection[key]);
+            out += &format!("  connection {}  {}", text("ConnectionId"), text("Client"));
+            out += &format!(" -> {}  received {}", text("Server"), text("BytesReceived"));
+            out += &format!("  sent {}  core {}\n", text("BytesSent"), text("Core"));
+        }
+    }
     out
 }
 

@@ -61,6 +61,30 @@ fn shown(status: &Value) -> String {
             out += &format!("  open    {share}:/{path}  access {access}\n");
         }
     }
+    for client in list(&status["nfs"]["clients"]) {
+        out += &nfs_client(client);
+    }
+    out
+}
+
+fn nfs_client(client: &Value) -> String {
+    let text = |key: &str| plain(&client[key]);
+    let is = |key: &str| client[key].as_bool().unwrap_or_default();
+    let mut out =
+        format!("\nNFS client {}  {}  from {}", text("id"), text("owner"), text("client"));
+    out += &format!("  {}", counted(client["states"].as_u64(), "state"));
+    out += match (is("confirmed"), is("expired")) {
+        (false, _) => "  not confirmed\n",
+        (true, true) => "  not heard of for its lease\n",
+        (true, false) => "\n",
+    };
+    for session in list(&client["sessions"]) {
+        let text = |key: &str| plain(&session[key]);
+        out += &format!("  session {}  slots {}  busy {}", text("id"), text("slots"), text("busy"));
+        out += &format!("  calls {}  connections {}", text("calls"), text("connections"));
+        let reached = session["callbacks"].as_bool().unwrap_or_default();
+        out += if reached { "\n" } else { "  no callbacks\n" };
+    }
     out
 }
 

@@ -110,7 +110,13 @@ impl Client {
     /// Whether it has opens, locks or delegations.
     #[must_use]
     pub fn holds_state(&self) -> bool {
-        self.state_count.load(Ordering::Acquire) > 0
+        self.state_count() > 0
+    }
+
+    /// How many opens, locks and delegations it has.
+    #[must_use]
+    pub fn state_count(&self) -> usize {
+        self.state_count.load(Ordering::Acquire)
     }
 
     /// How many opens, locks and delegations it has now.

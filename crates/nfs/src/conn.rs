@@ -82,14 +82,21 @@ impl Shared {
 
     /// The connection is bound to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of
     /// the session does that.
-    pub fn bind(&self, session: &Arc<Session>) {
+    pub fn bind(self: &Arc<Self>, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
         if sessions.first().is_some_and(|first| Arc::ptr_eq(first, session)) {
             return;
         }
-        sessions.retain(|known| !known.has_ended() && !Arc::ptr_eq(known, session));
+        let before = sessions.len();
+        sessions.retain(|known| !Arc::ptr_eq(known, session));
+        let is_new = sessions.len() == before;
+        sessions.retain(|known| !known.has_ended());
         sessions.truncate(SESSIONS_PER_CONNECTION_MAX - 1);
         sessions.insert(0, session.clone());
+        drop(sessions);
+        if is_new {
+            session.add_connection(self);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod place;
 mod server;
 mod session;
 mod slot;
+pub mod snapshot;
 mod stateids;
 mod status;
 

@@ -13,6 +13,8 @@ pub const UNCONFIRMED_CLIENTS_MAX: usize = 1_024;
 pub const SESSIONS_PER_CLIENT_MAX: usize = 64;
 /// Sessions that one connection is bound to: the latest ones.
 pub const SESSIONS_PER_CONNECTION_MAX: usize = 64;
+/// Connections of one session that are shown.
+pub const CONNECTIONS_PER_SESSION_MAX: usize = 256;
 /// Sessions of all clients.
 pub const SESSIONS_MAX: usize = 32_768;
 

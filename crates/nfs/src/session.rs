@@ -5,10 +5,12 @@
 
 use crate::backchannel::Backchannel;
 use crate::client::{Client, lock};
+use crate::conn::{ConnFacts, Shared};
+use crate::limits::CONNECTIONS_PER_SESSION_MAX;
 use crate::slot::{Begun, Fingerprint, Slots};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use wire::nfs::ops::ChannelAttributes;
 use wire::nfs::{NfsStatus, SessionId};
 
@@ -27,6 +29,8 @@ pub struct Session {
     has_ended: AtomicBool,
     calls: AtomicU64,
     freed: AtomicUsize,
+    /// Connections that it is bound to, as far as they are open.
+    connections: Mutex<Vec<Weak<Shared>>>,
 }
 
 /// What SEQUENCE asks of a slot. RFC 8881 18.46.1.
@@ -71,6 +75,7 @@ impl Session {
             has_ended: AtomicBool::new(false),
             calls: AtomicU64::new(0),
             freed: AtomicUsize::new(0),
+            connections: Mutex::default(),
         }
     }
 
@@ -123,6 +128,27 @@ impl Session {
     #[must_use]
     pub fn take_freed(&self) -> usize {
         self.freed.swap(0, Ordering::Relaxed)
+    }
+
+    /// A connection was bound to it. Those that are gone are forgotten.
+    pub(crate) fn add_connection(&self, connection: &Arc<Shared>) {
+        let mut connections = lock(&self.connections);
+        connections.retain(|known| {
+            known
+                .upgrade()
+                .is_some_and(|known| known.calls.is_open() && !Arc::ptr_eq(&known, connection))
+        });
+        if connections.len() < CONNECTIONS_PER_SESSION_MAX {
+            connections.push(Arc::downgrade(connection));
+        }
+    }
+
+    /// Connections that it is bound to.
+    #[must_use]
+    pub fn connections(&self) -> Vec<ConnFacts> {
+        let connections = lock(&self.connections);
+        let open = connections.iter().filter_map(Weak::upgrade).filter(|c| c.calls.is_open());
+        open.map(|connection| connection.facts).collect()
     }
 
     /// How many requests are at work.

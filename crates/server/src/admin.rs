@@ -9,6 +9,7 @@
 
 mod caller;
 mod channels;
+mod nfs_clients;
 
 use crate::connections::{Connections, Counts};
 use crate::interfaces::Interfaces;
@@ -33,6 +34,8 @@ use tokio::net::TcpListener;
 pub struct State {
     /// The SMB server.
     pub server: Arc<Server>,
+    /// The NFS server.
+    pub nfs: Arc<nfs::Server>,
     /// Its files.
     pub files: Arc<Files>,
     /// Its connections.
@@ -116,6 +119,7 @@ impl State {
         let interfaces = channels::interfaces(&self.interfaces.reachable(self.port));
         let mut page = channels::page(&self.server.snapshot(), &self.connections, &self.interfaces);
         page["Interfaces"] = interfaces;
+        page["NfsClients"] = nfs_clients::channels(&self.nfs.snapshot(), &self.connections);
         page
     }
 
@@ -138,6 +142,7 @@ impl State {
             "logons_failed": logons_failed,
             "garbage": garbage,
             "sessions": sessions.iter().map(session_json).collect::<Vec<_>>(),
+            "nfs": nfs_clients::status(&self.nfs.snapshot()),
         })
     }
 }

@@ -111,8 +111,8 @@ impl Service {
         let Listener { server, connections, .. } = self.listener.clone();
         let interfaces = self.host.interfaces().clone();
         let port = self.listening.first().map_or(0, SocketAddr::port);
-        let caches = self.caches.clone();
-        let state = admin::State { server, files, connections, interfaces, port, caches };
+        let (caches, nfs) = (self.caches.clone(), self.nfs.server.clone());
+        let state = admin::State { server, nfs, files, connections, interfaces, port, caches };
         self.tasks.push(tokio::spawn(admin::serve(socket, state)));
         Ok(())
     }
