@@ -32,6 +32,7 @@ kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli
 	conformance/kernel uml
 	conformance/kernel-channels uml
+	conformance/kernel-nfs uml
 
 kernel-steady: ## The same with Debian 12's kernel under emulation: 3 minutes on a quiet machine
 	cargo build --locked --quiet --package cli

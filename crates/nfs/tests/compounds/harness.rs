@@ -1,0 +1,373 @@
+//! A server in memory, and clients that speak to it by whole records.
+
+use bytes::Bytes;
+use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Now, Server, Squash};
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{Identity, Timestamp};
+use wire::nfs::attributes::{Attributes, Fattr};
+use wire::nfs::compound::{CompoundRequest, CompoundResults};
+use wire::nfs::ops::*;
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth};
+use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
+use wire::nfs::{
+    Bitmap4, ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, StateOwner,
+    Verifier,
+};
+
+pub const READ_WRITE: u32 = 3;
+pub const ALL: u32 = 3;
+
+/// Calls that take long are done at once.
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+struct StillHost {
+    random: AtomicU64,
+    now: Mutex<Instant>,
+}
+
+impl Host for StillHost {
+    fn random(&self, out: &mut [u8]) {
+        // Numbers of which none comes twice.
+        let next = self.random.fetch_add(0x0101_0001, Ordering::Relaxed).to_le_bytes();
+        out.iter_mut().zip(next.iter().cycle()).for_each(|(byte, next)| *byte = *next);
+    }
+
+    fn now(&self) -> Now {
+        Now { instant: *self.now.lock().unwrap(), wall: Timestamp(1_000_000_000) }
+    }
+
+    fn caller(&self, identity: Identity) -> Arc<Caller> {
+        Arc::new(Caller::of(identity))
+    }
+
+    fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
+}
+
+#[derive(Debug)]
+struct Anyone;
+
+impl HostFilter for Anyone {
+    fn admits(&self, _: IpAddr) -> bool {
+        true
+    }
+}
+
+/// The server.
+pub struct Bench {
+    pub server: Arc<Server>,
+    pub lease: Duration,
+    host: Arc<StillHost>,
+}
+
+impl Bench {
+    pub fn new() -> Self {
+        let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
+        let volume = Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() };
+        let export = Export {
+            id: VolumeId(7),
+            name: b"share".to_vec(),
+            volume: Arc::new(volume),
+            squash: Squash::Root,
+            anonymous: (65_534, 65_534),
+            hosts: Arc::new(Anyone),
+        };
+        let lease = Duration::from_secs(10);
+        let exports = vec![Arc::new(export)];
+        let config = Config { exports, lease, owner: b"server".to_vec() };
+        let host = StillHost { random: AtomicU64::new(1), now: Mutex::new(Instant::now()) };
+        let host = Arc::new(host);
+        let files = Arc::new(Files::new(Arc::new(Inline)));
+        Self { server: Server::new(config, files, host.clone()), lease, host }
+    }
+
+    /// Time passes.
+    pub fn pass(&self, time: Duration) {
+        *self.host.now.lock().unwrap() += time;
+        self.server.handle_tick(self.host.now());
+    }
+
+    pub fn conn(&self) -> Conn {
+        let peer = SocketAddr::from(([192, 0, 2, 7], 700));
+        Conn::new(self.server.clone(), ConnFacts { id: 1, peer, local: peer })
+    }
+
+    /// A client with a session, which has nothing to reclaim.
+    pub fn client(&self, name: &str) -> Client {
+        self.life(name, 1)
+    }
+
+    /// A client in one of its lives.
+    pub fn life(&self, name: &str, life: u8) -> Client {
+        let mut client = Client {
+            conn: self.conn(),
+            id: ClientId(0),
+            session: SessionId([0; 16]),
+            sequence: 0,
+            slot: 0,
+            cache_this: true,
+        };
+        client.introduce(name, life);
+        client.create_session(1);
+        let done = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        assert_eq!(client.status(&[done]), NfsStatus::OK);
+        client
+    }
+}
+
+/// A client with one session.
+pub struct Client {
+    pub conn: Conn,
+    pub id: ClientId,
+    pub session: SessionId,
+    pub sequence: u32,
+    pub slot: u32,
+    pub cache_this: bool,
+}
+
+fn channel() -> ChannelAttributes {
+    ChannelAttributes {
+        header_pad_bytes: 0,
+        request_bytes_max: 65_536,
+        response_bytes_max: 65_536,
+        response_cached_bytes_max: 4096,
+        operations_max: 16,
+        requests_max: 4,
+        rdma_ird: List::default(),
+    }
+}
+
+/// OPEN of a name by one owner.
+pub fn open_args(name: &[u8], access: u32, deny: u32, create: bool) -> OpenArgs<'_> {
+    let how = match create {
+        true => OpenHow::Create(CreateHow::Unchecked(Fattr::default())),
+        false => OpenHow::NoCreate,
+    };
+    OpenArgs {
+        sequence_id: 0,
+        share_access: ShareAccess(access),
+        share_deny: ShareDeny(deny),
+        owner: StateOwner { client_id: ClientId(0), owner: Opaque(b"owner") },
+        how,
+        claim: OpenClaim::Null(name),
+    }
+}
+
+/// A record that calls COMPOUND, as the superuser.
+pub fn record(xid: u32, operations: &[Operation<'_>]) -> Bytes {
+    let mut body = Vec::new();
+    let groups = Groups::new(&[]);
+    let sys = AuthSys { stamp: 0, machine_name: Opaque(b"m"), uid: 0, gid: 0, groups };
+    XdrWriter::new(&mut body).put(&sys);
+    let mut out = Vec::new();
+    let w = &mut XdrWriter::new(&mut out);
+    w.put(&Call {
+        xid,
+        program: 100_003,
+        version: 4,
+        procedure: 1,
+        credentials: OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) },
+        verifier: OpaqueAuth::NONE,
+    });
+    let mut request = CompoundRequest::begin(w, b"", 2);
+    operations.iter().for_each(|operation| request.push(w, operation));
+    request.finish(w);
+    out.into()
+}
+
+/// Has a connection answer a record; the results of COMPOUND.
+pub fn answer(conn: &mut Conn, record: Bytes) -> Vec<u8> {
+    conn.handle_record(record).expect("a call");
+    if let Some(job) = conn.poll_job() {
+        conn.handle_finished(job.now_or_never().expect("nothing waits here"));
+    }
+    let out = conn.poll_transmit().expect("an answer");
+    let r = &mut XdrReader::new(&out[4..]);
+    Message::decode(r).expect("a reply");
+    r.rest().to_vec()
+}
+
+pub fn status_of(results: &[u8]) -> NfsStatus {
+    CompoundResults::decode(&mut XdrReader::new(results)).expect("results").status
+}
+
+impl Client {
+    fn introduce(&mut self, name: &str, life: u8) {
+        let args = ExchangeIdArgs {
+            client_owner: ClientOwner {
+                verifier: Verifier([life; 8]),
+                owner_id: Opaque(name.as_bytes()),
+            },
+            flags: ExchangeIdFlags(0),
+            state_protect: StateProtectArgs::None,
+            implementation_id: List::default(),
+        };
+        let results = answer(&mut self.conn, record(1, &[Operation::ExchangeId(args)]));
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
+        let result: ExchangeIdResult<'_> =
+            results.succeed(OperationNumber::EXCHANGE_ID).expect("a client");
+        self.id = result.client_id;
+    }
+
+    fn create_session(&mut self, sequence_id: u32) {
+        let args = CreateSessionArgs {
+            client_id: self.id,
+            sequence_id,
+            flags: CreateSessionFlags(0),
+            fore_channel: channel(),
+            back_channel: channel(),
+            callback_program: 1,
+            callback_security: List(vec![CallbackSecurity::None]),
+        };
+        let results = answer(&mut self.conn, record(2, &[Operation::CreateSession(args)]));
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
+        let result: CreateSessionResult =
+            results.succeed(OperationNumber::CREATE_SESSION).expect("a session");
+        self.session = result.session_id;
+    }
+
+    /// The record of the next request.
+    pub fn next(&mut self, operations: &[Operation<'_>]) -> Bytes {
+        self.sequence += 1;
+        self.same(operations)
+    }
+
+    /// The record of a request under the number of the last.
+    pub fn same(&self, operations: &[Operation<'_>]) -> Bytes {
+        let mut all = vec![Operation::Sequence(SequenceArgs {
+            session_id: self.session,
+            sequence_id: self.sequence,
+            slot_id: self.slot,
+            highest_slot_id: self.slot,
+            cache_this: self.cache_this,
+        })];
+        all.extend(operations.iter().cloned());
+        record(self.sequence, &all)
+    }
+
+    /// The results of a request.
+    pub fn results(&mut self, operations: &[Operation<'_>]) -> Vec<u8> {
+        let record = self.next(operations);
+        answer(&mut self.conn, record)
+    }
+
+    /// The status of a request.
+    pub fn status(&mut self, operations: &[Operation<'_>]) -> NfsStatus {
+        status_of(&self.results(operations))
+    }
+
+    /// What became of each operation behind SEQUENCE.
+    pub fn compound(
+        &mut self,
+        operations: &[Operation<'_>],
+    ) -> Vec<Result<OperationNumber, NfsStatus>> {
+        let results = self.results(operations);
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
+        let mut all = Vec::new();
+        while let Ok(Some((number, status))) = results.next_status() {
+            all.push(if status.is_ok() { Ok(number) } else { Err(status) });
+            if OperationResult::decode(number, status, results.reader()).is_err() {
+                break;
+            }
+        }
+        all.remove(0).expect("SEQUENCE");
+        all
+    }
+
+    /// The operations that lead to a path.
+    pub fn walk<'a>(&self, path: &[&'a [u8]]) -> Vec<Operation<'a>> {
+        let names = path.iter().map(|name| Operation::Lookup(LookupArgs { name }));
+        std::iter::once(Operation::PutRootFh).chain(names).collect()
+    }
+
+    /// What the last operation gives, decoded by `take`.
+    pub fn last<T>(
+        &mut self,
+        operations: &[Operation<'_>],
+        take: impl FnOnce(&mut XdrReader<'_>) -> T,
+    ) -> T {
+        let results = self.results(operations);
+        assert_eq!(status_of(&results), NfsStatus::OK);
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
+        for at in 0..=operations.len() {
+            let (number, status) = results.next_status().unwrap().expect("a result");
+            if at == operations.len() {
+                break;
+            }
+            OperationResult::decode(number, status, results.reader()).unwrap();
+        }
+        take(results.reader())
+    }
+
+    pub fn open(&mut self, name: &[u8], access: u32, deny: u32) -> StateId {
+        let mut operations = self.walk(&[b"share"]);
+        operations.push(Operation::Open(open_args(name, access, deny, false)));
+        self.last(&operations, |r| r.get::<OpenResult<'_>>().unwrap().state_id)
+    }
+
+    pub fn make_file(&mut self, name: &[u8]) {
+        let mut operations = self.walk(&[b"share"]);
+        operations.push(Operation::Open(open_args(name, READ_WRITE, 0, true)));
+        let state_id = StateId::CURRENT;
+        operations.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
+        assert_eq!(self.status(&operations), NfsStatus::OK);
+    }
+
+    pub fn handle(&mut self, path: &[&[u8]]) -> FileHandle {
+        let mut operations = self.walk(path);
+        operations.push(Operation::GetFh);
+        self.last(&operations, |r| r.get().unwrap())
+    }
+
+    pub fn read_whole(&mut self, name: &[u8]) -> Vec<u8> {
+        let mut operations = self.walk(&[b"share", name]);
+        let state_id = StateId::ANONYMOUS;
+        operations.push(Operation::Read(ReadArgs { state_id, offset: 0, count: 10_000 }));
+        self.last(&operations, |r| r.get::<ReadResult<'_>>().unwrap().data.to_vec())
+    }
+
+    pub fn list(&mut self, path: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut operations = self.walk(path);
+        operations.push(Operation::ReadDir(ReadDirArgs {
+            cookie: 0,
+            cookie_verifier: Verifier::default(),
+            directory_bytes: 1000,
+            bytes_max: 10_000,
+            requested: Bitmap4::EMPTY,
+        }));
+        self.last(&operations, |r| {
+            let listed: ReadDirResult<'_> = r.get().unwrap();
+            listed.entries.iter().map(|entry| entry.name.to_vec()).collect()
+        })
+    }
+
+    pub fn attributes(&mut self, path: &[&[u8]], wanted: &[u32]) -> Attributes<'static> {
+        let mut operations = self.walk(path);
+        let requested = Bitmap4::of(wanted);
+        operations.push(Operation::GetAttr(GetAttrArgs { requested }));
+        self.last(&operations, |r| {
+            let bytes: &'static [u8] = Vec::leak(r.rest().to_vec());
+            let found: Fattr<'static> = XdrReader::new(bytes).get().unwrap();
+            assert_eq!(found.mask, requested);
+            found.attributes().unwrap()
+        })
+    }
+}

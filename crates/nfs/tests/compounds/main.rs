@@ -1,0 +1,173 @@
+//! Whole COMPOUNDs against a server in memory.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod harness;
+mod locks;
+mod sessions;
+
+use harness::{ALL, Bench, Client, READ_WRITE, open_args};
+use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::ops::*;
+use wire::nfs::{Bitmap4, NfsStatus, OperationNumber, StableHow, StateId};
+
+#[test]
+fn a_file_is_made_written_and_read_by_the_current_state_id() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let write = WriteArgs {
+        state_id: StateId::CURRENT,
+        offset: 0,
+        stable: StableHow::Unstable,
+        data: b"hello",
+    };
+    let read = ReadArgs { state_id: StateId::CURRENT, offset: 1, count: 100 };
+    let results = client.compound(&[
+        Operation::PutRootFh,
+        Operation::Lookup(LookupArgs { name: b"share" }),
+        Operation::Open(open_args(b"file", READ_WRITE, 0, true)),
+        Operation::Write(write),
+        Operation::Read(read),
+        Operation::Close(CloseArgs { sequence_id: 0, state_id: StateId::CURRENT }),
+    ]);
+    assert_eq!(results.last(), Some(&Ok(OperationNumber::CLOSE)), "{results:?}");
+    assert_eq!(client.read_whole(b"file"), b"hello");
+    assert_eq!(bench.server.clients()[0].state_count(), 0, "closed");
+}
+
+#[test]
+fn the_root_lists_the_shares_and_a_share_is_another_file_system() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let names = client.list(&[]);
+    assert_eq!(names, [b"share".to_vec()]);
+    let root = client.attributes(&[], &[attribute::FSID, attribute::FILEID]);
+    let share = client.attributes(&[b"share"], &[attribute::FSID, attribute::MOUNTED_ON_FILEID]);
+    assert_ne!(root.fsid, share.fsid);
+    assert_ne!(root.fileid, share.mounted_on_fileid);
+    let mut up = client.walk(&[b"share"]);
+    up.push(Operation::LookupParent);
+    up.push(Operation::LookupParent);
+    assert_eq!(client.status(&up), NfsStatus::NOENT, "nothing is above the root");
+}
+
+#[test]
+fn nothing_is_changed_in_the_root() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let remove = Operation::Remove(RemoveArgs { name: b"share" });
+    assert_eq!(client.status(&[Operation::PutRootFh, remove]), NfsStatus::ROFS);
+    let open = Operation::Open(open_args(b"x", READ_WRITE, 0, true));
+    assert_eq!(client.status(&[Operation::PutRootFh, open]), NfsStatus::ROFS);
+}
+
+#[test]
+fn what_is_renamed_is_found_by_its_handle_and_what_is_removed_is_stale() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"a");
+    let handle = client.handle(&[b"share", b"a"]);
+    let mut rename = client.walk(&[b"share"]);
+    rename.push(Operation::SaveFh);
+    rename.push(Operation::Rename(RenameArgs { old_name: b"a", new_name: b"b" }));
+    assert_eq!(client.status(&rename), NfsStatus::OK);
+    let requested = Bitmap4::of(&[attribute::SIZE]);
+    let look = [
+        Operation::PutFh(PutFhArgs { object: handle }),
+        Operation::GetAttr(GetAttrArgs { requested }),
+    ];
+    assert_eq!(client.status(&look), NfsStatus::OK);
+    let mut remove = client.walk(&[b"share"]);
+    remove.push(Operation::Remove(RemoveArgs { name: b"b" }));
+    assert_eq!(client.status(&remove), NfsStatus::OK);
+    assert_eq!(client.status(&look), NfsStatus::STALE);
+}
+
+#[test]
+fn the_superuser_of_a_client_is_nobody_in_particular() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"mine");
+    let owner = |client: &mut Client| {
+        let shown = client.attributes(&[b"share", b"mine"], &[attribute::OWNER]);
+        shown.owner.map(<[u8]>::to_vec)
+    };
+    assert_eq!(owner(&mut client), Some(b"65534".to_vec()));
+}
+
+#[test]
+fn handles_that_nobody_gave_out_are_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    for bytes in [&b""[..], b"x", &[0; 7], &[1; 40], &[0xFF; 128]] {
+        let object = wire::nfs::FileHandle::new(bytes).expect("short enough");
+        let put = Operation::PutFh(PutFhArgs { object });
+        let requested = Bitmap4::of(&[attribute::SIZE]);
+        let status = client.status(&[put, Operation::GetAttr(GetAttrArgs { requested })]);
+        assert!([NfsStatus::BADHANDLE, NfsStatus::STALE].contains(&status), "{bytes:?}: {status}");
+    }
+}
+
+#[test]
+fn share_reservations_keep_others_away_until_their_client_is_gone() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.client("one"), bench.client("two"));
+    one.make_file(b"f");
+    let open = |deny| Operation::Open(open_args(b"f", READ_WRITE, deny, false));
+    let mut denying = one.walk(&[b"share"]);
+    denying.push(open(ALL));
+    assert_eq!(one.status(&denying), NfsStatus::OK);
+    let mut asking = two.walk(&[b"share"]);
+    asking.push(open(0));
+    assert_eq!(two.status(&asking), NfsStatus::SHARE_DENIED);
+    bench.pass(bench.lease);
+    assert_eq!(two.status(&asking), NfsStatus::SHARE_DENIED, "its lease ends only now");
+    bench.pass(bench.lease);
+    assert_eq!(two.status(&asking), NfsStatus::OK);
+    assert_eq!(one.status(&denying), NfsStatus::BADSESSION);
+}
+
+#[test]
+fn an_owner_that_opens_again_for_more_has_one_state() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let first = client.open(b"f", 1, 0);
+    let second = client.open(b"f", 2, 0);
+    assert_eq!((first.other, first.seqid + 1), (second.other, second.seqid));
+    let read = Operation::Read(ReadArgs { state_id: second, offset: 0, count: 1 });
+    let mut reading = client.walk(&[b"share", b"f"]);
+    reading.push(read);
+    assert_eq!(client.status(&reading), NfsStatus::OK, "what it was opened for first");
+    reading.pop();
+    reading.push(Operation::OpenDowngrade(OpenDowngradeArgs {
+        state_id: second,
+        sequence_id: 0,
+        share_access: ShareAccess::WRITE,
+        share_deny: ShareDeny(0),
+    }));
+    assert_eq!(client.status(&reading), NfsStatus::OK);
+    reading.pop();
+    let state_id = StateId { seqid: 0, ..second };
+    reading.push(Operation::Read(ReadArgs { state_id, offset: 0, count: 1 }));
+    assert_eq!(client.status(&reading), NfsStatus::OPENMODE);
+}
+
+#[test]
+fn attributes_that_are_set_are_those_that_are_shown() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let mut values = Vec::new();
+    let wished = Attributes { mode: Some(0o640), size: Some(5), ..Attributes::default() };
+    let attributes = wished.to_fattr(&mut values);
+    let mut set = client.walk(&[b"share", b"f"]);
+    set.push(Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes }));
+    assert_eq!(client.status(&set), NfsStatus::OK);
+    set.pop();
+    set.push(Operation::Verify(VerifyArgs { attributes }));
+    assert_eq!(client.status(&set), NfsStatus::OK);
+    set.pop();
+    set.push(Operation::NVerify(VerifyArgs { attributes }));
+    assert_eq!(client.status(&set), NfsStatus::SAME);
+    assert_eq!(client.read_whole(b"f"), [0; 5]);
+}

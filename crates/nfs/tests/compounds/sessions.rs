@@ -1,0 +1,184 @@
+//! Sessions, slots and clients by whole records.
+
+use crate::harness::*;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use proptest::prelude::*;
+use wire::nfs::ops::*;
+use wire::nfs::{NfsStatus, OperationNumber, StateId, Verifier};
+
+#[test]
+fn a_retry_by_another_connection_gets_the_same_bytes_and_is_not_done_twice() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let mut remove = client.walk(&[b"share"]);
+    remove.push(Operation::Remove(RemoveArgs { name: b"f" }));
+    let record = client.next(&remove);
+    let first = answer(&mut client.conn, record.clone());
+    assert_eq!(status_of(&first), NfsStatus::OK);
+    let again = answer(&mut bench.conn(), record);
+    assert_eq!(first, again);
+}
+
+#[test]
+fn what_was_not_to_be_kept_is_not_done_again() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.cache_this = false;
+    client.make_file(b"f");
+    let mut remove = client.walk(&[b"share"]);
+    remove.push(Operation::Remove(RemoveArgs { name: b"f" }));
+    let record = client.next(&remove);
+    assert_eq!(status_of(&answer(&mut client.conn, record.clone())), NfsStatus::OK);
+    let again = answer(&mut client.conn, record);
+    assert_eq!(status_of(&again), NfsStatus::RETRY_UNCACHED_REP);
+}
+
+#[test]
+fn another_request_under_the_same_number_is_a_false_retry() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    assert_eq!(client.status(&[Operation::PutRootFh]), NfsStatus::OK);
+    let other = client.same(&[Operation::PutRootFh, Operation::GetFh]);
+    assert_eq!(status_of(&answer(&mut client.conn, other)), NfsStatus::SEQ_FALSE_RETRY);
+}
+
+#[test]
+fn operations_that_are_not_here_are_refused_under_their_own_number() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let unwanted = Operation::GetDirDelegation(GetDirDelegationArgs {
+        signal_available: false,
+        notification_types: Default::default(),
+        child_attributes_delay: Default::default(),
+        directory_attributes_delay: Default::default(),
+        child_attributes: Default::default(),
+        directory_attributes: Default::default(),
+    });
+    let results = client.results(&[Operation::PutRootFh, unwanted]);
+    let number = OperationNumber::GET_DIR_DELEGATION.0.to_be_bytes();
+    let expected = [number, NfsStatus::NOTSUPP.0.to_be_bytes()].concat();
+    assert!(results.ends_with(&expected));
+}
+
+#[test]
+fn outside_of_a_session_little_is_done_and_sequence_stands_first() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let alone = answer(&mut client.conn, record(9, &[Operation::PutRootFh]));
+    assert_eq!(status_of(&alone), NfsStatus::OP_NOT_IN_SESSION);
+    let sequence = SequenceArgs {
+        session_id: client.session,
+        sequence_id: 9,
+        slot_id: 0,
+        highest_slot_id: 0,
+        cache_this: false,
+    };
+    let twice = [Operation::PutRootFh, Operation::Sequence(sequence)];
+    assert_eq!(client.status(&twice), NfsStatus::SEQUENCE_POS);
+    let two = Operation::DestroyClientId(DestroyClientIdArgs { client_id: client.id });
+    let both = answer(&mut client.conn, record(9, &[two.clone(), two]));
+    assert_eq!(status_of(&both), NfsStatus::NOT_ONLY_OP);
+}
+
+#[test]
+fn a_client_that_restarted_loses_what_it_had_once_it_has_a_session() {
+    let bench = Bench::new();
+    let mut old = bench.client("one");
+    old.make_file(b"f");
+    old.open(b"f", READ_WRITE, ALL);
+    let mut new = bench.life("one", 2);
+    assert_eq!(old.status(&[Operation::PutRootFh]), NfsStatus::BADSESSION);
+    new.open(b"f", READ_WRITE, ALL);
+    assert_eq!(bench.server.clients().len(), 1);
+}
+
+#[test]
+fn a_session_ends_by_a_connection_that_it_has_and_then_the_client_may() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let end = Operation::DestroySession(DestroySessionArgs { session_id: client.session });
+    let gone = Operation::DestroyClientId(DestroyClientIdArgs { client_id: client.id });
+    let stranger = answer(&mut bench.conn(), record(9, std::slice::from_ref(&end)));
+    assert_eq!(status_of(&stranger), NfsStatus::CONN_NOT_BOUND_TO_SESSION);
+    let busy = answer(&mut client.conn, record(9, std::slice::from_ref(&gone)));
+    assert_eq!(status_of(&busy), NfsStatus::CLIENTID_BUSY);
+    assert_eq!(status_of(&answer(&mut client.conn, record(9, &[end]))), NfsStatus::OK);
+    assert_eq!(status_of(&answer(&mut client.conn, record(9, &[gone]))), NfsStatus::OK);
+    assert!(bench.server.clients().is_empty());
+}
+
+#[test]
+fn an_answer_that_would_not_fit_is_refused_before_anything_is_changed() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let mut much = client.walk(&[b"share", b"f"]);
+    let (state_id, stable) = (StateId::ANONYMOUS, wire::nfs::StableHow::Unstable);
+    much.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data: &[7; 5000] }));
+    much.push(Operation::Read(ReadArgs { state_id, offset: 0, count: 4500 }));
+    let mut remove = client.walk(&[b"share"]);
+    much.append(&mut remove);
+    much.push(Operation::Remove(RemoveArgs { name: b"f" }));
+    assert_eq!(client.status(&much), NfsStatus::REP_TOO_BIG_TO_CACHE);
+    client.cache_this = false;
+    assert_eq!(client.read_whole(b"f").len(), 5000, "it is still there");
+}
+
+#[test]
+fn a_listing_goes_on_where_it_ended() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    for name in 0..20u8 {
+        client.make_file(&[b'a' + name]);
+    }
+    let (mut cookie, mut names, mut turns) = (0, Vec::new(), 0);
+    loop {
+        let mut list = client.walk(&[b"share"]);
+        list.push(Operation::ReadDir(ReadDirArgs {
+            cookie,
+            cookie_verifier: Verifier::default(),
+            directory_bytes: 200,
+            bytes_max: 200,
+            requested: Default::default(),
+        }));
+        let is_end = client.last(&list, |r| {
+            let listed: ReadDirResult<'_> = r.get().unwrap();
+            assert!(!listed.entries.is_empty());
+            names.extend(listed.entries.iter().map(|entry| entry.name.to_vec()));
+            cookie = listed.entries.last().unwrap().cookie;
+            listed.is_end
+        });
+        turns += 1;
+        if is_end {
+            break;
+        }
+    }
+    names.sort();
+    let expected: Vec<Vec<u8>> = (0..20u8).map(|name| vec![b'a' + name]).collect();
+    assert_eq!(names, expected);
+    assert!(turns > 2);
+}
+
+proptest! {
+    #[test]
+    fn whatever_arrives_is_answered_or_ends_the_connection(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        cut in 0usize..400,
+    ) {
+        let bench = Bench::new();
+        let mut client = bench.client("one");
+        let mut all = client.walk(&[b"share"]);
+        all.push(Operation::Open(open_args(b"f", READ_WRITE, 0, true)));
+        all.push(Operation::GetFh);
+        let mut record = client.next(&all).to_vec();
+        record.truncate(cut.min(record.len()));
+        record.extend(bytes);
+        if client.conn.handle_record(Bytes::from(record)).is_ok()
+            && let Some(job) = client.conn.poll_job()
+        {
+            prop_assert!(job.now_or_never().is_some());
+        }
+    }
+}
