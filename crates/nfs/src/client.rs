@@ -48,6 +48,8 @@ pub struct Client {
     pub create_session: Mutex<CreateSessionSlot>,
     /// Its opens, locks and delegations.
     pub states: Mutex<ClientStates>,
+    /// It is written down.
+    pub is_remembered: AtomicBool,
     /// It has said that it reclaims nothing more. RFC 8881 18.51.
     pub has_reclaimed: AtomicBool,
     facts: Mutex<ClientFacts>,
@@ -69,6 +71,7 @@ impl Client {
             principal: who.principal,
             create_session: Mutex::default(),
             states: Mutex::new(ClientStates::new(tag_of(id))),
+            is_remembered: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             facts: Mutex::new(who.facts),
             sessions: Mutex::default(),

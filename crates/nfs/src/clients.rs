@@ -65,6 +65,12 @@ impl Clients {
         self.ids.values()
     }
 
+    /// Whether a confirmed client calls itself so.
+    #[must_use]
+    pub fn has_confirmed(&self, owner: &[u8]) -> bool {
+        self.owners.get(owner).is_some_and(|owner| owner.confirmed.is_some())
+    }
+
     /// The id of a client of this run.
     #[must_use]
     pub fn id(&self, number: u32) -> ClientId {

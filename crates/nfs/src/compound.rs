@@ -192,7 +192,9 @@ impl Call {
                 Some(Ok(Operation::Sequence(sequence))) => {
                     return self.in_session(compound, sequence, answer, results).await;
                 }
-                Some(first) => self.alone(&compound, first, &mut answer, &mut results),
+                Some(first) => {
+                    self.alone(&compound, first, &mut answer, &mut results).await;
+                }
                 None => {}
             }
         }
@@ -210,7 +212,7 @@ impl Call {
     }
 
     /// Outside of a session few operations may stand, and each alone. RFC 8881 2.10.6.
-    fn alone(
+    async fn alone(
         &self,
         compound: &Compound<'_>,
         first: Result<Operation<'_>, BadOperation>,
@@ -239,7 +241,7 @@ impl Call {
                 results.push(answer, number, &ops::session::exchange_id(run, &config, &args));
             }
             Operation::CreateSession(args) => {
-                results.push(answer, number, &ops::session::create_session(run, &args));
+                results.push(answer, number, &ops::session::create_session(run, &args).await);
             }
             Operation::BindConnToSession(args) => {
                 results.push(answer, number, &ops::session::bind_connection(run, &args));

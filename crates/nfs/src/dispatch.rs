@@ -144,7 +144,7 @@ impl Run<'_> {
                 results.push(answer, number, &session::exchange_id(self, &config, &args));
             }
             Operation::CreateSession(args) => {
-                results.push(answer, number, &session::create_session(self, &args));
+                results.push(answer, number, &session::create_session(self, &args).await);
             }
             Operation::BindConnToSession(_) => results.fail(answer, number, NfsStatus::NOT_ONLY_OP),
             Operation::BackchannelCtl(args) => {

@@ -1,6 +1,7 @@
 //! What the protocol layer asks of the process around it. Nothing here waits.
 
 use files::Caller;
+use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,6 +27,18 @@ pub trait Host: Send + Sync {
 
     /// On whose behalf files are touched for a client's user.
     fn caller(&self, identity: Identity) -> Arc<Caller>;
+
+    /// Clients that were remembered when the last run ended. Asked for once.
+    fn remembered_clients(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
+    /// Writes down that a client has something here, by what it calls itself, or that it
+    /// has not any more. True once it survives power loss.
+    fn remember_client(&self, owner: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
+        let _ = (owner, is_here);
+        Box::pin(std::future::ready(true))
+    }
 
     /// Carries on with work that nobody awaits any more.
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);

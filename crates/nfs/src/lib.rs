@@ -15,6 +15,7 @@ mod conn;
 mod create_session;
 mod credentials;
 mod dispatch;
+mod grace;
 mod held;
 mod host;
 pub mod limits;

@@ -6,6 +6,7 @@
 use crate::client::{Client, lock};
 use crate::clients::{Clients, Introduced, Introduction};
 use crate::config::Config;
+use crate::grace::Grace;
 use crate::host::{Host, Now};
 use crate::limits::{
     COURTESY, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX, SLOTS_UNDER_PRESSURE,
@@ -35,6 +36,7 @@ pub struct Server {
     /// How often the shares were changed.
     generation: AtomicU64,
     clients: Mutex<Clients>,
+    grace: Mutex<Grace>,
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     /// In every session id: those of another run are not ours.
     instance: [u8; 4],
@@ -68,6 +70,8 @@ impl Server {
         host.random(&mut random);
         let [a, b, c, d, verifier @ .., w, x, y, z] = random;
         let instance = u32::from_be_bytes([w, x, y, z]);
+        let awaited = host.remembered_clients().into_iter().collect();
+        let grace = Grace::new(awaited, host.now().instant + config.lease);
         Arc::new(Self {
             files,
             write_verifier: Verifier(verifier),
@@ -75,6 +79,7 @@ impl Server {
             stats: Stats::default(),
             generation: AtomicU64::new(1),
             clients: Mutex::new(Clients::new(instance, config.lease)),
+            grace: Mutex::new(grace),
             config: RwLock::new(Arc::new(config)),
             sessions: RwLock::default(),
             instance: [a, b, c, d],
@@ -141,6 +146,7 @@ impl Server {
         // Files are closed outside of the lock.
         let ended = client.with_states(|states| states.clear());
         drop(ended);
+        self.forget(client);
     }
 
     /// The client of this run with this number.
@@ -148,6 +154,29 @@ impl Server {
     pub fn client_numbered(&self, number: u32) -> Option<Arc<Client>> {
         let clients = lock(&self.clients);
         clients.find(clients.id(number)).ok()
+    }
+
+    /// Nothing is to be taken back by a client after a restart, unless another life of it
+    /// is here.
+    fn forget(&self, client: &Client) {
+        if client.is_confirmed() && !lock(&self.clients).has_confirmed(&client.owner) {
+            drop(self.host.remember_client(&client.owner, false));
+        }
+    }
+
+    /// Whether a client may take something back, or for the first time.
+    ///
+    /// # Errors
+    /// Those of [`Grace::check`].
+    pub(crate) fn check_grace(&self, client: &Client, reclaims: bool) -> Result<(), NfsStatus> {
+        let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
+        let now = self.host.now().instant;
+        lock(&self.grace).check(&client.owner, reclaims, has_reclaimed, now)
+    }
+
+    /// A client has everything back.
+    pub(crate) fn complete_reclaim(&self, client: &Client) {
+        lock(&self.grace).complete(&client.owner);
     }
 
     /// The session with this name.
@@ -217,6 +246,12 @@ impl Server {
     /// Forgets clients that have been away for too long. To be called about once a second.
     pub fn handle_tick(&self, now: Now) {
         self.spread_slots();
+        let absent = lock(&self.grace).take_absent(now.instant);
+        for owner in absent {
+            if !lock(&self.clients).has_confirmed(&owner) {
+                drop(self.host.remember_client(&owner, false));
+            }
+        }
         let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);
         expired.iter().for_each(|client| self.let_go(client));
     }

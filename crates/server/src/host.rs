@@ -1,7 +1,7 @@
 //! What the SMB layer asks of this process.
 
 use crate::interfaces::Interfaces;
-use crate::journal::Journal;
+use crate::journal::{Journal, Records};
 use crate::limits::{
     LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
 };
@@ -42,6 +42,8 @@ pub struct ProcessHost {
     interfaces: Arc<Interfaces>,
     runtime: tokio::runtime::Handle,
     journal: RwLock<Option<Journal>>,
+    /// NFS clients that have something here, and those that had when the last run ended.
+    nfs_clients: RwLock<(Option<Journal>, Vec<Vec<u8>>)>,
 }
 
 impl ProcessHost {
@@ -59,12 +61,20 @@ impl ProcessHost {
             interfaces: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
             journal: RwLock::default(),
+            nfs_clients: RwLock::default(),
         }
     }
 
     /// Opens are written down there from now on.
     pub fn set_journal(&self, journal: Journal) {
         *self.journal.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
+    }
+
+    /// NFS clients are written down there from now on; what was found there.
+    pub fn set_nfs_clients(&self, journal: Journal, records: Records) {
+        let remembered = records.into_values().collect();
+        let mut nfs_clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
+        *nfs_clients = (Some(journal), remembered);
     }
 
     fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {
@@ -99,6 +109,12 @@ impl ProcessHost {
     }
 }
 
+/// The number that a client is written down under: its name, hashed (FNV-1a), the same in every run.
+fn number_of(owner: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+    owner.iter().fold(0xCBF2_9CE4_8422_2325, step)
+}
+
 impl nfs::Host for ProcessHost {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
@@ -115,6 +131,19 @@ impl nfs::Host for ProcessHost {
             return Arc::new(Caller::of(identity));
         }
         Arc::new(Caller::of(system_users::own_identity()))
+    }
+
+    fn remembered_clients(&self) -> Vec<Vec<u8>> {
+        let mut clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut clients.1)
+    }
+
+    fn remember_client(&self, owner: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
+        let clients = self.nfs_clients.read().unwrap_or_else(PoisonError::into_inner);
+        match &clients.0 {
+            Some(journal) => journal.change(number_of(owner), is_here.then(|| owner.to_vec())),
+            None => Box::pin(std::future::ready(true)),
+        }
     }
 
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {

@@ -46,7 +46,15 @@ impl Journal {
     /// # Errors
     /// A sentence for people: another server uses it, or the system refuses it.
     pub fn open(folder: &Path) -> Result<(Self, Records), String> {
-        let path = folder.join("opens");
+        Self::open_named(folder, "opens")
+    }
+
+    /// As [`Journal::open`], by another name.
+    ///
+    /// # Errors
+    /// Those of [`Journal::open`].
+    pub fn open_named(folder: &Path, name: &str) -> Result<(Self, Records), String> {
+        let path = folder.join(name);
         let said = |e: io::Error| format!("{}: {e}", path.display());
         std::fs::create_dir_all(folder).map_err(said)?;
         // Held until the process ends. The journal itself cannot carry it: it is replaced.

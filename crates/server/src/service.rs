@@ -79,6 +79,7 @@ impl Service {
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
+        remember_nfs_clients(config, &host);
         let nfs = NfsService::new(config, &server.config(), &files, &host, &connections);
         let listener = Listener::new(server, host.clone(), connections);
         let (admin, tasks) = (None, Vec::new());
@@ -196,6 +197,19 @@ fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartErr
     let (journal, records) = Journal::open(config.state_folder()).map_err(StartError)?;
     host.set_journal(journal);
     Ok(records)
+}
+
+/// Which NFS clients were here survives the server; without that they open their files anew.
+fn remember_nfs_clients(config: &Config, host: &ProcessHost) {
+    if config.nfs.is_empty() {
+        return;
+    }
+    match Journal::open_named(config.state_folder(), "nfs-clients") {
+        Ok((journal, records)) => host.set_nfs_clients(journal, records),
+        Err(error) => tracing::warn!(
+            "NFS clients will not find their locks after a restart: {error}; set `state` to a directory of this server's own"
+        ),
+    }
 }
 
 /// The server's GUID: the one of before, for who comes back must find it again.

@@ -6,7 +6,6 @@ use crate::held::HeldOpen;
 use crate::stateids::{Kind, LockState};
 use crate::status::{OrStatus, status_of};
 use files::{Access as Rights, LockHeld, LockKind, LockOwner, OwnerLocking, Range, RangeLock};
-use std::sync::atomic::Ordering;
 use vfs::FileKind;
 use wire::nfs::ops::{
     LockArgs, LockDenied, LockReply, LockTestArgs, LockTestReply, Locker, UnlockArgs,
@@ -111,11 +110,7 @@ pub(crate) fn lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Locking {
 fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
     let client = run.client()?;
-    match (args.reclaim, client.has_reclaimed.load(Ordering::Acquire)) {
-        (true, _) => return Err(NfsStatus::NO_GRACE),
-        (false, false) => return Err(NfsStatus::GRACE),
-        (false, true) => {}
-    }
+    run.server().check_grace(&client, args.reclaim)?;
     let right = if args.lock_type.is_exclusive() { Rights::WRITE_DATA } else { Rights::READ_DATA };
     let (held, number, is_new) = match &args.locker {
         Locker::New(new) => {

@@ -17,7 +17,6 @@ use files::{
     OpenPlan, OpenResult as Opened, Share, WishedKind,
 };
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use vfs::{FileKey, FsError};
 use wire::nfs::ops::{
     CloseArgs, CreateHow, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs,
@@ -66,7 +65,7 @@ pub(crate) async fn open(
     args: &OpenArgs<'_>,
 ) -> Result<OpenResult<'static>, NfsStatus> {
     let client = run.client()?;
-    check_claim(&client, &args.claim)?;
+    check_claim(run, &client, &args.claim)?;
     let wish = understand(run, args).await?;
     let directory = match &wish.at {
         OpenAt::Name(directory, _) => Some(directory.clone()),
@@ -93,16 +92,13 @@ pub(crate) async fn open(
 }
 
 /// Whether this may be asked for now. RFC 8881 8.4.2.1, 18.16.3.
-fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
-    let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
+fn check_claim(run: &Run<'_>, client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
     match claim {
-        // Nothing is kept over a restart that could be reclaimed.
-        OpenClaim::Previous(_) => Err(NfsStatus::NO_GRACE),
+        OpenClaim::Previous(_) => run.server().check_grace(client, true),
         OpenClaim::DelegatePrevious(_) | OpenClaim::DelegatePreviousFileHandle => {
             Err(NfsStatus::NOTSUPP)
         }
-        _ if !has_reclaimed => Err(NfsStatus::GRACE),
-        _ => Ok(()),
+        _ => run.server().check_grace(client, false),
     }
 }
 

@@ -82,22 +82,41 @@ fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
     }
 }
 
-pub(crate) fn create_session(
+/// RFC 8881 8.4.2.1: who has a session may have something to take back after a restart,
+/// so that it is written down before the client knows of the session.
+pub(crate) async fn create_session(
     run: &Run<'_>,
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
+    let client = run.server().find_client(args.client_id)?;
+    let result = try_create_session(run, &client, args)?;
+    if !client.is_remembered.load(Ordering::Acquire) {
+        if !run.server().host.remember_client(&client.owner, true).await {
+            tracing::warn!(
+                "a client cannot be written down: it will not find its opens after a restart"
+            );
+        }
+        client.is_remembered.store(true, Ordering::Release);
+    }
+    Ok(result)
+}
+
+fn try_create_session(
+    run: &Run<'_>,
+    client: &Arc<Client>,
+    args: &CreateSessionArgs<'_>,
+) -> Result<CreateSessionResult, NfsStatus> {
     let server = run.server();
-    let client = server.find_client(args.client_id)?;
     let mut slot = lock(&client.create_session);
     if let CreateBegun::Replay(result) = slot.begin(args.sequence_id)? {
         return Ok(*result);
     }
-    let session = new_session(run, &client, args)?;
+    let session = new_session(run, client, args)?;
     let takes_callbacks = args.flags.0 & CreateSessionFlags::CONN_BACK_CHAN.0 != 0;
     let granted = if takes_callbacks { CreateSessionFlags::CONN_BACK_CHAN.0 } else { 0 };
     server.add_session(session.clone())?;
     if !client.is_confirmed() {
-        server.confirm(&client);
+        server.confirm(client);
     }
     client.renew(server.host.now().instant);
     run.call.conn.set_known();
@@ -212,5 +231,6 @@ pub(crate) fn reclaim_complete(
     if client.has_reclaimed.swap(true, Ordering::AcqRel) {
         return Err(NfsStatus::COMPLETE_ALREADY);
     }
+    run.server().complete_reclaim(&client);
     Ok(())
 }

@@ -5,6 +5,7 @@ use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Now, Server, Squash};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -42,6 +43,8 @@ impl Workers for Inline {
 struct StillHost {
     random: AtomicU64,
     now: Mutex<Instant>,
+    /// What survives the server.
+    remembered: Mutex<BTreeSet<Vec<u8>>>,
 }
 
 impl Host for StillHost {
@@ -57,6 +60,19 @@ impl Host for StillHost {
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {
         Arc::new(Caller::of(identity))
+    }
+
+    fn remembered_clients(&self) -> Vec<Vec<u8>> {
+        self.remembered.lock().unwrap().iter().cloned().collect()
+    }
+
+    fn remember_client(&self, owner: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
+        let mut remembered = self.remembered.lock().unwrap();
+        match is_here {
+            true => remembered.insert(owner.to_vec()),
+            false => remembered.remove(owner),
+        };
+        Box::pin(std::future::ready(true))
     }
 
     fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
@@ -76,6 +92,7 @@ pub struct Bench {
     pub server: Arc<Server>,
     pub lease: Duration,
     host: Arc<StillHost>,
+    config: Config,
 }
 
 impl Bench {
@@ -93,10 +110,28 @@ impl Bench {
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
         let config = Config { exports, lease, owner: b"server".to_vec() };
-        let host = StillHost { random: AtomicU64::new(1), now: Mutex::new(Instant::now()) };
-        let host = Arc::new(host);
+        let host = StillHost {
+            random: AtomicU64::new(1),
+            now: Mutex::new(Instant::now()),
+            remembered: Mutex::default(),
+        };
+        Self::start(config, Arc::new(host))
+    }
+
+    fn start(config: Config, host: Arc<StillHost>) -> Self {
         let files = Arc::new(Files::new(Arc::new(Inline)));
-        Self { server: Server::new(config, files, host.clone()), lease, host }
+        let server = Server::new(config.clone(), files, host.clone());
+        Self { server, lease: config.lease, host, config }
+    }
+
+    /// The server after it was killed: what is on disk is all that is left.
+    pub fn restarted(&self) -> Self {
+        Self::start(self.config.clone(), self.host.clone())
+    }
+
+    /// How many clients are written down.
+    pub fn remembered_count(&self) -> usize {
+        self.host.remembered.lock().unwrap().len()
     }
 
     /// Time passes.
@@ -117,6 +152,13 @@ impl Bench {
 
     /// A client in one of its lives.
     pub fn life(&self, name: &str, life: u8) -> Client {
+        let mut client = self.returning(name, life);
+        client.complete_reclaim();
+        client
+    }
+
+    /// A client that may have something to reclaim.
+    pub fn returning(&self, name: &str, life: u8) -> Client {
         let mut client = Client {
             conn: self.conn(),
             id: ClientId(0),
@@ -127,8 +169,6 @@ impl Bench {
         };
         client.introduce(name, life);
         client.create_session(1);
-        let done = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
-        assert_eq!(client.status(&[done]), NfsStatus::OK);
         client
     }
 }
@@ -242,6 +282,11 @@ impl Client {
         let result: CreateSessionResult =
             results.succeed(OperationNumber::CREATE_SESSION).expect("a session");
         self.session = result.session_id;
+    }
+
+    pub fn complete_reclaim(&mut self) {
+        let done = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        assert_eq!(self.status(&[done]), NfsStatus::OK);
     }
 
     /// The record of the next request.

@@ -161,6 +161,47 @@ fn a_listing_goes_on_where_it_ended() {
     assert!(turns > 2);
 }
 
+#[test]
+fn after_a_restart_clients_take_back_what_they_had_before_others_take_anything() {
+    let before = Bench::new();
+    let (mut one, mut two) = (before.client("one"), before.client("two"));
+    one.make_file(b"f");
+    one.open(b"f", READ_WRITE, ALL);
+    let handle = one.handle(&[b"share", b"f"]);
+    assert_eq!(before.remembered_count(), 2);
+    let bench = before.restarted();
+    two.conn = bench.conn();
+    assert_eq!(two.status(&[Operation::PutRootFh]), NfsStatus::BADSESSION);
+    let mut two = bench.client("two");
+    let mut open = two.walk(&[b"share"]);
+    open.push(Operation::Open(open_args(b"f", READ_WRITE, 0, false)));
+    assert_eq!(two.status(&open), NfsStatus::GRACE, "the other may come yet");
+    let claim = OpenClaim::Previous(DelegationType::None);
+    let again = Operation::Open(OpenArgs { claim, ..open_args(b"", READ_WRITE, ALL, false) });
+    let reclaim = [Operation::PutFh(PutFhArgs { object: handle }), again];
+    let mut three = bench.returning("three", 1);
+    assert_eq!(three.status(&reclaim), NfsStatus::NO_GRACE, "it had nothing");
+    let mut one = bench.returning("one", 1);
+    assert_eq!(one.status(&reclaim), NfsStatus::OK);
+    one.complete_reclaim();
+    assert_eq!(one.status(&reclaim), NfsStatus::NO_GRACE);
+    assert_eq!(two.status(&open), NfsStatus::SHARE_DENIED, "all are back");
+}
+
+#[test]
+fn who_does_not_come_back_is_waited_for_as_long_as_a_lease() {
+    let before = Bench::new();
+    before.client("one");
+    let bench = before.restarted();
+    let mut two = bench.client("two");
+    let mut open = two.walk(&[b"share"]);
+    open.push(Operation::Open(open_args(b"f", READ_WRITE, 0, true)));
+    assert_eq!(two.status(&open), NfsStatus::GRACE);
+    bench.pass(bench.lease);
+    assert_eq!(two.status(&open), NfsStatus::OK);
+    assert_eq!(bench.remembered_count(), 1, "the absent one is forgotten");
+}
+
 proptest! {
     #[test]
     fn whatever_arrives_is_answered_or_ends_the_connection(
