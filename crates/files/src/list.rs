@@ -1,11 +1,11 @@
 //! Listing directories.
 
-use crate::authorize::{allowed, as_granted, descriptor_of};
+use crate::authorize::{allowed, as_granted, descriptor_of, facts};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, DirEntry, FileKind, FsError, Name, Node, OpenHow, Result, StreamName, Wait,
-    Wanted,
+    Attributes, Case, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
+    Node, OpenHow, Result, Stored, StreamName, Wait, Wanted,
 };
 
 /// A child of a directory, looked at closely.
@@ -69,19 +69,80 @@ impl Files {
     /// # Errors
     /// [`FsError::NotFound`] if it has gone, [`FsError::AccessDenied`].
     pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: true,
-            wait: Wait::Allowed,
-        };
+        let how = OpenHow { wanted: Wanted::default(), ..LOOK };
         let caller = &open.caller;
         let found = open.volume().vfs.open(&caller.identity, &open.path().join(name), how)?;
         let descriptor = descriptor_of(&*found.node, &found.attributes);
         let access = allowed(open.volume(), caller, &descriptor) - Access::SYSTEM_SECURITY;
         Ok(Child { node: found.node, caller: caller.clone(), access })
+    }
+
+    /// As [`Files::list`], with what `wanted` says of each entry that `sink` chooses,
+    /// as [`Files::child_attributes`] has it.
+    ///
+    /// # Errors
+    /// As [`Files::list`].
+    pub fn list_with_attributes(
+        &self,
+        open: &OpenFile,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<bool> {
+        if !open.is_directory() {
+            return Err(FsError::NotDirectory);
+        }
+        open.need_any(Access::READ_DATA)?;
+        let hides = open.volume().options.hide_unreadable;
+        let wanted = ListWanted {
+            attributes: wanted.attributes || hides,
+            stored: wanted.stored || hides,
+            ..wanted
+        };
+        let mut screen = Screen { files: self, open, sink };
+        let who = as_granted(&open.caller, &*open.node);
+        open.node.list_with_attributes(&who, cookie, wanted, &mut screen)
+    }
+
+    /// The same on a worker: a long listing takes long.
+    ///
+    /// # Errors
+    /// As [`Files::list`]; [`FsError::TooMany`].
+    pub async fn list_on_worker<S: ListSink + Send + 'static>(
+        self: &Arc<Self>,
+        open: Arc<OpenFile>,
+        cookie: u64,
+        wanted: ListWanted,
+        mut sink: S,
+    ) -> Result<(S, bool)> {
+        let files = self.clone();
+        let list = move || {
+            let ended = files.list_with_attributes(&open, cookie, wanted, &mut sink)?;
+            Ok((sink, ended))
+        };
+        self.offload(list).await
+    }
+
+    /// The stored name of the child that `name` means to the open, and its attributes.
+    ///
+    /// # Errors
+    /// As [`Files::child_attributes`].
+    pub fn find_child(&self, open: &OpenFile, name: &Name) -> Result<(Name, Attributes)> {
+        open.need_any(Access::READ_DATA)?;
+        let volume = open.volume();
+        if volume.options.veto_names.has(name.as_bytes()) {
+            return Err(FsError::NotFound);
+        }
+        let case = if open.is_posix() { Case::Sensitive } else { volume.options.case };
+        match self.child_attributes(open, name) {
+            Err(FsError::NotFound) if case == Case::Insensitive => {}
+            other => return other.map(|attributes| (name.clone(), attributes)),
+        }
+        let how = OpenHow { case, ..LOOK };
+        let who = as_granted(&open.caller, &*open.node);
+        let found = volume.vfs.open(&who, &open.path().join(name), how)?;
+        let (_, name) = found.path.split().ok_or(FsError::NotFound)?;
+        Ok((name.clone(), self.child_attributes(open, &name)?))
     }
 
     /// Attributes of a child by its exact name; where links are followed, of what a
@@ -91,39 +152,97 @@ impl Files {
     /// [`FsError::NotFound`] if it has gone, or is not shown to those who may
     /// not read it.
     pub fn child_attributes(&self, open: &OpenFile, name: &Name) -> Result<Attributes> {
-        let wanted = Wanted { dos: true };
-        let mut child = open.node.child_attributes(name, wanted)?;
-        let volume = open.volume();
-        let follows = volume.features().follows_links && !open.is_posix();
-        if child.kind == FileKind::Symlink && follows {
-            let how = OpenHow {
-                read: false,
-                write: false,
-                case: Case::Sensitive,
-                wanted,
-                no_follow: false,
-                wait: Wait::Allowed,
-            };
-            let target = volume.vfs.open(&open.caller.identity, &open.path().join(name), how);
-            child = target.map_or(child, |target| target.attributes);
-        } else if child.kind == FileKind::Symlink {
-            child = open.with_link(&open.path().join(name), child);
-        }
-        if volume.options.hide_unreadable && !self.may_read(open, name, child.kind) {
+        let who = as_granted(&open.caller, &*open.node);
+        let child = open.node.child_attributes(&who, name, WANTED)?;
+        let child = shown(open, name.as_bytes(), child);
+        if self.hides(open, name.as_bytes(), &child, Stored::UNKNOWN) {
             return Err(FsError::NotFound);
         }
-        Ok(volume.shown_as(name.as_bytes(), child))
+        Ok(child)
+    }
+
+    /// What the directory's user may do to a child, without a look at it: none if
+    /// its attributes do not say it.
+    #[must_use]
+    pub fn access_by_attributes(
+        &self,
+        open: &OpenFile,
+        attributes: &Attributes,
+        stored: Stored,
+    ) -> Option<Access> {
+        let is_plain = matches!(attributes.kind, FileKind::File | FileKind::Directory);
+        if stored.descriptor || stored.posix_acl || !is_plain {
+            return None;
+        }
+        let descriptor = acl::from_posix(&facts(attributes), None);
+        Some(allowed(open.volume(), &open.caller, &descriptor) - Access::SYSTEM_SECURITY)
+    }
+
+    /// Whether a child is left out: its user needs all that reading it takes, or
+    /// listing it; its data alone is not enough, as on Windows. What has neither data
+    /// nor names is shown.
+    fn hides(&self, open: &OpenFile, name: &[u8], child: &Attributes, stored: Stored) -> bool {
+        let reads = Access::FILE_READ - Access::SYNCHRONIZE;
+        let is_plain = matches!(child.kind, FileKind::File | FileKind::Directory);
+        if !open.volume().options.hide_unreadable || open.caller.is_root() || !is_plain {
+            return false;
+        }
+        let by_look = || {
+            let child = self.look_at_child(open, &Name::new(name).ok()?).ok()?;
+            Some(child.access())
+        };
+        let access = self.access_by_attributes(open, child, stored).or_else(by_look);
+        !access.is_some_and(|access| access.contains(reads))
     }
 }
 
-impl Files {
-    /// Whether the caller has all that reading a child takes, or listing it: its
-    /// data alone is not enough, as on Windows. What has neither data nor names
-    /// may be looked at.
-    fn may_read(&self, open: &OpenFile, name: &Name, kind: FileKind) -> bool {
-        let reads = Access::FILE_READ - Access::SYNCHRONIZE;
-        open.caller.is_root()
-            || !matches!(kind, FileKind::File | FileKind::Directory)
-            || self.look_at_child(open, name).is_ok_and(|child| child.access().contains(reads))
+const WANTED: Wanted = Wanted { dos: true };
+const LOOK: OpenHow = OpenHow {
+    read: false,
+    write: false,
+    case: Case::Sensitive,
+    wanted: WANTED,
+    no_follow: true,
+    wait: Wait::Allowed,
+};
+
+/// The attributes of a child as they are shown.
+fn shown(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
+    let volume = open.volume();
+    volume.shown_as(name, target_of(open, name, child))
+}
+
+/// Attributes of what a link leads to, where links are followed.
+fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
+    let (FileKind::Symlink, Ok(name)) = (child.kind, Name::new(name)) else { return child };
+    let (volume, path) = (open.volume(), open.path().join(&name));
+    if open.is_posix() || !volume.features().follows_links {
+        return open.with_link(&path, child);
+    }
+    let how = OpenHow { no_follow: false, ..LOOK };
+    let target = volume.vfs.open(&open.caller.identity, &path, how);
+    target.map_or(child, |target| target.attributes)
+}
+
+/// Lets through what clients are shown.
+struct Screen<'a> {
+    files: &'a Files,
+    open: &'a OpenFile,
+    sink: &'a mut dyn ListSink,
+}
+
+impl ListSink for Screen<'_> {
+    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+        let veto = &self.open.volume().options.veto_names;
+        if veto.has(name) { Choice::Pass } else { self.sink.choose(name, next) }
+    }
+
+    fn put(&mut self, entry: Listed<'_>) -> bool {
+        let Some(attributes) = entry.attributes else { return self.sink.put(entry) };
+        let shown = shown(self.open, entry.name, attributes);
+        if self.files.hides(self.open, entry.name, &shown, entry.stored) {
+            return true;
+        }
+        self.sink.put(Listed { attributes: Some(shown), ..entry })
     }
 }

@@ -331,7 +331,7 @@ impl Node for StreamNode {
         Err(FsError::NotDirectory)
     }
 
-    fn child_attributes(&self, _: &Name, _: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: &Identity, _: &Name, _: Wanted) -> Result<Attributes> {
         Err(FsError::NotDirectory)
     }
 

@@ -174,7 +174,10 @@ pub(crate) fn push_surrogate(bytes: &mut Vec<u8>, unit: u16) {
 /// Appends a component as UTF-16 code units.
 pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
     let start = out.len();
-    let mut rest = name;
+    // Nearly all names are of characters that stand for themselves.
+    let plain = name.iter().take_while(|&&byte| STANDS_FOR_ITSELF[usize::from(byte)]).count();
+    out.extend(name[..plain].iter().copied().map(u16::from));
+    let mut rest = &name[plain..];
     while !rest.is_empty() {
         let (text, after) = match std::str::from_utf8(rest) {
             Ok(text) => (text, &rest[rest.len()..]),
@@ -191,6 +194,23 @@ pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
         map_trailing(out);
     }
 }
+
+/// The ASCII characters that are shown as they are, wherever they stand in a name
+/// but at its end.
+const STANDS_FOR_ITSELF: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x80 {
+        table[byte] = true;
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < PUNCTUATION.len() {
+        table[PUNCTUATION[at].0 as usize] = false;
+        at += 1;
+    }
+    table
+};
 
 /// Takes one lone surrogate or one raw byte off the front of invalid UTF-8. A
 /// low surrogate behind a high one would be read as a pair: it is shown as bytes.

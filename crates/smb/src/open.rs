@@ -42,7 +42,7 @@ pub struct Open {
     pub closed: Signal,
     lock_sequences: Mutex<LockSequences>,
     /// Where QUERY_DIRECTORY stands.
-    pub scan: Mutex<Option<crate::commands::query_directory::Scan>>,
+    pub scan: futures_util::lock::Mutex<Option<crate::commands::query_directory::Scan>>,
     /// Where a scan of extended attributes goes on.
     pub ea_position: AtomicUsize,
     durability: Mutex<Option<Durability>>,
@@ -165,7 +165,7 @@ impl Open {
             lease: parts.lease,
             closed: Signal::default(),
             lock_sequences: Mutex::default(),
-            scan: Mutex::default(),
+            scan: futures_util::lock::Mutex::default(),
             ea_position: AtomicUsize::new(0),
             durability: Mutex::new(parts.durability),
             requests: Mutex::new(Requests { sequence, claim: None }),

@@ -15,6 +15,7 @@ mod dos_attributes;
 mod errors;
 mod handles;
 mod identity;
+mod listing;
 mod node;
 mod ntacl;
 mod outside;
@@ -25,6 +26,7 @@ mod security;
 mod snapshots;
 mod streams;
 mod tree;
+mod xattr_notes;
 
 pub use case::scans;
 pub use identity::heed_limits;

@@ -2,7 +2,7 @@
 
 use crate::errors::refusal;
 use crate::identity::{act_as, as_root};
-use crate::{dos_attributes, posix_acl, security, streams};
+use crate::{dos_attributes, listing, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, IFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
@@ -10,16 +10,13 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::mem::MaybeUninit;
 use std::sync::Mutex;
 use vfs::{
     AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind, FsError,
-    Identity, Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName,
-    TimeChange, Timestamp, Wait, Wanted,
+    Identity, ListSink, ListWanted, Name, Node, PosixAcl, Replace, Result, SecurityChange,
+    StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
-/// Bytes read from a directory at once.
-const LIST_BYTES: usize = 32 * 1024;
 /// Largest extended attribute of Linux.
 pub const XATTR_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the names of a listed file's extended attributes.
@@ -41,7 +38,7 @@ pub struct LocalNode {
     path_only: bool,
     readable: bool,
     /// The directory position belongs to the descriptor: one listing at a time.
-    listing: Mutex<()>,
+    pub listing: Mutex<()>,
 }
 
 impl LocalNode {
@@ -195,21 +192,24 @@ fn stat(
     let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
     let mut attributes = attributes_of(&stat);
     if wanted.dos && matches!(attributes.kind, FileKind::File | FileKind::Directory) {
-        let value = if name.is_empty() {
-            get_xattr(fd, path_only, dos_attributes::NAME).ok()
-        } else {
-            let path = format!("{}/{}", proc_path(fd), name.to_str().unwrap_or_default());
-            let mut buffer = [0u8; 256];
-            rustix::fs::lgetxattr(path, dos_attributes::NAME, &mut buffer)
-                .ok()
-                .map(|n| buffer[..n].to_vec())
-        };
-        attributes.dos = value.and_then(|v| dos_attributes::decode(&v)).unwrap_or_default();
+        attributes.dos =
+            if name.is_empty() { load_dos(fd, path_only) } else { listing::read_dos(fd, name) };
     }
     Ok(attributes)
 }
 
-fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
+/// The DOS attributes that are stored. Reading them takes what reading data
+/// takes, but they are shown to all who may look at the file.
+fn load_dos(fd: BorrowedFd<'_>, path_only: bool) -> DosInfo {
+    let load = || get_xattr(fd, path_only, dos_attributes::NAME);
+    let value = match load() {
+        Err(Errno::ACCESS) => as_root(|| load().map_err(|e| refusal("stat", e))).ok(),
+        other => other.ok(),
+    };
+    value.and_then(|value| dos_attributes::decode(&value)).unwrap_or_default()
+}
+
+pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
     let time =
         |t: StatxTimestamp| Timestamp(i128::from(t.tv_sec) * 1_000_000_000 + i128::from(t.tv_nsec));
     let device = rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor);
@@ -457,36 +457,21 @@ impl Node for LocalNode {
     }
 
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
-        if self.kind != FileKind::Directory {
-            return Err(FsError::NotDirectory);
-        }
-        if self.path_only {
-            return Err(FsError::OpenMode);
-        }
-        if cookie == 0 {
-            crate::case::count_scan();
-        }
-        let _one_at_a_time = self.listing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        rustix::fs::seek(&self.fd, SeekFrom::Start(cookie)).map_err(|e| refusal("list", e))?;
-        let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
-        let mut entries = rustix::fs::RawDir::new(&self.fd, &mut buffer);
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(|e| refusal("list", e))?;
-            let Ok(name) = Name::new(entry.file_name().to_bytes()) else { continue };
-            let kind = match entry.file_type() {
-                rustix::fs::FileType::RegularFile => Some(FileKind::File),
-                rustix::fs::FileType::Directory => Some(FileKind::Directory),
-                rustix::fs::FileType::Symlink => Some(FileKind::Symlink),
-                _ => None,
-            };
-            if !each(DirEntry { name, inode: entry.ino(), kind, next: entry.next_entry_cookie() }) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        listing::names(self, cookie, each)
     }
 
-    fn child_attributes(&self, name: &Name, wanted: Wanted) -> Result<Attributes> {
+    fn list_with_attributes(
+        &self,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<bool> {
+        listing::with_attributes(self, who, cookie, wanted, sink)
+    }
+
+    fn child_attributes(&self, who: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes> {
+        act_as(who)?;
         let name = std::ffi::CString::new(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
         stat(self.fd.as_fd(), &name, wanted, self.path_only)
     }
@@ -647,7 +632,7 @@ impl Node for LocalNode {
 }
 
 /// The name of a listed attribute, if it is a user's own.
-fn users_name(full: &[u8]) -> Option<Name> {
+pub fn users_name(full: &[u8]) -> Option<Name> {
     let name = full.strip_prefix(b"user.")?;
     (!is_private(name)).then(|| Name::new(name).ok()).flatten()
 }

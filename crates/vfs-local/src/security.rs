@@ -17,7 +17,8 @@ use vfs::{AttributeChanges, FsError, Identity, Node, OwnerChange, Result, Securi
 const TRUSTED: &str = "security.NTACL";
 const OWN: &str = "user.anabranch.NTACL";
 
-fn name() -> &'static str {
+/// Where descriptors are kept.
+pub fn name() -> &'static str {
     static NAME: OnceLock<&str> = OnceLock::new();
     NAME.get_or_init(|| if may_write_trusted() { TRUSTED } else { OWN })
 }

@@ -16,6 +16,7 @@ mod error;
 mod handle;
 mod identity;
 mod known;
+mod listed;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
 mod outside;
@@ -40,6 +41,7 @@ pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
 pub use known::{KnownOpen, KnownSecurity};
+pub use listed::{Choice, ListSink, ListWanted, Listed, Stored};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
@@ -522,12 +524,27 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotDirectory`], [`FsError::Io`].
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool>;
 
-    /// Attributes of the child `name` (exact spelling) of this directory, the
-    /// link itself if it is one.
+    /// As [`Node::list`], with what `wanted` says of each entry that `sink` chooses, as
+    /// `who`: in one pass where the backend can. The sink may call back.
     ///
     /// # Errors
-    /// [`FsError::NotFound`].
-    fn child_attributes(&self, name: &Name, wanted: Wanted) -> Result<Attributes>;
+    /// As [`Node::list`]; [`FsError::AccessDenied`] if no entry may be looked at.
+    fn list_with_attributes(
+        &self,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<bool> {
+        list_one_by_one(self, who, cookie, wanted, sink)
+    }
+
+    /// Attributes of the child `name` (exact spelling) of this directory as `who` may see
+    /// them, of the link itself if it is one.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`], [`FsError::AccessDenied`].
+    fn child_attributes(&self, who: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes>;
 
     /// Whether a directory has no entries.
     ///
@@ -747,4 +764,45 @@ pub trait Node: Send + Sync + std::fmt::Debug {
 
     /// For backends to recognise their own nodes in [`Node::copy_range`].
     fn as_any(&self) -> &dyn std::any::Any;
+}
+
+/// Entries that are read before they are looked at, by backends without a pass of their own.
+const ENTRIES_AHEAD: usize = 256;
+
+/// What [`Node::list_with_attributes`] does of itself: a look at each entry.
+fn list_one_by_one<N: Node + ?Sized>(
+    node: &N,
+    who: &Identity,
+    mut cookie: u64,
+    wanted: ListWanted,
+    sink: &mut dyn ListSink,
+) -> Result<bool> {
+    loop {
+        let mut entries = Vec::new();
+        let ended = node.list(cookie, &mut |entry| {
+            entries.push(entry);
+            entries.len() < ENTRIES_AHEAD
+        })?;
+        for entry in &entries {
+            cookie = entry.next;
+            match sink.choose(entry.name.as_bytes(), cookie) {
+                Choice::Take => {}
+                Choice::Pass => continue,
+                Choice::Stop => return Ok(false),
+            }
+            let looks = wanted.attributes || wanted.stored;
+            let look = || node.child_attributes(who, &entry.name, Wanted { dos: wanted.stored });
+            let attributes = match looks.then(look).transpose() {
+                Err(FsError::NotFound | FsError::AccessDenied) => continue,
+                other => other?,
+            };
+            let name = entry.name.as_bytes();
+            if !sink.put(Listed { name, attributes, stored: Stored::UNKNOWN, next: cookie }) {
+                return Ok(false);
+            }
+        }
+        if ended {
+            return Ok(true);
+        }
+    }
 }

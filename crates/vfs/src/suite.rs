@@ -52,6 +52,8 @@ macro_rules! backend_suite {
             cutting_and_growing_leave_zeros
             descriptors_are_kept_as_they_are
             dos_attributes_are_merged
+            entries_are_listed_with_what_a_look_at_each_would_tell
+            entries_are_looked_at_as_who_lists
             every_change_has_another_number
             extended_attributes_are_kept_listed_and_removed
             holes_read_as_zeros_and_are_not_data

@@ -89,7 +89,9 @@ impl Listing {
                 return false;
             }
             // Gone since it was listed, or of a file system that fails.
-            if let Ok(attributes) = node.child_attributes(&entry.name, Wanted { dos: true }) {
+            let who = &self.caller.identity;
+            let looked = node.child_attributes(who, &entry.name, Wanted { dos: true });
+            if let Ok(attributes) = looked {
                 if volume.options.hide_unreadable && !self.may_read(&entry.name, attributes.kind) {
                     return true;
                 }

@@ -299,7 +299,7 @@ impl Node for MemoryNode {
         Ok(entries.into_iter().all(each))
     }
 
-    fn child_attributes(&self, name: &Name, wanted: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes> {
         self.shared.call(Call::Attributes, |state| {
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
             let number = directory.get(name).ok_or(FsError::NotFound)?;

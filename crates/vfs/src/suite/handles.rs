@@ -86,7 +86,7 @@ pub fn what_is_listed_has_the_handle_that_it_has_itself(vfs: &dyn Vfs) {
     let parent = vfs.open(&root(), &path("d"), LOOK).unwrap().node;
     for child in ["d", "f", "l"] {
         let Some(own) = handle(vfs, &format!("d/{child}")) else { return };
-        let key = parent.child_attributes(&name(child), Wanted::default()).unwrap().key;
+        let key = parent.child_attributes(&root(), &name(child), Wanted::default()).unwrap().key;
         assert_eq!(vfs.child_handle(&*parent, &name(child), key), Ok(own));
     }
 }

@@ -1,7 +1,10 @@
 //! Names: making, finding, listing, renaming, removing, links.
 
 use super::*;
-use crate::{FsError, Replace};
+use crate::{
+    AttributeChanges, Attributes, Choice, DosInfo, FsError, ListSink, ListWanted, Listed,
+    OwnerChange, Replace,
+};
 use std::collections::BTreeSet;
 
 fn insensitive(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
@@ -226,10 +229,90 @@ pub fn a_directory_lists_each_name_once_whatever_pieces_it_is_read_in(vfs: &dyn 
     }
     let file = file(vfs, "f", b"");
     assert_eq!(file.list(0, &mut |_| true).unwrap_err(), FsError::NotDirectory);
-    let child = node.child_attributes(&name("sub"), Wanted::default()).unwrap();
+    let child = node.child_attributes(&root(), &name("sub"), Wanted::default()).unwrap();
     assert_eq!(child.kind, FileKind::Directory);
-    let missing = node.child_attributes(&name("SUB"), Wanted::default());
+    let missing = node.child_attributes(&root(), &name("SUB"), Wanted::default());
     assert_eq!(missing.unwrap_err(), FsError::NotFound);
+}
+
+/// Takes up to so many names, but for those it passes over.
+struct Taking {
+    left: usize,
+    cookie: u64,
+    seen: Vec<(String, Option<Attributes>)>,
+}
+
+impl ListSink for Taking {
+    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+        if name == b"passed" {
+            self.cookie = next;
+            return Choice::Pass;
+        }
+        if self.left == 0 { Choice::Stop } else { Choice::Take }
+    }
+
+    fn put(&mut self, entry: Listed<'_>) -> bool {
+        self.left -= 1;
+        self.cookie = entry.next;
+        self.seen.push((String::from_utf8_lossy(entry.name).into(), entry.attributes));
+        true
+    }
+}
+
+pub fn entries_are_listed_with_what_a_look_at_each_would_tell(vfs: &dyn Vfs) {
+    let node = directory(vfs, "d");
+    for n in 0..40 {
+        let file = file(vfs, &format!("d/{n}"), &vec![b'x'; n]);
+        let dos = Some(DosInfo { bits: Some(n as u32 % 8), created: None });
+        file.set_attributes(&root(), &AttributeChanges { dos, ..Default::default() }).unwrap();
+    }
+    directory(vfs, "d/sub");
+    vfs.symlink(&root(), &path("d/link"), b"1").unwrap();
+    file(vfs, "d/passed", b"");
+    let wanted = ListWanted { attributes: true, stored: true, few: false };
+    for (piece, few) in [(1, true), (7, false), (1000, false), (1000, false)] {
+        let mut sink = Taking { left: 0, cookie: 0, seen: Vec::new() };
+        let wanted = ListWanted { few, ..wanted };
+        let rounds = (0..200).take_while(|_| {
+            sink.left = piece;
+            let cookie = sink.cookie;
+            !node.list_with_attributes(&root(), cookie, wanted, &mut sink).unwrap()
+        });
+        assert!(rounds.count() < 199, "it ends");
+        assert_eq!(sink.seen.len(), 42, "by {piece}");
+        for (at, attributes) in sink.seen {
+            let look = node.child_attributes(&root(), &name(&at), Wanted { dos: true });
+            assert_eq!(attributes, Some(look.unwrap()), "{at}");
+        }
+    }
+    let mut sink = Taking { left: 1000, cookie: 0, seen: Vec::new() };
+    assert!(node.list_with_attributes(&root(), 0, ListWanted::default(), &mut sink).unwrap());
+    assert_eq!(sink.seen.len(), 42, "names alone");
+}
+
+pub fn entries_are_looked_at_as_who_lists(vfs: &dyn Vfs) {
+    let [owner, other] = [54_321, 54_322].map(|id| Identity { uid: id, gid: id, groups: vec![] });
+    let node = directory(vfs, "d");
+    file(vfs, "d/a", b"");
+    let uid = Some(owner.uid);
+    let change = AttributeChanges {
+        mode: Some(0o700),
+        owner: OwnerChange { uid, gid: None },
+        ..Default::default()
+    };
+    if node.set_attributes(&root(), &change).is_err() {
+        return; // The process may not give files away.
+    }
+    let wanted = ListWanted { attributes: true, stored: true, few: false };
+    for who in [&owner, &root()] {
+        // The thread acts as somebody who may not.
+        assert!(vfs.open(&other, &path("d/a"), HOW).is_err());
+        let mut sink = Taking { left: 9, cookie: 0, seen: Vec::new() };
+        node.list_with_attributes(who, 0, wanted, &mut sink).unwrap();
+        assert_eq!(sink.seen.len(), 1);
+        assert!(vfs.open(&other, &path("d/a"), HOW).is_err());
+        assert!(node.child_attributes(who, &name("a"), Wanted { dos: true }).is_ok());
+    }
 }
 
 pub fn a_node_has_one_key_by_all_its_names(vfs: &dyn Vfs) {

@@ -54,7 +54,7 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
     let unwanted = made.node.attributes(Wanted::default()).unwrap().dos;
     assert_eq!(unwanted, DosInfo::default());
     let parent = open(vfs, "").unwrap().node;
-    let child = parent.child_attributes(&name("a"), Wanted { dos: true }).unwrap();
+    let child = parent.child_attributes(&root(), &name("a"), Wanted { dos: true }).unwrap();
     assert_eq!(child.dos, now());
     assert_eq!(made.node.xattr_names().unwrap(), [], "they are not the user's");
 }

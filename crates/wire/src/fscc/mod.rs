@@ -40,4 +40,4 @@ pub use reparse::{
 };
 pub use time::FileTime;
 pub use upcase::upcase;
-pub use wildcard::{has_wildcards, matches};
+pub use wildcard::{Pattern, has_wildcards, matches};

@@ -19,50 +19,100 @@ pub fn has_wildcards(pattern: &[u16]) -> bool {
 }
 
 /// Whether `name` is one that `pattern` describes, without regard to case.
-///
-/// Runs over the name once with the set of reachable pattern positions: time
-/// grows with the product of the lengths, never exponentially.
 #[must_use]
 pub fn matches(pattern: &[u16], name: &[u16]) -> bool {
-    if pattern == [STAR] {
-        return true;
-    }
-    if !has_wildcards(pattern) {
-        return pattern.len() == name.len()
-            && pattern.iter().zip(name).all(|(p, n)| upcase(*p) == upcase(*n));
-    }
-    let last_dot = name.iter().rposition(|&u| u == DOT);
-    let mut reachable = vec![false; pattern.len() + 1];
-    reachable[0] = true;
-    pass_empty(pattern, &mut reachable, name.first().copied());
-    for (at, &unit) in name.iter().enumerate() {
-        let mut next = vec![false; pattern.len() + 1];
-        for position in (0..pattern.len()).filter(|&p| reachable[p]) {
-            step(pattern, position, unit, Some(at) == last_dot, &mut next);
-        }
-        reachable = next;
-        pass_empty(pattern, &mut reachable, name.get(at + 1).copied());
-    }
-    reachable[pattern.len()]
+    Pattern::new(pattern).matches(name)
 }
 
-/// Where `unit` leads from `position`.
+/// A pattern that many names are held against.
+///
+/// Runs over a name once with the set of reachable pattern positions: time
+/// grows with the product of the lengths, never exponentially.
+#[derive(Clone, Debug, Default)]
+pub struct Pattern {
+    /// In upper case.
+    units: Vec<u16>,
+    kind: Kind,
+    /// The positions that are reached, and room for those that are next.
+    reachable: Vec<bool>,
+    next: Vec<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// One name.
+    #[default]
+    Plain,
+    /// `*`.
+    All,
+    Wild,
+}
+
+impl Pattern {
+    /// Of a pattern as clients send it.
+    #[must_use]
+    pub fn new(pattern: &[u16]) -> Self {
+        let kind = match pattern {
+            [STAR] => Kind::All,
+            _ if has_wildcards(pattern) => Kind::Wild,
+            _ => Kind::Plain,
+        };
+        let units: Vec<u16> = pattern.iter().map(|unit| upcase(*unit)).collect();
+        let positions = if kind == Kind::Wild { units.len() + 1 } else { 0 };
+        let reachable = vec![false; positions];
+        Self { units, kind, next: reachable.clone(), reachable }
+    }
+
+    /// Whether it is more than a plain name.
+    #[must_use]
+    pub fn has_wildcards(&self) -> bool {
+        self.kind != Kind::Plain
+    }
+
+    /// Whether it describes `name`, without regard to case.
+    #[must_use]
+    pub fn matches(&mut self, name: &[u16]) -> bool {
+        match self.kind {
+            Kind::All => true,
+            Kind::Plain => {
+                self.units.len() == name.len()
+                    && self.units.iter().zip(name).all(|(p, n)| *p == upcase(*n))
+            }
+            Kind::Wild => self.matches_wild(name),
+        }
+    }
+
+    fn matches_wild(&mut self, name: &[u16]) -> bool {
+        let Self { units, reachable, next, .. } = self;
+        let last_dot = name.iter().rposition(|&u| u == DOT);
+        reachable.fill(false);
+        reachable[0] = true;
+        pass_empty(units, reachable, name.first().copied());
+        for (at, unit) in name.iter().map(|unit| upcase(*unit)).enumerate() {
+            next.fill(false);
+            for position in (0..units.len()).filter(|&p| reachable[p]) {
+                step(units, position, unit, Some(at) == last_dot, next);
+            }
+            std::mem::swap(reachable, next);
+            pass_empty(units, reachable, name.get(at + 1).copied());
+        }
+        reachable[units.len()]
+    }
+}
+
+/// Where `unit` leads from `position`; both in upper case.
 fn step(pattern: &[u16], position: usize, unit: u16, is_last_dot: bool, next: &mut [bool]) {
     match pattern[position] {
         STAR => next[position] = true,
         // DOS_STAR passes over every dot but the last.
         DOS_STAR => {
-            if !is_last_dot {
-                next[position] = true;
-            } else {
-                next[position] = true;
-                next[position + 1] = true;
-            }
+            next[position] = true;
+            next[position + 1] |= is_last_dot;
         }
         QUESTION => next[position + 1] = true,
         DOS_QM if unit != DOT => next[position + 1] = true,
         DOS_DOT if unit == DOT => next[position + 1] = true,
-        plain if upcase(plain) == upcase(unit) => next[position + 1] = true,
+        plain if plain == unit => next[position + 1] = true,
         _ => {}
     }
 }
@@ -114,6 +164,16 @@ mod tests {
             ("ä*", "Äpfel", true),
         ] {
             assert_eq!(check(pattern, name), expected, "{pattern} against {name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_was_used_is_as_good_as_new() {
+        let units = |t: &str| t.encode_utf16().collect::<Vec<_>>();
+        let mut pattern = Pattern::new(&units("*.txt"));
+        assert!(pattern.has_wildcards());
+        for (name, expected) in [("a.TXT", true), ("a.bak", false), (".txt", true), ("", false)] {
+            assert_eq!(pattern.matches(&units(name)), expected, "{name}");
         }
     }
 

@@ -1,0 +1,274 @@
+//! Entries of a listing, written behind one another.
+
+use super::{Scan, Shape};
+use crate::apple;
+use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
+use crate::names::{name_from_units, push_units};
+use crate::posix::{parse_posix_path, posix_info, push_posix_units};
+use crate::reparse::{tag_by_kind, tag_of};
+use crate::server::Server;
+use crate::status::status_of;
+use files::OpenFile;
+use std::sync::Arc;
+use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, Stored};
+use wire::fscc::{
+    DirectoryClass, DirectoryRecord, put_directory_record, put_posix_directory_record,
+};
+use wire::ntstatus::NtStatus;
+
+/// Room that is made for entries at once.
+const RESERVED_BYTES_MAX: usize = 1 << 20;
+
+/// What entries are made for.
+pub struct Parts {
+    pub server: Arc<Server>,
+    /// The directory.
+    pub file: Arc<OpenFile>,
+    pub shape: Shape,
+    /// Entries have details for clients of Apple.
+    pub is_apple: bool,
+    /// The reply so far.
+    pub out: Vec<u8>,
+    /// Where entries begin in it.
+    pub start: usize,
+    /// Bytes that they may have.
+    pub limit: usize,
+    /// Only one is wanted.
+    pub single: bool,
+    pub scan: Scan,
+}
+
+/// Writes entries until the buffer is full or the directory ends.
+pub struct Entries {
+    server: Arc<Server>,
+    file: Arc<OpenFile>,
+    shape: Shape,
+    is_apple: bool,
+    pub out: Vec<u8>,
+    start: usize,
+    limit: usize,
+    /// Where the last one begins.
+    previous: Option<usize>,
+    single: bool,
+    pub is_full: bool,
+    /// Names that may still be read in this pass.
+    pub names_left: Option<usize>,
+    pub scan: Scan,
+    /// The entry under way: its name is written into it once.
+    record: DirectoryRecord,
+}
+
+impl Entries {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { server, file, shape, is_apple, out, start, limit, single, scan } = parts;
+        Self {
+            server,
+            file,
+            shape,
+            is_apple,
+            out,
+            start,
+            limit,
+            previous: None,
+            single,
+            is_full: false,
+            names_left: None,
+            scan,
+            record: DirectoryRecord::default(),
+        }
+    }
+
+    /// Whether there is anything in the reply.
+    pub fn wrote_any(&self) -> bool {
+        self.previous.is_some()
+    }
+
+    /// Whether there is more to list, and room for it.
+    pub fn goes_on(&self) -> bool {
+        !self.is_done() && !self.scan.at_end
+    }
+
+    /// Makes room for a long listing, on the thread that sends it: there such memory
+    /// is at hand from the reply before.
+    pub fn make_room(&mut self) {
+        let room = (self.start + self.limit).saturating_sub(self.out.len());
+        self.out.reserve(room.min(RESERVED_BYTES_MAX));
+    }
+
+    /// Ends a pass: the backend has no more entries, or was stopped.
+    pub fn end(&mut self, ended: bool) {
+        self.scan.at_end = ended && !self.is_full;
+    }
+
+    /// What is needed of each entry.
+    pub fn wanted(&self) -> ListWanted {
+        let needs = match self.shape {
+            Shape::Windows(class) => class.needs_attributes(),
+            Shape::Posix => true,
+        };
+        ListWanted { attributes: needs, stored: needs, few: self.single }
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_full || (self.single && self.wrote_any())
+    }
+
+    /// `.` and `..`, which no backend lists. A plain name never means them.
+    pub fn put_dots(&mut self) -> Result<(), NtStatus> {
+        while self.scan.dots_done < 2 && !self.is_done() {
+            let name: &[u16] = if self.scan.dots_done == 0 { &[0x2E] } else { &[0x2E, 0x2E] };
+            self.set_name(|units| units.extend_from_slice(name));
+            if self.scan.pattern.has_wildcards() && self.is_asked_for() {
+                let attributes = self.server.files.attributes_unchecked(&self.file);
+                let attributes = attributes.map_err(status_of)?;
+                if !self.put_record(None, Some(&attributes), Stored::NOTHING) {
+                    return Ok(());
+                }
+            }
+            self.scan.dots_done += 1;
+        }
+        Ok(())
+    }
+
+    /// The one entry that a pattern without wildcards means.
+    pub fn put_named(&mut self) -> Result<(), NtStatus> {
+        if !self.goes_on() {
+            return Ok(());
+        }
+        let name = match self.shape {
+            Shape::Windows(_) => name_from_units(&self.scan.units),
+            Shape::Posix => parse_posix_path(&self.scan.units).and_then(|path| {
+                let split = path.split().filter(|(parent, _)| parent.is_root());
+                split.map(|(_, name)| name).ok_or(FsError::InvalidName)
+            }),
+        };
+        let found = name.and_then(|name| self.server.files.find_child(&self.file, &name));
+        let (name, attributes) = match found {
+            Ok(found) => found,
+            Err(
+                FsError::NotFound
+                | FsError::PathNotFound
+                | FsError::AccessDenied
+                | FsError::InvalidName
+                | FsError::NameTooLong,
+            ) => {
+                self.scan.at_end = true;
+                return Ok(());
+            }
+            Err(error) => return Err(status_of(error)),
+        };
+        self.spell(name.as_bytes());
+        let named = self.put_record(Some(name.as_bytes()), Some(&attributes), Stored::UNKNOWN);
+        self.scan.at_end = named;
+        Ok(())
+    }
+
+    fn set_name(&mut self, write: impl FnOnce(&mut Vec<u16>)) {
+        self.record.name.clear();
+        write(&mut self.record.name);
+    }
+
+    fn spell(&mut self, name: &[u8]) {
+        match self.shape {
+            Shape::Posix => self.set_name(|units| push_posix_units(units, name)),
+            Shape::Windows(_) => self.set_name(|units| push_units(units, name)),
+        }
+    }
+
+    /// A pattern of POSIX may be a name that merely looks like one.
+    fn is_asked_for(&mut self) -> bool {
+        let Self { scan, record, .. } = self;
+        let is_it = matches!(self.shape, Shape::Posix) && scan.units == record.name;
+        is_it || scan.pattern.matches(&record.name)
+    }
+
+    /// Puts the entry whose name was spelt; false if there is no room. `child`: its
+    /// name on the disk, if it is one.
+    fn put_record(
+        &mut self,
+        child: Option<&[u8]>,
+        attributes: Option<&Attributes>,
+        stored: Stored,
+    ) -> bool {
+        let (start, previous, limit) = (self.start, self.previous, self.limit);
+        let placed = match (self.shape, attributes) {
+            (Shape::Posix, attributes) => {
+                let info = attributes.map(posix_info).unwrap_or_default();
+                let name = &self.record.name;
+                put_posix_directory_record(&info, name, &mut self.out, start, previous, limit)
+            }
+            (Shape::Windows(class), attributes) => {
+                if let Some(attributes) = attributes {
+                    self.describe(class, child, attributes, stored);
+                }
+                put_directory_record(class, &self.record, &mut self.out, start, previous, limit)
+            }
+        };
+        match placed {
+            Some(at) => self.previous = Some(at),
+            None => self.is_full = true,
+        }
+        placed.is_some()
+    }
+
+    /// A reparse point's tag stands where others have the length of their extended
+    /// attributes, which is not told then.
+    fn describe(
+        &mut self,
+        class: DirectoryClass,
+        child: Option<&[u8]>,
+        attributes: &Attributes,
+        stored: Stored,
+    ) {
+        let (files, file) = (&self.server.files, &*self.file);
+        let name = || child.and_then(|name| Name::new(name).ok());
+        let looked_at = || name().and_then(|name| files.child_reparse(file, &name).ok());
+        let tag = child.map_or(0, |_| {
+            tag_by_kind(attributes).unwrap_or_else(|| looked_at().map_or(0, |found| tag_of(&found)))
+        });
+        let is_apples = self.is_apple && class == DirectoryClass::IdBothDirectory;
+        let shows_xattrs = tag == 0 && stored.xattrs && class.shows_ea_bytes() && !is_apples;
+        let record = &mut self.record;
+        record.times = times(attributes);
+        record.size_bytes = size_bytes(attributes);
+        record.allocation_bytes = allocation_bytes(attributes);
+        record.attributes = attribute_bits(attributes);
+        record.file_index = attributes.key.inode;
+        record.ea_bytes = match child {
+            Some(name) if shows_xattrs => {
+                Name::new(name).map_or(0, |name| files.child_xattr_bytes(file, &name))
+            }
+            _ => tag,
+        };
+        let apple = || name().map(|name| apple::details(files, file, &name, attributes, stored));
+        record.apple = if is_apples { apple() } else { None };
+    }
+}
+
+impl ListSink for Entries {
+    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+        if self.is_done() {
+            return Choice::Stop;
+        }
+        if let Some(left) = &mut self.names_left {
+            match left.checked_sub(1) {
+                Some(less) => *left = less,
+                None => return Choice::Stop,
+            }
+        }
+        self.spell(name);
+        if self.is_asked_for() {
+            return Choice::Take;
+        }
+        self.scan.cookie = next;
+        Choice::Pass
+    }
+
+    fn put(&mut self, entry: Listed<'_>) -> bool {
+        let placed = self.put_record(Some(entry.name), entry.attributes.as_ref(), entry.stored);
+        if placed {
+            self.scan.cookie = entry.next;
+        }
+        placed
+    }
+}

@@ -1,0 +1,198 @@
+//! What is known of files' extended attributes, so that listing a directory
+//! again asks for them no more.
+//!
+//! A note counts while the file's change time is the one that was read before
+//! the attributes were: whatever changes one moves it, on the file systems that
+//! are named here. Two changes within one tick of a file system's clock have one
+//! time; so nothing is noted of a file that changed a moment ago.
+//!
+//! Notes of all trees are in one table of a fixed size, where a file's number
+//! gives the place: files made one after the other lie beside each other.
+
+use rustix::fd::BorrowedFd;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use vfs::{Attributes, DosInfo, Stored, Timestamp};
+
+/// How long ago a file must have changed: the coarsest tick is a second, of
+/// ext4 with small inodes.
+const SETTLED_NANOS: i128 = 2_000_000_000;
+/// Notes that are made room for at once, and how often: 25 MiB in all.
+const PART_NOTES: usize = 1024;
+const PARTS: usize = 512;
+/// Numbers of file systems that keep extended attributes and move the change
+/// time with each of them, by this machine's clock.
+const FILE_SYSTEMS: [i64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994];
+/// No time of creation.
+const NONE: i64 = i64::MIN;
+
+#[derive(Clone, Copy)]
+struct Note {
+    inode: u64,
+    device: u64,
+    /// Change time in nanoseconds; 0 of a note that was never written.
+    changed: i64,
+    created: i64,
+    bits: u32,
+    flags: u8,
+}
+
+const EMPTY: Note = Note { inode: 0, device: 0, changed: 0, created: NONE, bits: 0, flags: 0 };
+const HAS_BITS: u8 = 1;
+const XATTRS: u8 = 2;
+const STREAMS: u8 = 4;
+const DESCRIPTOR: u8 = 8;
+const POSIX_ACL: u8 = 16;
+
+type Part = Mutex<Box<[Note]>>;
+
+static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
+
+/// The notes, as one listing uses them.
+#[derive(Debug)]
+pub struct Reader {
+    /// What changed before this counts, in nanoseconds; nothing does on other file systems.
+    settled_before: i128,
+}
+
+impl Reader {
+    /// For the files of a directory. To be made before they are looked at.
+    pub fn of(directory: BorrowedFd<'_>) -> Self {
+        let found = rustix::fs::fstatfs(directory).map_or(0, |stat| stat.f_type);
+        let settled_before =
+            if FILE_SYSTEMS.contains(&found) { now() - SETTLED_NANOS } else { i128::MIN };
+        Self { settled_before }
+    }
+
+    /// What is known of a file whose attributes are these.
+    pub fn find(&self, attributes: &Attributes) -> Option<(DosInfo, Stored)> {
+        let changed = self.time_of(attributes)?;
+        let (part, at) = place(attributes.key.inode);
+        let notes = TABLE[part].get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = notes[at];
+        drop(notes);
+        let is_it = note.inode == attributes.key.inode
+            && note.device == attributes.key.device
+            && note.changed == changed;
+        is_it.then(|| note.read())
+    }
+
+    /// Notes what was read after these attributes were.
+    pub fn keep(&self, attributes: &Attributes, stored: Stored) {
+        let Some(changed) = self.time_of(attributes) else { return };
+        let Some(note) = Note::of(attributes, changed, stored) else { return };
+        let (part, at) = place(note.inode);
+        let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));
+        part.lock().unwrap_or_else(PoisonError::into_inner)[at] = note;
+    }
+
+    fn time_of(&self, attributes: &Attributes) -> Option<i64> {
+        let Timestamp(changed) = attributes.changed;
+        let counts = changed != 0 && changed < self.settled_before;
+        counts.then(|| i64::try_from(changed).ok()).flatten()
+    }
+}
+
+impl Note {
+    fn of(attributes: &Attributes, changed: i64, stored: Stored) -> Option<Self> {
+        let created = match attributes.dos.created {
+            Some(Timestamp(created)) => i64::try_from(created).ok().filter(|c| *c != NONE)?,
+            None => NONE,
+        };
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        Some(Self {
+            inode: attributes.key.inode,
+            device: attributes.key.device,
+            changed,
+            created,
+            bits: attributes.dos.bits.unwrap_or(0),
+            flags: flag(attributes.dos.bits.is_some(), HAS_BITS)
+                | flag(stored.xattrs, XATTRS)
+                | flag(stored.streams, STREAMS)
+                | flag(stored.descriptor, DESCRIPTOR)
+                | flag(stored.posix_acl, POSIX_ACL),
+        })
+    }
+
+    fn read(&self) -> (DosInfo, Stored) {
+        let has = |flag| self.flags & flag != 0;
+        let created = (self.created != NONE).then(|| Timestamp(self.created.into()));
+        let dos = DosInfo { bits: has(HAS_BITS).then_some(self.bits), created };
+        let stored = Stored {
+            xattrs: has(XATTRS),
+            streams: has(STREAMS),
+            descriptor: has(DESCRIPTOR),
+            posix_acl: has(POSIX_ACL),
+        };
+        (dos, stored)
+    }
+}
+
+fn place(inode: u64) -> (usize, usize) {
+    let at = inode as usize % (PARTS * PART_NOTES);
+    (at / PART_NOTES, at % PART_NOTES)
+}
+
+/// By the clock that file systems stamp files with.
+fn now() -> i128 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };
+    if result != 0 {
+        return i128::MIN + SETTLED_NANOS;
+    }
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use vfs::{FileKey, FileKind};
+
+    fn attributes(inode: u64, changed: i128) -> Attributes {
+        let time = Timestamp(changed);
+        Attributes {
+            key: FileKey { device: u64::MAX, inode },
+            kind: FileKind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            links: 1,
+            size_bytes: 0,
+            allocated_bytes: 0,
+            accessed: time,
+            modified: time,
+            changed: time,
+            change: 0,
+            born: None,
+            dos: DosInfo { bits: Some(2), created: Some(Timestamp(77)) },
+            device: None,
+            compressed: false,
+        }
+    }
+
+    #[test]
+    fn a_note_counts_for_one_file_while_its_change_time_stays() {
+        let reader = Reader { settled_before: 1000 };
+        let noted = attributes(5, 900);
+        let stored = Stored { streams: true, ..Stored::NOTHING };
+        reader.keep(&noted, stored);
+        assert_eq!(reader.find(&noted), Some((noted.dos, stored)));
+        assert_eq!(reader.find(&attributes(5, 901)), None, "changed since");
+        let other = (PARTS * PART_NOTES) as u64 + 5;
+        assert_eq!(reader.find(&attributes(other, 900)), None, "another file in its place");
+        reader.keep(&attributes(other, 900), Stored::NOTHING);
+        assert_eq!(reader.find(&noted), None, "the place has been taken");
+    }
+
+    #[test]
+    fn nothing_is_noted_of_a_file_that_changed_a_moment_ago() {
+        let reader = Reader { settled_before: 1000 };
+        let fresh = attributes(6, 1000);
+        reader.keep(&fresh, Stored::NOTHING);
+        assert_eq!(Reader { settled_before: 5000 }.find(&fresh), None);
+        let folder = std::fs::File::open("/proc/self").unwrap();
+        let elsewhere = Reader::of(folder.as_fd());
+        assert_eq!(elsewhere.settled_before, i128::MIN, "nor on a file system of another kind");
+    }
+}

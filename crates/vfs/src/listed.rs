@@ -1,0 +1,71 @@
+//! Directories listed together with what is in them.
+
+use crate::Attributes;
+
+/// What a listing needs of each entry, beside its name. What is not wanted may be
+/// left at its default, which saves the time to find it out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListWanted {
+    /// Attributes without those that [`ListWanted::stored`] stands for.
+    pub attributes: bool,
+    /// [`Attributes::dos`] and [`Stored`].
+    pub stored: bool,
+    /// Few entries will be taken: reading ahead would be in vain.
+    pub few: bool,
+}
+
+/// What may be stored beside a node: false only where it is certain that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Users' extended attributes.
+    pub xattrs: bool,
+    /// Named streams.
+    pub streams: bool,
+    /// A security descriptor.
+    pub descriptor: bool,
+    /// Permissions of named users and groups.
+    pub posix_acl: bool,
+}
+
+impl Stored {
+    /// Nothing is known to be absent.
+    pub const UNKNOWN: Self =
+        Self { xattrs: true, streams: true, descriptor: true, posix_acl: true };
+    /// There is nothing.
+    pub const NOTHING: Self =
+        Self { xattrs: false, streams: false, descriptor: false, posix_acl: false };
+}
+
+/// One name in a directory, and what it names: the link itself if it is one.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed<'a> {
+    /// The name, never `.` or `..`.
+    pub name: &'a [u8],
+    /// Attributes, if they were wanted.
+    pub attributes: Option<Attributes>,
+    /// See [`Stored`].
+    pub stored: Stored,
+    /// Give this as the cookie to continue after this entry.
+    pub next: u64,
+}
+
+/// What becomes of a name that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It is to be looked at and given to [`ListSink::put`].
+    Take,
+    /// On to the next.
+    Pass,
+    /// The listing ends before it.
+    Stop,
+}
+
+/// Takes what is listed.
+pub trait ListSink {
+    /// Whether an entry is wanted, before anything but its name is looked at.
+    fn choose(&mut self, name: &[u8], next: u64) -> Choice;
+
+    /// Takes an entry that was chosen; false to end the listing, with the entry
+    /// not taken. One that is gone by the time it is looked at is not given.
+    fn put(&mut self, entry: Listed<'_>) -> bool;
+}
