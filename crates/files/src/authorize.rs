@@ -17,7 +17,7 @@ pub(crate) struct InForce {
 
 impl InForce {
     pub(crate) fn of(node: &dyn Node, attributes: &Attributes) -> Self {
-        match stored(node) {
+        match stored_by(node, attributes) {
             Some(descriptor) => {
                 let descriptor = descriptor.with_names_of(attributes.uid, attributes.gid);
                 Self { descriptor, is_stored: true }
@@ -33,13 +33,16 @@ impl InForce {
         security: Option<&KnownSecurity>,
     ) -> Self {
         let Some(security) = security else { return Self::of(node, attributes) };
-        if let Ok(Some(bytes)) = security.descriptor(node)
+        let stored = attributes.stored;
+        if stored.descriptor
+            && let Ok(Some(bytes)) = security.descriptor(node)
             && let Ok(descriptor) = Descriptor::decode(bytes)
         {
             let descriptor = descriptor.with_names_of(attributes.uid, attributes.gid);
             return Self { descriptor, is_stored: true };
         }
-        let list = security.posix_acl(node).ok().flatten();
+        let ask = || security.posix_acl(node).ok().flatten();
+        let list = if stored.posix_acl { ask() } else { None };
         Self { descriptor: acl::from_posix(&facts(attributes), list), is_stored: false }
     }
 
@@ -59,6 +62,11 @@ pub(crate) fn shown(node: &dyn Node, attributes: &Attributes) -> Descriptor {
     stored(node).unwrap_or_else(|| synthesised(node, attributes))
 }
 
+/// As [`stored`], of a node that was opened with these attributes.
+fn stored_by(node: &dyn Node, attributes: &Attributes) -> Option<Descriptor> {
+    if attributes.stored.descriptor { stored(node) } else { None }
+}
+
 /// The stored descriptor, if there is one that counts.
 pub(crate) fn stored(node: &dyn Node) -> Option<Descriptor> {
     let bytes = node.security_descriptor().ok().flatten()?;
@@ -67,7 +75,8 @@ pub(crate) fn stored(node: &dyn Node) -> Option<Descriptor> {
 
 /// The descriptor that POSIX permissions stand for.
 pub(crate) fn synthesised(node: &dyn Node, attributes: &Attributes) -> Descriptor {
-    let list = node.posix_acl().ok().flatten();
+    let has_list = attributes.stored.posix_acl;
+    let list = if has_list { node.posix_acl().ok().flatten() } else { None };
     acl::from_posix(&facts(attributes), list.as_ref())
 }
 
@@ -130,6 +139,7 @@ pub(crate) fn may_add_known(
 ) -> Result<Option<Descriptor>> {
     let node = &*directory.node;
     let stored = match security {
+        _ if !directory.attributes.stored.descriptor => None,
         Some(security) => security.descriptor(node).ok().flatten().map(Descriptor::decode),
         None => stored(node).map(Ok),
     };

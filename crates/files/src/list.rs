@@ -5,7 +5,7 @@ use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
-    Node, OpenHow, Result, Stored, StreamName, Wait, Wanted,
+    Node, OpenHow, Result, StreamName, Wait, Wanted,
 };
 
 /// A child of a directory, looked at closely.
@@ -155,7 +155,7 @@ impl Files {
         let who = as_granted(&open.caller, &*open.node);
         let child = open.node.child_attributes(&who, name, WANTED)?;
         let child = shown(open, name.as_bytes(), child);
-        if self.hides(open, name.as_bytes(), &child, Stored::UNKNOWN) {
+        if self.hides(open, name.as_bytes(), &child) {
             return Err(FsError::NotFound);
         }
         Ok(child)
@@ -164,12 +164,8 @@ impl Files {
     /// What the directory's user may do to a child, without a look at it: none if
     /// its attributes do not say it.
     #[must_use]
-    pub fn access_by_attributes(
-        &self,
-        open: &OpenFile,
-        attributes: &Attributes,
-        stored: Stored,
-    ) -> Option<Access> {
+    pub fn access_by_attributes(&self, open: &OpenFile, attributes: &Attributes) -> Option<Access> {
+        let stored = attributes.stored;
         let is_plain = matches!(attributes.kind, FileKind::File | FileKind::Directory);
         if stored.descriptor || stored.posix_acl || !is_plain {
             return None;
@@ -181,7 +177,7 @@ impl Files {
     /// Whether a child is left out: its user needs all that reading it takes, or
     /// listing it; its data alone is not enough, as on Windows. What has neither data
     /// nor names is shown.
-    fn hides(&self, open: &OpenFile, name: &[u8], child: &Attributes, stored: Stored) -> bool {
+    fn hides(&self, open: &OpenFile, name: &[u8], child: &Attributes) -> bool {
         let reads = Access::FILE_READ - Access::SYNCHRONIZE;
         let is_plain = matches!(child.kind, FileKind::File | FileKind::Directory);
         if !open.volume().options.hide_unreadable || open.caller.is_root() || !is_plain {
@@ -191,7 +187,7 @@ impl Files {
             let child = self.look_at_child(open, &Name::new(name).ok()?).ok()?;
             Some(child.access())
         };
-        let access = self.access_by_attributes(open, child, stored).or_else(by_look);
+        let access = self.access_by_attributes(open, child).or_else(by_look);
         !access.is_some_and(|access| access.contains(reads))
     }
 }
@@ -240,7 +236,7 @@ impl ListSink for Screen<'_> {
     fn put(&mut self, entry: Listed<'_>) -> bool {
         let Some(attributes) = entry.attributes else { return self.sink.put(entry) };
         let shown = shown(self.open, entry.name, attributes);
-        if self.files.hides(self.open, entry.name, &shown, entry.stored) {
+        if self.files.hides(self.open, entry.name, &shown) {
             return true;
         }
         self.sink.put(Listed { attributes: Some(shown), ..entry })

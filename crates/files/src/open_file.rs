@@ -14,6 +14,9 @@ use vfs::{
     Attributes, Case, FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp,
 };
 
+/// A larger file is removed by a worker.
+const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
+
 /// An open. Dropping it closes it; [`Files::close`] does so with an answer.
 pub struct OpenFile {
     pub(crate) id: OpenId,
@@ -401,8 +404,7 @@ impl Files {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
             false => None,
         };
-        if removes && open.kind() == FileKind::File {
-            // Freeing a large file takes long.
+        if removes && open.kind() == FileKind::File && open.takes_long_to_free() {
             let close = move || {
                 let _turn = turn;
                 open.close_now()
@@ -426,6 +428,12 @@ impl Files {
 }
 
 impl OpenFile {
+    /// Whether a worker had better remove the file: freeing a large one takes long.
+    fn takes_long_to_free(&self) -> bool {
+        let size_bytes = self.node.attributes(vfs::Wanted::default()).map(|a| a.size_bytes);
+        size_bytes.is_ok_and(|size_bytes| size_bytes > INLINE_FREE_BYTES_MAX)
+    }
+
     /// Looks at the times that a change by this open must not move. Costs one
     /// load where nothing is frozen.
     pub(crate) fn keep_frozen(&self) -> Option<Kept> {

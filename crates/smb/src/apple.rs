@@ -5,7 +5,7 @@ use crate::attributes::times;
 use crate::tree::Tree;
 use files::{Access, Ace, AceKind, Descriptor, Files, OpenAction, OpenFile, OpenResult, Sid};
 use std::ops::Range;
-use vfs::{Attributes, Case, FileKind, Name, Stored, StreamName};
+use vfs::{Attributes, Case, FileKind, Name, StreamName};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     AFP_INFO_BYTES, AppleAnswer, AppleDetails, AppleQuery, apple_capabilities, apple_volume,
@@ -151,12 +151,11 @@ pub fn details(
     directory: &OpenFile,
     name: &Name,
     attributes: &Attributes,
-    stored: Stored,
 ) -> AppleDetails {
     let mode = (attributes.mode | kind_bits(attributes.kind)) as u16;
     let mut details = AppleDetails { mode, ..AppleDetails::default() };
-    let access = files.access_by_attributes(directory, attributes, stored);
-    if let Some(access) = access.filter(|_| !stored.streams) {
+    let access = files.access_by_attributes(directory, attributes);
+    if let Some(access) = access.filter(|_| !attributes.stored.streams) {
         details.maximal_access = access.0;
         return details;
     }

@@ -27,6 +27,7 @@ mod snapshots;
 mod streams;
 mod tree;
 mod xattr_notes;
+mod xattrs;
 
 pub use case::scans;
 pub use identity::heed_limits;

@@ -2,6 +2,7 @@
 
 use crate::errors::refusal;
 use crate::identity::{act_as, as_root};
+use crate::xattrs::{self, Place};
 use crate::{dos_attributes, listing, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -13,7 +14,7 @@ use rustix::path::Arg;
 use std::sync::Mutex;
 use vfs::{
     AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind, FsError,
-    Identity, ListSink, ListWanted, Name, Node, PosixAcl, Replace, Result, SecurityChange,
+    Identity, ListSink, ListWanted, Name, Node, PosixAcl, Replace, Result, SecurityChange, Stored,
     StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
@@ -142,14 +143,9 @@ fn get_xattr(
     path_only: bool,
     name: impl Arg + Copy,
 ) -> rustix::io::Result<Vec<u8>> {
+    let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
     let mut small = [0u8; 256];
-    let read = |buffer: &mut [u8]| {
-        if path_only {
-            rustix::fs::getxattr(proc_path(fd), name, buffer)
-        } else {
-            rustix::fs::fgetxattr(fd, name, buffer)
-        }
-    };
+    let read = |buffer: &mut [u8]| name.into_with_c_str(|name| place.get(name, buffer));
     match read(&mut small) {
         Ok(length) => Ok(small[..length].to_vec()),
         Err(Errno::RANGE) => {
@@ -192,21 +188,14 @@ fn stat(
     let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
     let mut attributes = attributes_of(&stat);
     if wanted.dos && matches!(attributes.kind, FileKind::File | FileKind::Directory) {
-        attributes.dos =
-            if name.is_empty() { load_dos(fd, path_only) } else { listing::read_dos(fd, name) };
+        let place = match (name.is_empty(), path_only) {
+            (false, _) => Place::Child(fd, name),
+            (true, true) => Place::Looked(fd),
+            (true, false) => Place::Open(fd),
+        };
+        (attributes.dos, attributes.stored) = xattrs::read_stored(place);
     }
     Ok(attributes)
-}
-
-/// The DOS attributes that are stored. Reading them takes what reading data
-/// takes, but they are shown to all who may look at the file.
-fn load_dos(fd: BorrowedFd<'_>, path_only: bool) -> DosInfo {
-    let load = || get_xattr(fd, path_only, dos_attributes::NAME);
-    let value = match load() {
-        Err(Errno::ACCESS) => as_root(|| load().map_err(|e| refusal("stat", e))).ok(),
-        other => other.ok(),
-    };
-    value.and_then(|value| dos_attributes::decode(&value)).unwrap_or_default()
 }
 
 pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
@@ -237,6 +226,7 @@ pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
         change: time(stat.stx_ctime).0 as u64,
         born: has_birth.then(|| time(stat.stx_btime)),
         dos: DosInfo::default(),
+        stored: Stored::UNKNOWN,
         device: (kind == FileKind::Device).then(|| Device {
             is_block: rustix::fs::FileType::from_raw_mode(stat.stx_mode.into())
                 == rustix::fs::FileType::BlockDevice,

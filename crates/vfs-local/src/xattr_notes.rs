@@ -77,9 +77,9 @@ impl Reader {
     }
 
     /// Notes what was read after these attributes were.
-    pub fn keep(&self, attributes: &Attributes, stored: Stored) {
+    pub fn keep(&self, attributes: &Attributes) {
         let Some(changed) = self.time_of(attributes) else { return };
-        let Some(note) = Note::of(attributes, changed, stored) else { return };
+        let Some(note) = Note::of(attributes, changed) else { return };
         let (part, at) = place(note.inode);
         let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));
         part.lock().unwrap_or_else(PoisonError::into_inner)[at] = note;
@@ -93,7 +93,8 @@ impl Reader {
 }
 
 impl Note {
-    fn of(attributes: &Attributes, changed: i64, stored: Stored) -> Option<Self> {
+    fn of(attributes: &Attributes, changed: i64) -> Option<Self> {
+        let stored = attributes.stored;
         let created = match attributes.dos.created {
             Some(Timestamp(created)) => i64::try_from(created).ok().filter(|c| *c != NONE)?,
             None => NONE,
@@ -166,6 +167,7 @@ mod tests {
             change: 0,
             born: None,
             dos: DosInfo { bits: Some(2), created: Some(Timestamp(77)) },
+            stored: Stored { streams: true, ..Stored::NOTHING },
             device: None,
             compressed: false,
         }
@@ -175,13 +177,12 @@ mod tests {
     fn a_note_counts_for_one_file_while_its_change_time_stays() {
         let reader = Reader { settled_before: 1000 };
         let noted = attributes(5, 900);
-        let stored = Stored { streams: true, ..Stored::NOTHING };
-        reader.keep(&noted, stored);
-        assert_eq!(reader.find(&noted), Some((noted.dos, stored)));
+        reader.keep(&noted);
+        assert_eq!(reader.find(&noted), Some((noted.dos, noted.stored)));
         assert_eq!(reader.find(&attributes(5, 901)), None, "changed since");
         let other = (PARTS * PART_NOTES) as u64 + 5;
         assert_eq!(reader.find(&attributes(other, 900)), None, "another file in its place");
-        reader.keep(&attributes(other, 900), Stored::NOTHING);
+        reader.keep(&attributes(other, 900));
         assert_eq!(reader.find(&noted), None, "the place has been taken");
     }
 
@@ -189,7 +190,7 @@ mod tests {
     fn nothing_is_noted_of_a_file_that_changed_a_moment_ago() {
         let reader = Reader { settled_before: 1000 };
         let fresh = attributes(6, 1000);
-        reader.keep(&fresh, Stored::NOTHING);
+        reader.keep(&fresh);
         assert_eq!(Reader { settled_before: 5000 }.find(&fresh), None);
         let folder = std::fs::File::open("/proc/self").unwrap();
         let elsewhere = Reader::of(folder.as_fd());

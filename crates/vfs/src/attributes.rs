@@ -34,7 +34,7 @@ pub struct Timestamp(pub i128);
 /// Which optional (costlier) parts of [`Attributes`] a caller needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Fill [`Attributes::dos`].
+    /// Fill [`Attributes::dos`] and [`Attributes::stored`].
     pub dos: bool,
 }
 
@@ -45,6 +45,34 @@ pub struct DosInfo {
     pub bits: Option<u32>,
     /// The stored creation time, if one was.
     pub created: Option<Timestamp>,
+}
+
+/// What may be stored beside a node: false only where it is certain that there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Users' extended attributes.
+    pub xattrs: bool,
+    /// Named streams.
+    pub streams: bool,
+    /// A security descriptor.
+    pub descriptor: bool,
+    /// Permissions of named users and groups.
+    pub posix_acl: bool,
+}
+
+impl Default for Stored {
+    fn default() -> Self {
+        Self::UNKNOWN
+    }
+}
+
+impl Stored {
+    /// Nothing is known to be absent.
+    pub const UNKNOWN: Self =
+        Self { xattrs: true, streams: true, descriptor: true, posix_acl: true };
+    /// There is nothing.
+    pub const NOTHING: Self =
+        Self { xattrs: false, streams: false, descriptor: false, posix_acl: false };
 }
 
 /// Which device a node stands for.
@@ -89,6 +117,8 @@ pub struct Attributes {
     pub born: Option<Timestamp>,
     /// DOS attributes and creation time; the default where not wanted or not stored.
     pub dos: DosInfo,
+    /// What else may be stored beside it; unknown where not wanted.
+    pub stored: Stored,
     /// Of a [`FileKind::Device`]: which one.
     pub device: Option<Device>,
     /// The file system keeps its data compressed, or for a directory that of new files in it.

@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 pub use acl::{PosixAcl, PosixName};
 pub use attributes::{
-    AttributeChanges, Attributes, Device, DosInfo, FileKey, FileKind, OwnerChange, Space,
+    AttributeChanges, Attributes, Device, DosInfo, FileKey, FileKind, OwnerChange, Space, Stored,
     TimeChange, Timestamp, Wanted,
 };
 pub use case::{fold_case, has_case};
@@ -41,7 +41,7 @@ pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
 pub use known::{KnownOpen, KnownSecurity};
-pub use listed::{Choice, ListSink, ListWanted, Listed, Stored};
+pub use listed::{Choice, ListSink, ListWanted, Listed};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
@@ -797,7 +797,7 @@ fn list_one_by_one<N: Node + ?Sized>(
                 other => other?,
             };
             let name = entry.name.as_bytes();
-            if !sink.put(Listed { name, attributes, stored: Stored::UNKNOWN, next: cookie }) {
+            if !sink.put(Listed { name, attributes, next: cookie }) {
                 return Ok(false);
             }
         }

@@ -8,32 +8,10 @@ use crate::Attributes;
 pub struct ListWanted {
     /// Attributes without those that [`ListWanted::stored`] stands for.
     pub attributes: bool,
-    /// [`Attributes::dos`] and [`Stored`].
+    /// [`Attributes::dos`] and [`Attributes::stored`].
     pub stored: bool,
     /// Few entries will be taken: reading ahead would be in vain.
     pub few: bool,
-}
-
-/// What may be stored beside a node: false only where it is certain that there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Users' extended attributes.
-    pub xattrs: bool,
-    /// Named streams.
-    pub streams: bool,
-    /// A security descriptor.
-    pub descriptor: bool,
-    /// Permissions of named users and groups.
-    pub posix_acl: bool,
-}
-
-impl Stored {
-    /// Nothing is known to be absent.
-    pub const UNKNOWN: Self =
-        Self { xattrs: true, streams: true, descriptor: true, posix_acl: true };
-    /// There is nothing.
-    pub const NOTHING: Self =
-        Self { xattrs: false, streams: false, descriptor: false, posix_acl: false };
 }
 
 /// One name in a directory, and what it names: the link itself if it is one.
@@ -43,8 +21,6 @@ pub struct Listed<'a> {
     pub name: &'a [u8],
     /// Attributes, if they were wanted.
     pub attributes: Option<Attributes>,
-    /// See [`Stored`].
-    pub stored: Stored,
     /// Give this as the cookie to continue after this entry.
     pub next: u64,
 }

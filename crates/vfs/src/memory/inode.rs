@@ -2,7 +2,8 @@
 
 use super::data::{BLOCK_BYTES, Data};
 use crate::{
-    Attributes, DosInfo, FileKey, FileKind, Identity, Name, SpecialKind, Timestamp, fold_case,
+    Attributes, DosInfo, FileKey, FileKind, Identity, Name, SpecialKind, Stored, Timestamp,
+    fold_case,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,6 +141,7 @@ impl Inode {
             change: (facts.changed.0 as u64).wrapping_add(facts.changes),
             born: Some(facts.born),
             dos: if dos { facts.dos } else { DosInfo::default() },
+            stored: Stored::UNKNOWN,
             device: match &self.body {
                 Body::Special(SpecialKind::Device(device)) => Some(*device),
                 _ => None,

@@ -96,6 +96,7 @@ mod tests {
             change: 0,
             born: None,
             dos: vfs::DosInfo { bits, created: None },
+            stored: vfs::Stored::UNKNOWN,
             device: None,
             compressed: false,
         }

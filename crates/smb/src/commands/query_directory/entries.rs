@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::status::status_of;
 use files::OpenFile;
 use std::sync::Arc;
-use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, Stored};
+use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name};
 use wire::fscc::{
     DirectoryClass, DirectoryRecord, put_directory_record, put_posix_directory_record,
 };
@@ -121,7 +121,7 @@ impl Entries {
             if self.scan.pattern.has_wildcards() && self.is_asked_for() {
                 let attributes = self.server.files.attributes_unchecked(&self.file);
                 let attributes = attributes.map_err(status_of)?;
-                if !self.put_record(None, Some(&attributes), Stored::NOTHING) {
+                if !self.put_record(None, Some(&attributes)) {
                     return Ok(());
                 }
             }
@@ -158,7 +158,7 @@ impl Entries {
             Err(error) => return Err(status_of(error)),
         };
         self.spell(name.as_bytes());
-        let named = self.put_record(Some(name.as_bytes()), Some(&attributes), Stored::UNKNOWN);
+        let named = self.put_record(Some(name.as_bytes()), Some(&attributes));
         self.scan.at_end = named;
         Ok(())
     }
@@ -184,12 +184,7 @@ impl Entries {
 
     /// Puts the entry whose name was spelt; false if there is no room. `child`: its
     /// name on the disk, if it is one.
-    fn put_record(
-        &mut self,
-        child: Option<&[u8]>,
-        attributes: Option<&Attributes>,
-        stored: Stored,
-    ) -> bool {
+    fn put_record(&mut self, child: Option<&[u8]>, attributes: Option<&Attributes>) -> bool {
         let (start, previous, limit) = (self.start, self.previous, self.limit);
         let placed = match (self.shape, attributes) {
             (Shape::Posix, attributes) => {
@@ -199,7 +194,7 @@ impl Entries {
             }
             (Shape::Windows(class), attributes) => {
                 if let Some(attributes) = attributes {
-                    self.describe(class, child, attributes, stored);
+                    self.describe(class, child, attributes);
                 }
                 put_directory_record(class, &self.record, &mut self.out, start, previous, limit)
             }
@@ -213,13 +208,7 @@ impl Entries {
 
     /// A reparse point's tag stands where others have the length of their extended
     /// attributes, which is not told then.
-    fn describe(
-        &mut self,
-        class: DirectoryClass,
-        child: Option<&[u8]>,
-        attributes: &Attributes,
-        stored: Stored,
-    ) {
+    fn describe(&mut self, class: DirectoryClass, child: Option<&[u8]>, attributes: &Attributes) {
         let (files, file) = (&self.server.files, &*self.file);
         let name = || child.and_then(|name| Name::new(name).ok());
         let looked_at = || name().and_then(|name| files.child_reparse(file, &name).ok());
@@ -227,7 +216,8 @@ impl Entries {
             tag_by_kind(attributes).unwrap_or_else(|| looked_at().map_or(0, |found| tag_of(&found)))
         });
         let is_apples = self.is_apple && class == DirectoryClass::IdBothDirectory;
-        let shows_xattrs = tag == 0 && stored.xattrs && class.shows_ea_bytes() && !is_apples;
+        let shows_xattrs =
+            tag == 0 && attributes.stored.xattrs && class.shows_ea_bytes() && !is_apples;
         let record = &mut self.record;
         record.times = times(attributes);
         record.size_bytes = size_bytes(attributes);
@@ -240,7 +230,7 @@ impl Entries {
             }
             _ => tag,
         };
-        let apple = || name().map(|name| apple::details(files, file, &name, attributes, stored));
+        let apple = || name().map(|name| apple::details(files, file, &name, attributes));
         record.apple = if is_apples { apple() } else { None };
     }
 }
@@ -265,7 +255,7 @@ impl ListSink for Entries {
     }
 
     fn put(&mut self, entry: Listed<'_>) -> bool {
-        let placed = self.put_record(Some(entry.name), entry.attributes.as_ref(), entry.stored);
+        let placed = self.put_record(Some(entry.name), entry.attributes.as_ref());
         if placed {
             self.scan.cookie = entry.next;
         }

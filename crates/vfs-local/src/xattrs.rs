@@ -1,0 +1,249 @@
+//! Extended attributes of nodes, however they are at hand, and what their names say.
+
+use crate::errors::refusal;
+use crate::identity::as_root;
+use crate::node::users_name;
+use crate::{dos_attributes, security, streams};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vfs::{DosInfo, Stored};
+
+/// Bytes of the names of a file's extended attributes; more are not looked at one by one.
+const NAMES_BYTES_MAX: usize = 1024;
+
+/// How a node is at hand.
+#[derive(Clone, Copy)]
+pub enum Place<'a> {
+    /// Open for its data.
+    Open(BorrowedFd<'a>),
+    /// Open for looking only (O_PATH): calls that take a descriptor refuse it.
+    Looked(BorrowedFd<'a>),
+    /// A name in a directory, the link itself if it is one.
+    Child(BorrowedFd<'a>, &'a CStr),
+}
+
+impl Place<'_> {
+    /// The names of all extended attributes, a NUL behind each.
+    pub fn list(self, into: &mut [u8]) -> rustix::io::Result<usize> {
+        match self {
+            Self::Open(fd) => rustix::fs::flistxattr(fd, into),
+            Self::Child(directory, name) => list_at(At { directory, name, follows: false }, into),
+            Self::Looked(fd) => match descriptors() {
+                Some(directory) => {
+                    list_at(At { directory, name: &number_of(fd), follows: true }, into)
+                }
+                None => rustix::fs::listxattr(path_of(fd), into),
+            },
+        }
+    }
+
+    /// One value.
+    pub fn get(self, attribute: &CStr, into: &mut [u8]) -> rustix::io::Result<usize> {
+        match self {
+            Self::Open(fd) => rustix::fs::fgetxattr(fd, attribute, into),
+            Self::Child(directory, name) => {
+                get_at(At { directory, name, follows: false }, attribute, into)
+            }
+            Self::Looked(fd) => match descriptors() {
+                Some(directory) => {
+                    get_at(At { directory, name: &number_of(fd), follows: true }, attribute, into)
+                }
+                None => rustix::fs::getxattr(path_of(fd), attribute, into),
+            },
+        }
+    }
+}
+
+/// DOS attributes, and what else there is in extended attributes.
+pub fn read_stored(place: Place<'_>) -> (DosInfo, Stored) {
+    let mut names = [0u8; NAMES_BYTES_MAX];
+    let listed = match place.list(&mut names) {
+        Ok(length) => &names[..length],
+        Err(Errno::OPNOTSUPP | Errno::NODATA) => return (DosInfo::default(), Stored::NOTHING),
+        Err(_) => return (read_dos(place), Stored::UNKNOWN),
+    };
+    let (mut stored, mut has_dos) = (Stored::NOTHING, false);
+    for full in listed.split(|&byte| byte == 0).filter(|full| !full.is_empty()) {
+        has_dos |= full == dos_attributes::NAME.as_bytes();
+        stored.xattrs |= users_name(full).is_some();
+        stored.streams |= full.strip_prefix(b"user.").is_some_and(streams::is_stream);
+        stored.descriptor |= full == security::name().as_bytes();
+        stored.posix_acl |= full == b"system.posix_acl_access";
+    }
+    let dos = if has_dos { read_dos(place) } else { DosInfo::default() };
+    (dos, stored)
+}
+
+/// Reading them takes what reading data takes, but they are shown to all who may
+/// look at the file.
+fn read_dos(place: Place<'_>) -> DosInfo {
+    let mut value = [0u8; 256];
+    let mut read = || place.get(c"user.DOSATTRIB", &mut value);
+    let read = match read() {
+        Err(Errno::ACCESS) => as_root(|| read().map_err(|e| refusal("stat", e))).ok(),
+        other => other.ok(),
+    };
+    read.and_then(|length| dos_attributes::decode(&value[..length])).unwrap_or_default()
+}
+
+/// Linux before 6.13 has no calls for extended attributes that take a directory.
+static WITHOUT_AT: AtomicBool = AtomicBool::new(false);
+
+/// The directory of this process's descriptors: from there a descriptor has a path
+/// of one component, which saves a third of the time.
+fn descriptors() -> Option<BorrowedFd<'static>> {
+    static ALL: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let all = ALL.get_or_init(|| rustix::fs::open("/proc/self/fd", flags, Mode::empty()).ok());
+    all.as_ref().filter(|_| !WITHOUT_AT.load(Ordering::Relaxed)).map(AsFd::as_fd)
+}
+
+/// A name from a directory. A link of `/proc` leads to the node itself, and has to
+/// be followed; others are what is meant.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    directory: BorrowedFd<'a>,
+    name: &'a CStr,
+    follows: bool,
+}
+
+impl At<'_> {
+    fn flags(self) -> libc::c_int {
+        if self.follows { 0 } else { libc::AT_SYMLINK_NOFOLLOW }
+    }
+
+    /// For calls that take no directory.
+    fn path(self) -> Vec<u8> {
+        let mut path = path_of(self.directory).into_bytes();
+        path.push(b'/');
+        path.extend_from_slice(self.name.to_bytes());
+        path
+    }
+}
+
+fn list_at(at: At<'_>, into: &mut [u8]) -> rustix::io::Result<usize> {
+    const SYS_LISTXATTRAT: libc::c_long = 465;
+    if !WITHOUT_AT.load(Ordering::Relaxed) {
+        // SAFETY: the call reads the name up to its NUL and writes at most `into.len()`
+        // bytes into `into`, which nobody else refers to.
+        let result = unsafe {
+            libc::syscall(
+                SYS_LISTXATTRAT,
+                at.directory.as_raw_fd(),
+                at.name.as_ptr(),
+                at.flags(),
+                into.as_mut_ptr(),
+                into.len(),
+            )
+        };
+        match length_of(result) {
+            Err(Errno::NOSYS) => WITHOUT_AT.store(true, Ordering::Relaxed),
+            other => return other,
+        }
+    }
+    match at.follows {
+        true => rustix::fs::listxattr(at.path(), into),
+        false => rustix::fs::llistxattr(at.path(), into),
+    }
+}
+
+fn get_at(at: At<'_>, attribute: &CStr, into: &mut [u8]) -> rustix::io::Result<usize> {
+    /// `struct xattr_args` of the kernel.
+    #[repr(C)]
+    struct Arguments {
+        value: u64,
+        size: u32,
+        flags: u32,
+    }
+    const SYS_GETXATTRAT: libc::c_long = 464;
+    if !WITHOUT_AT.load(Ordering::Relaxed) {
+        let size = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        let arguments = Arguments { value: into.as_mut_ptr() as u64, size, flags: 0 };
+        // SAFETY: the call reads both names up to their NUL and the arguments, and
+        // writes at most `size` bytes into `into`, which nobody else refers to.
+        let result = unsafe {
+            libc::syscall(
+                SYS_GETXATTRAT,
+                at.directory.as_raw_fd(),
+                at.name.as_ptr(),
+                at.flags(),
+                attribute.as_ptr(),
+                &raw const arguments,
+                size_of::<Arguments>(),
+            )
+        };
+        match length_of(result) {
+            Err(Errno::NOSYS) => WITHOUT_AT.store(true, Ordering::Relaxed),
+            other => return other,
+        }
+    }
+    match at.follows {
+        true => rustix::fs::getxattr(at.path(), attribute, into),
+        false => rustix::fs::lgetxattr(at.path(), attribute, into),
+    }
+}
+
+fn length_of(result: libc::c_long) -> rustix::io::Result<usize> {
+    let errno = || Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO);
+    usize::try_from(result).map_err(|_| errno())
+}
+
+/// A descriptor's name in `/proc/self/fd`.
+fn number_of(fd: BorrowedFd<'_>) -> CString {
+    CString::new(fd.as_raw_fd().to_string()).unwrap_or_default()
+}
+
+fn path_of(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::XattrFlags;
+    use std::fs::File;
+
+    #[test]
+    fn both_ways_to_read_extended_attributes_say_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let value = dos_attributes::encode(&DosInfo { bits: Some(3), created: None });
+        for name in ["plain", "marked"] {
+            let file = File::create(folder.path().join(name)).unwrap();
+            if name == "marked" {
+                let set = |name, value| {
+                    rustix::fs::fsetxattr(&file, name, value, XattrFlags::empty()).unwrap();
+                };
+                set(dos_attributes::NAME, &value);
+                set("user.note", b"1");
+                set("user.DosStream.a:$DATA", b"2");
+            }
+        }
+        let read = |name| read_stored(Place::Child(directory.as_fd(), name));
+        let looked = rustix::fs::open(
+            folder.path().join("marked"),
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let looked = looked.unwrap();
+        let all = || {
+            let looked = read_stored(Place::Looked(looked.as_fd()));
+            [read(c"plain"), read(c"marked"), read(c"missing"), looked]
+        };
+        let first = all();
+        WITHOUT_AT.store(true, Ordering::Relaxed);
+        let second = all();
+        WITHOUT_AT.store(false, Ordering::Relaxed);
+        assert_eq!(first, second);
+        assert_eq!(first[0], (DosInfo::default(), Stored::NOTHING));
+        let marked = Stored { xattrs: true, streams: true, ..Stored::NOTHING };
+        assert_eq!(first[1], (DosInfo { bits: Some(3), created: None }, marked));
+        assert_eq!(first[3], first[1]);
+        let file = File::open(folder.path().join("marked")).unwrap();
+        assert_eq!(read_stored(Place::Open(file.as_fd())), first[1]);
+    }
+}
