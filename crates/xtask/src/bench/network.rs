@@ -98,10 +98,10 @@ impl Ends {
             match line {
                 Line::Shaped { megabits } => {
                     let queue = format!("tbf rate {megabits}mbit burst 256k latency 20ms");
-                    ends.shaped(at, &queue)?;
+                    ends.shaped(at, |device, _| format!("tc qdisc add dev {device} root {queue}"))?;
                 }
                 Line::SlowConnections { megabits } => {
-                    ends.shaped(at, &format!("fq maxrate {megabits}mbit"))?;
+                    ends.shaped(at, |device, port| by_connection(device, port, *megabits))?;
                 }
                 Line::Long { root, round_trip_ms } => ends.long(at, root, *round_trip_ms)?,
             }
@@ -143,12 +143,13 @@ impl Ends {
         bail!("unshare makes no namespace")
     }
 
-    fn shaped(&mut self, at: u8, queue: &str) -> Result<()> {
+    /// `shape` gives the command for a device and for which port of its packets is
+    /// the client's.
+    fn shaped(&mut self, at: u8, shape: impl Fn(&str, &str) -> String) -> Result<()> {
         let client = self.held[0].id();
         ip(&format!("link add server{at} type veth peer name client{at} netns {client}"))?;
-        let shape = |device| format!("tc qdisc add dev {device}{at} root {queue}");
-        sh(&shape("server"))?;
-        self.client(&shape("client"))
+        sh(&shape(&format!("server{at}"), "dport"))?;
+        self.client(&shape(&format!("client{at}"), "sport"))
     }
 
     fn long(&mut self, at: u8, root: &Path, round_trip_ms: u32) -> Result<()> {
@@ -172,6 +173,21 @@ impl Ends {
         sh(&window)?;
         self.client(&window)
     }
+}
+
+/// A queue for each of up to 16 connections that are made one after the other: Linux gives
+/// them ports two apart, and a little more now and then.
+fn by_connection(device: &str, port: &str, megabits: u32) -> String {
+    let mut line = format!("tc qdisc add dev {device} root handle 1: htb r2q 1000");
+    for number in 0..64 {
+        let (class, bits) = (number + 1, number << 1);
+        line += &format!(
+            " && tc class add dev {device} parent 1: classid 1:{class:x} htb rate {megabits}mbit \
+             burst 256k && tc filter add dev {device} parent 1: protocol ip u32 match ip {port} \
+             {bits:#06x} 0x007e flowid 1:{class:x}"
+        );
+    }
+    line
 }
 
 impl Drop for Ends {
