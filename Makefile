@@ -53,7 +53,9 @@ btrfs: ## What needs a file system that shares blocks and compresses, on an imag
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races
 
-bench: ## Side by side with Samba; takes some minutes
+bench: ## Side by side with Samba and NFS-Ganesha; takes some minutes
 	cargo build --release --locked --package cli
 	cargo xtask bench peers --charts benchmarks
 	cargo xtask bench lines --charts benchmarks
+	conformance/ganesha-root
+	cargo xtask bench nfs --charts benchmarks
