@@ -8,7 +8,7 @@ use crate::config::Export;
 use crate::place::Place;
 use crate::status::OrStatus;
 use files::{Access as Rights, Object, ObjectChanges};
-use vfs::{Attributes, DosInfo, Features, FileKey, FileKind, Space, TimeChange, Timestamp};
+use vfs::{Attributes, DosInfo, Features, FileKey, FileKind, Space, Stored, TimeChange, Timestamp};
 use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, SetTime, attribute};
 use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, VerifyArgs};
 use wire::nfs::xdr::XdrWriter;
@@ -80,6 +80,7 @@ pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
         dos: DosInfo::default(),
         device: None,
         compressed: false,
+        stored: Stored::default(),
     };
     Shown { attributes, fsid: FsId::default(), mounted_on: ROOT_INODE, handle: None }
 }

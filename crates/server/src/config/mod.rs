@@ -401,6 +401,7 @@ impl ShareConfig {
             "false" | "no" => Ok(false),
             _ => Err(ConfigError::of(format!("{key} is yes or no, not {value:?}"))),
         };
+        let size = || values::parse_size(key, value).map_err(ConfigError::of);
         // A comma separates keys, so what is in a list is separated by plus signs.
         let list = || value.split('+').map(str::to_owned).collect();
         match key {
@@ -409,12 +410,7 @@ impl ShareConfig {
             "hide_unreadable" => self.hide_unreadable = flag()?,
             "case_sensitive" => self.case_sensitive = flag()?,
             "time_machine" => self.time_machine = flag()?,
-            "time_machine_max_bytes" => {
-                let bytes = value.parse().map_err(|_| {
-                    ConfigError::of(format!("{key} is a number of bytes, not {value:?}"))
-                })?;
-                self.time_machine_max_bytes = Some(bytes);
-            }
+            "time_machine_max_bytes" => self.time_machine_max_bytes = Some(size()?),
             "posix" => self.posix = flag()?,
             "continuously_available" => self.continuously_available = flag()?,
             "show_symlinks" => self.show_symlinks = flag()?,
@@ -454,10 +450,7 @@ impl ShareConfig {
             "metadata_cache" => {
                 self.metadata_cache_bytes = values::parse_cache(value).map_err(ConfigError::of)?;
             }
-            "size_limit" => {
-                self.size_limit_bytes =
-                    Some(values::parse_size(key, value).map_err(ConfigError::of)?);
-            }
+            "size_limit" => self.size_limit_bytes = Some(size()?),
             "file_mode" => self.file_mode = parse_mode(value).map_err(ConfigError::of)?,
             "directory_mode" => self.directory_mode = parse_mode(value).map_err(ConfigError::of)?,
             _ => {
