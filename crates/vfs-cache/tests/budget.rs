@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vfs::{
     AttributeChanges, Attributes, Case, ChangeFeed, CreateHow, DirEntry, DosInfo, Features,
     FileKey, FileKind, FollowId, FsError, Identity, Name, NameChange, Node, OpenHow, Opened,
-    RelPath, Replace, Result, SecurityChange, Space, Timestamp, Vfs, Wait, Wanted,
+    RelPath, Replace, Result, SecurityChange, Space, Stored, Timestamp, Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -56,6 +56,7 @@ fn attributes(inode: u64) -> Attributes {
         dos: DosInfo::default(),
         device: None,
         compressed: false,
+        stored: Stored::default(),
     }
 }
 
@@ -159,7 +160,7 @@ impl Node for GeneratedNode {
     fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn child_attributes(&self, _: &Name, _: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: &Identity, _: &Name, _: Wanted) -> Result<Attributes> {
         Err(FsError::NotFound)
     }
     fn read_link(&self) -> Result<Vec<u8>> {
