@@ -1,7 +1,7 @@
 //! Opening: from what is kept, or by the backend, keeping what that tells.
 
 use crate::places::{Facts, Kept};
-use crate::state::{Foreknown, State};
+use crate::state::{Foreknown, State, split};
 use crate::tree::CachedVfs;
 use std::sync::Arc;
 use vfs::{
@@ -99,8 +99,8 @@ impl CachedVfs {
                     self.counters.names.hit();
                     return First::Absent;
                 }
-                Foreknown::As(spelt) if spelt != path => path = spelt,
-                Foreknown::As(_) | Foreknown::Nothing => break,
+                Foreknown::As(spelt) => path = spelt,
+                Foreknown::Nothing => break,
             }
         }
         self.counters.handles.missed();
@@ -109,10 +109,10 @@ impl CachedVfs {
         let is_wanted =
             (!how.write || facts.is_none()) && state.places.is_seen_again(path.as_bytes());
         // The root has no directory that would tell of it.
-        let parent = path.split().map_or_else(RelPath::root, |(parent, _)| parent);
-        let is_followed = state.places.directory(parent.as_bytes()).is_some();
-        let is_to_follow = !is_followed && state.places.is_seen_again(parent.as_bytes());
-        let learns = is_wanted || !state.places.is_searcher(parent.as_bytes(), who);
+        let parent = split(&path).map_or(&b""[..], |(parent, _)| parent);
+        let is_followed = state.places.directory(parent).is_some();
+        let is_to_follow = !is_followed && state.places.is_seen_again(parent);
+        let learns = is_wanted || !state.places.is_searcher(parent, who);
         let look = (is_followed && learns).then(|| state.places.begin_look(path.as_bytes()));
         drop(state);
         First::Ask(path, Prior { facts, is_wanted, is_to_follow, look })
@@ -167,11 +167,8 @@ impl CachedVfs {
         how: OpenHow,
         mut prior: Prior,
     ) -> Result<KnownOpen> {
-        let parent = path.split().map(|(parent, _)| parent);
-        if prior.look.is_none()
-            && prior.is_to_follow
-            && self.establish(parent.as_ref().unwrap_or(path), how.wait)
-        {
+        let above = || path.split().map_or_else(RelPath::root, |(parent, _)| parent);
+        if prior.is_to_follow && self.establish(&above(), how.wait) {
             prior.look = Some(self.fresh().places.begin_look(path.as_bytes()));
         }
         let Some(look) = prior.look else {
@@ -192,8 +189,9 @@ impl CachedVfs {
         let mut state = self.fresh();
         // Under one lock with what is kept for it: nothing may come in between.
         let is_so = state.places.end_look(look);
-        if let (Some(parent), true, Ok(_) | Err(FsError::NotFound)) = (&parent, is_so, &result) {
-            state.places.note_searcher(parent.as_bytes(), who);
+        let was_let_through = matches!(result, Ok(_) | Err(FsError::NotFound));
+        if let (Some((parent, _)), true, true) = (split(path), is_so, was_let_through) {
+            state.places.note_searcher(parent, who);
         }
         if kind == Some(FileKind::Symlink) && !how.no_follow {
             drop(state);

@@ -5,7 +5,7 @@ use crate::directories::{Answer, Directories};
 use crate::index::Spelling;
 use crate::places::{Places, join};
 use std::sync::Arc;
-use vfs::{Identity, Name, NameChange, RelPath};
+use vfs::{Identity, NameChange, RelPath};
 
 /// Of the budget, what places may take: one part in four.
 const PLACES_PART: usize = 4;
@@ -95,25 +95,40 @@ impl State {
     /// What is known of the name at the end of `path`, if `who` is known to be let
     /// through its directory.
     pub fn foreknown(&mut self, who: &Identity, path: &RelPath, any_case: bool) -> Foreknown {
-        let Some((parent, name)) = path.split() else { return Foreknown::Nothing };
-        let Some(key) = self.places.directory(parent.as_bytes()) else { return Foreknown::Nothing };
-        if !self.places.is_searcher(parent.as_bytes(), who) {
+        let Some((parent, name)) = split(path) else { return Foreknown::Nothing };
+        let Some(key) = self.places.directory(parent) else { return Foreknown::Nothing };
+        if !self.places.is_searcher(parent, who) {
             return Foreknown::Nothing;
         }
-        match self.directories.find(key, name.as_bytes()) {
+        match self.directories.find(key, name) {
             Answer::Found(Spelling::Absent) => Foreknown::Absent,
             Answer::Found(Spelling::Other(_)) if !any_case => Foreknown::Absent,
-            Answer::Found(Spelling::Other(name)) => Foreknown::As(parent.join(&name)),
-            Answer::Found(Spelling::Exact) => Foreknown::As(parent.join(&name)),
+            Answer::Found(Spelling::Other(name)) => {
+                let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
+                Foreknown::As(parent.join(&name))
+            }
+            Answer::Found(Spelling::Exact) => Foreknown::Nothing,
             Answer::Unread | Answer::BeingRead | Answer::TooMany => Foreknown::Nothing,
         }
     }
 
-    /// The names of a directory at a path that is known.
+    /// What leads to the node at a path was used.
     pub fn touch_parent(&mut self, path: &RelPath) {
-        let parent = path.split().map(|(parent, _): (RelPath, Name)| parent).unwrap_or_default();
-        if let Some(key) = self.places.directory(parent.as_bytes()) {
+        let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
+        if let Some(key) = self.places.directory(parent) {
             self.directories.touch(key);
         }
     }
+}
+
+/// The directory that a path is in, and its last component; none for the root.
+pub fn split(path: &RelPath) -> Option<(&[u8], &[u8])> {
+    let bytes = path.as_bytes();
+    if bytes.is_empty() {
+        return None;
+    }
+    Some(match bytes.iter().rposition(|b| *b == b'/') {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (&bytes[..0], bytes),
+    })
 }
