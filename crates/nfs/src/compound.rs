@@ -365,6 +365,9 @@ impl Call {
                 results.reply = count;
                 results.fail(answer, number, answer.too_big);
             }
+            if !results.status.is_ok() {
+                tracing::debug!(peer = %self.conn.facts.peer, ?number, status = ?results.status, "refused");
+            }
         }
     }
 

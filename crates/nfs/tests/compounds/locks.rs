@@ -86,3 +86,27 @@ fn a_range_of_nothing_or_beyond_the_end_of_all_numbers_is_invalid() {
     let reader = on(&client, first(open, b"p", 5, u64::MAX));
     assert_eq!(client.status(&reader), NfsStatus::OK, "to the end");
 }
+
+#[test]
+fn locks_are_taken_back_after_a_restart() {
+    let before = Bench::new();
+    let mut one = before.client("one");
+    one.make_file(b"f");
+    let by_one = one.open(b"f", READ_WRITE, 0);
+    assert_eq!(one.status(&on(&one, first(by_one, b"p", 0, 1))), NfsStatus::OK);
+    let object = one.handle(&[b"share", b"f"]);
+    let bench = before.restarted();
+    let mut one = bench.returning("one", 1);
+    let claim = OpenClaim::Previous(DelegationType::None);
+    let open = OpenArgs { claim, ..open_args(b"", READ_WRITE, 0, false) };
+    let mut again = vec![Operation::PutFh(PutFhArgs { object }), Operation::Open(open)];
+    let lock = |reclaim| match first(StateId::CURRENT, b"p", 0, 1) {
+        Operation::Lock(lock) => Operation::Lock(LockArgs { reclaim, ..lock }),
+        other => other,
+    };
+    again.push(lock(false));
+    assert_eq!(one.status(&again), NfsStatus::GRACE, "it may be another's");
+    again.pop();
+    again.push(lock(true));
+    assert_eq!(one.status(&again), NfsStatus::OK);
+}
