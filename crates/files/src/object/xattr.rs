@@ -92,6 +92,7 @@ impl Files {
             let who = as_granted(&caller, &*object.node);
             object.node.set_xattr(&who, &name, value.as_deref())?;
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
+            table.break_directory_of(&object.volume.vfs, &caller, &path, None);
             let what = Filter::EXTENDED_ATTRIBUTES;
             let change = [(ChangeKind::Modified, &path)];
             table.watches.report(&object.volume.vfs, Some(&caller), what, &change);

@@ -193,6 +193,9 @@ fn an_open_by_handle_is_of_that_file_whatever_has_its_name() {
 #[test]
 fn a_file_that_lost_its_name_goes_on_for_who_has_it_open() {
     let served = serve();
+    if !served.is_root {
+        return; // Handles are places there, and it is at none.
+    }
     let root = served.root();
     let made = served.create_in(&root, "f").unwrap();
     let object = made.open.object();
