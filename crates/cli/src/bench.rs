@@ -29,6 +29,7 @@ What to measure:
   the time of a single request  --random --block 4K --depth 1 --threads 1
   what a database does          --random --block 8K --read-percent 70 --files 4
   what a build or a mail server does  --metadata --depth 32
+  what unpacking an archive takes     --small-files --files 50000 --file-size 4K
 
 Compare one thing at a time, with all else equal:
   --channels 1    and  --channels 4      what Multichannel gains
@@ -76,8 +77,18 @@ pub struct Args {
     #[arg(long)]
     password_stdin: bool,
     /// Make, look at, list and remove files instead of reading and writing
-    #[arg(long)]
+    #[arg(long, group = "work")]
     metadata: bool,
+    /// Make, open, close and remove files in the URL's folder, which is there with --files
+    /// files called file0, file1 and so on
+    #[arg(long, group = "work")]
+    in_folder: bool,
+    /// List the URL's folder, which has --files files or more
+    #[arg(long, group = "work")]
+    listing: bool,
+    /// Write --files files of --file-size, and read them back, once
+    #[arg(long, group = "work")]
+    small_files: bool,
     /// At random places instead of one block after the other
     #[arg(long)]
     random: bool,
@@ -300,13 +311,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Args {
+    fn work(&self) -> Work {
+        match self {
+            Self { metadata: true, .. } => Work::Metadata,
+            Self { in_folder: true, .. } => Work::Folder,
+            Self { listing: true, .. } => Work::Listing,
+            Self { small_files: true, .. } => Work::SmallFiles,
+            _ => Work::Data,
+        }
+    }
+
     fn plan(&self) -> Result<Plan> {
         let times = [self.duration, self.warm_up];
         if times.iter().any(|seconds| !(0.0..=1e6).contains(seconds)) {
             bail!("a time is 0 to a million seconds");
         }
         Ok(Plan {
-            work: if self.metadata { Work::Metadata } else { Work::Data },
+            work: self.work(),
             folder: match &self.url {
                 Url::Smb(url) => url.folder.clone(),
                 Url::Nfs(_) => String::new(),

@@ -8,6 +8,7 @@ mod bench;
 mod channels;
 mod check;
 mod export_url;
+mod feature;
 mod import;
 mod mounts;
 mod serve;
@@ -53,6 +54,8 @@ enum Command {
     Status(status::Args),
     /// Show the channels of each session, or cut one
     Channels(channels::Args),
+    /// Show features of a running server, or switch one
+    Feature(feature::Args),
     /// Manage who may log on
     User(user::Args),
     /// Measure any SMB server: throughput, latency, processor time
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Channels(args) => channels::run(&args),
+        Command::Feature(args) => feature::run(&args),
         Command::User(args) => user::run(&args),
         Command::Bench(args) => bench::run(&args),
     };

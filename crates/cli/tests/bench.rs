@@ -72,8 +72,42 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     let kinds = report["operations"].as_array().unwrap().len();
     assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
 
+    let small = ["--small-files", "--files", "30", "--file-size", "5K", "--depth", "4"];
+    let report = measured(address, user, &[&small[..], &["--block", "4K"]].concat());
+    let counts: Vec<u64> = report["operations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|o| o["count"].as_u64().unwrap())
+        .collect();
+    assert_eq!(counts, [30, 30], "each is read once and written once");
+
     let report = measured(address, user, &["--bytes", "2M", "--read-percent", "0", "--depth", "2"]);
     assert!(report["operations"][0]["count"].as_u64().unwrap() >= 32, "{report}");
+}
+
+#[test]
+fn a_folder_that_is_there_is_worked_in_and_left_as_it_was() {
+    let server = Setup::new().start();
+    let folder = server.folder.path().join("data/names");
+    std::fs::create_dir_all(&folder).unwrap();
+    (0..20).for_each(|n| std::fs::write(folder.join(format!("file{n}")), "").unwrap());
+    let url = format!("smb://{}@{}/data/names", user(), server.smb);
+    let measured = |arguments: &[&str]| -> Value {
+        let mut bench = anabranch();
+        bench.args(["bench", &url, "--quiet", "--depth", "3"]).args(arguments).args(SHORT);
+        let output = bench.env("ANABRANCH_PASSWORD", PASSWORD).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let names = |report: &Value| -> Vec<String> {
+        let operations = report["operations"].as_array().unwrap();
+        operations.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let report = measured(&["--in-folder", "--files", "20"]);
+    assert_eq!(names(&report), ["create", "open", "close", "delete"]);
+    assert_eq!(names(&measured(&["--listing", "--files", "20"])), ["list"]);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 20);
 }
 
 fn is_empty(folder: &std::path::Path) -> bool {

@@ -5,7 +5,7 @@ mod support;
 
 use std::io::Write;
 use std::process::Stdio;
-use support::{anabranch, run, text};
+use support::{Setup, anabranch, run, text};
 
 #[test]
 fn check_tells_everything_that_is_wrong_with_file_and_line() {
@@ -74,6 +74,25 @@ fn check_warns_of_many_channels_and_is_content() {
         "{said}"
     );
     assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn features_are_listed_and_unknown_ones_are_refused() {
+    let server = Setup::new().start();
+    let admin = server.admin.to_string();
+    let listed = run(&["feature", "list", "--admin", &admin]);
+    assert!(text(&listed.stdout).starts_with("metadata-cache  "), "{listed:?}");
+    let json = run(&["feature", "list", "--json", "--admin", &admin]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json[0]["Alias"], "AzurePremiumFilesMetadataCacheFeature");
+    for (action, name) in [("register", "metadata"), ("unregister", "a/b")] {
+        let refused = run(&["feature", action, name, "--admin", &admin]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(text(&refused.stderr).contains("there is none"), "{refused:?}");
+    }
+    let unknown =
+        run(&["feature", "register", "metadata-cache", "--share", "no", "--admin", &admin]);
+    assert_eq!(unknown.status.code(), Some(1));
 }
 
 fn add_user(users: &str, name: &str, password: &str) -> std::process::Output {

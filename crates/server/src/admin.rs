@@ -9,9 +9,11 @@
 
 mod caller;
 mod channels;
+mod features;
 mod nfs_clients;
 
 use crate::connections::{Connections, Counts};
+use crate::features::Features;
 use crate::interfaces::Interfaces;
 use crate::metadata_cache::MetadataCaches;
 use crate::metrics::{self, Moment};
@@ -46,12 +48,15 @@ pub struct State {
     pub port: u16,
     /// What is kept of the shares' names and files.
     pub caches: Arc<MetadataCaches>,
+    /// What can be switched.
+    pub features: Arc<Features>,
 }
 
 /// Serves the API until the task is dropped.
 pub async fn serve(listener: TcpListener, state: State) {
     let (status, metrics, channels) = (state.clone(), state.clone(), state.clone());
     let own_port = listener.local_addr().map_or(0, |address| address.port());
+    let features = features::router(state.features.clone(), own_port);
     let cut = move |ConnectInfo(peer): ConnectInfo<SocketAddr>, Path(id): Path<u64>| async move {
         cut(state, peer, own_port, id).await
     };
@@ -61,6 +66,7 @@ pub async fn serve(listener: TcpListener, state: State) {
         .route("/channels", get(move || async move { Json(channels.channels()) }))
         .route("/connections/{id}", delete(cut))
         .route("/metrics", get(move || async move { metrics.metrics() }))
+        .merge(features)
         .layer(middleware::from_fn(only_by_address));
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     if let Err(error) = axum::serve(listener, service).await {

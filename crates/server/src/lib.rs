@@ -9,6 +9,7 @@ mod admin;
 mod alarm;
 pub mod config;
 mod connections;
+mod features;
 mod host;
 pub mod import;
 mod interfaces;

@@ -3,6 +3,7 @@
 use crate::admin;
 use crate::config::{Config, Encryption, ShareConfig, Signing};
 use crate::connections::Connections;
+use crate::features::{Features, METADATA_CACHE, Switch};
 use crate::host::ProcessHost;
 use crate::journal::{Journal, Records};
 use crate::limits::END_WITHIN;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinHandle;
 use vfs::{Case, Snapshots, Vfs};
+use vfs_cache::CachedVfs;
 use vfs_local::{LocalSnapshots, LocalVfs};
 
 /// Connections that the system holds until they are taken.
@@ -113,7 +115,9 @@ impl Service {
         let interfaces = self.host.interfaces().clone();
         let port = self.listening.first().map_or(0, SocketAddr::port);
         let (caches, nfs) = (self.caches.clone(), self.nfs.server.clone());
-        let state = admin::State { server, nfs, files, connections, interfaces, port, caches };
+        let features = Arc::new(features(&caches));
+        let state =
+            admin::State { server, nfs, files, connections, interfaces, port, caches, features };
         self.tasks.push(tokio::spawn(admin::serve(socket, state)));
         Ok(())
     }
@@ -165,6 +169,29 @@ impl Service {
             tracing::warn!(left = connections.open_count(), "connections did not end in time");
         }
         self.listener.server.leave();
+    }
+}
+
+/// What can be switched while serving.
+fn features(caches: &Arc<MetadataCaches>) -> Features {
+    let (mut features, caches) = (Features::default(), caches.clone());
+    features.provide(METADATA_CACHE, move || {
+        let switch = |(share, cache)| (share, Box::new(CacheSwitch(cache)) as Box<dyn Switch>);
+        caches.all().into_iter().map(switch).collect()
+    });
+    features
+}
+
+/// The cache of a share, to be switched.
+struct CacheSwitch(Arc<CachedVfs>);
+
+impl Switch for CacheSwitch {
+    fn is_on(&self) -> bool {
+        self.0.is_enabled()
+    }
+
+    fn set(&self, on: bool) {
+        self.0.set_enabled(on);
     }
 }
 

@@ -18,7 +18,7 @@ fn word(seed: u64, file: u64, index: u64) -> u64 {
 }
 
 /// What stands at `offset`, which is a multiple of eight.
-fn contents(seed: u64, file: u64, offset: u64, length: usize) -> Vec<u8> {
+pub(super) fn contents(seed: u64, file: u64, offset: u64, length: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(length.next_multiple_of(8));
     for index in 0..length.div_ceil(8) as u64 {
         out.extend_from_slice(&word(seed, file, offset / 8 + index).to_le_bytes());

@@ -5,11 +5,13 @@
 //! same plan asks for the same things in the same order.
 
 mod data;
+mod folder;
 mod histogram;
 mod names;
 mod nfs;
 mod processor;
 mod report;
+mod small;
 mod smb;
 mod storage;
 
@@ -27,8 +29,10 @@ use tokio::task::JoinSet;
 
 /// Workers at once: outstanding requests of one run.
 pub const WORKERS_MAX: usize = 16_384;
-/// Files of one run.
+/// Files of one run that are open at once.
 pub const FILES_MAX: usize = 4096;
+/// Files of one run that are not.
+pub const NAMES_MAX: usize = 2_000_000;
 /// How often the progress is told.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
@@ -40,6 +44,13 @@ pub enum Work {
     Data,
     /// Files are made, looked at, listed and removed.
     Metadata,
+    /// In [`Plan::folder`], which has [`Plan::files`] files called `file0` and so on,
+    /// files are made, opened, closed and removed.
+    Folder,
+    /// That folder is listed.
+    Listing,
+    /// [`Plan::files`] files are written, and read back, once.
+    SmallFiles,
 }
 
 /// When a run ends.
@@ -83,6 +94,22 @@ pub struct Plan {
     pub seed: u64,
 }
 
+impl Plan {
+    /// Whether the run has a folder of its own.
+    fn makes_folder(&self) -> bool {
+        !matches!(self.work, Work::Folder | Work::Listing)
+    }
+
+    /// What follows from the kind of work: small files are done once.
+    fn complete(self) -> Self {
+        if self.work != Work::SmallFiles {
+            return self;
+        }
+        let bytes = (self.files as u64).saturating_mul(self.file_bytes).saturating_mul(2);
+        Self { until: Until::Bytes(bytes), warm_up_seconds: 0.0, ..self }
+    }
+}
+
 /// How far a run is.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -98,36 +125,49 @@ pub struct Progress {
     pub channels: usize,
 }
 
+/// How many kinds of operations there are.
+const KINDS: usize = 8;
+
 /// A kind of operation; where its figures are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
     Write,
     Create,
+    Open,
+    Close,
     Stat,
     List,
     Delete,
 }
 
 impl Kind {
-    const ALL: [Self; 6] =
-        [Self::Read, Self::Write, Self::Create, Self::Stat, Self::List, Self::Delete];
+    const ALL: [Self; KINDS] = [
+        Self::Read,
+        Self::Write,
+        Self::Create,
+        Self::Open,
+        Self::Close,
+        Self::Stat,
+        Self::List,
+        Self::Delete,
+    ];
 
     fn name(self) -> &'static str {
-        ["read", "write", "create", "stat", "list", "delete"][self as usize]
+        ["read", "write", "create", "open", "close", "stat", "list", "delete"][self as usize]
     }
 }
 
 /// What one worker counted.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    latencies: [Histogram; 6],
-    bytes: [u64; 6],
+    latencies: [Histogram; KINDS],
+    bytes: [u64; KINDS],
 }
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { latencies: std::array::from_fn(|_| Histogram::default()), bytes: [0; 6] }
+        Self { latencies: std::array::from_fn(|_| Histogram::default()), bytes: [0; KINDS] }
     }
 }
 
@@ -166,6 +206,13 @@ impl Pace {
 
     pub(crate) fn goes_on(&self) -> bool {
         self.phase.load(Ordering::Relaxed) != STOPPED
+    }
+
+    /// Waits until it is time to count.
+    pub(crate) async fn begun(&self) {
+        while self.phase.load(Ordering::Relaxed) == WARMING {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Does one operation and counts it, if it is time to count.
@@ -214,8 +261,9 @@ impl<S: Storage> Run<S> {
         if workers == 0 || workers > WORKERS_MAX {
             return Err(Error::Misuse("threads times depth must be 1 to 16384"));
         }
-        if plan.files == 0 || plan.files > FILES_MAX {
-            return Err(Error::Misuse("there must be 1 to 4096 files"));
+        let files_max = if plan.work == Work::Data { FILES_MAX } else { NAMES_MAX };
+        if plan.files == 0 || plan.files > files_max {
+            return Err(Error::Misuse("there must be 1 to 4096 files, or 2,000,000 small ones"));
         }
         let most = storage.block_bytes_max();
         if plan.work == Work::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
@@ -224,10 +272,17 @@ impl<S: Storage> Run<S> {
         if plan.work == Work::Data && plan.file_bytes < u64::from(plan.block_bytes) {
             return Err(Error::Misuse("a file must hold one block"));
         }
+        if plan.work == Work::SmallFiles && plan.file_bytes == 0 {
+            return Err(Error::Misuse("a small file must hold something"));
+        }
         if plan.read_percent > 100 {
             return Err(Error::Misuse("more than 100 per cent"));
         }
-        let folder = format!("{}/{name}", plan.folder.trim_matches('/'));
+        let plan = plan.complete();
+        let folder = match plan.makes_folder() {
+            true => format!("{}/{name}", plan.folder.trim_matches('/')),
+            false => plan.folder.clone(),
+        };
         let folder = folder.trim_matches('/').to_owned();
         Ok(Self { storage, plan, folder, files: Vec::new() })
     }
@@ -237,10 +292,14 @@ impl<S: Storage> Run<S> {
     /// # Errors
     /// The server's refusal.
     pub async fn prepare(&mut self) -> Result<(), Error> {
-        self.storage.make_directory(&self.folder).await?;
+        if self.plan.makes_folder() {
+            self.storage.make_directory(&self.folder).await?;
+        }
         match self.plan.work {
             Work::Data => data::prepare(self).await,
             Work::Metadata => names::prepare(self).await,
+            Work::SmallFiles => small::prepare(self).await,
+            Work::Folder | Work::Listing => Ok(()),
         }
     }
 
@@ -256,9 +315,13 @@ impl<S: Storage> Run<S> {
         let pace = Arc::new(Pace::new(self.plan.until));
         let mut workers = JoinSet::new();
         for number in 0..self.plan.threads * self.plan.depth {
+            let (share, pace) = (self.share(number), pace.clone());
             match self.plan.work {
-                Work::Data => workers.spawn(data::work(self.share(number), pace.clone())),
-                Work::Metadata => workers.spawn(names::work(self.share(number), pace.clone())),
+                Work::Data => workers.spawn(data::work(share, pace)),
+                Work::Metadata => workers.spawn(names::work(share, pace)),
+                Work::Folder => workers.spawn(folder::work(share, pace)),
+                Work::Listing => workers.spawn(folder::list(share, pace)),
+                Work::SmallFiles => workers.spawn(small::work(share, pace)),
             };
         }
         let begun = Instant::now();
@@ -316,7 +379,10 @@ impl<S: Storage> Run<S> {
                 let _ = self.storage.close(file).await;
             }
         }
-        remove_all(&self.storage, &self.folder).await
+        match self.plan.makes_folder() {
+            true => remove_all(&self.storage, &self.folder).await,
+            false => Ok(()),
+        }
     }
 
     fn share(&self, number: usize) -> Share<S> {

@@ -229,8 +229,17 @@ impl Plan {
             self.depth,
             self.warm_up_seconds
         );
-        if self.work == Work::Metadata {
-            return format!("create, stat, list, delete; {load}");
+        let (files, bytes) = (self.files, size(self.file_bytes as f64));
+        match self.work {
+            Work::Data => {}
+            Work::Metadata => return format!("create, stat, list, delete; {load}"),
+            Work::Folder => {
+                return format!("create, open, close, delete beside {files} files; {load}");
+            }
+            Work::Listing => return format!("listing {files} files; {load}"),
+            Work::SmallFiles => {
+                return format!("{files} files of {bytes} written and read; {load}");
+            }
         }
         format!(
             "{} {}, {} blocks, {} file{} of {}; {load}",

@@ -1,0 +1,172 @@
+//! `anabranch feature`.
+
+use crate::admin::{list, page, plain, request};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// Shown below the options.
+const EXAMPLES: &str = "\
+Examples:
+  anabranch feature list
+  anabranch feature register metadata-cache
+  anabranch feature unregister metadata-cache --share data
+
+A feature goes also by the name that Azure has for it
+(AzurePremiumFilesMetadataCacheFeature). Registering takes effect at once and lasts until
+the server ends; to stay, it is written into the share's configuration.";
+
+/// Arguments of `feature`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Address of the server's admin API
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480", global = true)]
+    admin: SocketAddr,
+    /// Print what the server says as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show all features, where they stand, and since when
+    List,
+    /// Switch a feature on
+    Register(Which),
+    /// Switch a feature off
+    Unregister(Which),
+}
+
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// Its name, as `list` shows it
+    name: String,
+    /// Only on this share
+    #[arg(long, value_name = "NAME")]
+    share: Option<String>,
+}
+
+impl Which {
+    fn path(&self) -> String {
+        let share = self.share.as_deref().map(|share| format!("/{}", escaped(share)));
+        format!("/features/{}{}", escaped(&self.name), share.unwrap_or_default())
+    }
+}
+
+/// Shows or switches features of a running server.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let (method, which) = match &args.command {
+        Command::List => {
+            if let Some(features) = page(args.admin, "/features", args.json)? {
+                print!("{}", shown(list(&features)));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Register(which) => ("PUT", which),
+        Command::Unregister(which) => ("DELETE", which),
+    };
+    let answer = request(args.admin, method, &which.path())
+        .with_context(|| format!("nothing was switched by the name {:?}", which.name))?;
+    if args.json {
+        println!("{answer}");
+    } else {
+        let feature: Value = serde_json::from_str(&answer).context("the answer is not JSON")?;
+        print!("{}", shown(&[feature]));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(features: &[Value]) -> String {
+    let mut out = String::new();
+    for feature in features {
+        let (name, state) = (plain(&feature["FeatureName"]), &feature["RegistrationState"]);
+        out += &format!("{name}  {}{}\n", plain(state), since(&feature["Since"]));
+        out += &format!("  also {}\n", plain(&feature["Alias"]));
+        for share in list(&feature["Shares"]) {
+            let (name, state) = (plain(&share["Share"]), plain(&share["State"]));
+            out += &format!("  share {name}  {state}{}\n", since(&share["Since"]));
+        }
+    }
+    out
+}
+
+fn since(seconds: &Value) -> String {
+    seconds.as_u64().map_or(String::new(), |seconds| format!("  since {}", moment(seconds)))
+}
+
+/// Seconds since 1970 as a date and a time.
+fn moment(seconds: u64) -> String {
+    let (mut days, time) = (seconds / 86_400, seconds % 86_400);
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    // A server's clock is not set to a year far from now.
+    while year < 10_000 && days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    let (hour, minute, second) = (time / 3600, time / 60 % 60, time % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", days + 1)
+}
+
+/// What is no letter, digit or plain punctuation, as a URL has it.
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let one = |byte| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn moments_are_dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_798_761_599, "2026-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(moment(seconds), text);
+        }
+        assert!(moment(u64::MAX).starts_with("10000-"));
+    }
+
+    #[test]
+    fn names_go_into_a_path_whole() {
+        let which = Which { name: "a/b".into(), share: Some("my share&x".into()) };
+        assert_eq!(which.path(), "/features/a%2Fb/my%20share%26x");
+    }
+
+    #[test]
+    fn a_feature_is_shown_with_its_shares() {
+        let shares = json!([{ "Share": "da\u{1b}ta", "State": "Registered", "Since": 0 }]);
+        let feature = json!({
+            "FeatureName": "metadata-cache", "RegistrationState": "Registered",
+            "Alias": "Other", "Since": null, "Shares": shares,
+        });
+        let text = shown(&[feature]);
+        let share = "  share da\u{fffd}ta  Registered  since 1970-01-01 00:00:00 UTC\n";
+        assert_eq!(text, format!("metadata-cache  Registered\n  also Other\n{share}"));
+    }
+}

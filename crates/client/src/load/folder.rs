@@ -1,0 +1,50 @@
+//! One folder that is there already, with files called `file0`, `file1` and so on:
+//! what its size costs, and listing it.
+
+use super::{Kind, Pace, Recorder, Share, Storage};
+use crate::error::Error;
+use std::sync::Arc;
+
+/// One worker: makes and closes a file beside those that are there, opens and
+/// closes one of those, and removes its own.
+pub(super) async fn work<S: Storage>(
+    mut share: Share<S>,
+    pace: Arc<Pace>,
+) -> Result<Recorder, Error> {
+    let mut recorder = Recorder::default();
+    let (storage, folder) = (share.storage.clone(), share.folder.clone());
+    // Beside those of other runs.
+    let run = share.plan.seed;
+    let mut turn = 0;
+    while pace.goes_on() {
+        let own = format!("{folder}/bench-{run:x}-{}-{turn}", share.number);
+        let made = pace.timed(&mut recorder, Kind::Create, 0, storage.open(&own)).await?;
+        pace.timed(&mut recorder, Kind::Close, 0, storage.close(made)).await?;
+        let other = share.random.below(share.plan.files as u64);
+        let other = format!("{folder}/file{other}");
+        let open = storage.open(&other);
+        let opened = pace.timed(&mut recorder, Kind::Open, 0, open).await;
+        let closed = match opened {
+            Ok(opened) => pace.timed(&mut recorder, Kind::Close, 0, storage.close(opened)).await,
+            Err(error) => Err(error),
+        };
+        // Also if that failed: nothing is to be left behind.
+        let removed = pace.timed(&mut recorder, Kind::Delete, 0, storage.remove(&own)).await;
+        closed.and(removed)?;
+        turn += 1;
+    }
+    Ok(recorder)
+}
+
+/// One worker: lists the folder again and again.
+pub(super) async fn list<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result<Recorder, Error> {
+    let mut recorder = Recorder::default();
+    while pace.goes_on() {
+        let listed = share.storage.list(&share.folder);
+        let entries = pace.timed(&mut recorder, Kind::List, 0, listed).await?;
+        if entries.len() < share.plan.files {
+            return Err(Error::Misuse("the folder has fewer files than was said"));
+        }
+    }
+    Ok(recorder)
+}

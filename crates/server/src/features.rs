@@ -1,0 +1,267 @@
+//! Features that can be switched for a share while it is served: registered or
+//! not, as Azure's names for the same have it, since when, and on which shares.
+//!
+//! A switch holds until the server ends or its configuration says something new of the share.
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The feature that is a cache of names and attributes.
+pub const METADATA_CACHE: &str = "metadata-cache";
+
+/// All features: own name, the service's namespace and name for it.
+const KNOWN: [(&str, &str, &str); 1] =
+    [(METADATA_CACHE, "Microsoft.Storage", "AzurePremiumFilesMetadataCacheFeature")];
+
+/// What can be switched on and off.
+pub trait Switch: Send + Sync {
+    /// Whether it is on.
+    fn is_on(&self) -> bool;
+
+    /// Switches it; may take a moment.
+    fn set(&self, on: bool);
+}
+
+/// A share and its switch.
+pub type ShareSwitch = (String, Box<dyn Switch>);
+
+/// The shares that a feature can be had on, as they are at the moment.
+type Provider = Box<dyn Fn() -> Vec<ShareSwitch> + Send + Sync>;
+
+/// Where a feature stands on a share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    NotRegistered,
+    Registering,
+    Registered,
+    Unregistering,
+}
+
+impl State {
+    fn of(on: bool) -> Self {
+        if on { Self::Registered } else { Self::NotRegistered }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::NotRegistered => "NotRegistered",
+            Self::Registering => "Registering",
+            Self::Registered => "Registered",
+            Self::Unregistering => "Unregistering",
+        }
+    }
+}
+
+/// Where it stands since when, in seconds since 1970.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    state: State,
+    since: u64,
+}
+
+/// Why a feature is not switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no such feature, or it is not to be had here.
+    NoFeature,
+    /// There is no such share, or it cannot have it.
+    NoShare,
+}
+
+/// The features of a server.
+#[derive(Default)]
+pub struct Features {
+    providers: BTreeMap<&'static str, Provider>,
+    /// By feature and share, as it was seen last.
+    seen: Mutex<BTreeMap<(&'static str, String), Standing>>,
+}
+
+impl std::fmt::Debug for Features {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Features").finish_non_exhaustive()
+    }
+}
+
+impl Features {
+    /// Says on which shares the feature `name` can be had.
+    pub fn provide(
+        &mut self,
+        name: &'static str,
+        shares: impl Fn() -> Vec<ShareSwitch> + Send + Sync + 'static,
+    ) {
+        self.providers.insert(name, Box::new(shares));
+        self.look(name);
+    }
+
+    /// All features and where they stand.
+    #[must_use]
+    pub fn list(&self) -> Value {
+        KNOWN.iter().map(|known| self.describe(*known)).collect()
+    }
+
+    /// Registers or unregisters a feature by its own name or the service's, on one
+    /// share or on all; what comes of it.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub fn set(&self, name: &str, share: Option<&str>, on: bool) -> Result<Value, Refusal> {
+        let known = *KNOWN.iter().find(|k| is_named(k, name)).ok_or(Refusal::NoFeature)?;
+        let provider = self.providers.get(known.0).ok_or(Refusal::NoFeature)?;
+        let mut switches = provider();
+        switches.retain(|(of, _)| share.is_none_or(|share| same_name(share, of)));
+        if switches.is_empty() && share.is_some() {
+            return Err(Refusal::NoShare);
+        }
+        for (share, switch) in switches.into_iter().filter(|(_, switch)| switch.is_on() != on) {
+            let under_way = if on { State::Registering } else { State::Unregistering };
+            self.note(known.0, &share, under_way);
+            switch.set(on);
+            self.note(known.0, &share, State::of(switch.is_on()));
+            tracing::info!(feature = known.0, share, on, "feature switched");
+        }
+        Ok(self.describe(known))
+    }
+
+    fn describe(&self, (name, namespace, alias): (&'static str, &str, &str)) -> Value {
+        let supported = self.providers.contains_key(name);
+        let standings = self.look(name);
+        let states: Vec<State> = standings.iter().map(|(_, standing)| standing.state).collect();
+        // Of shares that differ, what the one with the most of it has.
+        let order =
+            [State::Registered, State::Registering, State::Unregistering, State::NotRegistered];
+        let state = order.into_iter().find(|state| states.contains(state));
+        let state = state.unwrap_or(State::NotRegistered);
+        let of_state = standings.iter().filter(|(_, standing)| standing.state == state);
+        let since = of_state.map(|(_, standing)| standing.since).min();
+        let shares = standings.iter().map(|(share, standing)| {
+            json!({ "Share": share, "State": standing.state.name(), "Since": standing.since })
+        });
+        json!({
+            "FeatureName": name,
+            "ProviderNamespace": namespace,
+            "Alias": alias,
+            "RegistrationState": if supported { state.name() } else { "Unsupported" },
+            "Since": since,
+            "Shares": shares.collect::<Vec<_>>(),
+        })
+    }
+
+    /// Where the feature stands on each share now. What was switched by the
+    /// configuration is since when it was first seen so.
+    fn look(&self, name: &'static str) -> Vec<(String, Standing)> {
+        let switches = self.providers.get(name).map(|provider| provider()).unwrap_or_default();
+        let mut seen = self.lock();
+        seen.retain(|(of, share), _| *of != name || switches.iter().any(|(s, _)| s == share));
+        let standings = switches.into_iter().map(|(share, switch)| {
+            let state = State::of(switch.is_on());
+            let standing = seen.entry((name, share.clone())).or_insert_with(|| since_now(state));
+            let settled = matches!(standing.state, State::Registered | State::NotRegistered);
+            if settled && standing.state != state {
+                *standing = since_now(state);
+            }
+            (share, *standing)
+        });
+        standings.collect()
+    }
+
+    fn note(&self, name: &'static str, share: &str, state: State) {
+        self.lock().insert((name, share.to_owned()), since_now(state));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(&'static str, String), Standing>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_named(known: &(&str, &str, &str), name: &str) -> bool {
+    same_name(name, known.0) || same_name(name, known.2)
+}
+
+fn same_name(one: &str, other: &str) -> bool {
+    one.to_lowercase() == other.to_lowercase()
+}
+
+fn since_now(state: State) -> Standing {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Standing { state, since }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Lamp(Arc<AtomicBool>);
+
+    impl Switch for Lamp {
+        fn is_on(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+
+        fn set(&self, on: bool) {
+            self.0.store(on, Ordering::Relaxed);
+        }
+    }
+
+    fn lamps(names: [&'static str; 2]) -> (Features, [Arc<AtomicBool>; 2]) {
+        let lamps = [true, false].map(|on| Arc::new(AtomicBool::new(on)));
+        let (mut features, kept) = (Features::default(), lamps.clone());
+        features.provide(METADATA_CACHE, move || {
+            let switch = |(name, lamp): (&str, &Arc<AtomicBool>)| {
+                (name.to_owned(), Box::new(Lamp(lamp.clone())) as Box<dyn Switch>)
+            };
+            names.into_iter().zip(&kept).map(switch).collect()
+        });
+        (features, lamps)
+    }
+
+    fn states(feature: &Value) -> Vec<&str> {
+        let shares = feature["Shares"].as_array().unwrap();
+        shares.iter().map(|share| share["State"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_feature_is_switched_by_either_name_on_one_share_or_on_all() {
+        let (features, lamps) = lamps(["data", "Home"]);
+        let listed = features.list();
+        assert_eq!(states(&listed[0]), ["Registered", "NotRegistered"]);
+        assert_eq!(listed[0]["RegistrationState"], "Registered");
+        let alias = "azurepremiumfilesmetadatacachefeature";
+        let set = features.set(alias, Some("home"), true).unwrap();
+        assert_eq!(states(&set), ["Registered", "Registered"]);
+        assert!(lamps[1].load(Ordering::Relaxed));
+        let set = features.set(METADATA_CACHE, None, false).unwrap();
+        assert_eq!(
+            (states(&set), &set["RegistrationState"]),
+            (vec!["NotRegistered"; 2], &json!("NotRegistered"))
+        );
+        assert_eq!(features.set("metadata", None, true), Err(Refusal::NoFeature));
+        assert_eq!(features.set(METADATA_CACHE, Some("no"), true), Err(Refusal::NoShare));
+        assert!(!lamps[0].load(Ordering::Relaxed), "nothing was switched by that");
+    }
+
+    #[test]
+    fn a_share_has_its_state_since_it_changed_whoever_changed_it() {
+        let (features, lamps) = lamps(["data", "home"]);
+        let begun = json!(1);
+        for standing in features.lock().values_mut() {
+            standing.since = 1;
+        }
+        lamps[1].store(true, Ordering::Relaxed);
+        let listed = features.list();
+        assert_eq!(listed[0]["Shares"][0]["Since"], begun);
+        assert!(listed[0]["Shares"][1]["Since"].as_u64() > Some(1), "by the configuration");
+        features.set(METADATA_CACHE, Some("data"), true).unwrap();
+        assert_eq!(features.list()[0]["Shares"][0]["Since"], begun, "it was so already");
+    }
+
+    #[test]
+    fn what_is_not_to_be_had_here_is_listed_as_such() {
+        let features = Features::default();
+        assert_eq!(features.list()[0]["RegistrationState"], "Unsupported");
+        assert_eq!(features.set(METADATA_CACHE, None, true), Err(Refusal::NoFeature));
+    }
+}
