@@ -45,8 +45,17 @@ impl Running {
         Self::anabranch_on(binary, host, &[address(host)])
     }
 
+    /// As [`Running::anabranch`], with further options of the share, as in `,posix=no`.
+    pub fn anabranch_with(binary: &Path, host: u8, options: &str) -> Result<Self> {
+        Self::serve(binary, host, &[address(host)], options)
+    }
+
     /// As [`Running::anabranch`], on other addresses; the first is [`Running::address`].
     pub fn anabranch_on(binary: &Path, host: u8, addresses: &[String]) -> Result<Self> {
+        Self::serve(binary, host, addresses, "")
+    }
+
+    fn serve(binary: &Path, host: u8, addresses: &[String], options: &str) -> Result<Self> {
         let address = addresses.first().context("no address to serve on")?.clone();
         let folder = new_folder(host)?;
         let (plain, noperm) = (folder.join("plain"), folder.join("noperm"));
@@ -68,7 +77,7 @@ impl Running {
             .args([
                 "--share",
                 &format!(
-                    "plain={},hidden_names=.*+hidefile,continuously_available=yes,snapshots={}",
+                    "plain={},hidden_names=.*+hidefile,continuously_available=yes,snapshots={}{options}",
                     plain.display(),
                     kept.display()
                 ),
@@ -105,6 +114,11 @@ impl Running {
             std::thread::sleep(Duration::from_millis(20));
         }
         bail!("the server does not answer on {}", self.address)
+    }
+
+    /// The folder of the share.
+    pub fn share(&self) -> PathBuf {
+        self.folder.join("plain")
     }
 
     /// Number of the server's process.

@@ -3,6 +3,7 @@
 
 mod chart;
 mod lines;
+mod metadata;
 mod network;
 mod nfs;
 mod own_loader;
@@ -17,7 +18,8 @@ use std::process::{Command, ExitCode};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
-    /// that are slow or long; `nfs`, beside NFS-Ganesha; `floor`, what the machine takes without any protocol
+    /// that are slow or long; `metadata`, names instead of bytes; `nfs`, beside NFS-Ganesha;
+    /// `floor`, what the machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
     #[arg(long)]
@@ -37,6 +39,8 @@ pub struct Args {
     /// Draw charts (SVG) into this folder
     #[arg(long)]
     charts: Option<PathBuf>,
+    #[command(flatten)]
+    sizes: metadata::Sizes,
 }
 
 /// What makes the load.
@@ -76,9 +80,12 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     match args.what.as_str() {
         "peers" => peers::run(root, args)?,
         "lines" => lines::run(root, args)?,
+        "metadata" => metadata::run(root, args)?,
         "nfs" => nfs::run(root, args)?,
         "floor" => floor(root, args)?,
-        other => bail!("there is no bench {other:?}; there are: peers, lines, nfs, floor"),
+        other => {
+            bail!("there is no bench {other:?}; there are: peers, lines, metadata, nfs, floor")
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Clock ticks of /proc in a second (USER_HZ, fixed on Linux).
-const TICKS_PER_SECOND: f64 = 100.0;
+pub const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A load: name, smbtorture's bench, bytes, depth, connections, further options.
 type Row = (&'static str, &'static str, u32, u32, u32, &'static [&'static str]);
@@ -131,7 +131,7 @@ fn rate_of(line: &str) -> Option<f64> {
 }
 
 /// User and system time of a process and all below it, in ticks.
-fn ticks(pid: u32) -> f64 {
+pub fn ticks(pid: u32) -> f64 {
     let mut total = 0.0;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     if let Some((_, rest)) = stat.rsplit_once(") ") {
@@ -145,4 +145,4 @@ fn ticks(pid: u32) -> f64 {
 }
 
 /// Last number of Samba's loopback address.
-const SAMBA_HOST: u8 = 62;
+pub const SAMBA_HOST: u8 = 62;

@@ -69,6 +69,11 @@ impl Samba {
         Ok(Self { child, addresses: addresses.to_vec(), folder })
     }
 
+    /// The folder of its share.
+    pub fn share(&self) -> PathBuf {
+        self.folder.join("plain")
+    }
+
     /// Number of its first process.
     pub fn pid(&self) -> u32 {
         self.child.id()
