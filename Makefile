@@ -57,5 +57,6 @@ bench: ## Side by side with Samba and NFS-Ganesha; takes some minutes
 	cargo build --release --locked --package cli
 	cargo xtask bench peers --charts benchmarks
 	cargo xtask bench lines --charts benchmarks
+	cargo xtask bench metadata
 	conformance/ganesha-root
 	cargo xtask bench nfs --charts benchmarks

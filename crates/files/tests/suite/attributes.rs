@@ -1,9 +1,9 @@
 //! Times, attribute bits, lengths, holes, extended attributes, reading and writing.
 
 use crate::harness::*;
-use files::{Access, BasicChange, TimeSetting, VolumeOptions, dos};
+use files::{Access, BasicChange, NamePatterns, TimeSetting, VolumeOptions, dos};
 use std::sync::Arc;
-use vfs::{FsError, Timestamp};
+use vfs::{Case, FsError, Timestamp};
 
 const LONG_AGO: Timestamp = Timestamp(1_000_000_000_123_456_700);
 
@@ -251,6 +251,48 @@ fn a_directory_lists_what_is_in_it_and_continues_where_it_stopped() {
     assert_eq!(names, (0..10).map(|n| name(&n.to_string())).collect::<Vec<_>>());
     assert_eq!(served.files.child_attributes(&open, &names[0]).unwrap().kind, vfs::FileKind::File);
     assert_eq!(served.files.child_attributes(&open, &name("no")), Err(FsError::NotFound));
+}
+
+/// Takes all names but one that it passes over.
+#[derive(Default)]
+struct Taking(Vec<(String, vfs::Attributes)>);
+
+impl vfs::ListSink for Taking {
+    fn choose(&mut self, name: &[u8], _: u64) -> vfs::Choice {
+        if name == b"passed" { vfs::Choice::Pass } else { vfs::Choice::Take }
+    }
+
+    fn put(&mut self, entry: vfs::Listed<'_>) -> bool {
+        let name = String::from_utf8_lossy(entry.name).into_owned();
+        self.0.push((name, entry.attributes.unwrap()));
+        true
+    }
+}
+
+#[test]
+fn a_listing_tells_of_each_entry_what_a_look_at_it_tells() {
+    let hidden = NamePatterns::new(["dot*"], Case::Insensitive);
+    let options = VolumeOptions { hidden_names: hidden, ..VolumeOptions::default() };
+    let served = serve_with(options, Arc::new(Inline));
+    served.put_directory("d");
+    for (at, content) in [("dotted", &b"1"[..]), ("plain", b"22"), ("passed", b"")] {
+        served.put(&format!("d/{at}"), content);
+    }
+    let open = served.open("d", READ);
+    let mut sink = Taking::default();
+    let wanted = vfs::ListWanted { attributes: true, stored: true, few: false };
+    assert_eq!(served.files.list_with_attributes(&open, 0, wanted, &mut sink), Ok(true));
+    let names: Vec<&str> = sink.0.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for (at, attributes) in &sink.0 {
+        assert_eq!(served.files.child_attributes(&open, &name(at)), Ok(*attributes));
+        let (_, found) = served.files.find_child(&open, &name(&at.to_uppercase())).unwrap();
+        assert_eq!(found, *attributes, "by a name in another case");
+        let is_hidden = attributes.dos.bits.unwrap_or(0) & dos::HIDDEN != 0;
+        assert_eq!(is_hidden, at == "dotted");
+    }
+    let missing = served.files.find_child(&open, &name("missing"));
+    assert_eq!(missing.unwrap_err(), FsError::NotFound);
 }
 
 #[test]

@@ -1,0 +1,255 @@
+//! A tree that a local process and two sessions change at once, each with names of its
+//! own in common directories: whoever changed something asks both sessions at once,
+//! and what they are told must be so. SEMANTICS.md, "What is told is so".
+//!
+//! `ANABRANCH_STEPS` is how many changes each of the three makes, `ANABRANCH_SEED` where
+//! randomness begins.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod support;
+
+use client::{Client, Error, Host, OpenHow, Options, Tree};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use support::library::{World, target};
+use support::{PASSWORD, Running, Setup, user};
+use wire::fscc::{FILE_CREATE, FILE_OPEN};
+
+/// Changes of each of those who change, and what they take at most.
+const STEPS: u64 = 150;
+const SECONDS_MAX: u64 = 50;
+const DIRECTORIES: [&str; 3] = ["one", "two", "One more"];
+const NAMES: u64 = 12;
+const HIDDEN: u32 = 2;
+const WRITE_ATTRIBUTES: u32 = 0x100;
+
+/// What is known of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    size_bytes: u64,
+    is_hidden: bool,
+}
+
+/// By directory and name.
+type Files = BTreeMap<(&'static str, String), Known>;
+
+/// By which way changes are made.
+enum Way {
+    Local(PathBuf),
+    Session(Tree),
+}
+
+/// Who changes.
+struct Actor {
+    name: &'static str,
+    way: Way,
+    /// The sessions that are asked.
+    asked: [Tree; 2],
+    files: Files,
+    random: u64,
+}
+
+fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+impl Actor {
+    fn below(&mut self, count: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (mixed ^ (mixed >> 31)) % count
+    }
+
+    /// A directory and a name, which is there or not.
+    fn place(&mut self) -> (&'static str, String) {
+        let directory = DIRECTORIES[self.below(3) as usize];
+        let number = self.below(NAMES);
+        (directory, format!("{} Näme {number}", self.name))
+    }
+
+    /// One change, noted in what is known.
+    async fn change(&mut self) {
+        let at = self.place();
+        let path = path_of(&at);
+        let Some(known) = self.files.get(&at).copied() else {
+            let size_bytes = self.below(5000);
+            self.way.write(&path, size_bytes, true).await;
+            self.files.insert(at, Known { size_bytes, is_hidden: false });
+            return;
+        };
+        match self.below(4) {
+            0 => {
+                self.way.remove(&path).await;
+                self.files.remove(&at);
+            }
+            1 => {
+                let size_bytes = known.size_bytes + 1 + self.below(100);
+                self.way.write(&path, size_bytes, false).await;
+                self.files.insert(at, Known { size_bytes, ..known });
+            }
+            2 => {
+                let is_hidden = !known.is_hidden;
+                self.way.hide(&path, is_hidden).await;
+                self.files.insert(at, Known { is_hidden, ..known });
+            }
+            _ => {
+                let to = self.place();
+                if !self.files.contains_key(&to) {
+                    self.way.rename(&path, &path_of(&to)).await;
+                    self.files.remove(&at);
+                    self.files.insert(to, known);
+                }
+            }
+        }
+    }
+
+    /// Asks one of the sessions for a name, in its own spelling and in another,
+    /// and for a directory.
+    async fn check(&mut self) {
+        let tree = self.asked[self.below(2) as usize].clone();
+        let at = self.place();
+        let expected = self.files.get(&at).copied();
+        for path in [path_of(&at), path_of(&at).to_uppercase()] {
+            let found = match tree.stat(&path).await {
+                Ok(found) => Some(Known {
+                    size_bytes: found.size_bytes,
+                    is_hidden: found.attributes & HIDDEN != 0,
+                }),
+                Err(Error::Refused(_, status)) if is_missing(status) => None,
+                Err(error) => panic!("{path}: {error}"),
+            };
+            assert_eq!(found, expected, "{} asked for {path}", self.name);
+        }
+        if self.below(4) == 0 {
+            self.check_listing(&tree, at.0).await;
+        }
+    }
+
+    /// Others change the directory meanwhile: their names say nothing.
+    async fn check_listing(&self, tree: &Tree, directory: &'static str) {
+        let listed = tree.list(directory).await.unwrap().into_iter();
+        let own = listed.filter(|entry| entry.name.starts_with(self.name)).map(|entry| {
+            let is_hidden = entry.record.attributes & HIDDEN != 0;
+            let known = Known { size_bytes: entry.record.size_bytes, is_hidden };
+            ((directory, entry.name), known)
+        });
+        let expected = self.files.iter().filter(|(at, _)| at.0 == directory);
+        let expected: Files = expected.map(|(at, known)| (at.clone(), *known)).collect();
+        assert_eq!(own.collect::<Files>(), expected, "{} listed {directory}", self.name);
+    }
+
+    async fn run(mut self, steps: u64) {
+        for _ in 0..steps {
+            self.change().await;
+            for _ in 0..3 {
+                self.check().await;
+            }
+        }
+        for directory in DIRECTORIES {
+            for tree in self.asked.clone() {
+                self.check_listing(&tree, directory).await;
+            }
+        }
+    }
+}
+
+fn path_of((directory, name): &(&'static str, String)) -> String {
+    format!("{directory}/{name}")
+}
+
+fn is_missing(status: wire::ntstatus::NtStatus) -> bool {
+    status == wire::ntstatus::NtStatus::OBJECT_NAME_NOT_FOUND
+}
+
+impl Way {
+    /// Makes a file so long, or lengthens it.
+    async fn write(&self, path: &str, size_bytes: u64, is_new: bool) {
+        match self {
+            Self::Local(root) => {
+                let mut how = std::fs::OpenOptions::new();
+                let file = how.write(true).create_new(is_new).open(root.join(path)).unwrap();
+                file.set_len(size_bytes).unwrap();
+            }
+            Self::Session(tree) => {
+                let disposition = if is_new { FILE_CREATE } else { FILE_OPEN };
+                let how = OpenHow { disposition, ..OpenHow::read_write() };
+                let file = tree.open(path, &how).await.unwrap();
+                file.set_size(size_bytes).await.unwrap();
+                file.close().await.unwrap();
+            }
+        }
+    }
+
+    async fn remove(&self, path: &str) {
+        match self {
+            Self::Local(root) => std::fs::remove_file(root.join(path)).unwrap(),
+            Self::Session(tree) => tree.remove(path).await.unwrap(),
+        }
+    }
+
+    async fn rename(&self, from: &str, to: &str) {
+        match self {
+            Self::Local(root) => std::fs::rename(root.join(from), root.join(to)).unwrap(),
+            Self::Session(tree) => tree.rename(from, to, false).await.unwrap(),
+        }
+    }
+
+    async fn hide(&self, path: &str, is_hidden: bool) {
+        let attributes = 0x20 | if is_hidden { HIDDEN } else { 0 };
+        match self {
+            // As the oldest Samba wrote it.
+            Self::Local(root) => {
+                let value = format!("{attributes:#x}\0");
+                let flags = rustix::fs::XattrFlags::empty();
+                let path = root.join(path);
+                rustix::fs::setxattr(path, "user.DOSATTRIB", value.as_bytes(), flags).unwrap();
+            }
+            Self::Session(tree) => {
+                let access = OpenHow::stat().access | WRITE_ATTRIBUTES;
+                let how = OpenHow { access, ..OpenHow::stat() };
+                let file = tree.open(path, &how).await.unwrap();
+                let mut basic = [0; 40];
+                basic[32..36].copy_from_slice(&attributes.to_le_bytes());
+                file.set_info(4, &basic).await.unwrap();
+                file.close().await.unwrap();
+            }
+        }
+    }
+}
+
+async fn session(server: &Running) -> Tree {
+    let mut client_guid = [0; 16];
+    World.random(&mut client_guid);
+    let options = Options { client_guid, channels: 1, ..Options::default() };
+    let target = target(server.smb, &user(), PASSWORD);
+    let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
+    client.tree("data").await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_told_is_so_whoever_changed_it_last() {
+    let (steps, seed) =
+        (from_environment("ANABRANCH_STEPS", STEPS), from_environment("ANABRANCH_SEED", 1));
+    let server = Setup::new().start();
+    let root = server.folder.path().join("data");
+    DIRECTORIES.iter().for_each(|directory| std::fs::create_dir_all(root.join(directory)).unwrap());
+    let asked = [session(&server).await, session(&server).await];
+    let ways = [
+        ("local", Way::Local(root)),
+        ("first", Way::Session(asked[0].clone())),
+        ("second", Way::Session(asked[1].clone())),
+    ];
+    let actors = ways.into_iter().enumerate().map(|(at, (name, way))| {
+        let random = seed.wrapping_mul(3).wrapping_add(at as u64) << 20;
+        let actor = Actor { name, way, asked: asked.clone(), files: Files::new(), random };
+        tokio::spawn(actor.run(steps))
+    });
+    let actors: Vec<_> = actors.collect();
+    let seconds = SECONDS_MAX * (1 + steps / STEPS);
+    for actor in actors {
+        let ended = tokio::time::timeout(Duration::from_secs(seconds), actor).await;
+        ended.expect("it takes too long").unwrap();
+    }
+}
