@@ -64,7 +64,7 @@ pub const SPARE_SMALL_MAX: usize = 1024;
 pub const SPARE_LARGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes asked for in one QUERY_DIRECTORY, and entries of one listing.
-pub const LIST_BYTES: u32 = 64 * 1024;
+pub const LIST_BYTES: u32 = 1024 * 1024;
 /// See [`LIST_BYTES`].
 pub const LIST_ENTRIES_MAX: usize = 1 << 20;
 

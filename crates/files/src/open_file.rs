@@ -404,7 +404,7 @@ impl Files {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
             false => None,
         };
-        if removes && open.kind() == FileKind::File && open.takes_long_to_free() {
+        if removes && open.kind() == FileKind::File && open.is_better_removed_apart() {
             let close = move || {
                 let _turn = turn;
                 open.close_now()
@@ -428,10 +428,15 @@ impl Files {
 }
 
 impl OpenFile {
-    /// Whether a worker had better remove the file: freeing a large one takes long.
-    fn takes_long_to_free(&self) -> bool {
-        let size_bytes = self.node.attributes(vfs::Wanted::default()).map(|a| a.size_bytes);
-        size_bytes.is_ok_and(|size_bytes| size_bytes > INLINE_FREE_BYTES_MAX)
+    /// Whether a worker had better remove the file: freeing a large one takes long. And
+    /// who keeps something of it is told before whoever removes it has the answer,
+    /// which that client may act on.
+    fn is_better_removed_apart(&self) -> bool {
+        let is_large = || {
+            let size_bytes = self.node.attributes(vfs::Wanted::default()).map(|a| a.size_bytes);
+            size_bytes.is_ok_and(|size_bytes| size_bytes > INLINE_FREE_BYTES_MAX)
+        };
+        self.state.has_caches() || is_large()
     }
 
     /// Looks at the times that a change by this open must not move. Costs one

@@ -163,10 +163,10 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     let kinds = ["create", "open", "close", "delete"];
     println!("Create, open, close, delete by {DEPTH} workers; latencies in µs, p50 / p99:\n");
     println!(
-        "| names | server | /s | server µs/op | times Samba's per CPU s | {} |",
+        "| names | server | /s | server µs/op | times Samba's per CPU s | {} | smbprotocol: server µs/op |",
         kinds.join(" | ")
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for names in &args.sizes.names {
         let (folder, files) = (format!("names{names}"), names.to_string());
         let seconds = args.seconds.to_string();
@@ -181,15 +181,16 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
             "--warm-up",
             "1",
         ];
-        let mut reports = Vec::new();
+        let (mut reports, mut foreign) = (Vec::new(), Vec::new());
         for server in servers {
             server.fill(&folder, *names)?;
+            foreign.push(server.load_by_smbprotocol(&folder, *names, args.seconds)?);
             reports.push((server.name, server.measure_rounds(binary, &folder, &load, args.rounds)));
             server.empty(&folder)?;
         }
         let samba =
             reports.last().and_then(|(_, report)| report.as_ref().ok()).map(Report::server_us);
-        for (name, report) in reports {
+        for ((name, report), foreign) in reports.into_iter().zip(foreign) {
             let report = match report {
                 Ok(report) => report,
                 // Too slow to finish, which is a figure, too.
@@ -209,7 +210,8 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
                     report.of(kind, "p99")
                 );
             }
-            println!("{line}");
+            let foreign = foreign.map_or("-".to_owned(), |us| format!("{us:.1}"));
+            println!("{line} {foreign} |");
         }
     }
     println!();
@@ -306,5 +308,24 @@ impl Server {
         }
         let ticks = super::peers::ticks(self.pid) - before;
         Ok((begun.elapsed().as_secs_f64(), ticks.max(1.0) / super::peers::TICKS_PER_SECOND))
+    }
+
+    /// Microseconds of the server's time for an operation of smbprotocol; none where it is not
+    /// installed (`make clients` does that).
+    fn load_by_smbprotocol(&self, folder: &str, files: u64, seconds: u32) -> Result<Option<f64>> {
+        let home = std::env::var("HOME")?;
+        let cache = std::env::var("ANABRANCH_CACHE").unwrap_or(format!("{home}/.cache/anabranch"));
+        let before = super::peers::ticks(self.pid);
+        let output = Command::new(format!("{cache}/venv/bin/python"))
+            .arg("conformance/python/metadata_load.py")
+            .args([&self.address, &PORT.to_string(), "plain", USER, PASSWORD, folder])
+            .args([files.to_string(), seconds.to_string()])
+            .output();
+        let Some(output) = output.ok().filter(|output| output.status.success()) else {
+            return Ok(None);
+        };
+        let ticks = super::peers::ticks(self.pid) - before;
+        let count: f64 = String::from_utf8(output.stdout)?.trim().parse()?;
+        Ok(Some(ticks / super::peers::TICKS_PER_SECOND * 1e6 / count))
     }
 }
