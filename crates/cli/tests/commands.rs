@@ -77,6 +77,27 @@ fn check_warns_of_many_channels_and_is_content() {
 }
 
 #[test]
+fn the_metadata_cache_is_switched_by_share_and_by_either_name() {
+    let server = Setup::new().start();
+    let admin = server.admin.to_string();
+    let feature = |arguments: &[&str]| {
+        let output = run(&[&["feature"], arguments, &["--json", "--admin", &admin]].concat());
+        assert!(output.status.success(), "{output:?}");
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        if said.is_array() { said[0].clone() } else { said }
+    };
+    let first = feature(&["list"]);
+    assert_eq!(first["RegistrationState"], "Registered");
+    assert!(first["Since"].as_u64().unwrap() > 1_700_000_000);
+    let off = feature(&["unregister", "AzurePremiumFilesMetadataCacheFeature"]);
+    assert_eq!(off["RegistrationState"], "NotRegistered");
+    assert_eq!(off["Shares"][0]["Share"], "data");
+    let on = feature(&["register", "metadata-cache", "--share", "DATA"]);
+    assert_eq!(on["Shares"][0]["State"], "Registered");
+    assert_eq!(feature(&["list"]), on);
+}
+
+#[test]
 fn features_are_listed_and_unknown_ones_are_refused() {
     let server = Setup::new().start();
     let admin = server.admin.to_string();
