@@ -6,7 +6,7 @@ use crate::tree::CachedVfs;
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Node, OpenHow,
-    Opened, RelPath, Result, Wait, Wanted,
+    Opened, RelPath, Result, Stored, Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -130,12 +130,12 @@ impl CachedVfs {
         match node.attributes(Wanted { dos: asks_dos }) {
             Ok(attributes) if facts.are_of(&attributes) => {
                 self.counters.handles.hit();
-                let dos = match (how.wanted.dos, facts.has_dos) {
-                    (true, true) => facts.attributes.dos,
-                    (true, false) => attributes.dos,
-                    (false, _) => DosInfo::default(),
+                let (dos, stored) = match (how.wanted.dos, facts.has_dos) {
+                    (true, true) => (facts.attributes.dos, facts.attributes.stored),
+                    (true, false) => (attributes.dos, attributes.stored),
+                    (false, _) => (DosInfo::default(), Stored::UNKNOWN),
                 };
-                let attributes = Attributes { dos, ..attributes };
+                let attributes = Attributes { dos, stored, ..attributes };
                 Some(known(Opened { node, attributes, path: path.clone() }, facts))
             }
             _ => {
@@ -155,7 +155,8 @@ impl CachedVfs {
         state.touch_parent(path);
         drop(state);
         self.counters.handles.hit();
-        let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
+        let (dos, stored) = (DosInfo::default(), Stored::UNKNOWN);
+        let attributes = Attributes { dos, stored, ..facts.attributes };
         Some(known(Opened { node, attributes, path: path.clone() }, &facts))
     }
 
@@ -221,8 +222,8 @@ impl CachedVfs {
             Some(facts) if facts.are_of(attributes) => {
                 self.counters.security.hit();
                 let has_dos = how.wanted.dos || facts.has_dos;
-                let dos = if how.wanted.dos { attributes.dos } else { facts.attributes.dos };
-                let attributes = Attributes { dos, ..*attributes };
+                let known = if how.wanted.dos { attributes } else { &facts.attributes };
+                let attributes = Attributes { dos: known.dos, stored: known.stored, ..*attributes };
                 Facts { attributes, has_dos, security: facts.security.clone() }
             }
             _ => {
