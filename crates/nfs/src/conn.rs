@@ -9,7 +9,8 @@ use crate::client::lock;
 use crate::compound;
 use crate::credentials::{Callers, Credentials};
 use crate::limits::{
-    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSIONS_PER_CONNECTION_MAX,
+    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSION_PROOF_BYTES,
+    SESSIONS_PER_CONNECTION_MAX,
 };
 use crate::server::Server;
 use crate::session::Session;
@@ -20,13 +21,13 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use wire::nfs::SessionId;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::rpc::{
     AcceptStatus, AuthStatus, Call, Message, OpaqueAuth, Reply, ReplyBody, UnreadableMessage,
     begin_record, end_record,
 };
 use wire::nfs::xdr::{XdrReader, XdrWriter};
+use wire::nfs::{Compound, Operation, SessionId};
 
 /// The work that answers one call. Poll it once at once; keep it if it is not ready.
 pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
@@ -151,13 +152,31 @@ impl Conn {
         self.shared.is_known.load(Ordering::Acquire)
     }
 
-    /// Bytes that a record may have.
+    /// Bytes that a record may have of which `arrived` is there, without its mark.
+    ///
+    /// A connection that has no session may begin with a large WRITE, if that names one:
+    /// so do clients that have several connections, and those that lost one.
     #[must_use]
-    pub fn record_bytes_max(&self) -> usize {
+    pub fn record_bytes_max(&self, arrived: &[u8]) -> usize {
+        let is_open = self.is_known()
+            || arrived.len() < SESSION_PROOF_BYTES
+            || self.names_session(&arrived[..SESSION_PROOF_BYTES]);
         // What is somewhat too large is told so; what is far too large is not read.
-        let max =
-            if self.is_known() { 2 * MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX_BEFORE_SESSION };
+        let max = if is_open { 2 * MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX_BEFORE_SESSION };
         max as usize
+    }
+
+    /// Whether a call begins so that has a SEQUENCE of one of our sessions.
+    fn names_session(&self, start: &[u8]) -> bool {
+        let mut r = XdrReader::new(start);
+        let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
+        let Ok(mut compound) = Compound::decode(&mut r) else { return false };
+        match compound.next_operation() {
+            Some(Ok(Operation::Sequence(args))) => {
+                self.server.find_session(args.session_id).is_ok()
+            }
+            _ => false,
+        }
     }
 
     /// Takes one record, without its marks.

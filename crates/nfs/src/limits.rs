@@ -42,6 +42,9 @@ pub const OVERHEAD_BYTES_MAX: u32 = 16 * 1024;
 pub const MESSAGE_BYTES_MAX: u32 = IO_BYTES_MAX + OVERHEAD_BYTES_MAX;
 /// A request outside of a session, and any before the connection has one.
 pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
+/// What must have arrived of a larger one before it is clear whether it names a session: headers,
+/// credentials and SEQUENCE of any client fit in.
+pub const SESSION_PROOF_BYTES: usize = 2 * 1024;
 
 /// Opens, locks and delegations of one client, together.
 pub const STATES_PER_CLIENT_MAX: usize = 100_000;

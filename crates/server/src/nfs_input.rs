@@ -98,6 +98,11 @@ impl Input {
         Ok(Some(extent.payload(&record).into_owned().into()))
     }
 
+    /// What is there of the first fragment, without its mark, and perhaps of what follows.
+    pub fn front(&self) -> &[u8] {
+        self.buffer.get(MARK_BYTES..).unwrap_or_default()
+    }
+
     fn scan(&self, length_max: usize) -> Result<Scan, BadRecord> {
         scan_record(&self.buffer, length_max).map_err(|malformed| BadRecord(malformed.what))
     }

@@ -131,7 +131,7 @@ impl NfsTask {
             return Err(End::Cut);
         }
         let reads = self.reads();
-        if reads && self.input.has_record(self.conn.record_bytes_max())? {
+        if reads && self.input.has_record(self.record_bytes_max())? {
             // Put off while there was no room for more answers.
             self.take_records().await?;
         } else {
@@ -144,7 +144,7 @@ impl NfsTask {
 
     async fn wait(&mut self, reads: bool) -> Result<(), End> {
         let writes = !self.output.is_empty();
-        let room = self.input.room(self.conn.record_bytes_max())?;
+        let room = self.input.room(self.record_bytes_max())?;
         if !reads {
             self.input.unwatch();
         }
@@ -185,6 +185,11 @@ impl NfsTask {
         Ok(())
     }
 
+    /// Bytes that the record at the front may have.
+    fn record_bytes_max(&self) -> usize {
+        self.conn.record_bytes_max(self.input.front())
+    }
+
     /// Whether there is room for what more calls would bring.
     fn reads(&self) -> bool {
         self.ending.is_none()
@@ -197,7 +202,7 @@ impl NfsTask {
         self.clock = self.host.now().instant;
         self.place.link().set_core(rustix::thread::sched_getcpu());
         while self.reads()
-            && let Some(record) = self.input.take_record(self.conn.record_bytes_max())?
+            && let Some(record) = self.input.take_record(self.record_bytes_max())?
         {
             self.conn.handle_record(record).map_err(End::Protocol)?;
             self.start_jobs().await;

@@ -121,6 +121,8 @@ impl Client {
         let slots = options.slots.clamp(1, SLOTS_MAX);
         let session =
             caller.create_session(&connections[0], (client_id, sequence_id), slots).await?;
+        // RFC 8881 2.10.3.1: without state protection a connection is bound to the session by
+        // the first SEQUENCE that comes over it.
         for _ in 1..options.connections {
             connections.push(Connection::open(caller.target.address).await?);
         }
@@ -136,11 +138,6 @@ impl Client {
         };
         let client = Self { inner: Arc::new(inner) };
         client.reclaim_complete().await?;
-        // RFC 8881 2.10.3.1: without state protection a connection is bound to the session by
-        // the first SEQUENCE that comes over it. Connections take turns: one for each.
-        for _ in 1..options.connections {
-            client.compound(&[]).await?;
-        }
         Ok(client)
     }
 

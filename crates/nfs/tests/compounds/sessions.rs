@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use proptest::prelude::*;
 use wire::nfs::ops::*;
-use wire::nfs::{NfsStatus, OperationNumber, StateId, Verifier};
+use wire::nfs::{NfsStatus, OperationNumber, StableHow, StateId, Verifier};
 
 #[test]
 fn a_retry_by_another_connection_gets_the_same_bytes_and_is_not_done_twice() {
@@ -222,4 +222,28 @@ proptest! {
             prop_assert!(job.now_or_never().is_some());
         }
     }
+}
+
+/// A client with several connections may begin one of them with a large WRITE.
+#[test]
+fn a_new_connection_takes_a_large_request_only_if_it_names_a_session() {
+    let bench = Bench::new();
+    let mut client = bench.client("alice");
+    let data = vec![0; 256 * 1024];
+    let write = Operation::Write(WriteArgs {
+        state_id: StateId::ANONYMOUS,
+        offset: 0,
+        stable: StableHow::Unstable,
+        data: &data,
+    });
+    let named = client.next(std::slice::from_ref(&write));
+    let unnamed = record(1, &[write]);
+    let new = bench.conn();
+    let few = 1000;
+    assert!(new.record_bytes_max(&named[..few]) > data.len(), "it may still name one");
+    for arrived in [few * 3, named.len()] {
+        assert!(new.record_bytes_max(&named[..arrived]) > data.len());
+        assert!(new.record_bytes_max(&unnamed[..arrived.min(unnamed.len())]) < data.len());
+    }
+    assert!(new.record_bytes_max(&data) < data.len(), "nor is it a call");
 }
