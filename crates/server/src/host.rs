@@ -21,6 +21,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 
+/// The number among the NFS clients that none of them has: the server's own name.
+const OWN_GUID: u64 = 0;
+
 /// What is known of a system user.
 #[derive(Clone)]
 struct SystemUser {
@@ -44,6 +47,7 @@ pub struct ProcessHost {
     journal: RwLock<Option<Journal>>,
     /// NFS clients that have something here, and those that had when the last run ended.
     nfs_clients: RwLock<(Option<Journal>, Vec<Vec<u8>>)>,
+    nfs_guid: RwLock<Option<[u8; 16]>>,
 }
 
 impl ProcessHost {
@@ -62,6 +66,7 @@ impl ProcessHost {
             runtime: tokio::runtime::Handle::current(),
             journal: RwLock::default(),
             nfs_clients: RwLock::default(),
+            nfs_guid: RwLock::default(),
         }
     }
 
@@ -71,10 +76,24 @@ impl ProcessHost {
     }
 
     /// NFS clients are written down there from now on; what was found there.
-    pub fn set_nfs_clients(&self, journal: Journal, records: Records) {
+    /// What the server is called towards them is kept there, too: clients take nothing back
+    /// from a server that calls itself otherwise (RFC 8881 8.4.2.1, 2.10.4).
+    pub fn set_nfs_clients(&self, journal: Journal, mut records: Records, guid: [u8; 16]) {
+        let before = records.remove(&OWN_GUID).and_then(|bytes| bytes.try_into().ok());
+        if before.is_none() {
+            // Whether it is on disk matters once the first client is, which is later.
+            drop(journal.change(OWN_GUID, Some(guid.to_vec())));
+        }
+        let guid = before.unwrap_or(guid);
+        *self.nfs_guid.write().unwrap_or_else(PoisonError::into_inner) = Some(guid);
         let remembered = records.into_values().collect();
         let mut nfs_clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
         *nfs_clients = (Some(journal), remembered);
+    }
+
+    /// What the server is called towards NFS clients, if it outlives the process.
+    pub fn nfs_guid(&self) -> Option<[u8; 16]> {
+        *self.nfs_guid.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {
@@ -112,7 +131,7 @@ impl ProcessHost {
 /// The number that a client is written down under: its name, hashed (FNV-1a), the same in every run.
 fn number_of(owner: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-    owner.iter().fold(0xCBF2_9CE4_8422_2325, step)
+    owner.iter().fold(0xCBF2_9CE4_8422_2325, step).max(1)
 }
 
 impl nfs::Host for ProcessHost {

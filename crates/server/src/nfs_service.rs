@@ -58,7 +58,8 @@ impl NfsService {
         host: &Arc<ProcessHost>,
         connections: &Arc<Connections>,
     ) -> Self {
-        let server = nfs::Server::new(nfs_config(config, shares), files.clone(), host.clone());
+        let server =
+            nfs::Server::new(nfs_config(config, shares, host), files.clone(), host.clone());
         let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
         Self {
             server,
@@ -71,7 +72,7 @@ impl NfsService {
 
     /// Takes new shares.
     pub fn configure(&self, config: &Config, shares: &smb::Config) {
-        self.server.configure(nfs_config(config, shares));
+        self.server.configure(nfs_config(config, shares, &self.host));
     }
 
     /// Tells the protocol layer that time passes.
@@ -157,7 +158,7 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn nfs_config(config: &Config, shares: &smb::Config) -> nfs::Config {
+fn nfs_config(config: &Config, shares: &smb::Config, host: &ProcessHost) -> nfs::Config {
     let mut exports: Vec<Arc<Export>> = Vec::new();
     for share in config.shares.iter().filter(|share| share.is_exported()) {
         let taken = |id| exports.iter().any(|export| export.id == id);
@@ -165,7 +166,8 @@ fn nfs_config(config: &Config, shares: &smb::Config) -> nfs::Config {
             exports.push(Arc::new(export));
         }
     }
-    let guid: String = shares.server_guid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let guid = host.nfs_guid().unwrap_or(shares.server_guid);
+    let guid: String = guid.iter().map(|byte| format!("{byte:02x}")).collect();
     let owner = format!("anabranch {guid}").into_bytes();
     nfs::Config { exports, lease: config.nfs_lease, owner }
 }

@@ -81,7 +81,7 @@ impl Service {
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
-        remember_nfs_clients(config, &host);
+        remember_nfs_clients(config, &host, guid);
         let nfs = NfsService::new(config, &server.config(), &files, &host, &connections);
         let listener = Listener::new(server, host.clone(), connections);
         let (admin, tasks) = (None, Vec::new());
@@ -227,12 +227,12 @@ fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartErr
 }
 
 /// Which NFS clients were here survives the server; without that they open their files anew.
-fn remember_nfs_clients(config: &Config, host: &ProcessHost) {
+fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16]) {
     if config.nfs.is_empty() {
         return;
     }
     match Journal::open_named(config.state_folder(), "nfs-clients") {
-        Ok((journal, records)) => host.set_nfs_clients(journal, records),
+        Ok((journal, records)) => host.set_nfs_clients(journal, records, guid),
         Err(error) => tracing::warn!(
             "NFS clients will not find their locks after a restart: {error}; set `state` to a directory of this server's own"
         ),
