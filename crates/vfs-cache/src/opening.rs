@@ -6,7 +6,7 @@ use crate::tree::CachedVfs;
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Node, OpenHow,
-    Opened, RelPath, Result, Stored, Wait, Wanted,
+    Opened, RelPath, Result, Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -130,12 +130,9 @@ impl CachedVfs {
         match node.attributes(Wanted { dos: asks_dos }) {
             Ok(attributes) if facts.are_of(&attributes) => {
                 self.counters.handles.hit();
-                let (dos, stored) = match (how.wanted.dos, facts.has_dos) {
-                    (true, true) => (facts.attributes.dos, facts.attributes.stored),
-                    (true, false) => (attributes.dos, attributes.stored),
-                    (false, _) => (DosInfo::default(), Stored::UNKNOWN),
-                };
-                let attributes = Attributes { dos, stored, ..attributes };
+                let was_asked = how.wanted.dos && facts.has_dos;
+                let of = if was_asked { &facts.attributes } else { &attributes };
+                let attributes = Attributes { dos: of.dos, stored: of.stored, ..attributes };
                 Some(known(Opened { node, attributes, path: path.clone() }, facts))
             }
             _ => {
@@ -155,8 +152,7 @@ impl CachedVfs {
         state.touch_parent(path);
         drop(state);
         self.counters.handles.hit();
-        let (dos, stored) = (DosInfo::default(), Stored::UNKNOWN);
-        let attributes = Attributes { dos, stored, ..facts.attributes };
+        let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
         Some(known(Opened { node, attributes, path: path.clone() }, &facts))
     }
 
@@ -222,8 +218,8 @@ impl CachedVfs {
             Some(facts) if facts.are_of(attributes) => {
                 self.counters.security.hit();
                 let has_dos = how.wanted.dos || facts.has_dos;
-                let known = if how.wanted.dos { attributes } else { &facts.attributes };
-                let attributes = Attributes { dos: known.dos, stored: known.stored, ..*attributes };
+                let of = if how.wanted.dos { attributes } else { &facts.attributes };
+                let attributes = Attributes { dos: of.dos, stored: of.stored, ..*attributes };
                 Facts { attributes, has_dos, security: facts.security.clone() }
             }
             _ => {
