@@ -7,6 +7,7 @@
 mod acquire;
 mod apply;
 mod authorize;
+mod made;
 mod place;
 mod resolve;
 mod stream;
@@ -19,12 +20,13 @@ use crate::reparse::stands_for_other;
 use crate::shown_link::with_link;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
-use crate::watch::{ChangeKind, Filter, name_filter};
+use crate::watch::{ChangeKind, Filter};
 use crate::{Caller, Files, ObjectOpen, OpenAt, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::Ticket;
 use apply::reserve;
 use grants::{CacheState, Caching, OpenId, Share};
+use made::Made;
 use place::Place;
 use std::sync::Arc;
 use vfs::{
@@ -297,6 +299,8 @@ struct Opening {
     /// Where the plan's path comes from.
     place: Place,
     with: ObjectOpen,
+    /// What it has made, and not entered yet.
+    made: Option<Made>,
 }
 
 const WANTED: Wanted = Wanted { dos: true };
@@ -323,6 +327,7 @@ impl Opening {
             plan,
             place: Place::Path,
             with: ObjectOpen::default(),
+            made: None,
         })
     }
 
@@ -369,11 +374,23 @@ impl Opening {
     }
 
     /// Goes through the stages with the path as it is.
-    fn at_path(&self, wait: Wait) -> Result<Attempt> {
+    fn at_path(&mut self, wait: Wait) -> Result<Attempt> {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
         }
         let seen = Seen { epoch: self.table.epoch(), removals: self.table.removals() };
+        let result = match self.made.take() {
+            Some(made) => self.enter_made(made, &seen),
+            None => self.find_or_make(wait, &seen),
+        };
+        match result {
+            // What was refused may have been another file.
+            Err(_) if !seen.is_still_so(&self.table) || self.has_moved() => Ok(Attempt::Lost),
+            other => other,
+        }
+    }
+
+    fn find_or_make(&mut self, wait: Wait, seen: &Seen) -> Result<Attempt> {
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             other => Some(other?),
@@ -383,14 +400,14 @@ impl Opening {
             Err(_) if found.is_none() && self.is_named_by_key() => return Ok(Attempt::Lost),
             other => other?,
         }
-        let result = match (found, &self.plan.stream) {
-            (Some(found), None) => self.open_existing(found, wait, &seen),
-            (Some(found), Some(name)) => self.open_stream(found, name, &seen),
+        match (found, &self.plan.stream) {
+            (Some(found), None) => self.open_existing(found, wait, seen),
+            (Some(found), Some(name)) => self.open_stream(found, name, seen),
             // However fast it was missed, making it may wait for a journal.
             (None, None) if wait == Wait::Never && !self.volume.vfs.creates_at_once() => {
                 Err(FsError::WouldBlock)
             }
-            (None, None) => match self.create(&seen) {
+            (None, None) => match self.create(seen) {
                 // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
                     Ok(Attempt::Lost)
@@ -398,16 +415,11 @@ impl Opening {
                 // Made by us: looking for it again would find it taken.
                 other => other,
             },
-            (None, Some(name)) => match self.create_with_stream(name) {
+            (None, Some(_)) => match self.create(seen) {
                 // The file is there now, which says nothing of the stream.
                 Err(FsError::AlreadyExists) => Ok(Attempt::Lost),
                 other => other,
             },
-        };
-        match result {
-            // What was refused may have been another file.
-            Err(_) if !seen.is_still_so(&self.table) || self.has_moved() => Ok(Attempt::Lost),
-            other => other,
         }
     }
 
@@ -495,34 +507,6 @@ impl Opening {
             IfExists::Fail => OpenAction::Created,
         };
         Ok(Attempt::Opened(self.finish(ticket, found.opened, attributes, granted, action)))
-    }
-
-    fn create(&self, seen: &Seen) -> Result<Attempt> {
-        let is_directory = self.plan.kind == WishedKind::Directory;
-        let parent = self.authorize_create(is_directory)?;
-        let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
-        let opened = self.make(is_directory, parent.is_some())?;
-        if self.has_moved() {
-            // It was made in another directory, which took the path.
-            self.unmake(&opened);
-            return Ok(Attempt::Lost);
-        }
-        self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
-        let granted = self.granted_to_creator(&opened, descriptor.as_ref());
-        // Until now anyone may have opened it: then it stays, and we lost. Or
-        // removed it again.
-        let entered = self.acquire(&opened, granted);
-        if self.lost_its_name(seen, &opened)? {
-            return Ok(Attempt::Lost);
-        }
-        let ticket = match entered {
-            Ok(ticket) => ticket.of_new_file(&self.caller),
-            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
-            Err(NotEntered::Refused(error)) => return Err(error),
-        };
-        let changed = self.furnish(&opened, descriptor.as_ref(), is_directory)?;
-        let attributes = if changed { opened.node.attributes(WANTED)? } else { opened.attributes };
-        Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
     }
 
     fn entry<'a>(&'a self, opened: &'a Opened) -> Entry<'a> {

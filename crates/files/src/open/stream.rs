@@ -1,6 +1,7 @@
 //! Opening a named stream: the file is looked for and judged as for an open of
 //! its own, then held for as long as the stream is open. MS-FSA 2.1.5.1.
 
+use super::made::Made;
 use super::resolve::Found;
 use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WANTED, WRITES};
 use super::{WishedKind, reserve};
@@ -65,22 +66,22 @@ impl Opening {
         self.enter(found.opened, hold, stored, granted)
     }
 
-    /// Makes a file with a stream.
-    pub(super) fn create_with_stream(&self, name: &StreamName) -> Result<Attempt> {
-        self.check_host(FileKind::File)?;
-        let parent = self.authorize_create(false)?;
-        let descriptor = self.new_descriptor(parent.as_ref(), false);
-        let file = self.make(false, parent.is_some())?;
-        self.report(ChangeKind::Added, Filter::FILE_NAME, &file.path);
-        let granted = self.granted_to_creator(&file, descriptor.as_ref());
-        let hold = self.hold(&file)?.of_new_file(&self.caller);
-        self.furnish(&file, descriptor.as_ref(), false)?;
-        let stored = self.make_stream(&file, name)?;
-        self.enter(file, hold, stored, granted)
+    /// Adds the stream to a file that was made for it, and is held.
+    pub(super) fn add_stream(
+        &self,
+        made: Made,
+        name: &StreamName,
+        hold: Ticket,
+        granted: Access,
+    ) -> Result<Attempt> {
+        let hold = hold.of_new_file(&self.caller);
+        self.furnish(&made.opened, made.descriptor.as_ref(), false)?;
+        let stored = self.make_stream(&made.opened, name)?;
+        self.enter(made.opened, hold, stored, granted)
     }
 
     /// Whether the file can have streams and this open be of one.
-    fn check_host(&self, kind: FileKind) -> Result<()> {
+    pub(super) fn check_host(&self, kind: FileKind) -> Result<()> {
         match kind {
             _ if self.plan.kind == WishedKind::Directory => Err(FsError::NotDirectory),
             FileKind::File | FileKind::Directory => Ok(()),
@@ -121,7 +122,7 @@ impl Opening {
 
     /// A place among the opens of the file that stands in nobody's way, but
     /// keeps the file while the stream is open.
-    fn hold(&self, file: &Opened) -> Result<Ticket> {
+    pub(super) fn hold(&self, file: &Opened) -> Result<Ticket> {
         match Ticket::hold(self, &self.entry(file)) {
             Ok(hold) => Ok(hold),
             Err(NotEntered::Refused(error)) => Err(error),

@@ -74,6 +74,7 @@ impl Workers for First {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     BeforeCreate,
+    AfterCreate,
     AfterOpen,
     BeforeRemove,
     BeforeRename,
@@ -126,7 +127,9 @@ impl Vfs for Hooked {
 
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.step_in(At::BeforeCreate, path)?;
-        self.local.create(who, path, case, how)
+        let made = self.local.create(who, path, case, how)?;
+        self.step_in(At::AfterCreate, path)?;
+        Ok(made)
     }
 
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {

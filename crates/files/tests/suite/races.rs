@@ -2,8 +2,9 @@
 
 use crate::harness::*;
 use files::{IfExists, IfMissing, OpenAction, OpenPlan, Share, VolumeOptions};
-use std::sync::Arc;
+use futures_util::FutureExt;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use vfs::{FsError, Identity, Replace};
 
 fn open_or_make(at: &str) -> OpenPlan {
@@ -51,6 +52,54 @@ fn a_file_that_goes_between_two_looks_is_made_anew() {
     assert_eq!(made.action, OpenAction::Created);
     assert_ne!(made.open.key(), opened.key());
     assert_eq!(served.read(&opened).unwrap(), b"old");
+}
+
+#[test]
+fn what_is_replaced_before_its_maker_has_it_open_is_not_what_the_maker_gets() {
+    let served = serve();
+    served.put("other", b"other");
+    let mover = served.open("other", DELETE);
+    let (files, open) = (served.files.clone(), mover.clone());
+    served.hook_once(At::AfterCreate, move |_| {
+        now(files.rename(&open, &path("file"), true)).unwrap();
+    });
+    let opened = served.try_open(open_or_make("file")).unwrap();
+    assert_eq!((opened.action, opened.open.key()), (OpenAction::Opened, mover.key()));
+}
+
+#[test]
+fn what_is_renamed_before_its_maker_has_it_open_is_its_makers_by_the_new_name() {
+    let served = serve();
+    let (files, volume) = (served.files.clone(), served.volume.clone());
+    let caller = served.alice.clone();
+    served.hook_once(At::AfterCreate, move |_| {
+        let other = now(files.open(&volume, &caller, plan("file", DELETE))).unwrap().open;
+        now(files.rename(&other, &path("moved"), false)).unwrap();
+        now(files.close(other)).unwrap();
+    });
+    let made = served.try_open(new_file("file")).unwrap();
+    assert_eq!((made.action, made.open.path()), (OpenAction::Created, path("moved")));
+    assert!(!served.exists("file"));
+}
+
+#[test]
+fn what_is_made_during_a_rename_is_opened_after_it_and_is_new() {
+    let served = serve();
+    served.put("other", b"other");
+    let made = Arc::new(Mutex::new(None));
+    let (files, volume) = (served.files.clone(), served.volume.clone());
+    let (caller, slot) = (served.alice.clone(), made.clone());
+    served.hook_once(At::BeforeRename, move |_| {
+        let opening = async move { files.open(&volume, &caller, new_file("new")).await };
+        let mut opening = Box::pin(opening);
+        assert!(opening.as_mut().now_or_never().is_none(), "it waits for its turn");
+        *slot.lock().unwrap() = Some(opening);
+    });
+    let mover = served.open("other", DELETE);
+    now(served.files.rename(&mover, &path("moved"), false)).unwrap();
+    assert!(served.exists("new"));
+    let opening = made.lock().unwrap().take().unwrap();
+    assert_eq!(now(opening).unwrap().action, OpenAction::Created);
 }
 
 #[test]

@@ -1,0 +1,123 @@
+//! What is made is there for everyone before its maker is known to have it open:
+//! others may rename, replace or remove it meanwhile.
+
+use super::{Attempt, OpenAction, Opening, Seen, Ticket, WANTED, WishedKind};
+use crate::table::NotEntered;
+use crate::watch::{ChangeKind, name_filter};
+use acl::{Access, Descriptor};
+use vfs::{Case, FileKind, FsError, Identity, OpenHow, Opened, Result, Wait, Wanted};
+
+/// A file or directory that was made, and is to be entered.
+pub(super) struct Made {
+    pub opened: Opened,
+    /// To be stored with it.
+    pub descriptor: Option<Descriptor>,
+    /// It is not for the first time that it is to be entered.
+    is_again: bool,
+}
+
+/// Where something is that was made.
+enum Whereabouts {
+    /// Where it was made, and every rename from now on knows of this open.
+    Here,
+    /// A rename is going on that may not know of this open, or has moved it.
+    Unsettled,
+    /// Nowhere any more.
+    Gone,
+}
+
+impl Opening {
+    /// Makes what is missing, and opens it.
+    pub(super) fn create(&mut self, seen: &Seen) -> Result<Attempt> {
+        if self.plan.stream.is_some() {
+            self.check_host(FileKind::File)?;
+        }
+        let is_directory = self.plan.kind == WishedKind::Directory && self.plan.stream.is_none();
+        let parent = self.authorize_create(is_directory)?;
+        let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
+        let opened = self.make(is_directory, parent.is_some())?;
+        if self.has_moved() {
+            // It was made in another directory, which took the path.
+            self.unmake(&opened);
+            return Ok(Attempt::Lost);
+        }
+        self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
+        self.enter_made(Made { opened, descriptor, is_again: false }, seen)
+    }
+
+    /// Opens what this has made. If a race is lost it is kept for another try, unless
+    /// it has gone: from the start it would be found as somebody else's.
+    pub(super) fn enter_made(&mut self, mut made: Made, seen: &Seen) -> Result<Attempt> {
+        let granted = self.granted_to_creator(&made.opened, made.descriptor.as_ref());
+        // Until now anyone may have opened it: then it stays, and we lost.
+        let entered = match &self.plan.stream {
+            None => self.acquire(&made.opened, granted),
+            Some(_) => self.hold(&made.opened).map_err(NotEntered::Refused),
+        };
+        match self.whereabouts(&mut made, seen)? {
+            Whereabouts::Here => {}
+            Whereabouts::Gone => return Ok(Attempt::Lost),
+            Whereabouts::Unsettled => {
+                self.made = Some(Made { is_again: true, ..made });
+                return Ok(Attempt::Lost);
+            }
+        }
+        let ticket = match entered {
+            Ok(ticket) => ticket,
+            Err(NotEntered::Breaking(wait)) => {
+                self.made = Some(Made { is_again: true, ..made });
+                return Ok(Attempt::Breaking(wait));
+            }
+            Err(NotEntered::Refused(error)) => return Err(error),
+        };
+        match &self.plan.stream {
+            None => self.finish_made(made, ticket, granted),
+            Some(name) => self.add_stream(made, name, ticket, granted),
+        }
+    }
+
+    fn finish_made(&self, made: Made, ticket: Ticket, granted: Access) -> Result<Attempt> {
+        let Made { opened, descriptor, .. } = made;
+        let ticket = ticket.of_new_file(&self.caller);
+        let is_directory = opened.attributes.kind == FileKind::Directory;
+        let changed = self.furnish(&opened, descriptor.as_ref(), is_directory)?;
+        let attributes = if changed { opened.node.attributes(WANTED)? } else { opened.attributes };
+        Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
+    }
+
+    /// Where it is, once this open was entered: renames and removals that begin later
+    /// know of it.
+    fn whereabouts(&self, made: &mut Made, seen: &Seen) -> Result<Whereabouts> {
+        let nothing_moved = seen.is_still_so(&self.table) && !made.is_again;
+        if nothing_moved && self.table.removals() == seen.removals {
+            return Ok(Whereabouts::Here);
+        }
+        if self.table.epoch().is_none() {
+            return Ok(Whereabouts::Unsettled);
+        }
+        let opened = &mut made.opened;
+        let (vfs, root) = (&self.volume.vfs, Identity::root());
+        let how = OpenHow {
+            read: false,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted::default(),
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        match vfs.open(&root, &opened.path, how) {
+            Ok(found) if found.attributes.key == opened.attributes.key => {
+                return Ok(Whereabouts::Here);
+            }
+            Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {}
+            Err(error) => return Err(error),
+        }
+        match vfs.path_of(&*opened.node) {
+            Ok(path) if !path.is_nameless() => {
+                opened.path = path;
+                Ok(Whereabouts::Unsettled)
+            }
+            _ => Ok(Whereabouts::Gone),
+        }
+    }
+}
