@@ -32,6 +32,8 @@ pub struct Troubles {
     pub would_block: u32,
     /// A write, a sync, a read or a creation fails.
     pub fail: u32,
+    /// What is made is made by a worker, as on a disk. No percentage.
+    pub creates_wait: bool,
 }
 
 /// A call for a worker.
@@ -228,6 +230,10 @@ impl Surroundings for Environment {
 
     fn after(&self, _call: Call) {
         self.hold_up();
+    }
+
+    fn creates_at_once(&self) -> bool {
+        !self.lock().troubles.creates_wait
     }
 }
 

@@ -32,13 +32,14 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed.
     #[must_use]
-    pub fn of(random: &mut Random) -> Self {
+    pub fn of(seed: u64, random: &mut Random) -> Self {
         let fails = random.percent(20);
         let losses = if random.percent(25) { 10 } else { 0 };
         let troubles = Troubles {
             park: random.pick(&[0, 5, 20, 50]),
             would_block: random.pick(&[0, 10, 50]),
             fail: if fails { random.pick(&[2, 10]) } else { 0 },
+            creates_wait: !seed.is_multiple_of(2),
         };
         Self {
             clients: 1 + random.below(4),

@@ -94,7 +94,7 @@ impl World {
     /// If the tree cannot be set up.
     pub fn new(seed: u64, base: Instant) -> Result<Self, String> {
         let mut random = Random::new(seed);
-        let plan = Plan::of(&mut random);
+        let plan = Plan::of(seed, &mut random);
         let environment = Environment::new(random.fork(), plan.troubles, base, 0);
         let process = Process::first(environment, plan.losses > 0)?;
         Ok(Self {

@@ -52,6 +52,16 @@ fn any_schedule_of_binding_cutting_logging_off_and_sending_again_leaves_what_cli
     assert!(counted.iter().all(|count| *count > 50), "{counts:?}");
 }
 
+/// Of what is asked for late, of answers that come late, of names that are forgotten.
+#[test]
+fn what_was_once_judged_wrong_and_was_right_is_not_again() {
+    for (seed, is_about_channels) in
+        [(2539, false), (439, true), (689, true), (1347, true), (1541, true), (1972, true)]
+    {
+        run(seed, is_about_channels, None).unwrap();
+    }
+}
+
 #[test]
 fn a_seed_repeats_a_run_in_every_step() {
     for (seed, is_about_channels) in [(3, false), (71, false), (5, true)] {

@@ -189,6 +189,9 @@ impl World {
     fn begin(&mut self, machine: usize, op: Op) {
         let number = self.number();
         let handle = op.handle();
+        if !matches!(op, Op::Create { .. } | Op::Steal { .. }) {
+            self.used.insert(handle);
+        }
         match op {
             Op::Close { .. } => self.begin_close(machine, handle),
             Op::Lock { cell, exclusive, .. } => self.referee.ask_lock(handle, cell, exclusive),

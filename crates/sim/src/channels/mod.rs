@@ -62,6 +62,8 @@ pub struct Plan {
     pub park: u32,
     /// How often what should be in memory is not, in percent.
     pub would_block: u32,
+    /// What is made is made by a worker, as on a disk: with odd seeds.
+    pub creates_wait: bool,
     /// How often who is asked to give something back is silent, in percent.
     pub silent: u32,
     /// How often a channel is cut or given up, in ten thousand steps.
@@ -79,7 +81,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    fn of(random: &mut Random, is_about_channels: bool, fault: Option<Fault>) -> Self {
+    fn of(seed: u64, is_about_channels: bool, fault: Option<Fault>, random: &mut Random) -> Self {
         let rest = random.pick(&[30, 60, 100]);
         let mut plan = Self {
             machines: 2 + random.below(3),
@@ -87,6 +89,7 @@ impl Plan {
             files: 1 + random.small(3),
             park: random.pick(&[0, 0, 5, 20]),
             would_block: random.pick(&[0, 10, 50]),
+            creates_wait: !seed.is_multiple_of(2),
             silent: random.pick(&[0, 10, 40]),
             cuts: random.pick(&[0, 30, 100]),
             losses: random.pick(&[0, 20, 60]),
@@ -112,7 +115,7 @@ pub fn run(
     fault: Option<Fault>,
 ) -> Result<(Report, Counts), Box<Failure>> {
     let mut random = Random::new(seed);
-    let plan = Plan::of(&mut random, is_about_channels, fault);
+    let plan = Plan::of(seed, is_about_channels, fault, &mut random);
     let failed = |what, log| Box::new(Failure { seed, what, log });
     let world = world::World::new(plan, random, Instant::now());
     let mut world = world.map_err(|what| failed(what, String::new()))?;

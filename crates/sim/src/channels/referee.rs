@@ -101,6 +101,8 @@ pub struct CacheFact {
     pub since: u64,
     /// It was asked to keep no more than this, and has not answered.
     pub breaking: Option<u8>,
+    /// When it may have been asked for that, in nanoseconds.
+    asked_nanos: u64,
     /// It must still be told of this.
     owed: Option<String>,
     /// What was read and is kept, by cell.
@@ -225,6 +227,7 @@ impl Referee {
             is_certain: true,
             since: now,
             breaking: None,
+            asked_nanos: 0,
             owed: None,
             cells: BTreeMap::new(),
             unsure: BTreeMap::new(),
@@ -250,15 +253,19 @@ impl Referee {
         self.caches.get(&owner)
     }
 
-    /// An owner was told to keep no more than `to`, and is to answer or not.
-    pub fn tell(&mut self, owner: Owner, to: u8, answers: bool) {
+    /// An owner was told to keep no more than `to`, and is to answer or not: within
+    /// its time, which began at `asked_nanos` or later.
+    pub fn tell(&mut self, owner: Owner, to: u8, answers: Option<u64>) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
         cache.owed = None;
-        if answers {
-            cache.breaking = Some(to);
-        } else {
+        let Some(asked_nanos) = answers else {
             cache.rights &= to;
+            return;
+        };
+        if cache.breaking.is_none() {
+            cache.asked_nanos = asked_nanos;
         }
+        cache.breaking = Some(to);
     }
 
     /// An owner has read a cell, and keeps it if it may.
@@ -327,6 +334,15 @@ impl Referee {
     /// Nothing is kept by an owner any more.
     pub fn forget(&mut self, owner: Owner) {
         self.caches.remove(&owner);
+    }
+
+    /// Who was asked by then and has not answered may have lost what it has, if that is
+    /// since somebody waits for it. Others may have begun to wait later.
+    pub fn doubt_silent(&mut self, asked_until_nanos: u64) {
+        let is_late = |cache: &&mut CacheFact| {
+            cache.breaking.is_some() && cache.asked_nanos <= asked_until_nanos
+        };
+        self.caches.values_mut().filter(is_late).for_each(|cache| cache.is_certain = false);
     }
 
     /// Those who were asked and have not answered have had their time.
@@ -524,7 +540,7 @@ mod tests {
         let mut referee = two(kinds::ALL);
         referee.grant(Owner::Handle(1), 0, 7, 1).unwrap();
         assert!(referee.confirm(2, Standing::Certain).unwrap_err().contains("keeps all"));
-        referee.tell(Owner::Handle(1), 1, true);
+        referee.tell(Owner::Handle(1), 1, Some(0));
         assert!(referee.confirm(2, Standing::Certain).is_err(), "it has not answered");
         referee.give_back(Owner::Handle(1), 1);
         assert!(referee.confirm(2, Standing::Certain).is_ok());
@@ -539,7 +555,7 @@ mod tests {
         referee.check_told().unwrap();
         referee.owe(Owner::Key(1, 1), 9, 6, "a write");
         assert!(referee.check_told().unwrap_err().contains("not told of a write"));
-        referee.tell(Owner::Key(0, 1), 0, false);
+        referee.tell(Owner::Key(0, 1), 0, None);
         referee.check_told().unwrap();
     }
 
@@ -559,8 +575,26 @@ mod tests {
         referee.write_own(owner, 0, 9);
         referee.keep(owner, 0, 7, 10);
         assert!(referee.check_kept(9, |_| 8).is_err());
-        referee.tell(owner, 0, false);
+        referee.tell(owner, 0, None);
         referee.check_kept(9, |_| 8).unwrap();
+    }
+
+    #[test]
+    fn who_may_have_been_silent_for_too_long_may_have_lost_it_and_nobody_else() {
+        let mut referee = two(kinds::ALL);
+        referee.grant(Owner::Key(0, 1), 9, 7, 5).unwrap();
+        referee.tell(Owner::Key(0, 1), 3, Some(100));
+        // Told once more: its time began before.
+        referee.tell(Owner::Key(0, 1), 3, Some(200));
+        let file = referee.open(1).unwrap().file;
+        let owner = Owner::Handle(1);
+        referee.ask_open(3, OpenFact { file: 9, owner, ..*referee.open(1).unwrap() });
+        assert_ne!(file, 9);
+        referee.doubt_silent(99);
+        assert!(referee.confirm(3, Standing::Certain).unwrap_err().contains("keeps all"));
+        referee.doubt_silent(100);
+        referee.confirm(3, Standing::Certain).unwrap();
+        assert!(referee.is_breaking(9), "others may wait for it still");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::machine::{
     Status, lease_key, rights_of_level,
 };
 use super::referee::{Owner, Standing, rights};
-use super::world::{Pending, World};
+use super::world::{Answered, Pending, World};
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, Lease, SessionId};
@@ -32,10 +32,8 @@ impl World {
             Event::Reply(Purpose::Ask(op), status, message) => {
                 self.handle_reply(number, op, status, &message)
             }
-            Event::Reply(Purpose::Acknowledge, ..) => {
-                if let Some(at) = self.sent_back.iter().position(|(link, ..)| *link == number) {
-                    self.sent_back.remove(at);
-                }
+            Event::Reply(Purpose::Acknowledge, status, _) => {
+                self.handle_acknowledged(number, status);
                 Ok(())
             }
             Event::Reply(..) if is_given_up => Ok(()),
@@ -51,6 +49,23 @@ impl World {
                 self.handle_renewed(machine, good, status)
             }
             Event::Reply(Purpose::SetUp, ..) => Ok(()),
+        }
+    }
+
+    fn handle_acknowledged(&mut self, number: u32, status: NtStatus) {
+        let Some(at) = self.sent_back.iter().position(|(link, ..)| *link == number) else { return };
+        let (_, machine, what) = self.sent_back.remove(at);
+        if status == NtStatus::SUCCESS {
+            return;
+        }
+        // It came too late: the server has taken all.
+        match what {
+            Acknowledgment::Lease(key, _) => self.referee.distrust(Owner::Key(machine, key)),
+            Acknowledgment::Oplock(file, _) => {
+                if let Some(handle) = self.machines[machine].with_id(file) {
+                    self.referee.distrust(Owner::Handle(handle));
+                }
+            }
         }
     }
 
@@ -166,6 +181,8 @@ impl World {
             Op::Read { .. } | Op::Write { .. } => self.take_data(id, &pending, status, message),
             Op::Lock { .. } | Op::Unlock { .. } => self.take_lock(id, &pending, status),
         };
+        let file = self.file_of(pending.op);
+        self.touches.entry(file).and_modify(|n| *n += 1).or_default();
         match result {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("status: {what}")),
@@ -173,11 +190,12 @@ impl World {
         }
     }
 
-    /// A CREATE that was answered twice was answered alike, unless its file was
-    /// touched in between.
+    /// A CREATE that was answered twice was answered alike, unless its open was used in
+    /// between.
     fn check_equal(&mut self, id: u32, status: NtStatus, body: &[u8]) -> Result<(), String> {
-        let Some((_, first)) = self.created.get(&id) else { return Ok(()) };
-        if status != NtStatus::SUCCESS {
+        let Some(Answered { handle, body: first }) = self.created.get(&id) else { return Ok(()) };
+        // Once its client has used the open, the name of its CREATE is forgotten.
+        if status != NtStatus::SUCCESS || self.used.contains(handle) {
             return Ok(());
         }
         self.counts.answered_twice += 1;
@@ -249,15 +267,22 @@ impl World {
         let is_alike = !matches!(handle.cache, CacheWish::Oplock(_));
         let touches = self.touches.get(&handle.file).copied().unwrap_or_default();
         if is_named {
-            self.created.insert(id, (touches, body.clone()));
+            let handle = handle.number;
+            self.created.insert(id, Answered { handle, body: body.clone() });
         }
         if let Some(first) = pending.unheard.as_ref().filter(|_| is_named) {
-            if is_alike && touches == pending.touches && *first != body {
+            let is_touched = touches != pending.touches || self.is_being_touched(handle.file);
+            if is_alike && !is_touched && *first != body {
                 return Err(format!("replays: not the same bytes:\n{first:x?}\n{body:x?}"));
             }
             self.check_equal(id, NtStatus::SUCCESS, first)?;
         }
         Ok(())
+    }
+
+    /// Whether something was asked of a file before, and may have been done at any time since.
+    fn is_being_touched(&self, file: u32) -> bool {
+        self.pending.values().filter(|p| self.file_of(p.op) == file).count() > 1
     }
 
     fn forget_open(&mut self, id: u32, machine: usize, handle: u32) {
@@ -556,10 +581,10 @@ impl World {
         let to = rights_of_level(level);
         let has = self.referee.cache(owner).map_or(0, |cache| cache.rights);
         if has == rights::READ {
-            self.referee.tell(owner, to, false);
+            self.referee.tell(owner, to, None);
             return;
         }
-        self.referee.tell(owner, to, true);
+        self.referee.tell(owner, to, Some(self.last_leap));
         if !self.is_silent() {
             let acknowledgment = Acknowledgment::Oplock(file, level);
             self.machines[machine].acknowledgments.push_back(acknowledgment);
@@ -582,7 +607,7 @@ impl World {
         if !is_v2 && self.referee.cache(owner).is_some_and(|cache| cache.breaking.is_some()) {
             self.referee.confuse(owner);
         }
-        self.referee.tell(owner, to, answers);
+        self.referee.tell(owner, to, answers.then_some(self.last_leap));
         if answers && !self.is_silent() {
             let keeps = if self.random.percent(15) { 0 } else { to };
             let acknowledgment = Acknowledgment::Lease(key, keeps);

@@ -2,7 +2,7 @@
 //! passes.
 
 use super::link::Purpose;
-use super::machine::{CELL_BYTES, CELLS, DIRECTORY, Handle, KEPT_NANOS, Op, Status};
+use super::machine::{CELL_BYTES, CELLS, DIRECTORY, DurableWish, Handle, KEPT_NANOS, Op, Status};
 use super::referee::{Owner, Referee, Standing};
 use super::world::{Outcome, World};
 
@@ -50,6 +50,9 @@ impl World {
             self.note(format!("{silent} did not answer in time"));
         }
         self.pass(seconds * SECOND);
+        // Several times together may be as long.
+        self.last_leap = self.nanos();
+        self.referee.doubt_silent(self.last_leap.saturating_sub(34 * SECOND));
         if self.random.percent(50) { self.tick() } else { Ok(()) }
     }
 
@@ -76,7 +79,8 @@ impl World {
                 let is_old = Some(handle.session) != present;
                 let is_waiting = matches!(handle.status, Status::Away | Status::Lost) && is_old;
                 let is_over = now > handle.away_since + KEPT_NANOS + SECOND;
-                let lasts = handle.durable.guid().is_some() || handle.is_durable;
+                // Who has not heard the answer does not know.
+                let lasts = handle.is_durable || handle.durable != DurableWish::None;
                 !is_waiting || (lasts && !is_over)
             };
             let gone: Vec<u32> =

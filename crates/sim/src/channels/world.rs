@@ -3,7 +3,7 @@
 use super::journal::Journal;
 use super::link::{Link, Role};
 use super::machine::{Acknowledgment, Machine, Op};
-use super::referee::Referee;
+use super::referee::{HandleNumber, Referee};
 use super::{Fault, Plan};
 use crate::environment::{Environment, Troubles};
 use crate::fibers::{FiberId, Fibers, Turn};
@@ -11,7 +11,7 @@ use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::{Flag, ServerSide, Step};
 use futures_util::future::BoxFuture;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -128,6 +128,15 @@ pub struct Pending {
     pub unheard: Option<Vec<u8>>,
 }
 
+/// The first answer to a named CREATE.
+#[derive(Debug)]
+pub struct Answered {
+    /// The open that came of it.
+    pub handle: HandleNumber,
+    /// The message without its header.
+    pub body: Vec<u8>,
+}
+
 /// What can be next.
 #[derive(Clone, Copy, Debug)]
 enum Action {
@@ -171,8 +180,12 @@ pub struct World {
     pub(super) keys: BTreeMap<u64, Arc<SigningKey>>,
     /// What was given back and not answered: by which connection, whose.
     pub(super) sent_back: Vec<(u32, usize, Acknowledgment)>,
-    /// Named CREATEs that were answered, and what to.
-    pub(super) created: BTreeMap<u32, (u64, Vec<u8>)>,
+    /// Named CREATEs that were answered.
+    pub(super) created: BTreeMap<u32, Answered>,
+    /// Opens that something was asked of.
+    pub(super) used: BTreeSet<HandleNumber>,
+    /// When much time passed last.
+    pub(super) last_leap: u64,
     pub(super) touches: BTreeMap<u32, u64>,
     /// The next number of anything that has one.
     pub(super) next: u32,
@@ -208,6 +221,8 @@ impl World {
             keys: BTreeMap::new(),
             sent_back: Vec::new(),
             created: BTreeMap::new(),
+            used: BTreeSet::new(),
+            last_leap: 0,
             touches: BTreeMap::new(),
             next: 1,
             asks: true,
@@ -494,7 +509,8 @@ pub(super) fn environment(
     nanos: u64,
     journal: &Arc<Journal>,
 ) -> Arc<Environment> {
-    let troubles = Troubles { park: plan.park, would_block: plan.would_block, fail: 0 };
+    let super::Plan { park, would_block, creates_wait, .. } = *plan;
+    let troubles = Troubles { park, would_block, fail: 0, creates_wait };
     let environment = Environment::new(random.fork(), troubles, base, nanos);
     environment.keep_opens_in(journal.clone());
     if plan.fault == Some(Fault::User) {

@@ -75,6 +75,11 @@ pub trait Surroundings: Send + Sync {
     fn after(&self, call: Call) {
         let _ = call;
     }
+
+    /// See [`crate::Vfs::creates_at_once`].
+    fn creates_at_once(&self) -> bool {
+        true
+    }
 }
 
 /// A clock that stands still unless it is moved; nothing goes wrong.

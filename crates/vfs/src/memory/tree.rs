@@ -177,6 +177,10 @@ impl Vfs for MemoryVfs {
         })
     }
 
+    fn creates_at_once(&self) -> bool {
+        self.shared.around.creates_at_once()
+    }
+
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
             let (parent, _, name) = state.resolve_parent(path, exact(who))?;
