@@ -5,6 +5,7 @@ use crate::journal::{Journal, Records};
 use crate::limits::{
     LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
 };
+use crate::nfs_identity::NfsIdentity;
 use crate::quiet::Quiet;
 use crate::system_users;
 use crate::throttle::Throttle;
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 
-/// The number among the NFS clients that none of them has: the server's own name.
-const OWN_GUID: u64 = 0;
+/// The number among the NFS clients that none of them has: what they know the server by.
+const OWN_RECORD: u64 = 0;
 
 /// What is known of a system user.
 #[derive(Clone)]
@@ -47,7 +48,7 @@ pub struct ProcessHost {
     journal: RwLock<Option<Journal>>,
     /// NFS clients that have something here, and those that had when the last run ended.
     nfs_clients: RwLock<(Option<Journal>, Vec<Vec<u8>>)>,
-    nfs_guid: RwLock<Option<[u8; 16]>>,
+    nfs_identity: RwLock<Option<NfsIdentity>>,
 }
 
 impl ProcessHost {
@@ -66,7 +67,7 @@ impl ProcessHost {
             runtime: tokio::runtime::Handle::current(),
             journal: RwLock::default(),
             nfs_clients: RwLock::default(),
-            nfs_guid: RwLock::default(),
+            nfs_identity: RwLock::default(),
         }
     }
 
@@ -76,24 +77,34 @@ impl ProcessHost {
     }
 
     /// NFS clients are written down there from now on; what was found there.
-    /// What the server is called towards them is kept there, too: clients take nothing back
-    /// from a server that calls itself otherwise (RFC 8881 8.4.2.1, 2.10.4).
-    pub fn set_nfs_clients(&self, journal: Journal, mut records: Records, guid: [u8; 16]) {
-        let before = records.remove(&OWN_GUID).and_then(|bytes| bytes.try_into().ok());
-        if before.is_none() {
-            // Whether it is on disk matters once the first client is, which is later.
-            drop(journal.change(OWN_GUID, Some(guid.to_vec())));
+    /// What they know the server by is kept there, too; without one of before it is `new`.
+    /// False if that cannot be written down: the next server will be another one to them.
+    pub async fn set_nfs_clients(
+        &self,
+        journal: Journal,
+        mut records: Records,
+        new: NfsIdentity,
+    ) -> bool {
+        let kept = records.remove(&OWN_RECORD).and_then(|bytes| NfsIdentity::of_record(&bytes));
+        // Before any client has a handle.
+        let is_kept = match kept {
+            Some(_) => true,
+            None => journal.change(OWN_RECORD, Some(new.record())).await,
+        };
+        let identity = kept.unwrap_or(new);
+        if is_kept {
+            let mut known = self.nfs_identity.write().unwrap_or_else(PoisonError::into_inner);
+            *known = Some(identity);
         }
-        let guid = before.unwrap_or(guid);
-        *self.nfs_guid.write().unwrap_or_else(PoisonError::into_inner) = Some(guid);
         let remembered = records.into_values().collect();
         let mut nfs_clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
         *nfs_clients = (Some(journal), remembered);
+        is_kept
     }
 
-    /// What the server is called towards NFS clients, if it outlives the process.
-    pub fn nfs_guid(&self) -> Option<[u8; 16]> {
-        *self.nfs_guid.read().unwrap_or_else(PoisonError::into_inner)
+    /// What NFS clients know the server by, if it outlives the process.
+    pub fn nfs_identity(&self) -> Option<NfsIdentity> {
+        *self.nfs_identity.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {

@@ -18,6 +18,7 @@ pub mod limits;
 mod listener;
 mod metadata_cache;
 mod metrics;
+mod nfs_identity;
 mod nfs_input;
 mod nfs_output;
 mod nfs_service;

@@ -166,7 +166,7 @@ fn nfs_config(config: &Config, shares: &smb::Config, host: &ProcessHost) -> nfs:
             exports.push(Arc::new(export));
         }
     }
-    let guid = host.nfs_guid().unwrap_or(shares.server_guid);
+    let guid = host.nfs_identity().map_or(shares.server_guid, |identity| identity.guid);
     let guid: String = guid.iter().map(|byte| format!("{byte:02x}")).collect();
     let owner = format!("anabranch {guid}").into_bytes();
     nfs::Config { exports, lease: config.nfs_lease, owner }

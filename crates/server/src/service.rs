@@ -9,6 +9,7 @@ use crate::journal::{Journal, Records};
 use crate::limits::END_WITHIN;
 use crate::listener::Listener;
 use crate::metadata_cache::MetadataCaches;
+use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
 use crate::system_users;
 use crate::users::Users;
@@ -62,9 +63,10 @@ impl Service {
         raise_descriptor_limit();
         let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
-        let files = Arc::new(Files::new(Arc::new(Pool::new())));
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
+        remember_nfs_clients(config, &host, guid).await;
+        let files = Arc::new(files_of(&host));
         let caches = Arc::<MetadataCaches>::default();
         let smb_config = smb_config(config, guid, None, &caches)?;
         let server = Server::new(smb_config, files.clone(), host.clone());
@@ -81,7 +83,6 @@ impl Service {
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
-        remember_nfs_clients(config, &host, guid);
         let nfs = NfsService::new(config, &server.config(), &files, &host, &connections);
         let listener = Listener::new(server, host.clone(), connections);
         let (admin, tasks) = (None, Vec::new());
@@ -227,15 +228,32 @@ fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartErr
 }
 
 /// Which NFS clients were here survives the server; without that they open their files anew.
-fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16]) {
+async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16]) {
     if config.nfs.is_empty() {
         return;
     }
     match Journal::open_named(config.state_folder(), "nfs-clients") {
-        Ok((journal, records)) => host.set_nfs_clients(journal, records, guid),
+        Ok((journal, records)) => {
+            let mut seal = [0; 16];
+            host.random(&mut seal);
+            if !host.set_nfs_clients(journal, records, NfsIdentity::new(guid, seal)).await {
+                tracing::warn!(
+                    "what NFS clients know the server by cannot be written down; file handles are not sealed"
+                );
+            }
+        }
         Err(error) => tracing::warn!(
             "NFS clients will not find their locks after a restart: {error}; set `state` to a directory of this server's own"
         ),
+    }
+}
+
+/// Handles are sealed where the seal's key outlives the process, as handles do.
+fn files_of(host: &ProcessHost) -> Files {
+    let files = Files::new(Arc::new(Pool::new()));
+    match host.nfs_identity() {
+        Some(identity) => files.with_handle_seal(Arc::new(identity.seal())),
+        None => files,
     }
 }
 

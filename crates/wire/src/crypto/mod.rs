@@ -6,9 +6,11 @@ mod kdf;
 mod preauth;
 mod seal;
 mod sign;
+mod tag;
 
 pub use channel_keys::KeySource;
 pub use kdf::{KeyPurpose, derive};
 pub use preauth::PreauthHash;
 pub use seal::{Broken, Cipher, OpeningKey, SealingKey};
 pub use sign::{SigningAlgorithm, SigningKey};
+pub use tag::TagKey;

@@ -1,0 +1,53 @@
+"""What a program keeps over restarts of the server, on two mounts that share nothing: its
+open file and the lock in it, against the other mount. Arguments: server, both mounts."""
+
+import errno
+import fcntl
+import os
+import socket
+import sys
+
+server, one, other = sys.argv[1:]
+
+
+def restart(number):
+    # The server's end of this connection goes with it.
+    with socket.create_connection((server, 2049), 20) as connection:
+        open(f"{one}/restart", "w").close()
+        try:
+            assert connection.recv(1) == b"", "the server says something unasked"
+        except ConnectionResetError:
+            pass
+    print(f"restart {number}", flush=True)
+
+
+def is_locked():
+    """To who opens it by its name, and asks for the whole of it."""
+    with open(f"{other}/folder/file", "r+") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        except OSError as error:
+            assert error.errno in (errno.EAGAIN, errno.EACCES), error
+            return True
+
+
+os.mkdir(f"{one}/folder")
+with open(f"{one}/folder/file", "wb+", buffering=0) as file:
+    os.link(f"{one}/folder/file", f"{one}/second name")
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    for number in range(2):
+        assert is_locked(), "before"
+        restart(number)
+        assert is_locked(), "lost by the restart"
+        file.write(b"%d" % number)
+        os.fsync(file.fileno())
+    assert os.pread(file.fileno(), 9, 0) == b"01"
+    fcntl.lockf(file, fcntl.LOCK_UN)
+    assert not is_locked(), "given up"
+# Moved by its handle's directory, found by the other mount under the new name.
+os.rename(f"{one}/folder/file", f"{one}/folder/moved")
+assert os.stat(f"{other}/folder/moved").st_ino == os.stat(f"{one}/second name").st_ino
+for name in ("folder/moved", "second name"):
+    os.unlink(f"{one}/{name}")
+os.rmdir(f"{one}/folder")
