@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs quotas races bench
+.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs quotas pynfs races bench
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -49,6 +49,10 @@ conformance: ## Samba's own test suite against the built server
 btrfs: ## What needs a file system that shares blocks and compresses, on an image of its own
 	cargo build --locked --quiet --package cli
 	conformance/btrfs
+
+pynfs: ## The tests of NFSv4.1 that servers are held against; fetched where that is allowed (root; minutes)
+	cargo build --locked --quiet --package cli
+	conformance/pynfs
 
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races
