@@ -66,20 +66,21 @@ impl Holder {
     }
 }
 
-/// How many holders there are, and how many of some kind.
+/// How many holders there are, and how many of some kind. Each is one of a file's opens, of
+/// which there are never 2^32; there is a tally for every file that is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    pub holders: usize,
-    pub keeping: usize,
-    pub writing: usize,
-    pub keeping_handles: usize,
+    pub holders: u32,
+    pub keeping: u32,
+    pub writing: u32,
+    pub keeping_handles: u32,
     /// Oplocks among those that keep handles.
-    pub batch: usize,
-    pub oplocks: usize,
-    pub breaking_leases: usize,
-    pub reading_on: usize,
+    pub batch: u32,
+    pub oplocks: u32,
+    pub breaking_leases: u32,
+    pub reading_on: u32,
     /// Delegations.
-    pub firm: usize,
+    pub firm: u32,
 }
 
 impl Tally {
@@ -99,7 +100,7 @@ impl Tally {
         self
     }
 
-    fn each(&mut self, holder: &Holder, change: impl Fn(&mut usize)) {
+    fn each(&mut self, holder: &Holder, change: impl Fn(&mut u32)) {
         let handles = holder.has.contains(Caching::HANDLE);
         let counts = [
             (&mut self.holders, true),
