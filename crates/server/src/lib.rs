@@ -28,6 +28,7 @@ mod service;
 mod smb_input;
 mod smb_output;
 mod smb_task;
+mod spare;
 pub mod system_users;
 mod throttle;
 pub mod users;

@@ -3,10 +3,9 @@
 
 use crate::limits::{
     FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, RECEIVE_BYTES,
-    SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
+use crate::spare;
 use bytes::{Buf, Bytes, BytesMut};
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -15,10 +14,6 @@ use tokio::io::AsyncReadExt;
 use tokio::net::tcp::ReadHalf;
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{Scan, scan_record};
-
-thread_local! {
-    static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
-}
 
 /// What arrived is no record, or one that is longer than it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +39,7 @@ impl Input {
         }
         poll_fn(|cx| {
             if self.buffer.capacity() == 0 {
-                self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+                self.buffer = spare::take();
             }
             self.buffer.reserve(room);
             let received = pin!(reader.read_buf(&mut self.buffer)).poll(cx);
@@ -133,15 +128,7 @@ impl Input {
 
     /// Lets go of the buffer if nothing is in it.
     pub fn release(&mut self) {
-        if !self.buffer.is_empty() || self.buffer.capacity() == 0 {
-            return;
-        }
-        let buffer = std::mem::take(&mut self.buffer);
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
-                spare.push(buffer);
-            }
-        });
+        spare::give_back(&mut self.buffer);
     }
 }
 

@@ -4,12 +4,12 @@
 
 use crate::limits::{
     FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, LARGE_FRAME_BYTES,
-    RECEIVE_BYTES, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+    RECEIVE_BYTES,
 };
+use crate::spare;
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, BytesMut};
 use smb::Close;
-use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
@@ -23,10 +23,6 @@ const PAGE_BYTES: usize = 4096;
 
 /// Where the data of a WRITE that is not sealed begins in its frame.
 const WRITE_DATA_AT: usize = wire::smb::Header::LENGTH + 48;
-
-thread_local! {
-    static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
-}
 
 /// Bytes of one connection: complete frames, then perhaps a part of one.
 #[derive(Debug, Default)]
@@ -91,7 +87,7 @@ impl Input {
                 self.buffer = page_aligned(length);
                 return (&mut self.buffer).limit(PREFIX + length);
             }
-            self.buffer = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+            self.buffer = spare::take();
         }
         self.buffer.reserve(room);
         let limit = match self.frame_length(usize::MAX) {
@@ -178,15 +174,7 @@ impl Input {
 
     /// Lets go of the buffer if nothing is in it.
     pub fn release(&mut self) {
-        if !self.buffer.is_empty() || self.buffer.capacity() == 0 {
-            return;
-        }
-        let buffer = std::mem::take(&mut self.buffer);
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
-                spare.push(buffer);
-            }
-        });
+        spare::give_back(&mut self.buffer);
     }
 }
 

@@ -368,18 +368,24 @@ xdr_struct! {
     }
 }
 
-/// How a client wants its state protected: `state_protect4_a`.
+/// How a client's state is protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StateProtectArgs<'a> {
+pub enum StateProtect<S> {
     /// SP4_NONE.
     None,
     /// SP4_MACH_CRED.
     MachineCredentials(StateProtectOperations),
     /// SP4_SSV.
-    Ssv(SsvParameters<'a>),
+    Ssv(S),
 }
 
-impl<'a> Decode<'a> for StateProtectArgs<'a> {
+/// How a client wants it: `state_protect4_a`.
+pub type StateProtectArgs<'a> = StateProtect<SsvParameters<'a>>;
+
+/// How it is: `state_protect4_r`.
+pub type StateProtectResult<'a> = StateProtect<SsvInfo<'a>>;
+
+impl<'a, S: Decode<'a>> Decode<'a> for StateProtect<S> {
     fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
         match r.u32("state_protect_how")? {
             0 => Ok(Self::None),
@@ -390,7 +396,7 @@ impl<'a> Decode<'a> for StateProtectArgs<'a> {
     }
 }
 
-impl Encode for StateProtectArgs<'_> {
+impl<S: Encode> Encode for StateProtect<S> {
     fn encode(&self, w: &mut XdrWriter<'_>) {
         match self {
             Self::None => w.u32(0),
@@ -398,47 +404,9 @@ impl Encode for StateProtectArgs<'_> {
                 w.u32(1);
                 w.put(operations);
             }
-            Self::Ssv(parameters) => {
+            Self::Ssv(secret) => {
                 w.u32(2);
-                w.put(parameters);
-            }
-        }
-    }
-}
-
-/// How it is protected: `state_protect4_r`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StateProtectResult<'a> {
-    /// SP4_NONE.
-    None,
-    /// SP4_MACH_CRED.
-    MachineCredentials(StateProtectOperations),
-    /// SP4_SSV.
-    Ssv(SsvInfo<'a>),
-}
-
-impl<'a> Decode<'a> for StateProtectResult<'a> {
-    fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
-        match r.u32("state_protect_how")? {
-            0 => Ok(Self::None),
-            1 => r.get().map(Self::MachineCredentials),
-            2 => r.get().map(Self::Ssv),
-            _ => Err(r.malformed("state_protect_how")),
-        }
-    }
-}
-
-impl Encode for StateProtectResult<'_> {
-    fn encode(&self, w: &mut XdrWriter<'_>) {
-        match self {
-            Self::None => w.u32(0),
-            Self::MachineCredentials(operations) => {
-                w.u32(1);
-                w.put(operations);
-            }
-            Self::Ssv(info) => {
-                w.u32(2);
-                w.put(info);
+                w.put(secret);
             }
         }
     }
