@@ -50,6 +50,7 @@ pub struct Service {
     admin: Option<SocketAddr>,
     caches: Arc<MetadataCaches>,
     nfs: NfsService,
+    workers: Arc<Pool>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -66,7 +67,8 @@ impl Service {
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
-        let files = Arc::new(files_of(&host));
+        let workers = Arc::new(Pool::new(config.workers));
+        let files = Arc::new(files_of(&host, &workers));
         let caches = Arc::<MetadataCaches>::default();
         let smb_config = smb_config(config, guid, None, &caches)?;
         let server = Server::new(smb_config, files.clone(), host.clone());
@@ -87,7 +89,7 @@ impl Service {
         let listener = Listener::new(server, host.clone(), connections);
         let (admin, tasks) = (None, Vec::new());
         let mut service =
-            Self { listener, host: host.clone(), listening, admin, caches, nfs, tasks };
+            Self { listener, host: host.clone(), listening, admin, caches, nfs, workers, tasks };
         if let Some(address) = config.admin {
             service.start_admin(address, files)?;
         }
@@ -169,6 +171,9 @@ impl Service {
         if tokio::time::timeout(within, connections.stop()).await.is_err() {
             tracing::warn!(left = connections.open_count(), "connections did not end in time");
         }
+        if !self.workers.finish(within).await {
+            tracing::warn!("some calls still wait for a disk");
+        }
         self.listener.server.leave();
     }
 }
@@ -249,8 +254,8 @@ async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16
 }
 
 /// Handles are sealed where the seal's key outlives the process, as handles do.
-fn files_of(host: &ProcessHost) -> Files {
-    let files = Files::new(Arc::new(Pool::new()));
+fn files_of(host: &ProcessHost, workers: &Arc<Pool>) -> Files {
+    let files = Files::new(workers.clone());
     match host.nfs_identity() {
         Some(identity) => files.with_handle_seal(Arc::new(identity.seal())),
         None => files,

@@ -1,43 +1,90 @@
-//! The pool for calls that may wait for a disk.
+//! The pool for calls that may wait for a disk: threads around a [`line`].
+
+mod line;
 
 use crate::limits::WORKER_QUEUE_MAX;
 use files::Workers;
 use futures_util::future::BoxFuture;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use line::{Bounds, Duty, Line, Summons, TICK};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// Runs calls on the runtime's blocking threads, whose number is bounded by
-/// the runtime's configuration.
-#[derive(Debug)]
+/// How long a thread waits to be called before it goes.
+const REST: Duration = Duration::from_secs(10);
+
+/// How often [`Pool::finish`] looks.
+const FINISH_LOOK: Duration = Duration::from_millis(5);
+
+type Call = Box<dyn FnOnce() + Send>;
+
+/// Threads of its own, made when they are needed, and a line before them.
+///
+/// The runtime has such a pool, too, but wakes a thread for every call: for calls
+/// that are answered from memory that is most of their cost.
 pub struct Pool {
     runtime: tokio::runtime::Handle,
-    queued: Arc<AtomicUsize>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    rest: Condvar,
+}
+
+struct State {
+    line: Line<Call>,
+    /// Resting threads that were called and have not noticed yet.
+    wakes: usize,
+    closing: bool,
 }
 
 impl Pool {
-    /// A pool on the present runtime.
+    /// A pool of `threads` at most, on the present runtime.
     ///
     /// # Panics
     /// Outside of a runtime.
     #[must_use]
-    pub fn new() -> Self {
-        Self { runtime: tokio::runtime::Handle::current(), queued: Arc::default() }
+    pub fn new(threads: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let bounds = Bounds { calls: WORKER_QUEUE_MAX, threads, processors };
+        let state = State { line: Line::new(bounds), wakes: 0, closing: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), rest: Condvar::new() });
+        Self { runtime: tokio::runtime::Handle::current(), shared }
+    }
+
+    /// Waits until all calls have ended, for `within` at most. Whether they have.
+    pub async fn finish(&self, within: Duration) -> bool {
+        let quiet = async {
+            while !self.shared.lock().line.is_quiet() {
+                tokio::time::sleep(FINISH_LOOK).await;
+            }
+        };
+        tokio::time::timeout(within, quiet).await.is_ok()
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.rest.notify_all();
     }
 }
 
 impl Workers for Pool {
     fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        if self.queued.fetch_add(1, Ordering::Relaxed) >= WORKER_QUEUE_MAX {
-            self.queued.fetch_sub(1, Ordering::Relaxed);
+        let joined = self.shared.lock().join(task, Instant::now());
+        match joined {
+            Ok(summons) => self.shared.call(summons),
             // Dropping the task tells its caller.
-            return;
+            Err(too_many) => drop(too_many),
         }
-        let queued = self.queued.clone();
-        self.runtime.spawn_blocking(move || {
-            queued.fetch_sub(1, Ordering::Relaxed);
-            task();
-        });
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
@@ -46,33 +93,91 @@ impl Workers for Pool {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    #[test]
-    fn calls_run_and_one_beyond_the_line_is_dropped_at_once() {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().max_blocking_threads(1).build().unwrap();
-        let _entered = runtime.enter();
-        let pool = Pool::new();
-        let (tell, told) = mpsc::channel();
-        let (go, gone) = mpsc::channel::<()>();
-        pool.run(Box::new(move || gone.recv().unwrap()));
-        while pool.queued.load(Ordering::Relaxed) > 0 {
-            std::thread::yield_now();
-        }
-        pool.queued.store(WORKER_QUEUE_MAX - 1, Ordering::Relaxed);
-        let (last, too_many) = (tell.clone(), tell);
-        pool.run(Box::new(move || last.send("last").unwrap()));
-        pool.run(Box::new(move || too_many.send("too many").unwrap()));
-        assert_eq!(pool.queued.load(Ordering::Relaxed), WORKER_QUEUE_MAX);
-        go.send(()).unwrap();
-        assert_eq!(
-            told.iter().collect::<Vec<_>>(),
-            ["last"],
-            "both senders are gone: the other call was dropped"
-        );
+impl State {
+    fn join(&mut self, call: Call, now: Instant) -> Result<Summons, Call> {
+        let summons = self.line.join(call, now)?;
+        self.wakes += summons.wake;
+        Ok(summons)
     }
 }
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No call runs under the lock; what is in it is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes and makes who was called, without the lock.
+    fn call(self: &Arc<Self>, summons: Summons) {
+        for _ in 0..summons.wake {
+            self.rest.notify_one();
+        }
+        for _ in 0..summons.make {
+            let shared = self.clone();
+            let work = move || shared.work();
+            let made = std::thread::Builder::new().name("worker".into()).spawn(work);
+            if let Err(error) = made {
+                tracing::warn!("no thread for a call that may wait: {error}");
+                let dropped = self.lock().line.not_made();
+                drop(dropped);
+            }
+        }
+    }
+
+    /// A thread's life.
+    fn work(self: Arc<Self>) {
+        let mut duty = self.decide(Line::come);
+        loop {
+            duty = match duty {
+                Duty::Run(call) => {
+                    // A call that panics tells its caller by being dropped.
+                    let ended = std::panic::catch_unwind(AssertUnwindSafe(call));
+                    drop(ended);
+                    self.decide(Line::end)
+                }
+                Duty::Watch => {
+                    std::thread::sleep(TICK);
+                    let now = Instant::now();
+                    self.decide(|line, summons| line.look(now, summons))
+                }
+                Duty::Rest if self.is_called() => self.decide(Line::come),
+                Duty::Rest => return,
+            };
+        }
+    }
+
+    /// Asks the line what to do, and calls whom it needs for the rest.
+    fn decide(
+        self: &Arc<Self>,
+        ask: impl FnOnce(&mut Line<Call>, &mut Summons) -> Duty<Call>,
+    ) -> Duty<Call> {
+        let mut summons = Summons::default();
+        let mut state = self.lock();
+        let duty = ask(&mut state.line, &mut summons);
+        state.wakes += summons.wake;
+        drop(state);
+        self.call(summons);
+        duty
+    }
+
+    /// Waits until this thread is called; if it is not, it is to go.
+    fn is_called(&self) -> bool {
+        let until = Instant::now() + REST;
+        let mut state = self.lock();
+        loop {
+            if state.wakes > 0 {
+                state.wakes -= 1;
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if (left.is_zero() || state.closing) && state.line.leave() {
+                return false;
+            }
+            let waited = self.rest.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! The pool with real threads.
+
+use super::*;
+use std::sync::mpsc;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn all_calls_run_and_the_pool_knows_when_they_have() {
+    let runtime = runtime();
+    let pool = runtime.block_on(async { Pool::new(3) });
+    let (tell, told) = mpsc::channel();
+    for number in 0..10_000 {
+        let tell = tell.clone();
+        pool.run(Box::new(move || tell.send(number).unwrap()));
+    }
+    assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
+    let mut numbers: Vec<_> = told.try_iter().collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..10_000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_call_that_waits_holds_up_no_other() {
+    let runtime = runtime();
+    let pool = runtime.block_on(async { Pool::new(8) });
+    let (go, gone) = mpsc::channel::<()>();
+    pool.run(Box::new(move || gone.recv().unwrap()));
+    let (tell, told) = mpsc::channel();
+    for number in 0..5 {
+        let tell = tell.clone();
+        pool.run(Box::new(move || tell.send(number).unwrap()));
+    }
+    for _ in 0..5 {
+        told.recv_timeout(Duration::from_secs(30)).unwrap();
+    }
+    assert!(!runtime.block_on(pool.finish(Duration::from_millis(20))), "one still waits");
+    go.send(()).unwrap();
+    assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
+}
+
+#[test]
+fn a_call_that_panics_takes_nobody_along() {
+    let runtime = runtime();
+    let pool = runtime.block_on(async { Pool::new(1) });
+    let (tell, told) = mpsc::channel();
+    pool.run(Box::new(|| panic!("as the test wants it")));
+    pool.run(Box::new(move || tell.send(()).unwrap()));
+    told.recv_timeout(Duration::from_secs(30)).unwrap();
+}
+
+#[test]
+fn a_pool_that_has_gone_leaves_no_thread() {
+    let runtime = runtime();
+    let pool = runtime.block_on(async { Pool::new(4) });
+    let (tell, told) = mpsc::channel();
+    pool.run(Box::new(move || tell.send(()).unwrap()));
+    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    let shared = Arc::downgrade(&pool.shared);
+    drop(pool);
+    let begun = Instant::now();
+    while shared.upgrade().is_some() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "a thread holds on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
