@@ -11,8 +11,11 @@ pub struct ResidentRange {
     pub node: Arc<dyn Node>,
     /// First byte.
     pub offset: u64,
-    /// How many: clipped to the file's length as it was.
+    /// How many: clipped to the file's length as it was. Promised to the client: if the
+    /// file has become shorter, zeros follow.
     pub length_bytes: usize,
+    /// Nothing was behind it.
+    pub is_end: bool,
 }
 
 impl Files {
@@ -67,7 +70,8 @@ impl Files {
         if length_bytes == 0 || !open.node.is_resident(offset, length_bytes) {
             return Ok(None);
         }
-        Ok(Some(ResidentRange { node: open.node.clone(), offset, length_bytes }))
+        let is_end = length_bytes == left;
+        Ok(Some(ResidentRange { node: open.node.clone(), offset, length_bytes, is_end }))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::client::{Client, lock};
 use crate::config::{Config, Export};
-use crate::conn::{Finished, Shared};
+use crate::conn::{Finished, Shared, Transmit};
 use crate::credentials::Credentials;
 use crate::held::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
@@ -15,7 +15,7 @@ use crate::server::Server;
 use crate::session::{Permit, Session, SlotWish, Start};
 use crate::slot::Fingerprint;
 use bytes::Bytes;
-use files::{Access as Rights, Caller, Object};
+use files::{Access as Rights, Caller, Object, ResidentRange};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
@@ -26,6 +26,9 @@ use wire::nfs::rpc::{
 };
 use wire::nfs::xdr::{Reserved, XdrReader, XdrWriter};
 use wire::nfs::{NfsStatus, OperationNumber, StateId};
+
+/// Room that most answers get along with.
+const ANSWER_BYTES: usize = 256;
 
 /// One call of COMPOUND.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub struct Call {
     pub arguments: Bytes,
     /// Bytes of the whole call.
     pub request_bytes: usize,
+    /// Room for the answer.
+    pub buffer: Vec<u8>,
 }
 
 /// What the operations of one COMPOUND hand on to each other.
@@ -67,18 +72,30 @@ pub(crate) struct Answer {
     bytes_max: usize,
     /// The status for an answer that would be longer.
     too_big: NfsStatus,
+    /// The answer is not kept: data that ends it need not be in it.
+    is_passing: bool,
+    /// The data that ends it.
+    pub file: Option<ResidentRange>,
 }
 
 impl Answer {
-    fn new(xid: u32) -> Self {
-        let mut out = Vec::with_capacity(256);
+    fn new(xid: u32, mut out: Vec<u8>) -> Self {
+        out.clear();
+        out.reserve(ANSWER_BYTES);
         let w = &mut XdrWriter::new(&mut out);
         let mark = begin_record(w);
         let message_at = w.position();
         put_success(w, xid);
         let results_at = out.len();
         let bytes_max = crate::limits::MESSAGE_BYTES_MAX as usize;
-        Self { out, mark, message_at, results_at, bytes_max, too_big: NfsStatus::REP_TOO_BIG }
+        let too_big = NfsStatus::REP_TOO_BIG;
+        let (is_passing, file) = (false, None);
+        Self { out, mark, message_at, results_at, bytes_max, too_big, is_passing, file }
+    }
+
+    /// Whether data that would end the answer may be left where it is, to be sent from there.
+    pub fn may_leave_data(&self) -> bool {
+        self.is_passing
     }
 
     pub fn writer(&mut self) -> XdrWriter<'_> {
@@ -96,9 +113,10 @@ impl Answer {
 
     /// The record.
     fn finish(mut self) -> Finished {
-        let mark = self.mark;
-        end_record(&mut self.writer(), mark, 0);
-        Finished { record: self.out }
+        let (mark, file) = (self.mark, self.file.take());
+        let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
+        end_record(&mut self.writer(), mark, beyond_bytes);
+        Finished { transmit: Transmit { buffer: self.out, file } }
     }
 }
 
@@ -177,8 +195,8 @@ impl Results {
 
 impl Call {
     /// Answers it.
-    pub async fn run(self) -> Finished {
-        let mut answer = Answer::new(self.xid);
+    pub async fn run(mut self) -> Finished {
+        let mut answer = Answer::new(self.xid, std::mem::take(&mut self.buffer));
         let arguments = self.arguments.clone();
         let Ok(mut compound) = Compound::decode(&mut XdrReader::new(&arguments)) else {
             return self.garbage(answer);
@@ -359,7 +377,9 @@ impl Call {
             if answer.room() < CHANGE_REPLY_BYTES && ops::changes(number) {
                 return results.fail(answer, number, answer.too_big);
             }
-            run.operate(operation, compound.operations_left() == 0, answer, results).await;
+            let is_last = compound.operations_left() == 0;
+            answer.is_passing = is_last && !sequence.cache_this;
+            run.operate(operation, is_last, answer, results).await;
             if answer.is_too_long() {
                 answer.out.truncate(before);
                 results.reply = count;

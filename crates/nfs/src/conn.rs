@@ -10,11 +10,12 @@ use crate::compound;
 use crate::credentials::{Callers, Credentials};
 use crate::limits::{
     MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSION_PROOF_BYTES,
-    SESSIONS_PER_CONNECTION_MAX,
+    SESSIONS_PER_CONNECTION_MAX, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
 };
 use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
+use files::ResidentRange;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -33,10 +34,27 @@ use wire::nfs::{Compound, Operation, SessionId};
 pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
 
 /// What a job leaves behind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Finished {
-    /// The record that answers, mark and all.
-    pub record: Vec<u8>,
+    /// The record that answers.
+    pub transmit: Transmit,
+}
+
+/// A record to send: what is in the buffer, mark and all, then the file's bytes if there are any.
+#[derive(Debug, Default)]
+pub struct Transmit {
+    /// The record, or its beginning.
+    pub buffer: Vec<u8>,
+    /// Bytes to send from a file behind it; counted in the mark.
+    pub file: Option<ResidentRange>,
+}
+
+impl Transmit {
+    /// Bytes that it has on the wire.
+    #[must_use]
+    pub fn length_bytes(&self) -> usize {
+        self.buffer.len() + self.file.as_ref().map_or(0, |file| file.length_bytes)
+    }
 }
 
 /// Why a connection must be closed without a reply.
@@ -107,8 +125,9 @@ pub struct Conn {
     server: Arc<Server>,
     shared: Arc<Shared>,
     jobs: VecDeque<JobSlot>,
-    outbox: VecDeque<Vec<u8>>,
+    outbox: VecDeque<Transmit>,
     outbox_bytes: usize,
+    spare: Vec<Vec<u8>>,
 }
 
 /// A job that was not taken yet.
@@ -137,6 +156,7 @@ impl Conn {
             jobs: VecDeque::new(),
             outbox: VecDeque::new(),
             outbox_bytes: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -230,6 +250,7 @@ impl Conn {
                     credentials,
                     arguments,
                     request_bytes,
+                    buffer: self.spare.pop().unwrap_or_default(),
                 };
                 self.jobs.push_back(JobSlot(Box::pin(call.run())));
             }
@@ -244,12 +265,12 @@ impl Conn {
         let mark = begin_record(w);
         w.put(&Reply { xid, body });
         end_record(w, mark, 0);
-        self.push(record);
+        self.push(Transmit { buffer: record, file: None });
     }
 
-    fn push(&mut self, record: Vec<u8>) {
-        self.outbox_bytes += record.len();
-        self.outbox.push_back(record);
+    fn push(&mut self, transmit: Transmit) {
+        self.outbox_bytes += transmit.length_bytes();
+        self.outbox.push_back(transmit);
     }
 
     /// The next job to poll.
@@ -259,18 +280,17 @@ impl Conn {
 
     /// Takes a job's result.
     pub fn handle_finished(&mut self, finished: Finished) {
-        if !finished.record.is_empty() {
-            self.push(finished.record);
-        }
+        self.push(finished.transmit);
     }
 
     /// The next record to send, in order.
-    pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
-        let Some(record) = self.outbox.pop_front() else {
-            return self.shared.calls.poll_outgoing();
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        let Some(transmit) = self.outbox.pop_front() else {
+            let buffer = self.shared.calls.poll_outgoing()?;
+            return Some(Transmit { buffer, file: None });
         };
-        self.outbox_bytes -= record.len();
-        Some(record)
+        self.outbox_bytes -= transmit.length_bytes();
+        Some(transmit)
     }
 
     /// Bytes that [`Conn::poll_transmit`] has.
@@ -278,6 +298,54 @@ impl Conn {
     pub fn transmit_bytes(&self) -> usize {
         self.outbox_bytes
     }
+
+    /// Whether they had better leave before more is asked for: the client has something to do
+    /// meanwhile, and buffers are used again while the processor's cache still has them.
+    #[must_use]
+    pub fn is_worth_sending(&self) -> bool {
+        self.outbox_bytes >= TRANSMIT_EARLY_BYTES
+    }
+
+    /// Gives a sent buffer back for reuse.
+    pub fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
+            self.spare.push(buffer);
+        }
+    }
+
+    /// Lets go of buffers kept for reuse beyond `bytes_max`: nothing is under way.
+    pub fn trim_buffers(&mut self, bytes_max: usize) {
+        let mut kept = 0;
+        self.spare.retain(|buffer| {
+            kept += buffer.capacity();
+            kept <= bytes_max
+        });
+    }
+
+    /// Lets go of buffers kept for reuse: the connection is idle.
+    pub fn release_buffers(&mut self) {
+        self.spare = Vec::new();
+        if self.jobs.is_empty() {
+            self.jobs = VecDeque::new();
+        }
+        if self.outbox.is_empty() {
+            self.outbox = VecDeque::new();
+        }
+    }
+}
+
+/// Where the data of the first WRITE begins in a call, if it has one: whoever receives the
+/// next one like it can place it well.
+#[must_use]
+pub fn write_data_at(record: &[u8]) -> Option<usize> {
+    let mut r = XdrReader::new(record);
+    let Ok(Message::Call(_)) = Message::decode(&mut r) else { return None };
+    let mut operations = Compound::decode(&mut r).ok()?;
+    let data = operations.find_map(|operation| match operation {
+        Ok(Operation::Write(args)) => Some(args.data),
+        _ => None,
+    })?;
+    data.as_ptr().addr().checked_sub(record.as_ptr().addr())
 }
 
 impl Drop for Conn {

@@ -30,7 +30,7 @@ mod status;
 
 pub use client::{Client, ClientFacts};
 pub use config::{Config, Export, HostFilter, Squash};
-pub use conn::{Close, Conn, ConnFacts, Finished, Job, Shared};
+pub use conn::{Close, Conn, ConnFacts, Finished, Job, Shared, Transmit, write_data_at};
 pub use host::{Host, Now};
 pub use server::{Server, Stats};
 pub use session::Session;

@@ -46,6 +46,16 @@ pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
 /// credentials and SEQUENCE of any client fit in.
 pub const SESSION_PROOF_BYTES: usize = 2 * 1024;
 
+/// Reply buffers kept for reuse by one connection, and the largest kept.
+pub const SPARE_BUFFERS_MAX: usize = 64;
+/// See [`SPARE_BUFFERS_MAX`].
+pub const SPARE_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// A READ of at least this many bytes is sent by `sendfile`: below it the two system calls
+/// cost more than the copy.
+pub const SENDFILE_BYTES_MIN: usize = 16 * 1024;
+/// Bytes of answers that leave before the next call is looked at.
+pub const TRANSMIT_EARLY_BYTES: usize = 256 * 1024;
+
 /// Opens, locks and delegations of one client, together.
 pub const STATES_PER_CLIENT_MAX: usize = 100_000;
 /// Connections that a session remembers as bound to its backchannel.

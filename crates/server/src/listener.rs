@@ -1,11 +1,13 @@
-//! Accepting connections.
+//! Accepting connections, of either protocol.
 
 use crate::connections::{Connections, Full, Place};
+use crate::host::ProcessHost;
 use crate::limits::{ENDED_LINES_MAX, KEEPALIVE_PROBES, REFUSED_LINES_MAX};
+use crate::protocol::{End, Facts, Protocol};
 use crate::quiet::Quiet;
-use crate::smb_task::{End, SmbTask};
+use crate::task::Task;
 use futures_util::FutureExt;
-use smb::{Close, Conn, ConnFacts, Host, Server};
+use smb::Host;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -15,16 +17,28 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// After an accept that failed for want of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// What connections are served with.
-#[derive(Clone)]
-pub struct Listener {
+pub struct Listener<P: Protocol> {
     /// The protocol layer.
-    pub server: Arc<Server>,
+    pub server: Arc<P::Server>,
     /// The process around it.
-    pub host: Arc<dyn Host>,
+    pub host: Arc<ProcessHost>,
     /// All connections.
     pub connections: Arc<Connections>,
     quiet: Arc<QuietLines>,
+}
+
+// Not derived: a connection need not be cloned for it.
+impl<P: Protocol> Clone for Listener<P> {
+    fn clone(&self) -> Self {
+        Self {
+            server: self.server.clone(),
+            host: self.host.clone(),
+            connections: self.connections.clone(),
+            quiet: self.quiet.clone(),
+        }
+    }
 }
 
 /// What clients can make the log say is bounded.
@@ -33,10 +47,14 @@ struct QuietLines {
     ended: Quiet,
 }
 
-impl Listener {
+impl<P: Protocol> Listener<P> {
     /// One for all sockets.
     #[must_use]
-    pub fn new(server: Arc<Server>, host: Arc<dyn Host>, connections: Arc<Connections>) -> Self {
+    pub fn new(
+        server: Arc<P::Server>,
+        host: Arc<ProcessHost>,
+        connections: Arc<Connections>,
+    ) -> Self {
         let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
         Self { server, host, connections, quiet: Arc::new(QuietLines { refused, ended }) }
     }
@@ -58,8 +76,8 @@ impl Listener {
         let place = match self.connections.enter(peer.ip()) {
             Ok(place) => place,
             Err(full) => {
-                if let Some(unsaid) = self.quiet.refused.says(self.host.now().instant) {
-                    tracing::warn!(%peer, unsaid, "connection refused: {}", why(full));
+                if let Some(unsaid) = self.quiet.refused.says(Host::now(&*self.host).instant) {
+                    tracing::warn!(%peer, unsaid, "{} connection refused: {}", P::NAME, why(full));
                 }
                 return;
             }
@@ -71,27 +89,27 @@ impl Listener {
         if let Err(error) = watch_network(&stream, self.connections.patience().stall) {
             tracing::debug!(%peer, %error, "keep-alive");
         }
-        tokio::spawn(self.clone().serve(stream, ConnFacts { id: place.id(), peer, local }, place));
+        tokio::spawn(self.clone().serve(stream, Facts { id: place.id(), peer, local }, place));
     }
 
     /// A connection whose invariants are broken ends; no other one notices.
-    async fn serve(self, stream: TcpStream, facts: ConnFacts, place: Place) {
-        let conn = Conn::new(self.server.clone(), facts);
+    async fn serve(self, stream: TcpStream, facts: Facts, place: Place) {
+        let conn = P::new(self.server.clone(), facts);
         let patience = self.connections.patience();
-        let task = SmbTask::new(stream, conn, self.host.clone(), place, patience);
+        let task = Task::new(stream, conn, self.host.clone(), place, patience);
         let peer = facts.peer;
         let kind = match AssertUnwindSafe(task.run()).catch_unwind().await {
             Ok(end) => {
                 let (kind, why) = kind_of(&end);
                 if let Some(what) = why
-                    && let Some(unsaid) = self.quiet.ended.says(self.host.now().instant)
+                    && let Some(unsaid) = self.quiet.ended.says(Host::now(&*self.host).instant)
                 {
-                    tracing::info!(%peer, what, unsaid, "connection closed: {}", reason(kind));
+                    tracing::info!(%peer, what, unsaid, "{} connection closed: {}", P::NAME, reason(kind));
                 }
                 kind
             }
             Err(panic) => {
-                tracing::error!(%peer, what = message_of(&*panic), "connection closed: a defect of this server");
+                tracing::error!(%peer, what = message_of(&*panic), "{} connection closed: a defect of this server", P::NAME);
                 "defect"
             }
         };
@@ -101,7 +119,7 @@ impl Listener {
 
 /// Lets the system find out that a client is gone which cannot say so: one that
 /// lost its network or its power confirms neither data nor probes.
-pub(crate) fn watch_network(stream: &TcpStream, within: Duration) -> rustix::io::Result<()> {
+fn watch_network(stream: &TcpStream, within: Duration) -> rustix::io::Result<()> {
     use rustix::net::sockopt;
     let (second, half) = (Duration::from_secs(1), within / 2);
     sockopt::set_socket_keepalive(stream, true)?;
@@ -122,8 +140,8 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
             ("vanished", Some("its network confirms nothing"))
         }
         End::Network(_) => ("network", None),
-        End::Protocol(Close::Garbage(what)) => ("garbage", Some(what)),
-        End::Protocol(Close::Refused(what)) => ("refused", Some(what)),
+        End::Garbage(what) => ("garbage", Some(what)),
+        End::Refused(what) => ("refused", Some(what)),
         End::Slow(what) => ("slow", Some(what)),
         End::Stopped => ("stopped", None),
         End::Cut => ("cut", Some("an administrator's command")),
@@ -133,14 +151,14 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
 fn reason(kind: &str) -> &'static str {
     match kind {
         "cut" => "cut",
-        "garbage" => "not what SMB allows",
+        "garbage" => "not what the protocol allows",
         "refused" => "a security rule was broken",
         "vanished" => "the client is gone",
         _ => "too slow",
     }
 }
 
-pub(crate) fn why(full: Full) -> &'static str {
+fn why(full: Full) -> &'static str {
     match full {
         Full::All => "connections_max is reached; raise it if these are users",
         Full::Address => "too many connections from this address",
@@ -148,7 +166,7 @@ pub(crate) fn why(full: Full) -> &'static str {
     }
 }
 
-pub(crate) fn message_of(panic: &(dyn Any + Send)) -> &str {
+fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }

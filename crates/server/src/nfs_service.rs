@@ -1,23 +1,16 @@
-//! NFS in this process: its sockets, and what it is configured with.
+//! NFS in this process: its listener, and what it is configured with.
 
 use crate::config::{Config, NfsSquash, ShareConfig};
-use crate::connections::{Connections, Place};
+use crate::connections::Connections;
 use crate::host::ProcessHost;
-use crate::limits::{ENDED_LINES_MAX, REFUSED_LINES_MAX};
-use crate::listener::{message_of, watch_network, why};
-use crate::nfs_task::{End, NfsTask};
-use crate::quiet::Quiet;
+use crate::listener::Listener;
 use files::{Files, VolumeId};
-use futures_util::FutureExt;
-use nfs::{Conn, ConnFacts, Export, Host, HostFilter, Squash};
+use nfs::{Conn, Export, Host, HostFilter, Squash};
 use std::net::{IpAddr, SocketAddr};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
-/// After an accept that failed for want of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// User and group of who is nobody in particular, as everywhere.
 const NOBODY: u32 = 65_534;
 
@@ -28,15 +21,7 @@ pub struct NfsService {
     pub server: Arc<nfs::Server>,
     /// Addresses that it is served on.
     pub listening: Vec<SocketAddr>,
-    host: Arc<ProcessHost>,
-    connections: Arc<Connections>,
-    quiet: Arc<QuietLines>,
-}
-
-/// What clients can make the log say is bounded.
-struct QuietLines {
-    refused: Quiet,
-    ended: Quiet,
+    listener: Listener<Conn>,
 }
 
 /// Machines that may reach a share, by the share's own rules.
@@ -60,19 +45,13 @@ impl NfsService {
     ) -> Self {
         let server =
             nfs::Server::new(nfs_config(config, shares, host), files.clone(), host.clone());
-        let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
-        Self {
-            server,
-            listening: Vec::new(),
-            host: host.clone(),
-            connections: connections.clone(),
-            quiet: Arc::new(QuietLines { refused, ended }),
-        }
+        let listener = Listener::new(server.clone(), host.clone(), connections.clone());
+        Self { server, listening: Vec::new(), listener }
     }
 
     /// Takes new shares.
     pub fn configure(&self, config: &Config, shares: &smb::Config) {
-        self.server.configure(nfs_config(config, shares, &self.host));
+        self.server.configure(nfs_config(config, shares, &self.listener.host));
     }
 
     /// Tells the protocol layer that time passes.
@@ -80,81 +59,13 @@ impl NfsService {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
-            self.server.handle_tick(Host::now(&*self.host));
+            self.server.handle_tick(Host::now(&*self.listener.host));
         }
     }
 
     /// Accepts until the task is dropped.
     pub async fn accept(self, socket: TcpListener) {
-        loop {
-            match socket.accept().await {
-                Ok((stream, peer)) => self.start(stream, peer),
-                Err(error) => {
-                    tracing::error!(%error, "cannot accept a connection; raise LimitNOFILE if descriptors ran out");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    fn start(&self, stream: TcpStream, peer: SocketAddr) {
-        let place = match self.connections.enter(peer.ip()) {
-            Ok(place) => place,
-            Err(full) => {
-                if let Some(unsaid) = self.quiet.refused.says(Host::now(&*self.host).instant) {
-                    tracing::warn!(%peer, unsaid, "connection refused: {}", why(full));
-                }
-                return;
-            }
-        };
-        let Ok(local) = stream.local_addr() else { return };
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%peer, %error, "TCP_NODELAY");
-        }
-        if let Err(error) = watch_network(&stream, self.connections.patience().stall) {
-            tracing::debug!(%peer, %error, "keep-alive");
-        }
-        tokio::spawn(self.clone().serve(stream, ConnFacts { id: place.id(), peer, local }, place));
-    }
-
-    /// A connection whose invariants are broken ends; no other one notices.
-    async fn serve(self, stream: TcpStream, facts: ConnFacts, place: Place) {
-        let conn = Conn::new(self.server.clone(), facts);
-        let patience = self.connections.patience();
-        let task = NfsTask::new(stream, conn, self.host.clone(), place, patience);
-        let peer = facts.peer;
-        let kind = match AssertUnwindSafe(task.run()).catch_unwind().await {
-            Ok(end) => {
-                let (kind, what) = kind_of(&end);
-                if let Some(what) = what
-                    && let Some(unsaid) = self.quiet.ended.says(Host::now(&*self.host).instant)
-                {
-                    tracing::info!(%peer, what, unsaid, "NFS connection closed: {kind}");
-                }
-                kind
-            }
-            Err(panic) => {
-                tracing::error!(%peer, what = message_of(&*panic), "connection closed: a defect of this server");
-                "defect"
-            }
-        };
-        self.connections.count_end(kind);
-    }
-}
-
-/// The kind to count, and for what is not usual, what happened.
-fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
-    match end {
-        End::Closed => ("closed", None),
-        // Nothing to be heard of the client: its network ended, or its power.
-        End::Network(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            ("vanished", Some("its network confirms nothing"))
-        }
-        End::Network(_) => ("network", None),
-        End::Protocol(close) => ("garbage", Some(close.0)),
-        End::Slow(what) => ("slow", Some(what)),
-        End::Stopped => ("stopped", None),
-        End::Cut => ("cut", Some("an administrator's command")),
+        self.listener.accept(socket).await;
     }
 }
 

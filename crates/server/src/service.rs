@@ -44,7 +44,7 @@ impl std::error::Error for StartError {}
 
 /// A running server.
 pub struct Service {
-    listener: Listener,
+    listener: Listener<smb::Conn>,
     host: Arc<ProcessHost>,
     listening: Vec<SocketAddr>,
     admin: Option<SocketAddr>,
@@ -202,11 +202,11 @@ impl Switch for CacheSwitch {
 }
 
 /// Tells the protocol layer that time passes.
-async fn tick(listener: Listener) {
+async fn tick(listener: Listener<smb::Conn>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         seconds.tick().await;
-        listener.server.handle_tick(listener.host.now());
+        listener.server.handle_tick(Host::now(&*listener.host));
     }
 }
 

@@ -13,10 +13,10 @@ use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
 use crate::pending::WaitTicket;
 use crate::server::Server;
-use crate::transmit::{FileRange, MESSAGE_START, PREFIX, Transmit, new_buffer};
+use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use crate::trouble;
 use bytes::Bytes;
-use files::{Asking, CacheGrant};
+use files::{Asking, CacheGrant, ResidentRange};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use smallvec::SmallVec;
@@ -96,7 +96,7 @@ struct Written {
     /// Where the last reply ended before it was padded for the next one.
     bare_end: usize,
     seal_with: Option<Arc<Channel>>,
-    file: Option<FileRange>,
+    file: Option<ResidentRange>,
 }
 
 impl Chain {

@@ -10,9 +10,8 @@ use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
 use crate::server::Server;
 use crate::session::Session;
-use crate::transmit::FileRange;
 use crate::tree::Tree;
-use files::CacheGrant;
+use files::{CacheGrant, ResidentRange};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -78,7 +77,7 @@ pub struct Reply {
     /// Status; need not be a success for the body to be sent.
     pub status: NtStatus,
     /// Bytes of a file that end the frame.
-    pub file: Option<FileRange>,
+    pub file: Option<ResidentRange>,
     /// The tree that was connected.
     pub tree_id: Option<TreeId>,
     /// The session that logged off.

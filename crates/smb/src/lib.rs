@@ -59,5 +59,5 @@ pub use host::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
 pub use notices::Notices;
 pub use server::{Server, Stats};
 pub use signatures::Checked;
-pub use transmit::{FileRange, Transmit};
+pub use transmit::Transmit;
 pub use wire::smb::Dialect;

@@ -2,10 +2,10 @@
 
 use crate::channel::Channel;
 use crate::limits::{SIGNED_TOGETHER, TRANSMIT_EARLY_BYTES};
+use files::ResidentRange;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use vfs::Node;
 use wire::smb::TransformHeader;
 
 /// Bytes of the direct-TCP prefix.
@@ -23,20 +23,9 @@ pub struct Transmit {
     /// Bytes before it are unused.
     pub start: usize,
     /// Bytes to send from a file after the buffer; counted in the prefix.
-    pub file: Option<FileRange>,
+    pub file: Option<ResidentRange>,
     /// Whose key the message is still to be signed with, which is done for several at once.
     pub(crate) unsigned: Option<Arc<Channel>>,
-}
-
-/// A part of a file that ends a frame.
-#[derive(Clone, Debug)]
-pub struct FileRange {
-    /// The file; it has a `sendfile` source.
-    pub node: Arc<dyn Node>,
-    /// First byte.
-    pub offset: u64,
-    /// Promised to the client: if the file has become shorter, zeros follow.
-    pub length_bytes: usize,
 }
 
 /// A buffer with the room of [`MESSAGE_START`] in front.
@@ -50,7 +39,7 @@ pub fn new_buffer(mut buffer: Vec<u8>) -> Vec<u8> {
 impl Transmit {
     /// Frames what was written at [`MESSAGE_START`] and after, unsealed.
     #[must_use]
-    pub fn plain(mut buffer: Vec<u8>, file: Option<FileRange>) -> Self {
+    pub fn plain(mut buffer: Vec<u8>, file: Option<ResidentRange>) -> Self {
         let start = MESSAGE_START - PREFIX;
         let length = buffer.len() - MESSAGE_START + file.as_ref().map_or(0, |f| f.length_bytes);
         put_prefix(&mut buffer, start..MESSAGE_START, length);

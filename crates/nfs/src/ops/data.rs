@@ -2,13 +2,14 @@
 
 use crate::client::lock;
 use crate::compound::{Answer, Run};
-use crate::limits::IO_BYTES_MAX;
+use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
 use std::sync::Arc;
 use vfs::{FileKind, FsError};
 use wire::nfs::ops::{CommitArgs, ReadArgs, ReadWriter, WriteArgs, WriteResult};
+use wire::nfs::xdr::padding;
 use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
 
 /// Bytes of a READ's answer beside its data: flag, length, padding.
@@ -68,8 +69,18 @@ pub(crate) async fn read(
     let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
     let room = answer.room().saturating_sub(READ_OVERHEAD_BYTES);
     let length = (args.count.min(IO_BYTES_MAX) as usize).min(room);
-    let writer = ReadWriter::begin(&mut answer.writer());
     let files = &run.server().files;
+    if length >= SENDFILE_BYTES_MIN
+        && answer.may_leave_data()
+        && let Some(range) = files.read_resident(&open, args.offset, length).or_status()?
+        && padding(range.length_bytes) == 0
+    {
+        let writer = ReadWriter::begin(&mut answer.writer());
+        writer.finish_elsewhere(&mut answer.writer(), range.is_end, range.length_bytes);
+        answer.file = Some(range);
+        return Ok(());
+    }
+    let writer = ReadWriter::begin(&mut answer.writer());
     let count = files.read(&open, args.offset, length, &mut answer.out).await.or_status()?;
     let is_end = count < length || {
         let size = files.attributes_unchecked(&open).or_status()?.size_bytes;

@@ -240,7 +240,8 @@ pub fn answer(conn: &mut Conn, record: Bytes) -> Vec<u8> {
         conn.handle_finished(job.now_or_never().expect("nothing waits here"));
     }
     let out = conn.poll_transmit().expect("an answer");
-    let r = &mut XdrReader::new(&out[4..]);
+    assert!(out.file.is_none(), "what is in memory cannot be sent from a file");
+    let r = &mut XdrReader::new(&out.buffer[4..]);
     Message::decode(r).expect("a reply");
     r.rest().to_vec()
 }

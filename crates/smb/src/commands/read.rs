@@ -6,7 +6,6 @@ use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
 use crate::pipe::Answered;
 use crate::status::status_of;
-use crate::transmit::FileRange;
 use files::OpenFile;
 use futures_util::future::{Either, select};
 use std::pin::pin;
@@ -83,9 +82,7 @@ fn send_file(
     file.set_position(body.offset_bytes + range.length_bytes as u64);
     let response = ReadResponse::begin(&mut request.w);
     response.finish(&mut request.w, range.length_bytes as u32);
-    let file =
-        FileRange { node: range.node, offset: range.offset, length_bytes: range.length_bytes };
-    Ok(Some(Outcome::Done(Reply { file: Some(file), ..Reply::default() })))
+    Ok(Some(Outcome::Done(Reply { file: Some(range), ..Reply::default() })))
 }
 
 fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {

@@ -1,51 +1,66 @@
 //! What has arrived from one client and was not handled yet.
 //!
-//! Knows nothing of SMB but the 4-byte prefix of direct TCP. MS-SMB2 2.1.
+//! Knows nothing of a protocol but how messages are told apart.
 
 use crate::limits::{
     FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, LARGE_FRAME_BYTES,
     RECEIVE_BYTES,
 };
+use crate::protocol::{End, Framing};
 use crate::spare;
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, BytesMut};
-use smb::Close;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
-use wire::frame::{self, PREFIX_BYTES as PREFIX};
 
 const PAGE_BYTES: usize = 4096;
 
-/// Where the data of a WRITE that is not sealed begins in its frame.
-const WRITE_DATA_AT: usize = wire::smb::Header::LENGTH + 48;
-
 /// Bytes of one connection: complete frames, then perhaps a part of one.
-#[derive(Debug, Default)]
-pub struct Input {
+#[derive(Debug)]
+pub struct Input<F> {
     buffer: BytesMut,
     /// When the frame at the front began to arrive.
     began: Option<Instant>,
-    /// Length of the last frame, if it was large: the next is expected to be like it.
-    large_length: Option<usize>,
+    /// Of the last frame, if it was large: the next is expected to be like it.
+    large: Option<Large>,
+    framing: PhantomData<F>,
 }
 
-/// An empty buffer for a frame like one of `length` bytes, whose data begins with a
-/// page: copying out of the socket and into the page cache is a tenth quicker then.
-fn page_aligned(length: usize) -> BytesMut {
-    let mut buffer = BytesMut::with_capacity(PAGE_BYTES + PREFIX + length);
-    let data = buffer.as_ptr().addr() + PREFIX + WRITE_DATA_AT;
-    let gap = data.next_multiple_of(PAGE_BYTES) - data;
-    buffer.resize(gap, 0);
-    buffer.advance(gap);
-    buffer
+/// What a large frame was like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Large {
+    /// With what marks it.
+    length_bytes: usize,
+    /// Where the data of a WRITE began, from the frame's start.
+    data_at: usize,
 }
 
-impl Input {
+impl Large {
+    /// An empty buffer for a frame like this, whose data begins with a page: copying out of
+    /// the socket and into the page cache is a tenth quicker then.
+    fn buffer(self) -> BytesMut {
+        let mut buffer = BytesMut::with_capacity(PAGE_BYTES + self.length_bytes);
+        let data = buffer.as_ptr().addr() + self.data_at;
+        let gap = data.next_multiple_of(PAGE_BYTES) - data;
+        buffer.resize(gap, 0);
+        buffer.advance(gap);
+        buffer
+    }
+}
+
+impl<F> Default for Input<F> {
+    fn default() -> Self {
+        Self { buffer: BytesMut::new(), began: None, large: None, framing: PhantomData }
+    }
+}
+
+impl<F: Framing> Input<F> {
     /// Whether nothing is there.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
@@ -83,17 +98,15 @@ impl Input {
     /// the next one has a buffer of its own; the first after a large one in one piece.
     fn prepare(&mut self, room: usize) -> Limit<&mut BytesMut> {
         if self.buffer.capacity() == 0 {
-            if let Some(length) = self.large_length {
-                self.buffer = page_aligned(length);
-                return (&mut self.buffer).limit(PREFIX + length);
+            if let Some(large) = self.large {
+                self.buffer = large.buffer();
+                return (&mut self.buffer).limit(large.length_bytes);
             }
             self.buffer = spare::take();
         }
         self.buffer.reserve(room);
-        let limit = match self.frame_length(usize::MAX) {
-            Ok(Some(length)) if length >= LARGE_FRAME_BYTES => {
-                (PREFIX + length).saturating_sub(self.buffer.len())
-            }
+        let limit = match self.extent(usize::MAX) {
+            Ok(extent) if extent >= LARGE_FRAME_BYTES => extent.saturating_sub(self.buffer.len()),
             _ => usize::MAX,
         };
         (&mut self.buffer).limit(limit)
@@ -105,13 +118,13 @@ impl Input {
     ///
     /// # Errors
     /// See [`Input::take_frame`].
-    pub fn room(&self, length_max: usize) -> Result<usize, Close> {
+    pub fn room(&self, length_max: usize) -> Result<usize, End> {
         let small = RECEIVE_BYTES - RECEIVE_BYTES / 4;
-        let Some(length) = self.frame_length(length_max)? else { return Ok(small) };
+        let extent = self.extent(length_max)?;
         if self.buffer.len() < FRAME_PROOF_BYTES {
             return Ok(small);
         }
-        let missing = (length + PREFIX).saturating_sub(self.buffer.len());
+        let missing = extent.saturating_sub(self.buffer.len());
         Ok(missing.min(FRAME_STEP_BYTES.max(self.buffer.len())).max(small))
     }
 
@@ -119,36 +132,34 @@ impl Input {
     ///
     /// # Errors
     /// See [`Input::take_frame`].
-    pub fn has_frame(&self, length_max: usize) -> Result<bool, Close> {
-        Ok(self
-            .frame_length(length_max)?
-            .is_some_and(|length| self.buffer.len() >= PREFIX + length))
+    pub fn has_frame(&self, length_max: usize) -> Result<bool, End> {
+        Ok(self.extent(length_max)? <= self.buffer.len())
     }
 
-    /// The next frame that is complete, without its prefix.
+    /// The next frame that is complete, without what marks it.
     ///
     /// # Errors
-    /// [`Close`] if the prefix is not one, or announces more than `length_max`.
-    pub fn take_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, Close> {
-        let Some(length) = self.frame_length(length_max)? else { return Ok(None) };
-        if self.buffer.len() < PREFIX + length {
+    /// [`End::Garbage`] if what is there marks none, or announces more than `length_max`.
+    pub fn take_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, End> {
+        let length_bytes = self.extent(length_max)?;
+        if self.buffer.len() < length_bytes {
             return Ok(None);
         }
-        self.buffer.advance(PREFIX);
+        let frame = F::unmark(self.buffer.split_to(length_bytes));
         self.began = None;
-        self.large_length =
-            (LARGE_FRAME_BYTES..=FRAME_STEP_BYTES).contains(&length).then_some(length);
-        Ok(Some(self.buffer.split_to(length)))
+        self.large = (LARGE_FRAME_BYTES..=FRAME_STEP_BYTES)
+            .contains(&length_bytes)
+            .then(|| Large { length_bytes, data_at: F::PREFIX_BYTES + F::data_at(&frame) });
+        Ok(Some(frame))
     }
 
-    /// Length of the frame at the front, if its prefix is there.
-    fn frame_length(&self, length_max: usize) -> Result<Option<usize>, Close> {
-        let Some(&prefix) = self.buffer.first_chunk::<PREFIX>() else { return Ok(None) };
-        let length = frame::payload_length(prefix).map_err(|_| Close::Garbage("prefix"))?;
-        if length > length_max {
-            return Err(Close::Garbage("frame length"));
-        }
-        Ok(Some(length))
+    /// What is there of the message at the front, and perhaps of what follows.
+    pub fn front(&self) -> &[u8] {
+        self.buffer.get(F::PREFIX_BYTES..).unwrap_or_default()
+    }
+
+    fn extent(&self, length_max: usize) -> Result<usize, End> {
+        F::extent(&self.buffer, length_max).map_err(End::Garbage)
     }
 
     /// Starts the clock of a frame that is there in part, if it does not run.
@@ -168,7 +179,7 @@ impl Input {
     /// When the frame at the front must be complete, if it may stall for `within`.
     pub fn deadline(&self, within: Duration) -> Option<Instant> {
         let began = self.began?;
-        let length = self.frame_length(usize::MAX).ok().flatten().unwrap_or_default();
+        let length = self.extent(usize::MAX).unwrap_or_default();
         Some(began + within + Duration::from_secs((length / FRAME_BYTES_PER_SECOND_MIN) as u64))
     }
 
@@ -181,8 +192,12 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nfs_protocol::RecordMarks;
+    use crate::smb_protocol::DirectTcp;
 
     const WITHIN: Duration = Duration::from_secs(30);
+
+    type Input = super::Input<DirectTcp>;
 
     fn input(bytes: &[u8]) -> Input {
         Input { buffer: BytesMut::from(bytes), ..Input::default() }
@@ -194,18 +209,11 @@ mod tests {
         assert_eq!(input.take_frame(9).unwrap().unwrap(), &b"ab"[..]);
         assert_eq!(input.take_frame(9).unwrap().unwrap(), &b""[..]);
         assert!(!input.has_frame(9).unwrap());
-        assert_eq!(input.take_frame(9).unwrap(), None);
+        assert!(input.take_frame(9).unwrap().is_none());
         input.buffer.extend_from_slice(b"e");
         assert!(input.has_frame(9).unwrap());
         assert_eq!(input.take_frame(9).unwrap().unwrap(), &b"cde"[..]);
         assert!(input.is_empty());
-    }
-
-    #[test]
-    fn a_length_one_beyond_the_limit_is_refused_before_anything_arrives() {
-        assert_eq!(input(b"\0\0\0\x0a").take_frame(9), Err(Close::Garbage("frame length")));
-        assert_eq!(input(b"\0\0\0\x09").take_frame(9), Ok(None));
-        assert_eq!(input(b"GET ").take_frame(usize::MAX), Err(Close::Garbage("prefix")));
     }
 
     #[test]
@@ -225,7 +233,7 @@ mod tests {
     #[test]
     fn a_frame_after_a_large_one_has_a_buffer_of_its_own_with_its_data_on_a_page() {
         let mut first = vec![0, 4, 0, 0];
-        first.resize(PREFIX + LARGE_FRAME_BYTES, 7);
+        first.resize(DirectTcp::PREFIX_BYTES + LARGE_FRAME_BYTES, 7);
         let mut input = input(&first[..100]);
         assert_eq!(
             Limit::limit(&input.prepare(1 << 20)),
@@ -238,20 +246,33 @@ mod tests {
         input.release();
         // However the allocator places it.
         for _ in 0..10 {
-            let mut next = Input { large_length: input.large_length, ..Input::default() };
+            let mut next = Input { large: input.large, ..Input::default() };
             assert_eq!(Limit::limit(&next.prepare(1)), first.len());
             next.buffer.extend_from_slice(&first);
             let frame = next.take_frame(LARGE_FRAME_BYTES).unwrap().unwrap();
-            assert_eq!(frame, first[PREFIX..]);
-            assert_eq!(frame[WRITE_DATA_AT..].as_ptr().addr() % PAGE_BYTES, 0);
+            assert_eq!(frame, first[DirectTcp::PREFIX_BYTES..]);
+            let data = &frame[DirectTcp::data_at(&frame)..];
+            assert_eq!(data.as_ptr().addr() % PAGE_BYTES, 0);
         }
+    }
+
+    #[test]
+    fn a_message_in_several_parts_is_taken_once_the_last_is_there() {
+        let stream = b"\0\0\0\x02ab\x80\0\0\x01c";
+        let mut input = super::Input::<RecordMarks>::default();
+        for byte in stream {
+            assert!(input.take_frame(9).unwrap().is_none());
+            input.buffer.extend_from_slice(&[*byte]);
+        }
+        assert_eq!(input.take_frame(9).unwrap().unwrap(), &b"abc"[..]);
+        assert!(input.is_empty());
     }
 
     #[test]
     fn small_frames_are_received_together() {
         let mut input = input(b"\0\0\0\x02ab");
         assert!(input.take_frame(9).unwrap().is_some());
-        assert_eq!(input.large_length, None);
+        assert_eq!(input.large, None);
         assert!(Limit::limit(&input.prepare(1000)) > 1000);
     }
 

@@ -1,9 +1,9 @@
 //! What is on its way to one client: buffers that leave together in one
 //! system call, and parts of files that are sent from the page cache.
 
+use crate::protocol::{Outgoing, Protocol};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
-use smb::{Conn, Transmit};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ const SLICES_MAX: usize = 64;
 /// Sent where a file became shorter than was promised.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Frames that have not left yet.
+/// Messages that have not left yet.
 #[derive(Debug, Default)]
 pub struct Output {
     queue: VecDeque<Item>,
@@ -24,7 +24,7 @@ pub struct Output {
 
 #[derive(Debug)]
 struct Item {
-    transmit: Transmit,
+    message: Outgoing,
     /// Bytes of the buffer that have left, `start` included.
     sent: usize,
     /// Bytes of the file that have left.
@@ -34,11 +34,11 @@ struct Item {
 }
 
 impl Output {
-    /// Queues a frame.
-    pub fn push(&mut self, transmit: Transmit) {
-        self.bytes += transmit.length_bytes();
-        let sent = transmit.start;
-        self.queue.push_back(Item { transmit, sent, file_sent: 0, file_ended: false });
+    /// Queues a message.
+    pub fn push(&mut self, message: Outgoing) {
+        self.bytes += message.length_bytes();
+        let sent = message.start;
+        self.queue.push_back(Item { message, sent, file_sent: 0, file_ended: false });
     }
 
     /// Whether everything has left.
@@ -56,10 +56,10 @@ impl Output {
     ///
     /// # Errors
     /// Those of the socket; not that it is full.
-    pub fn flush(&mut self, stream: &TcpStream, conn: &mut Conn) -> io::Result<usize> {
+    pub fn flush(&mut self, stream: &TcpStream, conn: &mut impl Protocol) -> io::Result<usize> {
         let before = self.bytes;
         while let Some(front) = self.queue.front() {
-            let in_buffer = front.sent < front.transmit.buffer.len();
+            let in_buffer = front.sent < front.message.buffer.len();
             let result = if in_buffer { self.send_buffers(stream) } else { self.send_file(stream) };
             match result {
                 Ok(count) => self.advance(count, conn),
@@ -77,9 +77,9 @@ impl Output {
         let mut count = 0;
         let mut flags = SendFlags::NOSIGNAL;
         for item in self.queue.iter().take(SLICES_MAX) {
-            slices[count] = IoSlice::new(&item.transmit.buffer[item.sent..]);
+            slices[count] = IoSlice::new(&item.message.buffer[item.sent..]);
             count += 1;
-            if item.transmit.file.is_some() {
+            if item.message.file.is_some() {
                 // The file's bytes go into the same segments.
                 flags |= SendFlags::MORE;
                 break;
@@ -93,7 +93,7 @@ impl Output {
 
     fn send_file(&mut self, stream: &TcpStream) -> io::Result<usize> {
         let Some(item) = self.queue.front_mut() else { return Ok(0) };
-        let Some(file) = &item.transmit.file else { return Ok(0) };
+        let Some(file) = &item.message.file else { return Ok(0) };
         let left = file.length_bytes - item.file_sent;
         let source = file.node.sendfile_source().filter(|_| !item.file_ended);
         let Some(source) = source else {
@@ -113,16 +113,16 @@ impl Output {
         }
     }
 
-    fn advance(&mut self, mut count: usize, conn: &mut Conn) {
+    fn advance(&mut self, mut count: usize, conn: &mut impl Protocol) {
         self.bytes -= count;
         while let Some(item) = self.queue.front_mut() {
-            let in_buffer = (item.transmit.buffer.len() - item.sent).min(count);
+            let in_buffer = (item.message.buffer.len() - item.sent).min(count);
             item.sent += in_buffer;
             count -= in_buffer;
-            if item.sent < item.transmit.buffer.len() {
+            if item.sent < item.message.buffer.len() {
                 return;
             }
-            let length = item.transmit.file.as_ref().map_or(0, |f| f.length_bytes);
+            let length = item.message.file.as_ref().map_or(0, |f| f.length_bytes);
             let in_file = (length - item.file_sent).min(count);
             item.file_sent += in_file;
             count -= in_file;
@@ -130,7 +130,7 @@ impl Output {
                 return;
             }
             if let Some(item) = self.queue.pop_front() {
-                conn.recycle(item.transmit.buffer);
+                conn.recycle(item.message.buffer);
             }
             if count == 0 {
                 return;

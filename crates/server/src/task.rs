@@ -1,22 +1,27 @@
-//! One connection: the task that owns its socket and drives its [`Conn`].
+//! One connection: the task that owns its socket and drives its [`Protocol`].
 //!
 //! Requests that arrive together are parsed from one receive; what can be
 //! answered at once is answered in this task; answers that are ready together
 //! leave in one system call. Everything a client can make this task hold is
 //! bounded in bytes and in time.
+//! Where the protocol wants it, what is under way when the connection is lost goes on
+//! without it.
 
 use crate::alarm::Alarm;
 use crate::connections::{Patience, Place};
+use crate::host::ProcessHost;
+use crate::input::Input;
 use crate::limits::{
-    END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_MAX, OUTPUT_BYTES_MAX,
+    END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, OUTPUT_BYTES_MAX,
     PAUSE_BYTES_MAX,
 };
-use crate::smb_input::Input;
-use crate::smb_output::Output;
+use crate::output::Output;
+use crate::protocol::{End, Protocol};
 use bytes::BytesMut;
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustix::net::sockopt;
-use smb::{Checked, Close, Conn, Finished, Host, Job, Now, Shared};
+use smb::{Host, Now};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
@@ -24,34 +29,17 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
-/// Why a connection ended.
-#[derive(Debug)]
-pub enum End {
-    /// The client closed it.
-    Closed,
-    /// The network failed.
-    Network(io::Error),
-    /// The client sent what no client sends.
-    Protocol(Close),
-    /// The client was too slow.
-    Slow(&'static str),
-    /// An administrator cut it.
-    Cut,
-    /// The server stops.
-    Stopped,
-}
-
 /// A connection being served.
-pub struct SmbTask {
+pub struct Task<P: Protocol> {
     // Dropped in this order: jobs and answers hold files, which the end of a
     // session in `conn` closes.
-    jobs: FuturesUnordered<Job>,
+    jobs: FuturesUnordered<P::Job>,
     output: Output,
-    conn: Conn,
-    shared: Arc<Shared>,
+    conn: P,
+    shared: Arc<P::Shared>,
     stream: TcpStream,
-    host: Arc<dyn Host>,
-    input: Input,
+    host: Arc<ProcessHost>,
+    input: Input<P::Framing>,
     place: Place,
     alarm: Alarm,
     patience: Patience,
@@ -70,16 +58,16 @@ pub struct SmbTask {
 
 /// The next job that is done. Returns without one if a job has begun to wait
 /// and has left an interim answer, which must go out now.
-async fn finished(
-    jobs: &mut FuturesUnordered<Job>,
-    conn: &mut Conn,
+async fn finished<P: Protocol>(
+    jobs: &mut FuturesUnordered<P::Job>,
+    conn: &mut P,
     output: &mut Output,
-) -> Option<Finished> {
+) -> Option<P::Finished> {
     poll_fn(|cx| {
         let next = jobs.poll_next_unpin(cx);
         let mut interim = false;
-        while let Some(transmit) = conn.poll_transmit() {
-            output.push(transmit);
+        while let Some(message) = conn.poll_transmit() {
+            output.push(message);
             interim = true;
         }
         match next {
@@ -91,16 +79,16 @@ async fn finished(
     .await
 }
 
-impl SmbTask {
+impl<P: Protocol> Task<P> {
     /// A task for a connection that was just accepted.
     pub fn new(
         stream: TcpStream,
-        conn: Conn,
-        host: Arc<dyn Host>,
+        conn: P,
+        host: Arc<ProcessHost>,
         place: Place,
         patience: Patience,
     ) -> Self {
-        let now = host.now().instant;
+        let now = Host::now(&*host).instant;
         Self {
             stream,
             shared: conn.shared(),
@@ -134,9 +122,24 @@ impl SmbTask {
                         let _ = self.send();
                     }
                 }
+                self.leave_jobs();
                 return end;
             }
         }
+    }
+
+    fn now(&self) -> Now {
+        Host::now(&*self.host)
+    }
+
+    /// What has begun goes to its end, if the protocol wants that.
+    fn leave_jobs(&mut self) {
+        if !P::OUTLIVES_CONNECTION || self.jobs.is_empty() {
+            return;
+        }
+        let mut jobs = std::mem::take(&mut self.jobs);
+        let rest = async move { while jobs.next().await.is_some() {} };
+        Host::carry_on(&*self.host, Box::pin(rest));
     }
 
     /// Waits for one thing to happen and does all that follows from it.
@@ -159,7 +162,7 @@ impl SmbTask {
 
     async fn wait(&mut self, reads: bool) -> Result<(), End> {
         let writes = !self.output.is_empty();
-        let room = self.input.room(self.conn.frame_length_max()).map_err(End::Protocol)?;
+        let room = self.input.room(self.message_bytes_max())?;
         if !reads {
             self.input.unwatch();
         }
@@ -170,7 +173,7 @@ impl SmbTask {
         tokio::select! {
             biased;
             finished = finished(&mut self.jobs, &mut self.conn, &mut self.output), if !self.jobs.is_empty() => {
-                let now = self.host.now();
+                let now = self.now();
                 self.clock = now.instant;
                 if let Some(finished) = finished {
                     self.conn.handle_finished(finished, now);
@@ -186,10 +189,10 @@ impl SmbTask {
             }
             ready = writable, if writes => {
                 ready.map_err(End::Network)?;
-                self.clock = self.host.now().instant;
+                self.clock = self.now().instant;
             }
             // Sent after this step.
-            () = self.shared.notices.ready() => self.clock = self.host.now().instant,
+            () = P::told(&self.shared) => self.clock = self.now().instant,
             () = self.alarm.rings() => self.handle_timeout()?,
             // A cut is looked at in the next step.
             () = link.stopped(), if self.ending.is_none() => {
@@ -205,16 +208,21 @@ impl SmbTask {
     fn reads(&self) -> bool {
         self.ending.is_none()
             && self.output.len_bytes() + self.conn.transmit_bytes() < OUTPUT_BYTES_MAX
-            && self.jobs.len() < JOBS_MAX
+            && self.jobs.len() < P::JOBS_MAX
+    }
+
+    /// Bytes that the message at the front may have.
+    fn message_bytes_max(&self) -> usize {
+        self.conn.message_bytes_max(self.input.front())
     }
 
     fn has_frame(&self) -> Result<bool, End> {
-        self.input.has_frame(self.conn.frame_length_max()).map_err(End::Protocol)
+        self.input.has_frame(self.message_bytes_max())
     }
 
     /// Hands over the frames that are complete, and starts what they ask for.
     async fn take_frames(&mut self) -> Result<(), End> {
-        let now = self.host.now();
+        let now = self.now();
         self.clock = now.instant;
         self.used = Some(now.instant);
         self.place.link().set_core(rustix::thread::sched_getcpu());
@@ -230,10 +238,8 @@ impl SmbTask {
                 }
                 continue;
             }
-            let length_max = self.conn.frame_length_max();
-            let Some(frame) = self.input.take_frame(length_max).map_err(End::Protocol)? else {
-                break;
-            };
+            let length_max = self.message_bytes_max();
+            let Some(frame) = self.input.take_frame(length_max)? else { break };
             self.take_frame(frame, None, now).await?;
         }
         self.input.watch(now.instant);
@@ -242,11 +248,11 @@ impl SmbTask {
 
     /// Some frames, with what is in the socket already.
     fn gather(&mut self) -> Result<Vec<BytesMut>, End> {
-        let length_max = self.conn.frame_length_max();
+        let length_max = self.message_bytes_max();
         let (mut frames, mut bytes) = (Vec::new(), 0);
         loop {
             while frames.len() < GATHERED_FRAMES_MAX
-                && let Some(frame) = self.input.take_frame(length_max).map_err(End::Protocol)?
+                && let Some(frame) = self.input.take_frame(length_max)?
             {
                 bytes += frame.len();
                 frames.push(frame);
@@ -255,7 +261,7 @@ impl SmbTask {
             if frames.is_empty() || is_enough {
                 return Ok(frames);
             }
-            let room = self.input.room(length_max).map_err(End::Protocol)?;
+            let room = self.input.room(length_max)?;
             let count = self.input.receive_now(&self.stream, room);
             if count == 0 {
                 return Ok(frames);
@@ -267,10 +273,10 @@ impl SmbTask {
     async fn take_frame(
         &mut self,
         frame: BytesMut,
-        checked: Option<Checked>,
+        checked: Option<P::Checked>,
         now: Now,
     ) -> Result<(), End> {
-        self.conn.handle_checked(frame, checked, now).map_err(End::Protocol)?;
+        self.conn.handle_message(frame, checked, now)?;
         self.start_jobs(now).await;
         if self.conn.is_worth_sending() {
             self.send().map_err(End::Network)?;
@@ -281,7 +287,7 @@ impl SmbTask {
     async fn start_jobs(&mut self, now: Now) {
         while let Some(mut job) = self.conn.poll_job() {
             // Now, if it can be answered now; else later.
-            match poll_fn(|cx| Poll::Ready(job.as_mut().poll(cx))).await {
+            match poll_fn(|cx| Poll::Ready(job.poll_unpin(cx))).await {
                 Poll::Ready(finished) => self.conn.handle_finished(finished, now),
                 Poll::Pending => self.jobs.push(job),
             }
@@ -289,8 +295,8 @@ impl SmbTask {
     }
 
     fn collect(&mut self) {
-        while let Some(transmit) = self.conn.poll_transmit() {
-            self.output.push(transmit);
+        while let Some(message) = self.conn.poll_transmit() {
+            self.output.push(message);
         }
         while let Some(notice) = self.conn.poll_notice() {
             self.output.push(notice);
@@ -314,7 +320,7 @@ impl SmbTask {
 
     /// Notes who is logged on now, and lets go of what is not needed.
     fn settle(&mut self) {
-        let known = self.conn.is_established();
+        let known = self.conn.is_known();
         if known == self.unknown_since.is_some() {
             self.unknown_since = (!known).then_some(self.clock);
             self.place.set_known(known);
@@ -331,15 +337,21 @@ impl SmbTask {
     }
 
     fn end_later(&mut self, end: End) {
-        let now = self.host.now().instant;
-        self.ending = Some((end, now + END_WITHIN));
+        let within = if Self::is_over(&end) { Duration::ZERO } else { END_WITHIN };
+        self.ending = Some((end, self.now().instant + within));
+    }
+
+    /// Whether nothing is left to do at such an end: what is answered to a client that is gone
+    /// goes to its next connection.
+    fn is_over(end: &End) -> bool {
+        P::OUTLIVES_CONNECTION && matches!(end, End::Closed)
     }
 
     /// Requests that wait for another client's doing do not hold up the end.
     fn end_if_done(&mut self) -> Result<(), End> {
         let done = self.output.is_empty() && self.jobs.len() <= self.conn.waiting_count();
         match self.ending.take() {
-            Some((end, _)) if done => Err(end),
+            Some((end, _)) if done || Self::is_over(&end) => Err(end),
             ending => {
                 self.ending = ending;
                 Ok(())
@@ -362,15 +374,15 @@ impl SmbTask {
 
     /// The alarm rang; it may have been set for what has happened meanwhile.
     fn handle_timeout(&mut self) -> Result<(), End> {
-        let now = self.host.now();
+        let now = self.now();
         self.clock = now.instant;
         self.conn.handle_timeout(now);
         let is_due = |due: Option<Instant>| due.is_some_and(|due| due <= now.instant);
         if is_due(self.unknown_since.map(|since| since + self.patience.logon)) {
-            return Err(End::Slow("no logon"));
+            return Err(End::Slow(P::LOGON));
         }
         if is_due(self.input.deadline(self.patience.stall)) {
-            return Err(End::Slow("frame not completed"));
+            return Err(End::Slow("message not completed"));
         }
         if is_due(self.stuck_since.map(|since| since + self.patience.stall)) {
             return Err(End::Slow("answers not taken"));
