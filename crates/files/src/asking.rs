@@ -6,11 +6,14 @@
 //! between a request and what it breaks has to pass it on.
 
 use crate::caching::CacheHolder;
+use futures_util::future::BoxFuture;
 use grants::CacheBreak;
 use std::cell::RefCell;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 thread_local! {
     static PRESENT: RefCell<Option<Arc<Kept>>> = const { RefCell::new(None) };
@@ -24,9 +27,28 @@ type Breaks = Vec<(Arc<dyn CacheHolder>, CacheBreak)>;
 #[derive(Debug)]
 pub struct Asking(Arc<Kept>);
 
+/// How long a request waits for what other clients have to give back before it is refused
+/// with [`vfs::FsError::Unavailable`]: its client asks again, and holds up nothing meanwhile.
+#[derive(Clone)]
+pub struct Patience {
+    /// For each thing that is waited for.
+    pub limit: Duration,
+    /// Goes on with the wait that the request has given up, so that who does not give
+    /// anything back loses it in time all the same.
+    pub carry_on: Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>,
+}
+
+impl fmt::Debug for Patience {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Patience").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Kept {
     client: [u8; 16],
+    /// None for who waits as long as it takes.
+    patience: Option<Patience>,
     /// What the client is to be told after the answer; none once that is queued.
     breaks: Mutex<Option<Breaks>>,
 }
@@ -35,7 +57,17 @@ impl Asking {
     /// A request of `client`, by whatever its protocol tells clients apart.
     #[must_use]
     pub fn new(client: [u8; 16]) -> Self {
-        Self(Arc::new(Kept { client, breaks: Mutex::new(Some(Vec::new())) }))
+        Self::with(client, None)
+    }
+
+    /// As [`Asking::new`], of a client that would rather ask again than wait for long.
+    #[must_use]
+    pub fn impatient(client: [u8; 16], patience: Patience) -> Self {
+        Self::with(client, Some(patience))
+    }
+
+    fn with(client: [u8; 16], patience: Option<Patience>) -> Self {
+        Self(Arc::new(Kept { client, patience, breaks: Mutex::new(Some(Vec::new())) }))
     }
 
     /// Does `work` on behalf of it.
@@ -55,6 +87,11 @@ impl Kept {
     /// Who asks.
     pub fn client(&self) -> [u8; 16] {
         self.client
+    }
+
+    /// How long it waits.
+    pub fn patience(&self) -> Option<Patience> {
+        self.patience.clone()
     }
 
     /// Keeps a break back, or tells it if there is nothing to wait for any more.

@@ -5,10 +5,12 @@
 mod keys;
 mod outside;
 
-use crate::asking::begin_wait;
+use crate::asking::{begin_wait, present};
+use crate::delegation::delegation_key;
 use crate::table::FileState;
 use crate::{Files, OpenFile, Workers};
 use futures_channel::oneshot;
+use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use grants::{
     AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
@@ -20,7 +22,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::{FsError, Result};
+use vfs::{FileKey, FsError, Result};
 
 pub use keys::KEYS_PER_CLIENT_MAX;
 
@@ -74,6 +76,14 @@ pub struct CacheWish {
 }
 
 impl CacheWish {
+    /// Wants nothing, under the key of the holder's client for the file: what is opened
+    /// so may be delegated. None for a holder without a client.
+    pub(crate) fn of_delegations(holder: Arc<dyn CacheHolder>, file: FileKey) -> Option<Self> {
+        let key = delegation_key(holder.client()?, file);
+        let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
+        Some(Self { wanted: Caching::NONE, key: Some(key), holder })
+    }
+
     /// Writes down in `wish` what is wanted.
     pub(crate) fn enter(&self, wish: &mut OpenWish) {
         wish.caching = self.wanted;
@@ -204,11 +214,29 @@ pub(crate) struct BreakWait {
 impl BreakWait {
     /// Waits until it is worth another try. Who does not answer in time loses
     /// what it has.
-    pub async fn settled(self, workers: &dyn Workers) {
+    ///
+    /// # Errors
+    /// [`FsError::Unavailable`] if the present request would rather be asked again.
+    pub async fn settled(self, workers: &dyn Workers) -> Result<()> {
         begin_wait();
-        match select(self.settled, workers.sleep(ACKNOWLEDGED_WITHIN)).await {
-            Either::Left(_) => {}
-            Either::Right(_) => self.state.lock().grants.caches.handle_timeout(self.number),
+        let Self { state, number, settled } = self;
+        let time_out = workers.sleep(ACKNOWLEDGED_WITHIN);
+        let wait = async move {
+            match select(settled, time_out).await {
+                Either::Left(_) => {}
+                Either::Right(_) => state.lock().grants.caches.handle_timeout(number),
+            }
+        };
+        let Some(patience) = present().and_then(|asking| asking.patience()) else {
+            wait.await;
+            return Ok(());
+        };
+        match select(wait.boxed(), workers.sleep(patience.limit)).await {
+            Either::Left(_) => Ok(()),
+            Either::Right((_, rest)) => {
+                (patience.carry_on)(rest);
+                Err(FsError::Unavailable)
+            }
         }
     }
 }

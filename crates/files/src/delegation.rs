@@ -40,12 +40,21 @@ impl Delegate {
             Self::Write => Caching::READ | Caching::WRITE,
         }
     }
+
+    /// What its client may do with the file, and must have been let do when it opened it.
+    fn access(self) -> Access {
+        match self {
+            Self::Read => Access::READ_DATA,
+            Self::Write => Access::READ_DATA | Access::WRITE_DATA,
+        }
+    }
 }
 
 /// A delegation. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Delegation {
-    /// An open of its own, which does nothing and keeps nobody from anything.
+    /// An open of its own, which keeps nobody from anything: its client reads by it, and
+    /// writes if it may, once it has closed all others.
     open: Arc<OpenFile>,
     delegate: Delegate,
     granting: Mutex<Option<CacheGrant>>,
@@ -65,7 +74,7 @@ impl Delegation {
         self.granting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// An open that does nothing, for questions about the file.
+    /// An open that is in nobody's way, to read by and, if its client may, to write.
     #[must_use]
     pub fn open(&self) -> &Arc<OpenFile> {
         &self.open
@@ -87,8 +96,10 @@ impl Delegation {
 
 impl Files {
     /// Gives the client of `open`, which came under the client's key, the file to
-    /// itself; none if others use it, or if the client has a delegation of it already. The holder of the key is told when it is to be
-    /// given back: of a break to nothing.
+    /// itself; none if others use it, if the client has a delegation of it already, or if
+    /// the open is for less. The holder of the key is told when it is to be given back:
+    /// of a break to nothing. Until then, or until the delegation is dropped, whoever it is
+    /// in the way of waits: taking it from a client that does not answer is up to the caller.
     ///
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] for an open without a key, or of a directory;
@@ -96,6 +107,9 @@ impl Files {
     pub fn delegate(&self, open: &Arc<OpenFile>, delegate: Delegate) -> Result<Option<Delegation>> {
         let key = open.key.filter(|_| !open.is_directory() && open.name.stream.is_none());
         let key = key.ok_or(FsError::InvalidParameter)?;
+        if !open.granted().contains(delegate.access()) {
+            return Ok(None);
+        }
         let held = open.state.lock();
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
@@ -122,7 +136,7 @@ impl Files {
             caller: open.caller.clone(),
             key: Some(key),
             parent_key: None,
-            granted: Access::NONE,
+            granted: delegate.access() | Access::READ_ATTRIBUTES,
             share: Share::ALL,
             delete_on_close: false,
             semantics: Semantics::Posix,
@@ -173,10 +187,14 @@ impl Files {
 
     /// Asks delegations of a file back whose attributes or names are about to change;
     /// but for that of the client that is asking, or that has `by`.
-    pub(crate) async fn recall(&self, file: FileKey, by: Option<&OpenFile>) {
+    ///
+    /// # Errors
+    /// [`FsError::Unavailable`] if the request would rather be asked again than wait.
+    pub(crate) async fn recall(&self, file: FileKey, by: Option<&OpenFile>) -> Result<()> {
         while let Some(wait) = self.begin_recall(file, by) {
-            wait.settled(&*self.workers).await;
+            wait.settled(&*self.workers).await?;
         }
+        Ok(())
     }
 
     fn begin_recall(&self, file: FileKey, by: Option<&OpenFile>) -> Option<BreakWait> {

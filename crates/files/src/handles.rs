@@ -80,7 +80,7 @@ impl Files {
         open.need_writable()?;
         for _ in 0..WAITS_MAX {
             match ask_for_handles(&open.state, open.cache_owner()) {
-                Some(wait) => wait.settled(&*self.workers).await,
+                Some(wait) => wait.settled(&*self.workers).await?,
                 None => break,
             }
         }

@@ -48,7 +48,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use acl::{Access, Ace, AceKind, Descriptor, NamedAce, NamedWho, Sid, Token};
-pub use asking::{Asking, begin_wait};
+pub use asking::{Asking, Patience, begin_wait};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,

@@ -64,7 +64,7 @@ impl Files {
             let (result, asked) = self.offload(call).await?;
             match result {
                 Err(NotEntered::Refused(error)) => return Err(error),
-                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await,
+                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await?,
                 Ok(()) => return Ok(()),
             }
             below = asked;
@@ -108,7 +108,7 @@ impl Files {
             };
             match self.offload(call).await? {
                 Err(NotEntered::Refused(error)) => return Err(error),
-                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await,
+                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await?,
                 Ok(()) => return Ok(()),
             }
         }

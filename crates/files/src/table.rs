@@ -4,6 +4,7 @@ use crate::asking;
 use crate::caching::{
     BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, Claim, Heed, KeyIndex,
 };
+use crate::delegation::asking_owner;
 use crate::directory_lease::ParentKey;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
@@ -267,8 +268,9 @@ impl Held {
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
     ) -> std::result::Result<Entered, NotEntered> {
-        if let Some(cache) = cache {
-            cache.enter(&mut wish);
+        match cache {
+            Some(cache) => cache.enter(&mut wish),
+            None => wish.key = self.key_of_asking(state),
         }
         let claim = wish.key.map(|key| state.keys.claim(key, state));
         match claim {
@@ -290,6 +292,16 @@ impl Held {
                 }
                 Err(self.not_entered(state.clone(), refusal, Awaited::Open(wish)))
             }
+        }
+    }
+
+    /// The key under which the client that asks keeps the file, if it has delegations:
+    /// what is opened for a moment to carry its request out does not disturb its own.
+    fn key_of_asking(&self, state: &FileState) -> Option<CacheKey> {
+        let owner = asking_owner(state.key);
+        match owner {
+            CacheOwner::Key(key) if self.holder(owner).is_some() => Some(key),
+            _ => None,
         }
     }
 

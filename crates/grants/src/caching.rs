@@ -487,10 +487,14 @@ impl Caches {
         self.tell(at, keeps, asked, true);
     }
 
-    /// Breaks up to `latest` have had time enough: their holders have nothing.
+    /// Breaks up to `latest` have had time enough: their holders have nothing. Delegations
+    /// are taken away by [`Caches::handle_return`]: who gave them says when, since their
+    /// clients have a lease of time, and are told of the loss.
     pub fn handle_timeout(&mut self, latest: BreakNumber) {
         for at in (0..self.holders.len()).rev() {
-            if self.holders[at].breaking.is_some_and(|breaking| breaking.number <= latest) {
+            if !self.holders[at].firm
+                && self.holders[at].breaking.is_some_and(|breaking| breaking.number <= latest)
+            {
                 self.settle(at, Caching::NONE);
             }
         }

@@ -72,7 +72,7 @@ impl Files {
         if object.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
         }
-        self.recall(object.key(), by.map(|open| &**open)).await;
+        self.recall(object.key(), by.map(|open| &**open)).await?;
         if let Some(size_bytes) = changes.size_bytes {
             self.set_object_size(caller, object, by, size_bytes).await?;
         }

@@ -37,7 +37,7 @@ impl Files {
         new: &Descriptor,
         parts: SecurityParts,
     ) -> Result<()> {
-        self.recall(object.key(), None).await;
+        self.recall(object.key(), None).await?;
         let owner = if parts.owner || parts.group { Access::WRITE_OWNER } else { Access::NONE };
         let list = if parts.dacl { Access::WRITE_DAC } else { Access::NONE };
         let open = self.open_for(caller, object, owner | list).await?;

@@ -86,7 +86,7 @@ impl Files {
         if !Arc::ptr_eq(&object.volume, &directory.volume) {
             return Err(FsError::CrossDevice);
         }
-        self.recall(object.key(), None).await;
+        self.recall(object.key(), None).await?;
         let plan =
             OpenPlan { no_follow: true, ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL) };
         let at = OpenAt::Object(object.clone());

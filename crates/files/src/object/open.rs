@@ -2,7 +2,7 @@
 //! is known by its handle.
 
 use super::Object;
-use crate::{Access, Begun, Caller, Files, OpenFile, OpenPlan, OpenResult, Share};
+use crate::{Access, Begun, CacheHolder, Caller, Files, OpenFile, OpenPlan, OpenResult, Share};
 use std::sync::Arc;
 use vfs::{Name, Result};
 
@@ -27,6 +27,9 @@ pub struct ObjectOpen {
     /// [`crate::IfExists::Fail`] and the same number again finds it: creating
     /// exclusively can be repeated by who did not hear the answer. RFC 8881 18.16.3.
     pub verifier: Option<[u8; 8]>,
+    /// The open comes under its client's key for the file, whichever that turns out to
+    /// be ([`crate::delegation_key`]): it may be delegated, and this is told of breaks.
+    pub holder: Option<Arc<dyn CacheHolder>>,
 }
 
 impl OpenPlan {

@@ -71,7 +71,7 @@ impl Files {
         if object.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
         }
-        self.recall(object.key(), None).await;
+        self.recall(object.key(), None).await?;
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         let table = self.table.clone();
         self.offload(move || {

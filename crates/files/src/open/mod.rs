@@ -182,7 +182,7 @@ impl WaitingOpen {
     /// As [`Files::open`].
     pub async fn opened(mut self) -> Result<OpenResult> {
         loop {
-            self.wait.settled(&*self.workers).await;
+            self.wait.settled(&*self.workers).await?;
             match self.opening.run_on(self.workers).await? {
                 Begun::Opened(result) => return Ok(result),
                 Begun::Waits(waiting) => self = waiting,
@@ -525,15 +525,16 @@ impl Opening {
     fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
         // Cutting a file to nothing is a write, whatever the open is for.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
-        let cache = self.cache_of(opened.attributes.kind);
+        let cache = self.cache_of(&opened.attributes);
         Ticket::acquire(self, &self.entry(opened), granted, once, cache.as_ref())
     }
 
     /// What the client would like to keep of such a node: directories have
     /// leases only, and nothing to keep back of them.
-    fn cache_of(&self, kind: FileKind) -> Option<CacheWish> {
-        let cache = self.plan.caching.clone()?;
-        match kind {
+    fn cache_of(&self, attributes: &Attributes) -> Option<CacheWish> {
+        let delegated = || CacheWish::of_delegations(self.with.holder.clone()?, attributes.key);
+        let cache = self.plan.caching.clone().or_else(delegated)?;
+        match attributes.kind {
             FileKind::File => Some(cache),
             FileKind::Directory if cache.key.is_some_and(|key| key.of_directories) => {
                 Some(CacheWish { wanted: cache.wanted - Caching::WRITE, ..cache })

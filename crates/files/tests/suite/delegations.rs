@@ -3,11 +3,13 @@
 use crate::harness::*;
 use files::{
     Access, Asking, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegate,
-    Delegation, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share,
-    WaitingOpen, delegation_key,
+    Delegation, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, Patience,
+    Share, WaitingOpen, delegation_key,
 };
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use vfs::FsError;
 
 /// A client that writes down what it is told.
@@ -208,18 +210,67 @@ fn what_a_client_changes_itself_leaves_its_delegation() {
 
 #[test]
 fn a_client_that_does_not_answer_loses_its_delegation() {
+    let served = serve();
+    served.put("f", b"x");
+    let (client, object) = (Client::new(1), served.file("f"));
+    let (_open, delegation) = served.delegated(&client, &object, Delegate::Read);
+    let wait = waits(served.begin(plan("f", WRITE))).opened();
+    let mut wait = Box::pin(wait);
+    assert!(wait.as_mut().now_or_never().is_none(), "its time is not up");
+    drop(delegation);
+    assert!(wait.as_mut().now_or_never().expect("it was taken away").is_ok());
+    assert_eq!(client.recalls(), 1);
+}
+
+#[test]
+fn who_would_rather_ask_again_than_wait_is_refused_and_the_wait_goes_on_without_it() {
     let served = serve_with(Default::default(), Arc::new(Hurried));
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
     let (_open, delegation) = served.delegated(&client, &object, Delegate::Read);
-    let writer = waits(served.begin(plan("f", WRITE))).opened().now_or_never();
-    assert!(writer.expect("time is up").is_ok());
-    assert!(delegation.is_revoked());
-    let returned = now(served.files.return_delegation(delegation));
-    assert_eq!(returned, Err(FsError::InvalidParameter));
+    let carried = Arc::new(Mutex::new(Vec::new()));
+    let carry_on = {
+        let carried = carried.clone();
+        Arc::new(move |rest| carried.lock().unwrap().push(rest))
+    };
+    let patience = Patience { limit: Duration::from_secs(5), carry_on };
+    let asking = Asking::impatient([2; 16], patience);
+    let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
+    let set = || served.files.set_object_attributes(&served.alice, &object, None, &mode);
+    assert_eq!(asking.around(set()).now_or_never(), Some(Err(FsError::Unavailable)));
+    assert_eq!((client.recalls(), carried.lock().unwrap().len()), (1, 1));
+    drop(delegation);
+    assert_eq!(asking.around(set()).now_or_never(), Some(Ok(())));
+    carried.lock().unwrap().drain(..).for_each(|rest: BoxFuture<'static, ()>| {
+        assert!(rest.now_or_never().is_some(), "nobody is waited for");
+    });
 }
 
-/// Time flies.
+#[test]
+fn what_a_client_opens_for_a_moment_does_not_disturb_its_own_delegation() {
+    let served = serve();
+    served.put("f", b"x");
+    let (one, object) = (Client::new(1), served.file("f"));
+    let (open, delegation) = served.delegated(&one, &object, Delegate::Write);
+    served.close(open);
+    let asking = Asking::new(one.id);
+    let size = ObjectChanges { size_bytes: Some(0), ..Default::default() };
+    let set = served.files.set_object_attributes(&served.alice, &object, None, &size);
+    assert_eq!(asking.around(set).now_or_never(), Some(Ok(())));
+    served.files.write(delegation.open(), 0, b"by the delegation alone").unwrap();
+    let root = now(served.files.root_object(&served.volume)).unwrap();
+    let to = name("g");
+    let from = name("f");
+    let rename = served.files.rename_object(&served.alice, (&root, &from), (&root, &to));
+    assert_eq!(asking.around(rename).now_or_never(), Some(Ok(())));
+    let remove = served.files.remove_object(&served.alice, &root, &to);
+    assert_eq!(asking.around(remove).now_or_never(), Some(Ok(())));
+    assert_eq!(one.recalls(), 0);
+    served.give_back(delegation);
+    served.assert_nothing_held();
+}
+
+/// A few seconds are over at once, more are never.
 struct Hurried;
 
 impl files::Workers for Hurried {
@@ -227,8 +278,11 @@ impl files::Workers for Hurried {
         task();
     }
 
-    fn sleep(&self, _: std::time::Duration) -> futures_util::future::BoxFuture<'static, ()> {
-        Box::pin(std::future::ready(()))
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        match time < Duration::from_secs(10) {
+            true => Box::pin(std::future::ready(())),
+            false => Box::pin(std::future::pending()),
+        }
     }
 }
 

@@ -255,7 +255,7 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     assert_eq!(lock, Ok(OwnerLocking::Granted));
     let other = served.open_at(of(&object), plan(READ, Share::ALL)).unwrap().open;
     let upgrade = |share| {
-        let with = ObjectOpen { instead_of: Some(first.clone()), verifier: None };
+        let with = ObjectOpen { instead_of: Some(first.clone()), ..Default::default() };
         now(served.files.open_object(&served.alice, &of(&object), plan(READ | WRITE, share), with))
     };
     assert_eq!(upgrade(Share(0)).map(|o| o.action).unwrap_err(), FsError::ShareViolation);
@@ -283,7 +283,7 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
 fn who_makes_a_file_exclusively_may_ask_again_and_nobody_else() {
     let served = serve();
     let create = |verifier: &[u8; 8]| {
-        let with = ObjectOpen { verifier: Some(*verifier), instead_of: None };
+        let with = ObjectOpen { verifier: Some(*verifier), ..Default::default() };
         let at = OpenAt::Name(served.root(), name("f"));
         now(served.files.open_object(&served.alice, &at, exclusively(), with))
     };

@@ -283,8 +283,10 @@ impl World {
     }
 
     fn delegate(&mut self, at: usize, writes: bool) {
-        let Open { real, who, file, .. } = &self.opens[at];
+        let Open { real, who, file, access, .. } = &self.opens[at];
         let (file, Some(client @ 0..2)) = (*file, *who) else { return };
+        let needs = if writes { READS | WRITES } else { READS };
+        let is_for = *access & needs == needs;
         let delegate = if writes { Delegate::Write } else { Delegate::Read };
         let real = self.files.delegate(real, delegate).unwrap();
         let others = || self.opens.iter().filter(|o| o.file == file && o.who != Some(client));
@@ -304,7 +306,7 @@ impl World {
                 alone && !others().any(intrudes)
             }
         };
-        let is_free = is_free && !self.known[file].doomed;
+        let is_free = is_for && is_free && !self.known[file].doomed;
         assert_eq!(real.is_some(), is_free, "{delegate:?}");
         if let Some(delegation) = real {
             drop(delegation.granting());

@@ -88,6 +88,8 @@ fn a_reader_waits_for_what_another_client_writes_by_itself() {
     assert!(breaking(file.handle_open(&open(4, 2, READ))));
     assert_eq!(recall(&mut file), Some(owner(1)));
     file.caches.handle_timeout(file.caches.latest_break());
+    assert!(breaking(file.handle_open(&open(4, 2, READ))), "who gave it says when it is lost");
+    file.caches.handle_return(owner(1));
     assert_eq!(file.caches.of(owner(1)), Caching::NONE, "it was not given back in time");
     assert!(file.handle_open(&open(4, 2, READ)).is_ok());
 }
