@@ -118,6 +118,12 @@ impl Files {
         self.workers.sleep(duration).await;
     }
 
+    /// As [`Files::pause`], to be waited for beside something else.
+    #[must_use]
+    pub fn pause_for(&self, duration: Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        self.workers.sleep(duration)
+    }
+
     /// Number of files that are open.
     #[must_use]
     pub fn open_file_count(&self) -> usize {

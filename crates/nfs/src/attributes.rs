@@ -4,7 +4,9 @@
 use crate::limits::IO_BYTES_MAX;
 use std::time::Duration;
 use vfs::{Attributes, Features, FileKind, Name, Space, Timestamp};
-use wire::nfs::attributes::{AttributeWriter, ChangeAttrType, FsId, SpecData, attribute};
+use wire::nfs::attributes::{
+    AttributeWriter, ChangeAttrType, FsId, OpenArguments, SpecData, attribute,
+};
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Bitmap4, FileHandle, FileType, NfsStatus, NfsTime};
 
@@ -54,6 +56,8 @@ const READABLE: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_MODIFY,
     attribute::MOUNTED_ON_FILEID,
     attribute::SUPPATTR_EXCLCREAT,
+    // Of RFC 9754; who does not know it does not ask for it.
+    attribute::OPEN_ARGUMENTS,
 ]);
 /// Those of version 4.2.
 const READABLE_2: Bitmap4 =
@@ -213,8 +217,21 @@ pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Ar
         a.change_attr_type(w, &ChangeAttrType::TimeMetadata);
         a.xattr_support(w, &around.features.xattrs);
     }
+    a.open_arguments(w, &OPEN_ARGUMENTS);
     a.finish(w);
 }
+
+/// What OPEN supports, by the numbers of RFC 9754 3.
+const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
+    // To read, to write.
+    share_access: Bitmap4::of(&[1, 2, 3]),
+    share_deny: Bitmap4::of(&[0, 1, 2, 3]),
+    // Any, none, cancelled; neither signals nor pushes, no times, no open left out.
+    share_access_want: Bitmap4::of(&[3, 4, 5]),
+    // All but those of before a client's restart.
+    open_claim: Bitmap4::of(&[0, 1, 2, 4, 5]),
+    create_mode: Bitmap4::of(&[0, 1, 2, 3]),
+};
 
 /// What ranges of clones are multiples of, on all file systems that have them.
 const CLONE_BYTES: u32 = 4096;

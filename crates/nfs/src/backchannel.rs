@@ -1,11 +1,12 @@
 //! Where a session's callbacks go: as whom, by which connections. RFC 8881 2.10.3, 18.33,
 //! 18.34.
 
+use crate::callback_slots::CallbackSlots;
 use crate::client::lock;
 use crate::conn::Shared;
-use crate::limits::BACKCHANNELS_MAX;
+use crate::limits::{BACKCHANNELS_MAX, CALLBACK_SLOTS_MAX};
 use std::sync::{Arc, Mutex, Weak};
-use wire::nfs::numbers::{CALLBACK_VERSION, PROCEDURE_NULL};
+use wire::nfs::numbers::CALLBACK_VERSION;
 use wire::nfs::ops::{CallbackSecurity, ChannelAttributes};
 use wire::nfs::rpc::{AuthFlavor, Call, OpaqueAuth, begin_record, end_record};
 use wire::nfs::xdr::{Opaque, XdrWriter};
@@ -73,7 +74,22 @@ impl CallbackAs {
 pub struct Backchannel {
     /// What was agreed for callbacks.
     pub attributes: ChannelAttributes,
+    /// Version 4 of what: that of the session.
+    pub minor_version: u32,
+    pub(crate) slots: Mutex<CallbackSlots>,
     state: Mutex<State>,
+}
+
+/// What is known of the client's program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// It answers.
+    Answers,
+    /// It was called, and did not answer.
+    Mute,
 }
 
 #[derive(Debug)]
@@ -81,16 +97,21 @@ struct State {
     call_as: Option<CallbackAs>,
     connections: Vec<Weak<Shared>>,
     was_bound: bool,
+    health: Health,
 }
 
 impl Backchannel {
     /// A backchannel without connections.
     #[must_use]
-    pub fn new(attributes: ChannelAttributes, call_as: Option<CallbackAs>) -> Self {
-        Self {
-            attributes,
-            state: Mutex::new(State { call_as, connections: Vec::new(), was_bound: false }),
-        }
+    pub fn new(
+        attributes: ChannelAttributes,
+        minor_version: u32,
+        call_as: Option<CallbackAs>,
+    ) -> Self {
+        let state =
+            State { call_as, connections: Vec::new(), was_bound: false, health: Health::default() };
+        let slots = CallbackSlots::new(attributes.requests_max.min(CALLBACK_SLOTS_MAX));
+        Self { attributes, minor_version, slots: Mutex::new(slots), state: Mutex::new(state) }
     }
 
     /// Callbacks may go by this connection from now on. The one that was bound first makes
@@ -107,11 +128,36 @@ impl Backchannel {
         }
         state.connections.push(Arc::downgrade(connection));
         state.was_bound = true;
+        state.health = Health::Unknown;
+    }
+
+    /// No callback goes by this connection any more: the client does not answer on it.
+    pub(crate) fn unbind(&self, connection: &Arc<Shared>) {
+        let mut state = lock(&self.state);
+        state.connections.retain(|known| known.as_ptr() != Arc::as_ptr(connection));
+    }
+
+    /// What is known of the client's program.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        lock(&self.state).health
+    }
+
+    pub(crate) fn set_health(&self, health: Health) {
+        lock(&self.state).health = health;
+    }
+
+    /// Whether callbacks have been answered, and can be made.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.health() == Health::Answers && self.is_up()
     }
 
     /// Callbacks are made as another from now on. RFC 8881 18.33.
     pub fn call_as(&self, call_as: CallbackAs) {
-        lock(&self.state).call_as = Some(call_as);
+        let mut state = lock(&self.state);
+        state.call_as = Some(call_as);
+        state.health = Health::Unknown;
     }
 
     /// Whether the client ever had a connection for callbacks.
@@ -120,24 +166,18 @@ impl Backchannel {
         lock(&self.state).was_bound
     }
 
-    /// Whether some connection is left to call back by.
+    /// Whether some connection is left to call back by, and the client is not known to be
+    /// mute on it.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.connection().is_some()
+        self.health() != Health::Mute && !self.connections().is_empty()
     }
 
-    /// The connection to call back by, and as whom: the one that was bound last.
-    pub(crate) fn connection(&self) -> Option<(Arc<Shared>, CallbackAs)> {
+    /// Connections to call back by, and as whom: the one that was bound last comes first.
+    pub(crate) fn connections(&self) -> Vec<(Arc<Shared>, CallbackAs)> {
         let state = lock(&self.state);
-        let call_as = state.call_as.clone()?;
+        let Some(call_as) = &state.call_as else { return Vec::new() };
         let open = state.connections.iter().rev().filter_map(Weak::upgrade);
-        open.into_iter().find(|known| known.calls.is_open()).map(|known| (known, call_as))
-    }
-
-    /// Tries whether the client's program is there; nobody waits for the answer.
-    pub fn probe(&self) {
-        if let Some((connection, call_as)) = self.connection() {
-            drop(connection.calls.send(|xid| call_as.record(xid, PROCEDURE_NULL, |_| ())));
-        }
+        open.filter(|known| known.calls.is_open()).map(|known| (known, call_as.clone())).collect()
     }
 }

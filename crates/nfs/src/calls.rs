@@ -77,6 +77,11 @@ impl Calls {
         }
     }
 
+    /// A call was refused: whoever awaits its answer gets none.
+    pub fn refuse(&self, xid: u32) {
+        lock(&self.state).awaited.remove(&xid);
+    }
+
     /// The connection has ended: nothing is answered any more.
     pub fn end(&self) {
         let mut state = lock(&self.state);

@@ -82,6 +82,14 @@ impl Client {
         }
     }
 
+    /// What the file layer tells clients apart by.
+    #[must_use]
+    pub fn tag(&self) -> [u8; 16] {
+        let mut tag = *b"NFS     ........";
+        tag[8..].copy_from_slice(&self.id.0.to_be_bytes());
+        tag
+    }
+
     /// Whether it has shown that it gets our answers.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {

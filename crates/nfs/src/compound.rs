@@ -5,7 +5,7 @@
 
 use crate::client::{Client, lock};
 use crate::config::{Config, Export};
-use crate::conn::{Finished, Shared, Transmit};
+use crate::conn::{After, Finished, Shared, Transmit};
 use crate::credentials::Credentials;
 use crate::held::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
@@ -15,16 +15,17 @@ use crate::server::Server;
 use crate::session::{Permit, Session, SlotWish, Start};
 use crate::slot::Fingerprint;
 use bytes::Bytes;
-use files::{Access as Rights, Caller, Object, ResidentRange};
+use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use wire::nfs::callback::{ReferringCall, ReferringCalls};
 use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
 use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags};
 use wire::nfs::reply::Reply;
 use wire::nfs::rpc::{
     AcceptStatus, OpaqueAuth, Reply as RpcReply, ReplyBody, begin_record, end_record, put_success,
 };
-use wire::nfs::xdr::{Reserved, XdrReader, XdrWriter};
+use wire::nfs::xdr::{List, Reserved, XdrReader, XdrWriter};
 use wire::nfs::{NfsStatus, OperationNumber, StateId};
 
 /// Room that most answers get along with.
@@ -59,6 +60,9 @@ pub(crate) struct Run<'c> {
     pub current: Option<Place>,
     pub current_id: Option<StateId>,
     saved: Option<(Place, Option<StateId>)>,
+    /// What the client is told of by the answer, and may be asked for afterwards.
+    pub granting: Vec<CacheGrant>,
+    sequence: Option<SequenceArgs>,
 }
 
 /// Where the answer is written, and how long it may become.
@@ -116,7 +120,7 @@ impl Answer {
         let (mark, file) = (self.mark, self.file.take());
         let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
         end_record(&mut self.writer(), mark, beyond_bytes);
-        Finished { transmit: Transmit { buffer: self.out, file } }
+        Finished { transmit: Transmit { buffer: self.out, file }, after: After::default() }
     }
 }
 
@@ -306,10 +310,13 @@ impl Call {
                 return answer.finish();
             }
         };
-        self.execute(compound, &sequence, &permit, &mut answer, &mut results).await;
+        let client = &permit.session().client;
+        let asking = Asking::impatient(client.tag(), self.server.patience.clone());
+        let work = self.execute(compound, &sequence, &permit, &mut answer, &mut results);
+        let granting = asking.around(work).await;
         results.finish(&mut answer);
         self.keep(permit, sequence.cache_this, &compound, &answer);
-        answer.finish()
+        Finished { after: After { _asking: Some(asking), _granting: granting }, ..answer.finish() }
     }
 
     /// Finds the session, and asks its slot.
@@ -345,7 +352,8 @@ impl Call {
         Ok((session, start))
     }
 
-    /// Executes a request of a session.
+    /// Executes a request of a session. What the client may be asked for once it has the
+    /// answer.
     async fn execute(
         &self,
         mut compound: Compound<'_>,
@@ -353,7 +361,7 @@ impl Call {
         permit: &Permit,
         answer: &mut Answer,
         results: &mut Results,
-    ) {
+    ) -> Vec<CacheGrant> {
         let session = permit.session();
         answer.bytes_max = session.fore.response_bytes_max as usize;
         let cached_max = session.fore.response_cached_bytes_max as usize;
@@ -364,18 +372,23 @@ impl Call {
         let result = sequence_result(session, sequence);
         results.push(answer, OperationNumber::SEQUENCE, &Ok(result));
         let mut run = Run::new(self, compound.minor_version, Some(session.clone()));
+        run.sequence = Some(*sequence);
         while results.status.is_ok()
             && let Some(next) = compound.next_operation()
         {
             self.server.stats.operations.fetch_add(1, Ordering::Relaxed);
             let operation = match next {
                 Ok(operation) => operation,
-                Err(bad) => return results.fail(answer, bad.number, bad.status),
+                Err(bad) => {
+                    results.fail(answer, bad.number, bad.status);
+                    break;
+                }
             };
             let (before, count) = (answer.out.len(), results.reply);
             let number = operation.number();
             if answer.room() < CHANGE_REPLY_BYTES && ops::changes(number) {
-                return results.fail(answer, number, answer.too_big);
+                results.fail(answer, number, answer.too_big);
+                break;
             }
             let is_last = compound.operations_left() == 0;
             answer.is_passing = is_last && !sequence.cache_this;
@@ -389,6 +402,7 @@ impl Call {
                 tracing::debug!(peer = %self.conn.facts.peer, ?number, status = ?results.status, "refused");
             }
         }
+        run.granting
     }
 
     /// Keeps the answer for a retry, if it is to be, or costs nothing.
@@ -414,7 +428,7 @@ fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
 /// What the client has to look after.
 fn status_flags(session: &Session) -> SequenceStatusFlags {
     let mut flags = SequenceStatusFlags::default();
-    // Without callbacks nothing is delegated: then nobody has to be reached.
+    // Nothing was delegated to who never wanted callbacks.
     if session.back.is_wanted() && !session.back.is_up() {
         flags |= SequenceStatusFlags::CB_PATH_DOWN_SESSION;
         if !session.client.sessions().iter().any(|other| other.back.is_up()) {
@@ -427,11 +441,14 @@ fn status_flags(session: &Session) -> SequenceStatusFlags {
     flags
 }
 
-/// What an open or locks hold.
+/// What an open, locks or a delegation hold.
 fn held_by(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
     let mut states = lock(&client.states);
     if let Ok((_, open)) = states.find_open(id) {
         return Ok(open.holds.clone());
+    }
+    if let Ok((_, held)) = states.find_delegation(id) {
+        return Ok(held.open());
     }
     states.find_locks(id).map(|(_, open)| open.holds.clone())
 }
@@ -440,7 +457,29 @@ impl<'c> Run<'c> {
     fn new(call: &'c Call, minor_version: u32, session: Option<Arc<Session>>) -> Self {
         let config = call.server.config();
         let (current, current_id, saved) = (None, None, None);
-        Self { call, config, minor_version, session, current, current_id, saved }
+        let (granting, sequence) = (Vec::new(), None);
+        let run = Self {
+            call,
+            config,
+            minor_version,
+            session,
+            current,
+            current_id,
+            saved,
+            granting,
+            sequence,
+        };
+        run
+    }
+
+    /// Names this request to the client: what it brings may be asked back before the
+    /// answer has come. RFC 8881 2.10.6.3.
+    pub fn referring(&self) -> Option<ReferringCalls> {
+        let SequenceArgs { session_id, sequence_id, slot_id, .. } = self.sequence?;
+        Some(ReferringCalls {
+            session_id,
+            calls: List(vec![ReferringCall { sequence_id, slot_id }]),
+        })
     }
 
     pub fn server(&self) -> &'c Arc<Server> {

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
-use files::ResidentRange;
+use files::{Asking, CacheGrant, ResidentRange};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -36,8 +36,17 @@ pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
 /// What a job leaves behind.
 #[derive(Debug)]
 pub struct Finished {
-    /// The record that answers.
+    /// The record that answers; an empty one is not sent.
     pub transmit: Transmit,
+    pub(crate) after: After,
+}
+
+/// What may happen once an answer is queued: its client is asked for what it was given,
+/// or is told what the request has changed of that.
+#[derive(Debug, Default)]
+pub(crate) struct After {
+    pub _asking: Option<Asking>,
+    pub _granting: Vec<CacheGrant>,
 }
 
 /// A record to send: what is in the buffer, mark and all, then the file's bytes if there are any.
@@ -210,16 +219,12 @@ impl Conn {
                 let arguments = r.position();
                 self.handle_call(&call, record.slice(arguments..), record.len());
             }
-            Ok(Message::Reply(reply)) => {
-                let results = match reply.body {
-                    ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
-                        record.slice(r.position()..)
-                    }
-                    // Refused: as an answer that says nothing.
-                    _ => Bytes::new(),
-                };
-                self.shared.calls.answer(reply.xid, results);
-            }
+            Ok(Message::Reply(reply)) => match reply.body {
+                ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
+                    self.shared.calls.answer(reply.xid, record.slice(r.position()..));
+                }
+                _ => self.shared.calls.refuse(reply.xid),
+            },
             Err(UnreadableMessage::RpcVersion { xid }) => {
                 self.refuse(xid, ReplyBody::RpcMismatch { low: 2, high: 2 });
             }
@@ -280,7 +285,11 @@ impl Conn {
 
     /// Takes a job's result.
     pub fn handle_finished(&mut self, finished: Finished) {
-        self.push(finished.transmit);
+        let Finished { transmit, after } = finished;
+        if !transmit.buffer.is_empty() {
+            self.push(transmit);
+        }
+        drop(after);
     }
 
     /// The next record to send, in order.

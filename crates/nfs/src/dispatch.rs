@@ -2,7 +2,8 @@
 
 use crate::compound::{Answer, Results, Run};
 use crate::ops::{
-    attributes, copy, data, directory, handle, lock, open, security, session, space, state, xattr,
+    attributes, copy, data, delegate, directory, handle, lock, open, security, session, space,
+    state, xattr,
 };
 use wire::nfs::ops::{ListXattrsResult, Operation};
 use wire::nfs::{NfsStatus, OperationNumber};
@@ -124,6 +125,9 @@ impl Run<'_> {
             }
             Operation::OpenDowngrade(args) => {
                 results.push(answer, number, &open::downgrade(self, &args));
+            }
+            Operation::DelegReturn(args) => {
+                results.push(answer, number, &delegate::give_back(self, &args).await);
             }
             Operation::Close(args) => results.push(answer, number, &open::close(self, &args).await),
             Operation::Lock(args) => {

@@ -1,10 +1,12 @@
 //! What the states of a client hold.
 
 use crate::config::Export;
+use crate::delegations::Entry;
 use crate::stateids::States;
-use files::OpenFile;
+use files::{Delegation, OpenFile};
 use std::sync::Arc;
-use wire::nfs::FileHandle;
+use wire::nfs::callback::ReferringCalls;
+use wire::nfs::{FileHandle, StateId};
 
 /// What an open holds.
 #[derive(Clone, Debug)]
@@ -19,7 +21,51 @@ pub struct HeldOpen {
 
 /// What a delegation holds.
 #[derive(Debug)]
-pub struct HeldDelegation;
+pub struct HeldDelegation {
+    /// What keeps others from the file, and lets the client read and write.
+    pub delegation: Delegation,
+    /// See [`HeldOpen::handle`].
+    pub handle: FileHandle,
+    /// See [`HeldOpen::export`].
+    pub export: Arc<Export>,
+    /// The request that it came by: its answer may come after the recall.
+    pub referring: Option<ReferringCalls>,
+    /// Its place among all.
+    pub entry: Entry,
+}
+
+impl HeldDelegation {
+    /// The open to read and write by.
+    #[must_use]
+    pub fn open(&self) -> HeldOpen {
+        HeldOpen {
+            open: self.delegation.open().clone(),
+            handle: self.handle,
+            export: self.export.clone(),
+        }
+    }
+}
 
 /// The states of one client.
 pub type ClientStates = States<HeldOpen, HeldDelegation>;
+
+/// What a client is told of a delegation that is wanted back.
+#[derive(Debug)]
+pub struct DelegationFacts {
+    /// Its state id.
+    pub id: StateId,
+    /// Its file.
+    pub handle: FileHandle,
+    /// See [`HeldDelegation::referring`].
+    pub referring: Option<ReferringCalls>,
+}
+
+impl DelegationFacts {
+    /// Those of the delegation of this number, if it was not revoked.
+    #[must_use]
+    pub fn of(states: &ClientStates, number: u64) -> Option<Self> {
+        let held = states.delegation(number)?;
+        let (handle, referring) = (held.handle, held.referring.clone());
+        Some(Self { id: states.id(number), handle, referring })
+    }
+}

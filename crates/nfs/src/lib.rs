@@ -6,6 +6,8 @@
 
 mod attributes;
 mod backchannel;
+mod callback_slots;
+mod callbacks;
 mod calls;
 mod client;
 mod clients;
@@ -14,6 +16,7 @@ mod config;
 mod conn;
 mod create_session;
 mod credentials;
+mod delegations;
 mod dispatch;
 mod grace;
 mod held;
@@ -21,6 +24,7 @@ mod host;
 pub mod limits;
 mod ops;
 mod place;
+mod recall;
 mod server;
 mod session;
 mod slot;

@@ -60,6 +60,31 @@ pub const TRANSMIT_EARLY_BYTES: usize = 256 * 1024;
 pub const STATES_PER_CLIENT_MAX: usize = 100_000;
 /// Connections that a session remembers as bound to its backchannel.
 pub const BACKCHANNELS_MAX: usize = 16;
+/// Callbacks of one session at once.
+pub const CALLBACK_SLOTS_MAX: u32 = 16;
+/// How long the answer to a callback is waited for on one connection.
+pub const CALLBACK_WITHIN: Duration = Duration::from_secs(10);
+/// Times that one callback is sent under another number because the client counts otherwise.
+pub const CALLBACK_TRIES_MAX: u32 = 4;
+/// Pause before a recall is sent again that did not reach the client.
+pub const RECALL_PAUSE: Duration = Duration::from_millis(500);
+/// How long a request waits for what others have to give back before its client is told to
+/// ask again. Most give back at once; longer, and the client would believe that it is lost.
+pub const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Delegations of all clients: each keeps a descriptor open.
+pub const DELEGATIONS_MAX: usize = 16_384;
+/// Delegations of one client.
+pub const DELEGATIONS_PER_CLIENT_MAX: usize = 4_096;
+/// How long a file is not delegated after a delegation of it was in somebody's way.
+pub const COOLING: Duration = Duration::from_secs(30);
+/// Files that this is remembered of.
+pub const COOLING_FILES_MAX: usize = 4_096;
+/// How long a client is waited for that others ask about a file which it writes by itself.
+pub const CALLBACK_ATTRIBUTES_WITHIN: Duration = Duration::from_secs(3);
+
+/// Locks that one client waits for and is told of.
+pub const WAITING_LOCKS_PER_CLIENT_MAX: usize = 256;
 
 /// How long a client that says nothing keeps what it has, if nobody configures it.
 pub const LEASE: Duration = Duration::from_secs(90);

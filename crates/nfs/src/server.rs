@@ -6,16 +6,19 @@
 use crate::client::{Client, lock};
 use crate::clients::{Clients, Introduced, Introduction};
 use crate::config::Config;
+use crate::delegations::Delegations;
 use crate::grace::Grace;
 use crate::host::{Host, Now};
 use crate::limits::{
-    COURTESY, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX, SLOTS_UNDER_PRESSURE,
+    COURTESY, PATIENCE, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX,
+    SLOTS_UNDER_PRESSURE,
 };
 use crate::session::Session;
-use files::Files;
+use files::{Files, Patience};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 use vfs::Timestamp;
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
@@ -37,6 +40,9 @@ pub struct Server {
     generation: AtomicU64,
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
+    pub(crate) delegations: Arc<Delegations>,
+    /// How long requests wait for others.
+    pub(crate) patience: Patience,
     sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
     /// In every session id: those of another run are not ours.
     instance: [u8; 4],
@@ -62,6 +68,13 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// Clients ask again for what takes long, and renew their lease by that.
+fn patience(host: &Arc<dyn Host>, lease: Duration) -> Patience {
+    let host = host.clone();
+    let carry_on = Arc::new(move |rest| host.carry_on(rest));
+    Patience { limit: PATIENCE.min(lease / 3), carry_on }
+}
+
 impl Server {
     /// A server without clients.
     #[must_use]
@@ -72,6 +85,7 @@ impl Server {
         let instance = u32::from_be_bytes([w, x, y, z]);
         let awaited = host.remembered_clients().into_iter().collect();
         let grace = Grace::new(awaited, host.now().instant + config.lease);
+        let patience = patience(&host, config.lease);
         Arc::new(Self {
             files,
             write_verifier: Verifier(verifier),
@@ -80,6 +94,8 @@ impl Server {
             generation: AtomicU64::new(1),
             clients: Mutex::new(Clients::new(instance, config.lease)),
             grace: Mutex::new(grace),
+            delegations: Arc::default(),
+            patience,
             config: RwLock::new(Arc::new(config)),
             sessions: RwLock::default(),
             instance: [a, b, c, d],
@@ -246,6 +262,7 @@ impl Server {
     /// Forgets clients that have been away for too long. To be called about once a second.
     pub fn handle_tick(&self, now: Now) {
         self.spread_slots();
+        self.revoke_due(now.instant);
         let absent = lock(&self.grace).take_absent(now.instant);
         for owner in absent {
             if !lock(&self.clients).has_confirmed(&owner) {

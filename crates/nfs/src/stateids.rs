@@ -98,6 +98,8 @@ pub struct States<O, D> {
     states: HashMap<u64, State<O, D>>,
     opens: HashMap<(FileKey, Owner), u64>,
     locks: HashMap<(FileKey, Owner), u64>,
+    /// Those that were not revoked: one a file.
+    delegations: HashMap<FileKey, u64>,
     revoked_count: usize,
 }
 
@@ -123,7 +125,8 @@ impl<O, D> States<O, D> {
     #[must_use]
     pub fn new(tag: u32) -> Self {
         let (states, opens, locks) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { tag, next: 1, states, opens, locks, revoked_count: 0 }
+        let delegations = HashMap::new();
+        Self { tag, next: 1, states, opens, locks, delegations, revoked_count: 0 }
     }
 
     /// How many there are.
@@ -313,22 +316,54 @@ impl<O, D> States<O, D> {
     /// What it holds, if there are too many states.
     pub fn add_delegation(&mut self, key: FileKey, is_write: bool, holds: D) -> Result<u64, D> {
         let delegation = DelegationState { is_write, holds: Some(holds) };
-        self.add(key, Kind::Delegation(delegation)).map_err(|kind| match kind {
-            Kind::Delegation(DelegationState { holds: Some(holds), .. }) => holds,
-            _ => unreachable!("what was to be added comes back"),
-        })
+        match self.add(key, Kind::Delegation(delegation)) {
+            Ok(number) => {
+                self.delegations.insert(key, number);
+                Ok(number)
+            }
+            Err(Kind::Delegation(DelegationState { holds: Some(holds), .. })) => Err(holds),
+            Err(_) => unreachable!("what was to be added comes back"),
+        }
+    }
+
+    /// The delegation of the file, if the client has one.
+    #[must_use]
+    pub fn delegation_of(&self, key: FileKey) -> Option<u64> {
+        self.delegations.get(&key).copied()
+    }
+
+    /// How many delegations there are that were not revoked.
+    #[must_use]
+    pub fn delegation_count(&self) -> usize {
+        self.delegations.len()
+    }
+
+    /// What a delegation holds, unless it was revoked.
+    #[must_use]
+    pub fn delegation(&self, number: u64) -> Option<&D> {
+        match &self.states.get(&number)?.kind {
+            Kind::Delegation(delegation) => delegation.holds.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The delegation that a state id names.
+    ///
+    /// # Errors
+    /// As [`States::find`]; BAD_STATEID for what is none.
+    pub fn find_delegation(&self, id: &StateId) -> Result<(u64, &D), NfsStatus> {
+        let number = self.find(id)?;
+        self.delegation(number).map(|held| (number, held)).ok_or(NfsStatus::BAD_STATEID)
     }
 
     /// A delegation was not given back in time.
     pub fn revoke(&mut self, number: u64) -> Option<D> {
-        match &mut self.states.get_mut(&number)?.kind {
-            Kind::Delegation(delegation) => {
-                let holds = delegation.holds.take()?;
-                self.revoked_count += 1;
-                Some(holds)
-            }
-            _ => None,
-        }
+        let State { key, kind, .. } = self.states.get_mut(&number)?;
+        let Kind::Delegation(delegation) = kind else { return None };
+        let holds = delegation.holds.take()?;
+        self.delegations.remove(key);
+        self.revoked_count += 1;
+        Some(holds)
     }
 
     /// Ends a state, and with an open the locks that were made by it.
@@ -349,7 +384,10 @@ impl<O, D> States<O, D> {
                 ended.lock_owners.push((state.key, lock.owner));
             }
             Kind::Delegation(delegation) => match delegation.holds {
-                Some(holds) => ended.delegations.push(holds),
+                Some(holds) => {
+                    self.delegations.remove(&state.key);
+                    ended.delegations.push(holds);
+                }
                 None => self.revoked_count -= 1,
             },
         }
@@ -367,6 +405,7 @@ impl<O, D> States<O, D> {
     pub fn clear(&mut self) -> Ended<O, D> {
         self.opens.clear();
         self.locks.clear();
+        self.delegations.clear();
         self.revoked_count = 0;
         let mut ended = Ended::nothing();
         for (_, state) in self.states.drain() {
@@ -518,7 +557,11 @@ mod tests {
         let number = states.add_delegation(FILE, false, "delegation").unwrap();
         let id = states.id(number);
         assert_eq!(states.test(&id), NfsStatus::OK);
+        assert_eq!(states.delegation_of(FILE), Some(number));
+        assert_eq!(states.find_delegation(&id), Ok((number, &"delegation")));
         assert_eq!(states.revoke(number), Some("delegation"));
+        assert_eq!((states.delegation_of(FILE), states.delegation_count()), (None, 0));
+        assert_eq!(states.find_delegation(&id), Err(NfsStatus::DELEG_REVOKED));
         assert_eq!(states.revoke(number), None, "once");
         assert_eq!(states.test(&id), NfsStatus::DELEG_REVOKED);
         assert!(states.has_revoked());

@@ -1,5 +1,6 @@
 //! GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY. RFC 8881 18.1, 18.7, 18.15, 18.30, 18.31.
 
+use super::delegate;
 use crate::attributes::{
     Around, SPACE, Shown, check_readable, number_of, put, settable, timestamp,
 };
@@ -41,6 +42,7 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     let object = run.object_place()?.object(&files).await?;
     let export = run.object_place()?.export.clone();
     let attributes = files.object_attributes(&object).or_status()?;
+    let attributes = delegate::with_kept(run, requested, &object, attributes).await?;
     let around = around(run, Some(&export), requested)?;
     Ok(Answered { shown: Shown { handle, ..shown(&export, &object, attributes) }, around })
 }

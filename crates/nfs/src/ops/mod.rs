@@ -3,6 +3,7 @@
 pub mod attributes;
 pub mod copy;
 pub mod data;
+pub mod delegate;
 pub mod directory;
 pub mod handle;
 pub mod lock;

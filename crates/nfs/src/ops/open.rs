@@ -4,23 +4,25 @@
 //! further one that asks for more takes the place of the one before.
 
 use super::attributes::{change_of, changes_of};
+use super::delegate;
 use super::directory::{change_info, name_of};
 use crate::client::{Client, lock};
 use crate::compound::Run;
 use crate::config::Export;
 use crate::held::HeldOpen;
 use crate::place::Place;
+use crate::recall::Holder;
 use crate::stateids::{OpenState, ShareBits};
 use crate::status::{OrStatus, status_of};
 use files::{
-    Access as Rights, Caller, IfExists, IfMissing, ObjectChanges, ObjectOpen, OpenAction, OpenAt,
-    OpenPlan, OpenResult as Opened, Share, WishedKind,
+    Access as Rights, CacheHolder, Caller, IfExists, IfMissing, ObjectChanges, ObjectOpen,
+    OpenAction, OpenAt, OpenPlan, OpenResult as Opened, Share, WishedKind,
 };
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
 use wire::nfs::ops::{
-    CloseArgs, CreateHow, NoDelegation, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs,
-    OpenHow, OpenResult, OpenResultFlags, ShareAccess, ShareDeny,
+    CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDowngradeArgs, OpenHow, OpenResult,
+    OpenResultFlags, ShareAccess, ShareDeny,
 };
 use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
 
@@ -67,6 +69,7 @@ pub(crate) async fn open(
     let client = run.client()?;
     check_claim(run, &client, &args.claim)?;
     let wish = understand(run, args).await?;
+    delegate::check_claim(&client, &args.claim)?;
     let directory = match &wish.at {
         OpenAt::Name(directory, _) => Some(directory.clone()),
         OpenAt::Object(_) => None,
@@ -78,16 +81,14 @@ pub(crate) async fn open(
         Some(directory) => change_info(run, directory, before),
         None => ChangeInfo::default(),
     };
+    let by = (args.share_access, &args.claim);
+    let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
     run.go(Place::of(wish.export, opened.open.object()));
     run.current_id = Some(state_id);
-    let wanted = args.share_access.wanted_delegation();
-    let delegation = match wanted {
-        ShareAccess(0) => OpenDelegation::None,
-        ShareAccess::WANT_NO_DELEG => OpenDelegation::NoneWhy(NoDelegation::NotWanted),
-        ShareAccess::WANT_CANCEL => OpenDelegation::NoneWhy(NoDelegation::Cancelled),
-        _ => OpenDelegation::NoneWhy(NoDelegation::Resource(false)),
-    };
-    let flags = OpenResultFlags::LOCKTYPE_POSIX;
+    let mut flags = OpenResultFlags::LOCKTYPE_POSIX;
+    if client.answers_callbacks() {
+        flags |= OpenResultFlags::MAY_NOTIFY_LOCK;
+    }
     Ok(OpenResult { state_id, change, flags, attributes_set, delegation })
 }
 
@@ -152,7 +153,12 @@ async fn take(
 ) -> Result<(Opened, StateId), NfsStatus> {
     let files = run.server().files.clone();
     let owner = args.owner.owner.to_vec();
-    let with = |instead_of| ObjectOpen { instead_of, verifier: wish.verifier };
+    let holder: Arc<dyn CacheHolder> = Holder::new(run.server(), client);
+    let with = |instead_of| ObjectOpen {
+        instead_of,
+        verifier: wish.verifier,
+        holder: Some(holder.clone()),
+    };
     let mut result = files.open_object(&wish.caller, &wish.at, wish.plan.clone(), with(None)).await;
     if matches!(result, Err(FsError::ShareViolation)) {
         // In the way may be an open of the same owner, or of a client that is gone.

@@ -123,7 +123,7 @@ fn try_create_session(
     run.call.conn.bind(&session);
     if takes_callbacks {
         session.back.bind(&run.call.conn);
-        session.back.probe();
+        session.probe(server);
     }
     let result = CreateSessionResult {
         session_id: session.id,
@@ -154,7 +154,12 @@ fn new_session(
     fore.requests_max = run.server().slots_for(fore.requests_max);
     let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
     let id = run.server().new_session_id(client);
-    Ok(Arc::new(Session::new(id, client.clone(), fore, Backchannel::new(back, call_as))))
+    Ok(Arc::new(Session::new(
+        id,
+        client.clone(),
+        fore,
+        Backchannel::new(back, run.minor_version, call_as),
+    )))
 }
 
 pub(crate) fn bind_connection(
@@ -173,6 +178,7 @@ pub(crate) fn bind_connection(
     };
     if direction != ChannelFromServer::Fore {
         session.back.bind(conn);
+        session.probe(run.server());
     }
     let session_id = args.session_id;
     Ok(BindConnToSessionResult { session_id, direction, use_rdma: false })
@@ -185,6 +191,7 @@ pub(crate) fn backchannel_ctl(
     let session = run.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
     let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
     session.back.call_as(call_as.ok_or(NfsStatus::NOENT)?);
+    session.probe(run.server());
     Ok(())
 }
 

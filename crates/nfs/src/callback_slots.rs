@@ -1,0 +1,91 @@
+//! The slots of a backchannel: which callback is which, so that one that has to be sent
+//! again is not done twice. RFC 8881 2.10.6, 20.9.
+//!
+//! Pure: no messages, no connections.
+
+/// One slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Of the latest callback that the client has taken.
+    sequence: u32,
+    is_busy: bool,
+}
+
+/// A slot's next callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which slot.
+    pub slot: u32,
+    /// The callback's number in it.
+    pub sequence: u32,
+    /// The highest slot that is in use.
+    pub highest: u32,
+}
+
+/// All slots of a session's backchannel.
+#[derive(Debug)]
+pub struct CallbackSlots(Vec<Slot>);
+
+impl CallbackSlots {
+    /// So many slots, none of them used yet.
+    #[must_use]
+    pub fn new(count: u32) -> Self {
+        Self(vec![Slot::default(); count as usize])
+    }
+
+    /// Takes the lowest slot that is free, if one is.
+    pub fn take(&mut self) -> Option<Place> {
+        let at = self.0.iter().position(|slot| !slot.is_busy)?;
+        self.0[at].is_busy = true;
+        let highest = self.0.iter().rposition(|slot| slot.is_busy).unwrap_or(at);
+        let sequence = self.0[at].sequence.wrapping_add(1);
+        Some(Place { slot: at as u32, sequence, highest: highest as u32 })
+    }
+
+    /// The client has taken what was sent under the slot's next number. The number after.
+    pub fn advance(&mut self, slot: u32) -> u32 {
+        let slot = &mut self.0[slot as usize];
+        slot.sequence = slot.sequence.wrapping_add(1);
+        slot.sequence.wrapping_add(1)
+    }
+
+    /// The client counts from elsewhere: anew, as after a restart of its own.
+    pub fn begin_anew(&mut self, slot: u32) -> u32 {
+        self.0[slot as usize].sequence = 0;
+        1
+    }
+
+    /// The slot is free. What the client has not taken is sent again under its number.
+    pub fn release(&mut self, slot: u32) {
+        self.0[slot as usize].is_busy = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_slot_go_on_once_the_client_has_taken_what_was_sent() {
+        let mut slots = CallbackSlots::new(1);
+        assert_eq!(slots.take(), Some(Place { slot: 0, sequence: 1, highest: 0 }));
+        assert_eq!(slots.take(), None, "it is in use");
+        slots.release(0);
+        assert_eq!(slots.take().map(|place| place.sequence), Some(1), "nobody has answered");
+        assert_eq!(slots.advance(0), 2);
+        slots.release(0);
+        assert_eq!(slots.take().map(|place| place.sequence), Some(2));
+        slots.begin_anew(0);
+        slots.release(0);
+        assert_eq!(slots.take().map(|place| place.sequence), Some(1));
+    }
+
+    #[test]
+    fn callbacks_at_once_have_slots_of_their_own() {
+        let mut slots = CallbackSlots::new(3);
+        let places: Vec<Place> = std::iter::from_fn(|| slots.take()).collect();
+        assert_eq!(places.iter().map(|place| place.slot).collect::<Vec<_>>(), [0, 1, 2]);
+        slots.release(1);
+        assert_eq!(slots.take(), Some(Place { slot: 1, sequence: 1, highest: 2 }));
+    }
+}

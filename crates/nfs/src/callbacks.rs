@@ -1,0 +1,207 @@
+//! Calling a client back: CB_COMPOUND with a slot of its own, by whichever connection
+//! answers. RFC 8881 2.10.3.1, 2.10.6, 20.9.
+
+use crate::backchannel::Health;
+use crate::client::{Client, lock};
+use crate::limits::{CALLBACK_TRIES_MAX, CALLBACK_WITHIN};
+use crate::server::Server;
+use crate::session::Session;
+use bytes::Bytes;
+use files::Files;
+use futures_util::future::{Either, select};
+use std::sync::Arc;
+use wire::nfs::callback::{
+    Callback, CallbackRequest, CallbackResults, CbSequenceArgs, CbSequenceResult, ReferringCalls,
+};
+use wire::nfs::compound::NoResult;
+use wire::nfs::numbers::{PROCEDURE_COMPOUND, PROCEDURE_NULL};
+use wire::nfs::reply::Reply;
+use wire::nfs::xdr::{List, XdrReader, XdrWriter};
+use wire::nfs::{CallbackNumber, NfsStatus};
+
+/// What a client answered to a callback that it has taken.
+#[derive(Debug)]
+pub(crate) struct Answer(Bytes);
+
+impl Answer {
+    /// The results of the callback of this number, the only one beside CB_SEQUENCE.
+    pub fn result<'a, T>(&'a self, number: CallbackNumber) -> Result<T, NfsStatus>
+    where
+        Result<T, NfsStatus>: Reply<'a>,
+    {
+        let take = || -> Result<T, NoResult> {
+            let mut results = CallbackResults::decode(&mut XdrReader::new(&self.0))?;
+            results.succeed::<CbSequenceResult>(CallbackNumber::SEQUENCE)?;
+            results.succeed(number)
+        };
+        take().map_err(|no| match no {
+            NoResult::Failed(status) => status,
+            NoResult::Malformed(_) => NfsStatus::BADXDR,
+        })
+    }
+
+    fn sequence(&self) -> Result<(), NfsStatus> {
+        let take = || -> Result<CbSequenceResult, NoResult> {
+            let mut results = CallbackResults::decode(&mut XdrReader::new(&self.0))?;
+            results.succeed(CallbackNumber::SEQUENCE)
+        };
+        match take() {
+            Ok(_) => Ok(()),
+            Err(NoResult::Failed(status)) => Err(status),
+            Err(NoResult::Malformed(_)) => Err(NfsStatus::BADXDR),
+        }
+    }
+}
+
+/// A callback did not reach the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unheard;
+
+/// A slot that is given back however the callback ends.
+struct Taken<'s> {
+    session: &'s Session,
+    place: crate::callback_slots::Place,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        lock(&self.session.back.slots).release(self.place.slot);
+    }
+}
+
+impl Client {
+    /// Calls the client back by any of its sessions.
+    ///
+    /// # Errors
+    /// [`Unheard`] if none of them has a way that answers.
+    pub(crate) async fn call_back(
+        &self,
+        files: &Files,
+        callback: &Callback<'_>,
+        referring: Option<&ReferringCalls>,
+    ) -> Result<Answer, Unheard> {
+        let mut sessions = self.sessions();
+        // Those that answered before come first.
+        sessions.sort_by_key(|session| session.back.health() != Health::Answers);
+        for session in sessions {
+            if let Ok(answer) = session.call_back(files, callback, referring).await {
+                return Ok(answer);
+            }
+        }
+        Err(Unheard)
+    }
+
+    /// Whether callbacks have been answered, so that something may be recalled.
+    pub(crate) fn answers_callbacks(&self) -> bool {
+        self.sessions().iter().any(|session| session.back.answers())
+    }
+}
+
+impl Session {
+    async fn call_back(
+        &self,
+        files: &Files,
+        callback: &Callback<'_>,
+        referring: Option<&ReferringCalls>,
+    ) -> Result<Answer, Unheard> {
+        let place = lock(&self.back.slots).take().ok_or(Unheard)?;
+        let mut taken = Taken { session: self, place };
+        for _ in 0..CALLBACK_TRIES_MAX {
+            let answer = self.call_once(files, &taken.place, callback, referring).await?;
+            let slot = taken.place.slot;
+            match answer.sequence() {
+                Ok(()) => {
+                    lock(&self.back.slots).advance(slot);
+                    let number = callback.number();
+                    // It was heard before, and what it was answered was not kept.
+                    if answer.result::<()>(number) != Err(NfsStatus::RETRY_UNCACHED_REP) {
+                        return Ok(answer);
+                    }
+                    taken.place.sequence += 1;
+                }
+                Err(NfsStatus::RETRY_UNCACHED_REP | NfsStatus::SEQ_FALSE_RETRY) => {
+                    taken.place.sequence = lock(&self.back.slots).advance(slot);
+                }
+                Err(NfsStatus::SEQ_MISORDERED) if taken.place.sequence != 1 => {
+                    taken.place.sequence = lock(&self.back.slots).begin_anew(slot);
+                }
+                Err(NfsStatus::DELAY) => files.pause(CALLBACK_WITHIN / 20).await,
+                Err(_) => break,
+            }
+        }
+        Err(Unheard)
+    }
+
+    /// Sends one callback by one connection after the other, until one of them brings an
+    /// answer.
+    async fn call_once(
+        &self,
+        files: &Files,
+        place: &crate::callback_slots::Place,
+        callback: &Callback<'_>,
+        referring: Option<&ReferringCalls>,
+    ) -> Result<Answer, Unheard> {
+        for (connection, call_as) in self.back.connections() {
+            let sent = connection.calls.send(|xid| {
+                call_as.record(xid, PROCEDURE_COMPOUND, |w| {
+                    put_compound(w, self, place, callback, referring);
+                })
+            });
+            let Some(sent) = sent else { continue };
+            match select(sent, files.pause_for(CALLBACK_WITHIN)).await {
+                Either::Left((Ok(results), _)) => {
+                    self.back.set_health(Health::Answers);
+                    return Ok(Answer(results));
+                }
+                // The connection has ended, or the client has no such program.
+                Either::Left((Err(_), _)) => {}
+                Either::Right(_) => self.back.unbind(&connection),
+            }
+        }
+        if self.back.is_wanted() {
+            self.back.set_health(Health::Mute);
+        }
+        Err(Unheard)
+    }
+
+    /// Finds out whether the client's program answers.
+    pub(crate) fn probe(self: &Arc<Self>, server: &Arc<Server>) {
+        let Some((connection, call_as)) = self.back.connections().into_iter().next() else {
+            return;
+        };
+        let sent = connection.calls.send(|xid| call_as.record(xid, PROCEDURE_NULL, |_| ()));
+        let Some(sent) = sent else { return };
+        let (session, files) = (self.clone(), server.files.clone());
+        server.host.carry_on(Box::pin(async move {
+            match select(sent, files.pause_for(CALLBACK_WITHIN)).await {
+                Either::Left((Ok(_), _)) => session.back.set_health(Health::Answers),
+                // Another connection may have taken its place.
+                Either::Left((Err(_), _)) if !connection.calls.is_open() => {}
+                Either::Left((Err(_), _)) | Either::Right(_) => {
+                    session.back.set_health(Health::Mute);
+                }
+            }
+        }));
+    }
+}
+
+fn put_compound(
+    w: &mut XdrWriter<'_>,
+    session: &Session,
+    place: &crate::callback_slots::Place,
+    callback: &Callback<'_>,
+    referring: Option<&ReferringCalls>,
+) {
+    let mut request = CallbackRequest::begin(w, b"", session.back.minor_version);
+    let sequence = CbSequenceArgs {
+        session_id: session.id,
+        sequence_id: place.sequence,
+        slot_id: place.slot,
+        highest_slot_id: place.highest,
+        cache_this: false,
+        referring_calls: List(referring.cloned().into_iter().collect()),
+    };
+    request.push(w, &Callback::Sequence(sequence));
+    request.push(w, callback);
+    request.finish(w);
+}

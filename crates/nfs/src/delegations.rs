@@ -1,0 +1,209 @@
+//! Delegations of all clients: how many there are, who has which file to write, what was
+//! asked back and until when, and which files are better not delegated for a while.
+//! RFC 8881 10.4.
+//!
+//! Pure: no messages, no files; time is handed in.
+
+use crate::client::{Client, lock};
+use crate::limits::{COOLING, COOLING_FILES_MAX, DELEGATIONS_MAX};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+use vfs::FileKey;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Delegations {
+    count: AtomicUsize,
+    /// Of them, those to write: almost always none, which is seen without a lock.
+    write_count: AtomicUsize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writers: HashMap<FileKey, Writer>,
+    /// In the order of their times.
+    due: VecDeque<Due>,
+    /// Files of which a delegation was in somebody's way, and until when that counts.
+    cooling: HashMap<FileKey, Instant>,
+}
+
+/// Who has a file to write.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// Whose delegation it is.
+    pub client: Weak<Client>,
+    /// The file's change attribute when it was granted.
+    pub change: u64,
+}
+
+/// A delegation that was asked back.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// When it is taken away.
+    pub at: Instant,
+    /// Whose it is.
+    pub client: Weak<Client>,
+    /// Its number among the client's states.
+    pub number: u64,
+}
+
+/// A place among all delegations, given up when it is dropped.
+#[derive(Debug)]
+pub struct Entry {
+    all: Arc<Delegations>,
+    writes: Option<FileKey>,
+}
+
+impl Delegations {
+    /// A place for one more; none if there are too many, or if the file is better not
+    /// delegated now.
+    pub fn enter(self: &Arc<Self>, file: FileKey, now: Instant) -> Option<Entry> {
+        if self.count.load(Ordering::Relaxed) >= DELEGATIONS_MAX {
+            return None;
+        }
+        let mut state = lock(&self.state);
+        if let Some(until) = state.cooling.get(&file) {
+            if *until > now {
+                return None;
+            }
+            state.cooling.remove(&file);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Some(Entry { all: self.clone(), writes: None })
+    }
+
+    /// Who other than `client` has the file to write.
+    #[must_use]
+    pub fn writer(&self, file: FileKey, client: &Client) -> Option<(Arc<Client>, u64)> {
+        if self.write_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let writer = lock(&self.state).writers.get(&file).cloned()?;
+        let holder = writer.client.upgrade().filter(|holder| holder.id != client.id)?;
+        Some((holder, writer.change))
+    }
+
+    /// A delegation is asked back, and is to be taken away at the time given. The file is
+    /// not delegated for a while.
+    pub fn recall(&self, file: FileKey, due: Due, now: Instant) {
+        let mut state = lock(&self.state);
+        state.due.push_back(due);
+        if state.cooling.len() >= COOLING_FILES_MAX {
+            state.cooling.retain(|_, until| *until > now);
+        }
+        if state.cooling.len() < COOLING_FILES_MAX {
+            state.cooling.insert(file, now + COOLING);
+        }
+    }
+
+    /// Those whose time is up.
+    pub fn take_due(&self, now: Instant) -> Vec<Due> {
+        let mut state = lock(&self.state);
+        let count = state.due.iter().take_while(|due| due.at <= now).count();
+        state.due.drain(..count).collect()
+    }
+}
+
+impl Entry {
+    /// It is one to write.
+    pub fn writes(&mut self, file: FileKey, client: &Arc<Client>, change: u64) {
+        let writer = Writer { client: Arc::downgrade(client), change };
+        lock(&self.all.state).writers.insert(file, writer);
+        self.all.write_count.fetch_add(1, Ordering::AcqRel);
+        self.writes = Some(file);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(file) = self.writes {
+            lock(&self.all.state).writers.remove(&file);
+            self.all.write_count.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.all.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// When a delegation that is asked back now is taken away: a client that lives shows it
+/// within its lease. RFC 8881 10.2.1.
+#[must_use]
+pub fn due_at(now: Instant, lease: Duration) -> Instant {
+    now + lease
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{ClientFacts, Principal};
+    use crate::clients::Introduction;
+    use wire::nfs::{ClientId, Verifier};
+
+    const FILE: FileKey = FileKey { device: 1, inode: 2 };
+    const OTHER: FileKey = FileKey { device: 1, inode: 3 };
+
+    fn client(id: u64) -> Arc<Client> {
+        let who = Introduction {
+            owner: vec![id as u8],
+            verifier: Verifier::default(),
+            principal: Principal { flavor: 1, uid: 0, gid: 0 },
+            updates: false,
+            facts: ClientFacts::default(),
+        };
+        Arc::new(Client::new(ClientId(id), who, Instant::now()))
+    }
+
+    #[test]
+    fn who_writes_by_itself_is_known_to_others_until_it_does_not() {
+        let (all, now) = (Arc::new(Delegations::default()), Instant::now());
+        let (one, two) = (client(1), client(2));
+        let mut entry = all.enter(FILE, now).unwrap();
+        assert!(all.writer(FILE, &two).is_none(), "it is to read");
+        entry.writes(FILE, &one, 7);
+        assert!(all.writer(FILE, &one).is_none(), "itself");
+        assert!(all.writer(OTHER, &two).is_none());
+        assert_eq!(all.writer(FILE, &two).map(|(who, change)| (who.id, change)), Some((one.id, 7)));
+        drop(entry);
+        assert!(all.writer(FILE, &two).is_none());
+        assert_eq!(all.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_was_in_the_way_is_due_and_not_given_again_at_once() {
+        let (all, start) = (Arc::new(Delegations::default()), Instant::now());
+        let one = client(1);
+        let entry = all.enter(FILE, start).unwrap();
+        let at = due_at(start, Duration::from_secs(90));
+        all.recall(FILE, Due { at, client: Arc::downgrade(&one), number: 3 }, start);
+        drop(entry);
+        assert!(all.enter(FILE, start).is_none(), "it would be in the way again");
+        assert!(all.enter(OTHER, start).is_some());
+        assert!(all.enter(FILE, start + COOLING).is_some());
+        assert!(all.take_due(at - Duration::from_millis(1)).is_empty());
+        assert_eq!(all.take_due(at).iter().map(|due| due.number).collect::<Vec<_>>(), [3]);
+        assert!(all.take_due(at).is_empty());
+    }
+
+    #[test]
+    fn there_are_no_more_than_there_may_be() {
+        let (all, now) = (Arc::new(Delegations::default()), Instant::now());
+        let entries: Vec<Entry> =
+            (0..DELEGATIONS_MAX).filter_map(|_| all.enter(FILE, now)).collect();
+        assert_eq!(entries.len(), DELEGATIONS_MAX);
+        assert!(all.enter(OTHER, now).is_none());
+        drop(entries);
+        assert!(all.enter(OTHER, now).is_some());
+    }
+
+    #[test]
+    fn files_that_are_not_delegated_for_a_while_are_bounded() {
+        let (all, now) = (Arc::new(Delegations::default()), Instant::now());
+        for inode in 0..COOLING_FILES_MAX as u64 + 9 {
+            let due = Due { at: now, client: Weak::new(), number: 0 };
+            all.recall(FileKey { device: 1, inode }, due, now);
+        }
+        assert_eq!(lock(&all.state).cooling.len(), COOLING_FILES_MAX);
+    }
+}

@@ -1,0 +1,208 @@
+//! Delegations: whether an OPEN brings one, DELEGRETURN, and what others are shown of a
+//! file that a client writes by itself. RFC 8881 10.4, 18.6, 20.1.
+
+use super::attributes::change_of;
+use crate::callbacks::Answer;
+use crate::client::Client;
+use crate::compound::Run;
+use crate::config::Export;
+use crate::held::HeldDelegation;
+use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
+use crate::place::Place;
+use crate::status::OrStatus;
+use files::{Asking, Delegate, Object, ObjectChanges, OpenFile};
+use futures_util::future::{Either, select};
+use std::pin::pin;
+use std::sync::Arc;
+use vfs::{Attributes, Identity, TimeChange};
+use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, who};
+use wire::nfs::attributes::{Fattr, attribute};
+use wire::nfs::callback::{Callback, CbGetAttrArgs};
+use wire::nfs::ops::{
+    DelegReturnArgs, DelegationType, NoDelegation, OpenClaim, OpenDelegation, ReadDelegation,
+    ShareAccess, SpaceLimit, WriteDelegation,
+};
+use wire::nfs::{Bitmap4, CallbackNumber, FileHandle, NfsStatus, StateId};
+
+/// What a client that writes by itself knows better.
+const KEPT: Bitmap4 = Bitmap4::of(&[
+    attribute::CHANGE,
+    attribute::SIZE,
+    attribute::SPACE_USED,
+    attribute::TIME_METADATA,
+    attribute::TIME_MODIFY,
+]);
+
+/// Why an OPEN brings no delegation; nothing is said to who did not ask. RFC 8881 18.16.3.
+fn none(wanted: ShareAccess, why: NoDelegation) -> OpenDelegation<'static> {
+    match wanted {
+        ShareAccess(0) => OpenDelegation::None,
+        _ => OpenDelegation::NoneWhy(why),
+    }
+}
+
+/// The delegation that comes with an OPEN, if one does.
+pub(crate) fn grant(
+    run: &mut Run<'_>,
+    client: &Arc<Client>,
+    (access, claim): (ShareAccess, &OpenClaim<'_>),
+    (open, export): (&Arc<OpenFile>, &Arc<Export>),
+) -> OpenDelegation<'static> {
+    let wanted = access.wanted_delegation();
+    let kind = match (claim, wanted) {
+        (OpenClaim::Previous(before), _) => match before {
+            DelegationType::Read | DelegationType::ReadAttributes => Delegate::Read,
+            DelegationType::Write | DelegationType::WriteAttributes => Delegate::Write,
+            DelegationType::None | DelegationType::NoneWhy => return OpenDelegation::None,
+        },
+        (_, ShareAccess::WANT_NO_DELEG) => return none(wanted, NoDelegation::NotWanted),
+        (_, ShareAccess::WANT_CANCEL) => return none(wanted, NoDelegation::Cancelled),
+        (_, ShareAccess::WANT_READ_DELEG) => Delegate::Read,
+        // To write by itself a client must be let read, too: it was asked for both.
+        _ if access.access() == ShareAccess::BOTH => Delegate::Write,
+        _ => Delegate::Read,
+    };
+    // What was had before is not refused for what will be found out.
+    let is_again = matches!(claim, OpenClaim::Previous(_));
+    if !is_again && !client.answers_callbacks() {
+        return none(wanted, NoDelegation::Resource(false));
+    }
+    match try_grant(run, client, kind, (open, export)) {
+        Some(id) => granted(kind, id),
+        None => none(wanted, NoDelegation::Contention(false)),
+    }
+}
+
+fn try_grant(
+    run: &mut Run<'_>,
+    client: &Arc<Client>,
+    kind: Delegate,
+    (open, export): (&Arc<OpenFile>, &Arc<Export>),
+) -> Option<StateId> {
+    let server = run.server().clone();
+    let may_have_more =
+        client.with_states(|states| states.delegation_count() < DELEGATIONS_PER_CLIENT_MAX);
+    if !may_have_more {
+        return None;
+    }
+    let (file, now) = (open.key(), server.host.now().instant);
+    let mut entry = server.delegations.enter(file, now)?;
+    let delegation = server.files.delegate(open, kind).ok().flatten()?;
+    let granting = delegation.granting();
+    let handle = Place::of(export.clone(), open.object()).handle(&server.files).ok()?;
+    if kind == Delegate::Write {
+        entry.writes(file, client, change_of(run, &open.object()));
+    }
+    let referring = run.referring();
+    let held = HeldDelegation { delegation, handle, export: export.clone(), referring, entry };
+    let is_write = kind == Delegate::Write;
+    let id = client.with_states(|states| {
+        let number = states.add_delegation(file, is_write, held).ok()?;
+        Some(states.id(number))
+    });
+    // It may be asked back once the client has heard of it.
+    run.granting.extend(granting);
+    id
+}
+
+fn granted(kind: Delegate, state_id: StateId) -> OpenDelegation<'static> {
+    // Nobody is let in by it: clients ask for every user (ACCESS).
+    let permissions =
+        Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask: AceMask(0), who: who::EVERYONE };
+    match kind {
+        Delegate::Read => {
+            OpenDelegation::Read(ReadDelegation { state_id, is_recalled: false, permissions })
+        }
+        // Nothing is promised of space: what was written is sent when the file is closed,
+        // so that who closes it hears of a full disk.
+        Delegate::Write => OpenDelegation::Write(WriteDelegation {
+            state_id,
+            is_recalled: false,
+            space_limit: SpaceLimit::SizeBytes(0),
+            permissions,
+        }),
+    }
+}
+
+/// Whether an OPEN may refer to a delegation: the client must have it. RFC 8881 18.16.3.
+pub(crate) fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
+    match claim {
+        OpenClaim::DelegateCurrent(id, _) | OpenClaim::DelegateCurrentFileHandle(id) => {
+            client.with_states(|states| states.find_delegation(id).map(|_| ()))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn give_back(run: &mut Run<'_>, args: &DelegReturnArgs) -> Result<(), NfsStatus> {
+    let id = run.resolve_id(args.state_id)?;
+    let files = run.server().files.clone();
+    let handle = run.place()?.handle(&files)?;
+    let ended = run.client()?.with_states(|states| {
+        let (number, held) = states.find_delegation(&id)?;
+        if held.handle != handle {
+            return Err(NfsStatus::BAD_STATEID);
+        }
+        Ok(states.remove(number))
+    })?;
+    for held in ended.delegations {
+        let HeldDelegation { delegation, entry, .. } = held;
+        drop(entry);
+        crate::recall::returned(files.return_delegation(delegation).await)?;
+    }
+    Ok(())
+}
+
+/// What the client says that writes a file by itself.
+struct Said {
+    change: u64,
+    size_bytes: u64,
+}
+
+/// The attributes of a file as they are with what another client has written and kept to
+/// itself. RFC 8881 10.4.3.
+pub(crate) async fn with_kept(
+    run: &mut Run<'_>,
+    requested: Bitmap4,
+    object: &Object,
+    attributes: Attributes,
+) -> Result<Attributes, NfsStatus> {
+    if (requested & KEPT).is_empty() {
+        return Ok(attributes);
+    }
+    let server = run.server().clone();
+    let Ok(asking) = run.client() else { return Ok(attributes) };
+    let Some((writer, granted)) = server.delegations.writer(object.key(), &asking) else {
+        return Ok(attributes);
+    };
+    let handle = run.place()?.handle(&server.files)?;
+    let said = {
+        let ask = pin!(ask(run, &writer, handle));
+        match select(ask, server.files.pause_for(CALLBACK_ATTRIBUTES_WITHIN)).await {
+            Either::Left((said, _)) => said,
+            Either::Right(_) => None,
+        }
+    };
+    let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
+    // It has something that we have not: so the file is another than it was, each time
+    // that somebody looks, and stays so if the client never sends what it has.
+    let touched = ObjectChanges { modified: TimeChange::Now, ..ObjectChanges::default() };
+    let root = server.host.caller(Identity::root());
+    let touch = server.files.set_object_attributes(&root, object, None, &touched);
+    Asking::new(writer.tag()).around(touch).await.or_status()?;
+    let attributes = server.files.object_attributes(object).or_status()?;
+    Ok(Attributes { size_bytes: said.size_bytes, ..attributes })
+}
+
+async fn ask(run: &Run<'_>, writer: &Client, handle: FileHandle) -> Option<Said> {
+    let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);
+    let callback = Callback::GetAttr(CbGetAttrArgs { handle, requested });
+    let answer = writer.call_back(&run.server().files, &callback, None).await.ok()?;
+    said(&answer)
+}
+
+fn said(answer: &Answer) -> Option<Said> {
+    let attributes: Fattr<'_> = answer.result(CallbackNumber::GETATTR).ok()?;
+    let named = attributes.attributes().ok()?;
+    Some(Said { change: named.change?, size_bytes: named.size? })
+}

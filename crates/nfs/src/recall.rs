@@ -1,0 +1,148 @@
+//! What a client does by itself and others are kept from: it is asked to give that back,
+//! and loses it if it does not. RFC 8881 10.2.1, 10.4.5, 10.4.6, 20.2.
+
+use crate::client::{Client, lock};
+use crate::delegations::{Due, due_at};
+use crate::held::DelegationFacts;
+use crate::limits::RECALL_PAUSE;
+use crate::server::Server;
+use files::{CacheBreak, CacheHolder};
+use std::sync::{Arc, Mutex, Weak};
+use vfs::FileKey;
+use wire::nfs::callback::{Callback, CbRecallArgs};
+use wire::nfs::{CallbackNumber, NfsStatus};
+
+/// One client's interest in one file: it hears when its delegation is in somebody's way.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    server: Weak<Server>,
+    client: Weak<Client>,
+    tag: [u8; 16],
+    file: Mutex<Option<FileKey>>,
+    granting: Mutex<Granting>,
+}
+
+/// What a client was granted and has not been told of yet.
+#[derive(Debug, Default)]
+struct Granting {
+    count: usize,
+    /// It was asked back meanwhile.
+    is_asked: bool,
+}
+
+impl Holder {
+    pub fn new(server: &Arc<Server>, client: &Arc<Client>) -> Arc<Self> {
+        Arc::new(Self {
+            server: Arc::downgrade(server),
+            client: Arc::downgrade(client),
+            tag: client.tag(),
+            file: Mutex::default(),
+            granting: Mutex::default(),
+        })
+    }
+
+    fn ask(&self, file: FileKey) {
+        let (Some(server), Some(client)) = (self.server.upgrade(), self.client.upgrade()) else {
+            return;
+        };
+        // Whoever breaks it may hold a client's states: no lock is taken here.
+        let work = recall(server.clone(), client, file);
+        server.host.carry_on(Box::pin(work));
+    }
+}
+
+impl CacheHolder for Holder {
+    fn client(&self) -> Option<[u8; 16]> {
+        Some(self.tag)
+    }
+
+    fn handle_break(&self, told: &CacheBreak) {
+        let Some(file) = file_of(told) else { return };
+        let mut granting = lock(&self.granting);
+        if granting.count > 0 {
+            granting.is_asked = true;
+            *lock(&self.file) = Some(file);
+            return;
+        }
+        drop(granting);
+        self.ask(file);
+    }
+
+    fn handle_grant_begun(&self) {
+        lock(&self.granting).count += 1;
+    }
+
+    fn handle_grant_ended(&self) {
+        let mut granting = lock(&self.granting);
+        granting.count -= 1;
+        let is_asked = granting.count == 0 && std::mem::take(&mut granting.is_asked);
+        drop(granting);
+        let file = *lock(&self.file);
+        if let Some(file) = file.filter(|_| is_asked) {
+            self.ask(file);
+        }
+    }
+}
+
+/// Which file a client's key is of: see [`files::delegation_key`].
+fn file_of(told: &CacheBreak) -> Option<FileKey> {
+    let files::CacheOwner::Key(key) = told.owner else { return None };
+    let (device, inode) = key.key.split_at(8);
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
+    Some(FileKey { device: number(device)?, inode: number(inode)? })
+}
+
+/// Asks a client for its delegation of a file, as often as it takes to reach it.
+async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
+    let now = server.host.now().instant;
+    let lease = server.config().lease;
+    if client.is_expired(now, lease) {
+        // It is kept by courtesy only, until somebody needs what it has.
+        server.remove_client(&client);
+        return;
+    }
+    let Some((number, facts)) = client.with_states(|states| {
+        let number = states.delegation_of(file)?;
+        Some((number, DelegationFacts::of(states, number)?))
+    }) else {
+        return;
+    };
+    let at = due_at(now, lease);
+    server.delegations.recall(file, Due { at, client: Arc::downgrade(&client), number }, now);
+    let args = CbRecallArgs { state_id: facts.id, truncate: false, handle: facts.handle };
+    loop {
+        let referring = facts.referring.as_ref();
+        match client.call_back(&server.files, &Callback::Recall(args), referring).await {
+            Ok(answer) => match answer.result::<()>(CallbackNumber::RECALL) {
+                Ok(()) => return,
+                // It is at work on what this is about, or has not heard of it yet.
+                Err(status) => tracing::debug!(?status, "a delegation is not given back"),
+            },
+            Err(crate::callbacks::Unheard) => {}
+        }
+        server.files.pause(RECALL_PAUSE).await;
+        let is_over = server.host.now().instant >= at;
+        if is_over || lock(&client.states).delegation_of(file) != Some(number) {
+            return;
+        }
+    }
+}
+
+impl Server {
+    /// Takes delegations away that were not given back in time.
+    pub(crate) fn revoke_due(&self, now: std::time::Instant) {
+        for Due { client, number, .. } in self.delegations.take_due(now) {
+            let Some(client) = client.upgrade() else { continue };
+            // Files are let go of outside of the lock.
+            let taken = client.with_states(|states| states.revoke(number));
+            if taken.is_some() {
+                tracing::info!(client = %client.facts().peer, "a delegation was not given back and is taken away");
+            }
+        }
+    }
+}
+
+/// What a status of DELEGRETURN means to who gives back what is gone.
+pub(crate) fn returned(result: vfs::Result<()>) -> Result<(), NfsStatus> {
+    result.map_err(|_| NfsStatus::DELEG_REVOKED)
+}
