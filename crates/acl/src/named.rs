@@ -37,6 +37,17 @@ pub struct NamedAce {
     pub who: NamedWho,
 }
 
+/// A list, and how it came about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedList {
+    /// Entries of the directory above are taken over: the list is kept in step with that one's.
+    pub is_inherited: bool,
+    /// They are not.
+    pub is_protected: bool,
+    /// Its entries.
+    pub entries: Vec<NamedAce>,
+}
+
 /// Entries of a list that is taken: each may become two.
 pub const NAMED_ACES_MAX: usize = 1024;
 

@@ -142,6 +142,19 @@ impl Sid {
         }
     }
 
+    /// Reads what is shown: `S-1-authority-parts…`, all numbers decimal.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        const AUTHORITY_MAX: u64 = (1 << 48) - 1;
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let mut numbers = text.strip_prefix("S-1-")?.split('-');
+        let authority = numbers.next().filter(|text| is_number(text))?;
+        let authority = authority.parse().ok().filter(|authority| *authority <= AUTHORITY_MAX)?;
+        let part = |text: &str| Some(text).filter(|text| is_number(text))?.parse().ok();
+        let parts: Vec<u32> = numbers.take(Self::PARTS_MAX + 1).map(part).collect::<Option<_>>()?;
+        (parts.len() <= Self::PARTS_MAX).then_some(Self { authority, parts })
+    }
+
     /// Reads an identifier from the front; what follows it is left.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
@@ -182,5 +195,25 @@ impl fmt::Display for Sid {
 impl fmt::Debug for Sid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identifier_is_read_as_it_is_shown() {
+        let many = Sid::new(5, &[21; Sid::PARTS_MAX]);
+        for sid in [Sid::everyone(), Sid::unix_user(u32::MAX), Sid::new(0, &[]), many] {
+            assert_eq!(Sid::from_text(&sid.to_string()), Some(sid));
+        }
+        let too_many = format!("S-1-5{}", "-1".repeat(Sid::PARTS_MAX + 1));
+        for bad in
+            ["", "S-1-", "S-1", "S-1-5-", "S-1-5-+1", "S-1-5-4294967296", "S-2-5-1", &too_many]
+        {
+            assert_eq!(Sid::from_text(bad), None, "{bad}");
+        }
+        assert_eq!(Sid::from_text("S-1-281474976710656-1"), None, "an authority has 48 bits");
     }
 }

@@ -47,7 +47,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use acl::{Access, Ace, AceKind, Descriptor, NamedAce, NamedWho, Sid, Token};
+pub use acl::{
+    Access, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid, Token,
+};
 pub use asking::{Asking, Patience, begin_wait};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{

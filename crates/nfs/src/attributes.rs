@@ -1,7 +1,9 @@
 //! Attributes: which there are, and how a file's are written. RFC 8881 5, RFC 7862 12,
 //! RFC 8276 8.4.
 
+use crate::access_list::{SUPPORT, put_acl, put_dacl};
 use crate::limits::IO_BYTES_MAX;
+use files::NamedList;
 use std::time::Duration;
 use vfs::{Attributes, Features, FileKind, Name, Space, Timestamp};
 use wire::nfs::attributes::{
@@ -24,6 +26,8 @@ const READABLE: Bitmap4 = Bitmap4::of(&[
     attribute::UNIQUE_HANDLES,
     attribute::LEASE_TIME,
     attribute::RDATTR_ERROR,
+    attribute::ACL,
+    attribute::ACLSUPPORT,
     attribute::CANSETTIME,
     attribute::CASE_INSENSITIVE,
     attribute::CASE_PRESERVING,
@@ -55,6 +59,7 @@ const READABLE: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_METADATA,
     attribute::TIME_MODIFY,
     attribute::MOUNTED_ON_FILEID,
+    attribute::DACL,
     attribute::SUPPATTR_EXCLCREAT,
     // Of RFC 9754; who does not know it does not ask for it.
     attribute::OPEN_ARGUMENTS,
@@ -63,15 +68,20 @@ const READABLE: Bitmap4 = Bitmap4::of(&[
 const READABLE_2: Bitmap4 =
     Bitmap4::of(&[attribute::CLONE_BLKSIZE, attribute::CHANGE_ATTR_TYPE, attribute::XATTR_SUPPORT]);
 /// Those that can only be set.
-pub const WRITE_ONLY: Bitmap4 =
-    Bitmap4::of(&[attribute::TIME_ACCESS_SET, attribute::TIME_MODIFY_SET]);
+pub const WRITE_ONLY: Bitmap4 = Bitmap4::of(&[
+    attribute::TIME_ACCESS_SET,
+    attribute::TIME_MODIFY_SET,
+    attribute::MODE_SET_MASKED,
+]);
 /// Those that can be set and read.
 const WRITABLE: Bitmap4 = Bitmap4::of(&[
     attribute::SIZE,
+    attribute::ACL,
     attribute::MODE,
     attribute::OWNER,
     attribute::OWNER_GROUP,
     attribute::TIME_CREATE,
+    attribute::DACL,
 ]);
 /// Set with a new file in version 4.2.
 const MODE_UMASK: Bitmap4 = Bitmap4::of(&[attribute::MODE_UMASK]);
@@ -84,6 +94,9 @@ pub const SPACE: Bitmap4 = Bitmap4::of(&[
     attribute::SPACE_FREE,
     attribute::SPACE_TOTAL,
 ]);
+
+/// The access list, as either attribute.
+pub const LISTS: Bitmap4 = Bitmap4::of(&[attribute::ACL, attribute::DACL]);
 
 /// All that are supported.
 #[must_use]
@@ -118,6 +131,8 @@ pub struct Shown {
     pub mounted_on: u64,
     /// Its handle, if it is asked for.
     pub handle: Option<FileHandle>,
+    /// Its access list, if it is asked for.
+    pub list: Option<NamedList>,
 }
 
 /// What is the same for all files of a file system.
@@ -175,7 +190,7 @@ pub fn file_type(attributes: &Attributes) -> FileType {
 
 /// A user or group as its number in decimal, which is what clients with AUTH_SYS
 /// understand. RFC 8881 5.9.
-fn decimal(number: u32) -> ([u8; 10], usize) {
+pub fn decimal(number: u32) -> ([u8; 10], usize) {
     let (mut digits, mut at, mut left) = ([0; 10], 10, number);
     loop {
         at -= 1;
@@ -211,6 +226,9 @@ pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Ar
     put_file(&mut a, w, shown, around);
     put_times(&mut a, w, shown);
     a.mounted_on_fileid(w, &shown.mounted_on);
+    if let Some(list) = &shown.list {
+        a.put_with(w, attribute::DACL, |w| put_dacl(w, list));
+    }
     a.suppattr_exclcreat(w, &settable(around.minor_version));
     if around.minor_version >= 2 {
         a.clone_blksize(w, &if around.features.reflink { CLONE_BYTES } else { 0 });
@@ -250,6 +268,10 @@ fn put_identity(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown, a
     a.unique_handles(w, &true);
     a.lease_time(w, &(around.lease.as_secs() as u32));
     a.rdattr_error(w, &NfsStatus::OK);
+    if let Some(list) = &shown.list {
+        a.put_with(w, attribute::ACL, |w| put_acl(w, list));
+    }
+    a.aclsupport(w, &SUPPORT);
     a.cansettime(w, &true);
     a.case_insensitive(w, &around.is_case_insensitive);
     a.case_preserving(w, &true);

@@ -4,6 +4,7 @@
 //! files is done by `files`, where SMB meets it.
 #![forbid(unsafe_code)]
 
+mod access_list;
 mod attributes;
 mod backchannel;
 mod callback_slots;

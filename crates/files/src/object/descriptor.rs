@@ -1,13 +1,16 @@
 //! Access lists of objects: the same descriptors that SMB shows, also as lists of names.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{Access, Caller, Descriptor, Files, OpenPlan, SecurityParts, Share};
-use acl::NamedAce;
+use crate::{Access, Ace, Caller, Descriptor, Files, OpenPlan, SecurityParts, Share};
+use acl::{NamedList, NamedWho, Sid, control};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Result, Wanted};
 
 /// The access list alone.
 const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: true, sacl: false };
+
+/// Bytes of a list that is stored: a descriptor has 64 KiB, an audit list beside.
+const LIST_BYTES_MAX: usize = 48 * 1024;
 
 impl Files {
     /// The parts of the descriptor in force.
@@ -46,38 +49,52 @@ impl Files {
         result
     }
 
-    /// The access list in force, by names.
+    /// The access list in force, by names. Entries that neither grant nor refuse are left
+    /// out, and those for the system that no permission bits stand for.
     ///
     /// # Errors
     /// As [`Files::object_descriptor`].
-    pub async fn object_list(
-        &self,
-        caller: &Arc<Caller>,
-        object: &Object,
-    ) -> Result<Vec<NamedAce>> {
+    pub async fn object_list(&self, caller: &Arc<Caller>, object: &Object) -> Result<NamedList> {
         let shown = self.object_descriptor(caller, object, LIST).await?;
         let attributes = object.node.attributes(Wanted::default())?;
-        let list = shown.dacl.unwrap_or_default();
-        Ok(acl::to_named(&list, attributes.uid, attributes.gid))
+        let has = |bit| shown.control & bit != 0;
+        let (is_inherited, is_protected) =
+            (has(control::DACL_AUTO_INHERITED), has(control::DACL_PROTECTED));
+        // No list at all keeps nobody out.
+        let everything = || vec![Ace::allow(Sid::everyone(), Access::FILE_ALL)];
+        let list = shown.dacl.unwrap_or_else(everything);
+        let mut entries = acl::to_named(&list, attributes.uid, attributes.gid);
+        if crate::authorize::stored(&*object.node).is_none() {
+            entries.retain(|entry| entry.who != NamedWho::Other(Sid::local_system()));
+        }
+        Ok(NamedList { is_inherited, is_protected, entries })
     }
 
-    /// Replaces the access list; POSIX permissions follow. Nothing is inherited into it
-    /// any more.
+    /// Replaces the access list; POSIX permissions follow.
     ///
     /// # Errors
-    /// As [`Files::set_object_descriptor`]; [`FsError::TooMany`] past [`acl::NAMED_ACES_MAX`].
+    /// As [`Files::set_object_descriptor`]; [`FsError::TooLarge`] past [`acl::NAMED_ACES_MAX`]
+    /// or more bytes than a descriptor may have.
     pub async fn set_object_list(
         &self,
         caller: &Arc<Caller>,
         object: &Object,
-        list: &[NamedAce],
+        list: &NamedList,
     ) -> Result<()> {
         let attributes = object.node.attributes(Wanted::default())?;
         let is_directory = object.kind() == FileKind::Directory;
-        let list = acl::from_named(list, attributes.uid, attributes.gid, is_directory);
-        let control = acl::control::DACL_PRESENT | acl::control::DACL_PROTECTED;
-        let dacl = Some(list.ok_or(FsError::TooMany)?);
-        let new = Descriptor { control, dacl, ..Descriptor::default() };
+        let dacl = acl::from_named(&list.entries, attributes.uid, attributes.gid, is_directory);
+        let dacl = dacl.ok_or(FsError::TooLarge)?;
+        let length: usize = dacl.iter().map(|ace| 8 + ace.sid.length_bytes()).sum();
+        if length > LIST_BYTES_MAX {
+            return Err(FsError::TooLarge);
+        }
+        let when = |is, bits| if is { bits } else { 0 };
+        let kept_in_step = control::DACL_AUTO_INHERITED | control::DACL_AUTO_INHERIT_REQ;
+        let control = control::DACL_PRESENT
+            | when(list.is_protected, control::DACL_PROTECTED)
+            | when(list.is_inherited, kept_in_step);
+        let new = Descriptor { control, dacl: Some(dacl), ..Descriptor::default() };
         self.set_object_descriptor(caller, object, &new, LIST).await
     }
 

@@ -3,9 +3,9 @@
 use crate::harness::*;
 use crate::watch::EVERYTHING;
 use files::{
-    Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NamedAce, NamedWho, NewObject,
-    Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan, OpenResult, OwnerLocking,
-    Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
+    Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NamedAce, NamedList, NamedWho,
+    NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan, OpenResult,
+    OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -380,15 +380,16 @@ fn a_list_of_names_is_the_descriptor_that_windows_sees() {
     served.set_mode("f", 0o640);
     let object = served.object("f").unwrap();
     let list = || now(served.files.object_list(&served.alice, &object)).unwrap();
-    let who: Vec<NamedWho> = list().into_iter().map(|entry| entry.who).collect();
+    let who: Vec<NamedWho> = list().entries.into_iter().map(|entry| entry.who).collect();
     let of_mode = [NamedWho::Owner, NamedWho::Group, NamedWho::Everyone];
-    assert!(of_mode.iter().all(|one| who.contains(one)), "{who:?}");
+    assert_eq!(who, of_mode, "the system's entry is not shown");
     let entry = |who, access| NamedAce { allows: true, flags: 0, access, who };
-    let new = [
+    let entries = vec![
         entry(NamedWho::Owner, ALL),
         entry(NamedWho::User(4005), READ),
         entry(NamedWho::Everyone, Access::READ_ATTRIBUTES),
     ];
+    let new = NamedList { is_protected: true, is_inherited: false, entries };
     now(served.files.set_object_list(&served.alice, &object, &new)).unwrap();
     assert_eq!(list(), new);
     let parts = SecurityParts { dacl: true, ..SecurityParts::default() };

@@ -1,16 +1,19 @@
 //! GETATTR, SETATTR, ACCESS, VERIFY, NVERIFY. RFC 8881 18.1, 18.7, 18.15, 18.30, 18.31.
 
 use super::delegate;
+use crate::access_list::entries_of;
 use crate::attributes::{
-    Around, SPACE, Shown, check_readable, number_of, put, settable, timestamp,
+    Around, LISTS, SPACE, Shown, check_readable, number_of, put, settable, timestamp,
 };
 use crate::compound::Run;
 use crate::config::Export;
 use crate::place::Place;
 use crate::status::OrStatus;
-use files::{Access as Rights, Object, ObjectChanges};
+use files::{Access as Rights, Caller, NamedAce, NamedList, NamedWho, Object, ObjectChanges};
+use std::sync::Arc;
 use vfs::{Attributes, DosInfo, Features, FileKey, FileKind, Space, Stored, TimeChange, Timestamp};
-use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, SetTime, attribute};
+use wire::nfs::acl::AclFlags;
+use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, ModeMasked, SetTime, attribute};
 use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, VerifyArgs};
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Access, Bitmap4, NfsStatus};
@@ -44,12 +47,16 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     let attributes = files.object_attributes(&object).or_status()?;
     let attributes = delegate::with_kept(run, requested, &object, attributes).await?;
     let around = around(run, Some(&export), requested)?;
-    Ok(Answered { shown: Shown { handle, ..shown(&export, &object, attributes) }, around })
+    let list = match (requested & LISTS).is_empty() {
+        true => None,
+        false => Some(files.object_list(&run.caller(&export), &object).await.or_status()?),
+    };
+    Ok(Answered { shown: Shown { handle, list, ..shown(&export, &object, attributes) }, around })
 }
 
 pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> Shown {
     let mounted_on = if object.is_root() { mount_point(export) } else { attributes.key.inode };
-    Shown { fsid: fsid(export, attributes.key), attributes, mounted_on, handle: None }
+    Shown { fsid: fsid(export, attributes.key), attributes, mounted_on, handle: None, list: None }
 }
 
 /// A share is a file system of its own, and what is mounted in it are others.
@@ -84,7 +91,10 @@ pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
         compressed: false,
         stored: Stored::default(),
     };
-    Shown { attributes, fsid: FsId::default(), mounted_on: ROOT_INODE, handle: None }
+    let access = Rights::FILE_READ | Rights::FILE_EXECUTE;
+    let everyone = NamedAce { allows: true, flags: 0, access, who: NamedWho::Everyone };
+    let list = Some(NamedList { entries: vec![everyone], ..NamedList::default() });
+    Shown { attributes, fsid: FsId::default(), mounted_on: ROOT_INODE, handle: None, list }
 }
 
 pub(crate) fn around(
@@ -112,27 +122,49 @@ pub(crate) fn around(
     })
 }
 
-/// What is asked to be set, understood. Which attributes that were, too.
+/// What is asked to be set, understood.
+#[derive(Debug, Default)]
+pub(crate) struct Wished {
+    /// All but the access list.
+    pub changes: ObjectChanges,
+    /// The access list, which is set after the mode: RFC 8881 6.4.1.3.
+    pub list: Option<NamedList>,
+    /// Which attributes that were.
+    pub mask: Bitmap4,
+    masked: Option<ModeMasked>,
+}
+
+impl Wished {
+    /// Completes a mode of which only some bits are given.
+    pub fn complete_mode(&mut self, present: impl FnOnce() -> Option<u32>) {
+        if let Some(ModeMasked { value, mask }) = self.masked {
+            self.changes.mode = present().map(|mode| mode & 0o7777 & !mask | value & mask);
+        }
+    }
+}
+
+/// What is asked to be set, understood.
 ///
 /// # Errors
 /// ATTRNOTSUPP, INVAL for what can be read only; BADXDR, BADOWNER, INVAL for bad values.
-pub(crate) fn changes_of(
-    run: &Run<'_>,
-    attributes: &Fattr<'_>,
-) -> Result<(ObjectChanges, Bitmap4), NfsStatus> {
+pub(crate) fn wished(run: &Run<'_>, attributes: &Fattr<'_>) -> Result<Wished, NfsStatus> {
     let mask = attributes.mask;
     let supported = crate::attributes::supported(run.minor_version);
     if !supported.contains_all(mask) {
         return Err(NfsStatus::ATTRNOTSUPP);
     }
-    if !settable(run.minor_version).contains_all(mask) {
+    // Two ways to say the same must not contradict each other.
+    let is_twice = |ways: Bitmap4| (mask & ways).0.count_ones() > 1;
+    if !settable(run.minor_version).contains_all(mask) || is_twice(MODES) || is_twice(LISTS) {
         return Err(NfsStatus::INVAL);
     }
     let named: Named<'_> = attributes.attributes().map_err(NfsStatus::from)?;
     let mut changes = ObjectChanges { size_bytes: named.size, ..ObjectChanges::default() };
-    let masked = named.mode_umask.map(|mode| mode.mode & !mode.umask);
-    changes.mode = named.mode.or(masked);
-    if changes.mode.is_some_and(|mode| mode & !0o7777 != 0) {
+    let without_umask = named.mode_umask.map(|mode| mode.mode & !mode.umask);
+    changes.mode = named.mode.or(without_umask);
+    let masked = named.mode_set_masked;
+    let bits = changes.mode.or(masked.map(|mode| mode.value | mode.mask));
+    if bits.is_some_and(|mode| mode & !0o7777 != 0) {
         return Err(NfsStatus::INVAL);
     }
     changes.owner.uid = named.owner.map(number_of).transpose()?;
@@ -142,7 +174,42 @@ pub(crate) fn changes_of(
     if let Some(created) = named.time_create {
         changes.dos = Some(DosInfo { bits: None, created: Some(timestamp(created)?) });
     }
-    Ok((changes, mask))
+    Ok(Wished { changes, list: list_of(&named)?, mask, masked })
+}
+
+/// Ways to set the mode.
+const MODES: Bitmap4 =
+    Bitmap4::of(&[attribute::MODE, attribute::MODE_SET_MASKED, attribute::MODE_UMASK]);
+
+fn list_of(named: &Named<'_>) -> Result<Option<NamedList>, NfsStatus> {
+    if let Some(acl) = &named.acl {
+        // It cannot say whether it follows the directory's: then it does not.
+        let entries = entries_of(acl, false)?;
+        return Ok(Some(NamedList { is_inherited: false, is_protected: true, entries }));
+    }
+    let Some(dacl) = &named.dacl else { return Ok(None) };
+    let is_inherited = dacl.flags.contains(AclFlags::AUTO_INHERIT);
+    let is_protected = dacl.flags.contains(AclFlags::PROTECTED);
+    let entries = entries_of(&dacl.entries, true)?;
+    Ok(Some(NamedList { is_inherited, is_protected, entries }))
+}
+
+/// Sets an access list, if one is given.
+///
+/// # Errors
+/// PERM where mode bits could not be set either; ATTRNOTSUPP if it is too long to be stored.
+pub(crate) async fn set_list(
+    run: &Run<'_>,
+    (object, caller): (&Object, &Arc<Caller>),
+    list: Option<&NamedList>,
+) -> Result<(), NfsStatus> {
+    let Some(list) = list else { return Ok(()) };
+    let result = run.server().files.set_object_list(caller, object, list).await;
+    result.map_err(|error| match error {
+        vfs::FsError::AccessDenied => NfsStatus::PERM,
+        vfs::FsError::TooLarge => NfsStatus::ATTRNOTSUPP,
+        other => crate::status::status_of(other),
+    })
 }
 
 fn time_change(set: Option<SetTime>) -> Result<TimeChange, NfsStatus> {
@@ -164,8 +231,11 @@ pub(crate) async fn set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> SetAttrRep
 }
 
 async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
-    let (mut changes, mask) = changes_of(run, &args.attributes)?;
+    let mut wished = wished(run, &args.attributes)?;
     let (object, caller) = run.object().await?;
+    let present = || run.server().files.object_attributes(&object).ok();
+    wished.complete_mode(|| present().map(|present| present.mode));
+    let Wished { mut changes, list, mask, .. } = wished;
     if object.kind() == FileKind::Symlink {
         // Links have none on Linux; clients that copy one set it all the same.
         changes.mode = None;
@@ -186,6 +256,7 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
         }
         other => other.or_status(),
     }?;
+    set_list(run, (&object, &caller), list.as_ref()).await?;
     Ok(mask)
 }
 

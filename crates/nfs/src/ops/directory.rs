@@ -1,14 +1,16 @@
 //! LOOKUP, LOOKUPP, READDIR, READLINK, CREATE, REMOVE, RENAME, LINK.
 //! RFC 8881 18.4, 18.9, 18.13, 18.14, 18.23 to 18.26.
 
-use super::attributes::{around, change_of, changes_of, fsid, mount_point, shown_root};
-use crate::attributes::{Shown, check_readable, put};
+use super::attributes::{
+    Wished, around, change_of, fsid, mount_point, set_list, shown_root, wished,
+};
+use crate::attributes::{LISTS, Shown, check_readable, put};
 use crate::compound::Run;
 use crate::config::Export;
 use crate::limits::{READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN};
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
-use files::{NewObject, Object};
+use files::{Caller, Files, NewObject, Object};
 use std::sync::Arc;
 use vfs::SpecialKind;
 use vfs::{Device, FileKind, FsError, Name};
@@ -133,11 +135,30 @@ pub(crate) async fn list(run: &mut Run<'_>, args: &ReadDirArgs) -> Result<Listin
             attributes: entry.attributes,
             mounted_on: entry.mounted_on,
             handle: entry.handle.and_then(|handle| FileHandle::new(handle.as_bytes())),
+            list: None,
         },
     };
-    let entries = listed.entries.into_iter().map(entry).collect();
+    let mut entries: Vec<Entry> = listed.entries.into_iter().map(entry).collect();
+    if !(args.requested & LISTS).is_empty() {
+        find_lists(files, (&caller, &directory), &mut entries).await;
+    }
     let around = around(run, Some(&export), args.requested)?;
     Ok(Listing { entries, is_end: listed.is_end, around })
+}
+
+/// Finds the access lists of entries, one after the other: nobody asks for them but who
+/// shows them. Of who has gone, or may not be looked at, there is none.
+async fn find_lists(
+    files: &Files,
+    (caller, directory): (&Arc<Caller>, &Object),
+    entries: &mut [Entry],
+) {
+    for entry in entries {
+        let Ok(name) = Name::new(&entry.name[..]) else { continue };
+        if let Ok(object) = files.look_up(caller, directory, &name).await {
+            entry.shown.list = files.object_list(caller, &object).await.ok();
+        }
+    }
 }
 
 /// The shares that the client's machine may reach, as directories.
@@ -204,9 +225,14 @@ pub(crate) async fn create(
     run: &mut Run<'_>,
     args: &CreateArgs<'_>,
 ) -> Result<CreateResult, NfsStatus> {
-    let (mut changes, mask) = changes_of(run, &args.attributes)?;
+    let mut wished = wished(run, &args.attributes)?;
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
+    let options = &export.volume.options;
+    let is_directory = matches!(args.object_type, CreateType::Directory);
+    let mode = if is_directory { options.directory_mode } else { options.file_mode };
+    wished.complete_mode(|| Some(mode));
+    let Wished { mut changes, list, mask, .. } = wished;
     let special = |kind| NewObject::Special { kind, mode: changes.mode };
     let device = |is_block, device: wire::nfs::attributes::SpecData| {
         let (major, minor) = (device.major, device.minor);
@@ -231,6 +257,7 @@ pub(crate) async fn create(
     if changes != Default::default() {
         files.set_object_attributes(&caller, &made, None, &changes).await.or_status()?;
     }
+    set_list(run, (&made, &caller), list.as_ref()).await?;
     let change = change_info(run, &directory, before);
     run.go(Place::of(export, made));
     Ok(CreateResult { change, attributes_set: mask })

@@ -3,7 +3,7 @@
 //! All opens of one owner of one file are one state, and one open of the file layer: a
 //! further one that asks for more takes the place of the one before.
 
-use super::attributes::{change_of, changes_of};
+use super::attributes::{Wished, change_of, set_list, wished};
 use super::delegate;
 use super::directory::{change_info, name_of};
 use crate::client::{Client, lock};
@@ -34,8 +34,7 @@ struct Wish {
     share: ShareBits,
     plan: OpenPlan,
     verifier: Option<[u8; 8]>,
-    changes: ObjectChanges,
-    mask: Bitmap4,
+    wished: Wished,
 }
 
 /// The rights that share bits stand for.
@@ -110,7 +109,7 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
     }
     let mut plan = OpenPlan::posix(rights(share), tolerated(share));
     plan.kind = WishedKind::File;
-    let (mut verifier, mut changes, mut mask) = (None, ObjectChanges::default(), Bitmap4::EMPTY);
+    let (mut verifier, mut wished_for) = (None, Wished::default());
     if let OpenHow::Create(how) = &args.how {
         let (if_exists, attributes) = match how {
             CreateHow::Unchecked(attributes) => (IfExists::Open, Some(attributes)),
@@ -125,12 +124,11 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
             }
         };
         if let Some(attributes) = attributes {
-            (changes, mask) = changes_of(run, attributes)?;
+            wished_for = wished(run, attributes)?;
         }
         plan.if_missing = IfMissing::Create;
-        let cuts = if_exists == IfExists::Open && changes.size_bytes == Some(0);
+        let cuts = if_exists == IfExists::Open && wished_for.changes.size_bytes == Some(0);
         plan.if_exists = if cuts { IfExists::Overwrite } else { if_exists };
-        plan.mode = changes.mode;
     }
     let at = match &args.claim {
         OpenClaim::Null(name) | OpenClaim::DelegateCurrent(_, name) => {
@@ -141,7 +139,9 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
     };
     let export = run.object_place()?.export.clone();
     let caller = run.caller(&export);
-    Ok(Wish { at, caller, export, share, plan, verifier, changes, mask })
+    wished_for.complete_mode(|| Some(export.volume.options.file_mode));
+    plan.mode = wished_for.changes.mode;
+    Ok(Wish { at, caller, export, share, plan, verifier, wished: wished_for })
 }
 
 /// Opens, and makes or changes the owner's state.
@@ -244,11 +244,11 @@ async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4,
     match opened.action {
         OpenAction::Created => {}
         OpenAction::Overwritten => {
-            return Ok(wish.mask & Bitmap4::of(&[wire::nfs::attributes::attribute::SIZE]));
+            return Ok(wish.wished.mask & Bitmap4::of(&[wire::nfs::attributes::attribute::SIZE]));
         }
         OpenAction::Opened | OpenAction::Superseded => return Ok(Bitmap4::EMPTY),
     }
-    let mut changes = ObjectChanges { mode: None, ..wish.changes };
+    let mut changes = ObjectChanges { mode: None, ..wish.wished.changes };
     if changes.size_bytes == Some(0) {
         changes.size_bytes = None;
     }
@@ -258,7 +258,8 @@ async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4,
         let by = Some(&opened.open);
         files.set_object_attributes(&wish.caller, &object, by, &changes).await.or_status()?;
     }
-    Ok(wish.mask)
+    set_list(run, (&opened.open.object(), &wish.caller), wish.wished.list.as_ref()).await?;
+    Ok(wish.wished.mask)
 }
 
 pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<StateId, NfsStatus> {

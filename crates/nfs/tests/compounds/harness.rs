@@ -166,6 +166,7 @@ impl Bench {
             sequence: 0,
             slot: 0,
             cache_this: true,
+            user: 0,
         };
         client.introduce(name, life);
         client.create_session(1);
@@ -181,6 +182,8 @@ pub struct Client {
     pub sequence: u32,
     pub slot: u32,
     pub cache_this: bool,
+    /// As whom requests are made.
+    pub user: u32,
 }
 
 fn channel() -> ChannelAttributes {
@@ -213,9 +216,14 @@ pub fn open_args(name: &[u8], access: u32, deny: u32, create: bool) -> OpenArgs<
 
 /// A record that calls COMPOUND, as the superuser.
 pub fn record(xid: u32, operations: &[Operation<'_>]) -> Bytes {
+    record_of(0, xid, operations)
+}
+
+/// A record that calls COMPOUND, as some user with a group of the same number.
+pub fn record_of(user: u32, xid: u32, operations: &[Operation<'_>]) -> Bytes {
     let mut body = Vec::new();
     let groups = Groups::new(&[]);
-    let sys = AuthSys { stamp: 0, machine_name: Opaque(b"m"), uid: 0, gid: 0, groups };
+    let sys = AuthSys { stamp: 0, machine_name: Opaque(b"m"), uid: user, gid: user, groups };
     XdrWriter::new(&mut body).put(&sys);
     let mut out = Vec::new();
     let w = &mut XdrWriter::new(&mut out);
@@ -306,7 +314,7 @@ impl Client {
             cache_this: self.cache_this,
         })];
         all.extend(operations.iter().cloned());
-        record(self.sequence, &all)
+        record_of(self.user, self.sequence, &all)
     }
 
     /// The results of a request.

@@ -1,6 +1,7 @@
 //! Whole COMPOUNDs against a server in memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod access_lists;
 mod harness;
 mod locks;
 mod sessions;

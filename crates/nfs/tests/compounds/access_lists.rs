@@ -1,0 +1,204 @@
+//! Access lists by the attributes acl and dacl, and modes beside them.
+
+use crate::harness::{Bench, Client, READ_WRITE, open_args};
+use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, Acl41, AclFlags};
+use wire::nfs::attributes::{Attributes, ModeMasked, attribute};
+use wire::nfs::ops::*;
+use wire::nfs::{Access, Bitmap4, NfsStatus, StateId};
+
+/// Some user, and their group.
+const USER: u32 = 4005;
+
+fn allow(who: &[u8], mask: AceMask) -> Ace<'_> {
+    Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask, who }
+}
+
+fn acl(entries: Vec<Ace<'_>>) -> Attributes<'_> {
+    Attributes { acl: Some(entries.into()), ..Attributes::default() }
+}
+
+fn set(client: &mut Client, name: &[u8], attributes: &Attributes<'_>) -> NfsStatus {
+    let mut values = Vec::new();
+    let mut operations = client.walk(&[b"share", name]);
+    let attributes = attributes.to_fattr(&mut values);
+    operations.push(Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes }));
+    client.status(&operations)
+}
+
+fn shown(client: &mut Client, name: &[u8]) -> Vec<Ace<'static>> {
+    client.attributes(&[b"share", name], &[attribute::ACL]).acl.unwrap().to_vec()
+}
+
+fn mode(client: &mut Client, name: &[u8]) -> u32 {
+    client.attributes(&[b"share", name], &[attribute::MODE]).mode.unwrap()
+}
+
+fn access(client: &mut Client, name: &[u8], access: Access) -> Access {
+    let mut operations = client.walk(&[b"share", name]);
+    operations.push(Operation::Access(AccessArgs { access }));
+    client.last(&operations, |r| r.get::<AccessResult>().unwrap().access)
+}
+
+#[test]
+fn permission_bits_are_shown_as_entries_of_owner_group_and_everyone() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"file");
+    let list = shown(&mut client, b"file");
+    let who: Vec<&[u8]> = list.iter().map(|ace| ace.who).collect();
+    assert_eq!(who, [&b"OWNER@"[..], b"GROUP@", b"EVERYONE@"]);
+    assert!(list[0].mask.contains(AceMask::WRITE_DATA));
+    assert!(!list[2].mask.intersects(AceMask::WRITE_DATA));
+    let whole = client.attributes(&[b"share"], &[attribute::ACLSUPPORT]);
+    assert_eq!(whole.aclsupport, Some(3), "allowing and denying entries");
+}
+
+#[test]
+fn a_list_that_is_set_is_shown_and_access_and_open_follow_it() {
+    let bench = Bench::new();
+    let mut root = bench.client("one");
+    let mut user = bench.client("two");
+    user.user = USER;
+    root.make_file(b"file");
+    assert_eq!(
+        set(&mut root, b"file", &Attributes { mode: Some(0o600), ..Attributes::default() }),
+        NfsStatus::OK
+    );
+    assert_eq!(access(&mut user, b"file", Access::READ | Access::MODIFY), Access(0));
+    let writes = AceMask::READ_DATA | AceMask::WRITE_DATA | AceMask::APPEND_DATA;
+    let list = vec![
+        allow(b"OWNER@", writes | AceMask::READ_ACL),
+        allow(b"4005", AceMask::READ_DATA | AceMask::READ_ACL),
+        allow(b"EVERYONE@", AceMask::READ_ATTRIBUTES),
+    ];
+    assert_eq!(set(&mut root, b"file", &acl(list.clone())), NfsStatus::OK);
+    assert_eq!(shown(&mut root, b"file"), list);
+    assert_eq!(shown(&mut user, b"file"), list);
+    assert_eq!(access(&mut user, b"file", Access::READ | Access::MODIFY), Access::READ);
+    let open = |client: &Client, access| {
+        let mut operations = client.walk(&[b"share"]);
+        operations.push(Operation::Open(open_args(b"file", access, 0, false)));
+        operations
+    };
+    let (reads, writes) = (open(&user, 1), open(&user, READ_WRITE));
+    assert_eq!(user.status(&writes), NfsStatus::ACCESS);
+    assert_eq!(user.status(&reads), NfsStatus::OK);
+    assert_eq!(set(&mut user, b"file", &acl(list)), NfsStatus::PERM, "it is not theirs to change");
+    let deny = Ace { ace_type: AceType::Deny, ..allow(b"4005", AceMask::READ_DATA) };
+    let list = vec![deny, allow(b"EVERYONE@", AceMask::READ_DATA)];
+    assert_eq!(set(&mut root, b"file", &acl(list)), NfsStatus::OK);
+    assert_eq!(access(&mut user, b"file", Access::READ), Access(0));
+}
+
+#[test]
+fn a_mode_takes_the_lists_place_and_goes_before_it_in_one_request() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"file");
+    let list = vec![allow(b"OWNER@", AceMask::READ_DATA), allow(b"7", AceMask::READ_DATA)];
+    let both = Attributes { mode: Some(0o777), ..acl(list.clone()) };
+    assert_eq!(set(&mut client, b"file", &both), NfsStatus::OK);
+    assert_eq!(shown(&mut client, b"file"), list);
+    assert_eq!(mode(&mut client, b"file") & 0o7027, 0, "the list decides on the mode's bits");
+    let mode_alone = Attributes { mode: Some(0o640), ..Attributes::default() };
+    assert_eq!(set(&mut client, b"file", &mode_alone), NfsStatus::OK);
+    assert_eq!(mode(&mut client, b"file"), 0o640);
+    assert!(shown(&mut client, b"file").iter().all(|ace| ace.who != b"7"));
+}
+
+#[test]
+fn a_masked_mode_changes_the_bits_of_its_mask() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"file");
+    let before = mode(&mut client, b"file");
+    let masked = |value, mask| Attributes {
+        mode_set_masked: Some(ModeMasked { value, mask }),
+        ..Attributes::default()
+    };
+    assert_eq!(set(&mut client, b"file", &masked(0o070, 0o020)), NfsStatus::OK);
+    assert_eq!(mode(&mut client, b"file"), before | 0o020);
+    assert_eq!(set(&mut client, b"file", &masked(0, 0o1_0000)), NfsStatus::INVAL);
+    let twice = Attributes { mode: Some(0o600), ..masked(0, 0o777) };
+    assert_eq!(set(&mut client, b"file", &twice), NfsStatus::INVAL);
+    let mut operations = client.walk(&[b"share"]);
+    let mut values = Vec::new();
+    let mut args = open_args(b"made", READ_WRITE, 0, true);
+    let masked = masked(0o600, 0o777);
+    args.how = OpenHow::Create(CreateHow::Guarded(masked.to_fattr(&mut values)));
+    operations.push(Operation::Open(args));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    assert_eq!(mode(&mut client, b"made"), 0o600);
+    let get = GetAttrArgs { requested: Bitmap4::of(&[attribute::MODE_SET_MASKED]) };
+    let mut operations = client.walk(&[b"share", b"made"]);
+    operations.push(Operation::GetAttr(get));
+    assert_eq!(client.status(&operations), NfsStatus::INVAL, "it can only be set");
+}
+
+#[test]
+fn a_directory_hands_down_what_its_list_says_and_files_are_made_with_lists() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let handed_down = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
+    let read = AceMask::READ_DATA | AceMask::READ_ACL | AceMask::READ_ATTRIBUTES;
+    let all = AceMask(0x1F_01FF);
+    let entries = vec![
+        allow(b"OWNER@", all),
+        Ace { flags: handed_down, ..allow(b"4005", read) },
+        Ace { flags: handed_down | AceFlags::IDENTIFIER_GROUP, ..allow(b"4006", read) },
+    ];
+    let dacl = Acl41 { flags: AclFlags::AUTO_INHERIT, entries: entries.into() };
+    let with = Attributes { dacl: Some(dacl.clone()), ..Attributes::default() };
+    let mut values = Vec::new();
+    let create = CreateArgs {
+        object_type: CreateType::Directory,
+        name: b"dir",
+        attributes: with.to_fattr(&mut values),
+    };
+    let mut operations = client.walk(&[b"share"]);
+    operations.push(Operation::Create(create));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    let found = client.attributes(&[b"share", b"dir"], &[attribute::DACL]).dacl.unwrap();
+    assert_eq!(found, dacl);
+    let mut operations = client.walk(&[b"share", b"dir"]);
+    operations.push(Operation::Open(open_args(b"below", READ_WRITE, 0, true)));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    let found = client.attributes(&[b"share", b"dir", b"below"], &[attribute::DACL]).dacl.unwrap();
+    assert_eq!(found.flags, AclFlags::AUTO_INHERIT);
+    let inherited = |ace: &&Ace<'_>| ace.flags.contains(AceFlags::INHERITED);
+    let who: Vec<&[u8]> = found.entries.iter().filter(inherited).map(|ace| ace.who).collect();
+    assert_eq!(who, [&b"4005"[..], b"4006"]);
+    let plain = client.attributes(&[b"share", b"dir", b"below"], &[attribute::ACL]).acl.unwrap();
+    assert!(!plain.iter().any(|ace| inherited(&ace)), "acl does not say what was inherited");
+}
+
+#[test]
+fn listings_show_access_lists_and_what_nobody_can_be_is_refused() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"file");
+    let list = vec![allow(b"S-1-5-21-1-2-3-500", AceMask::READ_DATA)];
+    assert_eq!(set(&mut client, b"file", &acl(list)), NfsStatus::OK, "whom Windows knows");
+    for (bad, expected) in [
+        (allow(b"alice", AceMask::READ_DATA), NfsStatus::BADOWNER),
+        (
+            Ace { ace_type: AceType::Alarm, ..allow(b"7", AceMask::READ_DATA) },
+            NfsStatus::ATTRNOTSUPP,
+        ),
+    ] {
+        assert_eq!(set(&mut client, b"file", &acl(vec![bad])), expected);
+    }
+    let mut operations = client.walk(&[b"share"]);
+    operations.push(Operation::ReadDir(ReadDirArgs {
+        cookie: 0,
+        cookie_verifier: Default::default(),
+        directory_bytes: 1000,
+        bytes_max: 10_000,
+        requested: Bitmap4::of(&[attribute::ACL]),
+    }));
+    client.last(&operations, |r| {
+        let listed: ReadDirResult<'_> = r.get().unwrap();
+        let list = listed.entries[0].attributes.attributes().unwrap().acl.unwrap();
+        assert_eq!(list[0].who, b"S-1-5-21-1-2-3-500");
+    });
+}
