@@ -4,7 +4,7 @@
 //! what the kernel grants, and permissions made from a descriptor grant local
 //! users no more than its list grants them, as far as groups can be told.
 
-use crate::{Access, Ace, Descriptor, Sid, control};
+use crate::{Access, Ace, AceKind, Descriptor, Sid, control};
 
 /// Named users and groups that permissions are made with; further ones get none.
 pub const POSIX_NAMES_MAX: usize = 64;
@@ -167,6 +167,30 @@ pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts) -> PosixAcl {
     list
 }
 
+/// Takes from a descriptor the data that a mode keeps from owner, group and others: those
+/// who are named are of the group's class, as they are for POSIX. Rights to execute stay,
+/// since whoever reads may.
+pub fn keep_within(descriptor: &mut Descriptor, mode: u32) {
+    let Descriptor { owner, dacl, .. } = descriptor;
+    for ace in dacl.iter_mut().flatten().filter(|ace| ace.is_in_force()) {
+        let bits = match &ace.sid {
+            sid if Some(sid) == owner.as_ref() || *sid == Sid::owner_rights() => mode >> 6,
+            sid if *sid == Sid::everyone() || *sid == Sid::authenticated_users() => mode,
+            _ => mode >> 3,
+        };
+        let mut kept_back = Access::NONE;
+        if bits & READ == 0 {
+            kept_back |= Access::READ_DATA;
+        }
+        if bits & WRITE == 0 {
+            kept_back |= Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD;
+        }
+        if ace.kind == AceKind::Allow {
+            ace.access = ace.access - kept_back;
+        }
+    }
+}
+
 /// Those whom entries in force name, each once, in the order of an access control list.
 fn names(entries: &[Ace]) -> Vec<PosixName> {
     let user = |a: &Ace| a.sid.as_unix_user().map(PosixName::User);
@@ -227,7 +251,7 @@ fn bits(granted: Access, facts: &PosixFacts, shift: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AceKind, Token, maximal_access};
+    use crate::{Token, maximal_access};
 
     const FILE: PosixFacts = PosixFacts { uid: 1, gid: 2, mode: 0o644, is_directory: false };
 
@@ -305,6 +329,30 @@ mod tests {
         assert_eq!(to_posix(&list(vec![ace]), &FILE).mode(), 0);
         let null = Descriptor { control: control::DACL_PRESENT, ..Descriptor::default() };
         assert_eq!(to_posix(&null, &FILE).mode(), 0o666);
+    }
+
+    #[test]
+    fn what_is_inherited_is_kept_within_a_mode() {
+        let rights = Access::FILE_READ | Access::FILE_WRITE;
+        let deny = Ace { kind: AceKind::Deny, ..Ace::allow(Sid::unix_user(8), rights) };
+        let handed_on = Ace { flags: 11, ..Ace::allow(Sid::everyone(), rights) };
+        let mut of_all = Descriptor {
+            owner: Some(Sid::unix_user(1)),
+            ..list(vec![
+                deny.clone(),
+                Ace::allow(Sid::unix_user(1), rights),
+                Ace::allow(Sid::unix_user(7), rights),
+                Ace::allow(Sid::everyone(), rights),
+                handed_on.clone(),
+            ])
+        };
+        keep_within(&mut of_all, 0o640);
+        let kept = of_all.dacl.unwrap();
+        let writes = Access::WRITE_DATA | Access::APPEND_DATA;
+        assert_eq!((&kept[0], &kept[4]), (&deny, &handed_on));
+        assert_eq!(kept[1].access, rights);
+        assert_eq!(kept[2].access, rights - writes);
+        assert_eq!(kept[3].access, rights - writes - Access::READ_DATA);
     }
 
     #[test]

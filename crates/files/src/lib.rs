@@ -69,7 +69,7 @@ pub use object::{
 };
 pub use offload::Workers;
 pub use open::{
-    Begun, IfExists, IfMissing, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
+    Begun, IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
     WishedKind,
 };
 pub use open_file::OpenFile;

@@ -4,7 +4,7 @@ use super::find::object_of;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::may_add;
 use crate::watch::{ChangeKind, name_filter};
-use crate::{Access, Caller, Files, IfExists, IfMissing, OpenPlan, Share, WishedKind};
+use crate::{Access, Caller, Files, IfExists, IfMissing, NewMode, OpenPlan, Share, WishedKind};
 use std::sync::Arc;
 use vfs::{FsError, Identity, Name, Opened, RelPath, Result, SpecialKind};
 
@@ -14,7 +14,7 @@ pub enum NewObject {
     /// A directory with these permission bits.
     Directory {
         /// Permission bits; the volume's if none.
-        mode: Option<u32>,
+        mode: Option<NewMode>,
     },
     /// A symbolic link with this text.
     Symlink {
@@ -86,7 +86,7 @@ impl Files {
         caller: &Arc<Caller>,
         directory: &Object,
         name: &Name,
-        mode: Option<u32>,
+        mode: Option<NewMode>,
     ) -> Result<Object> {
         let plan = OpenPlan {
             if_exists: IfExists::Fail,

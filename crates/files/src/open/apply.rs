@@ -126,7 +126,7 @@ impl Opening {
     fn new_mode(&self, is_directory: bool) -> u32 {
         let options = &self.volume.options;
         if let Some(mode) = self.plan.mode {
-            return mode;
+            return mode.bits;
         }
         if is_directory { options.directory_mode } else { options.file_mode }
     }
@@ -141,9 +141,13 @@ impl Opening {
         let identity = &self.caller.identity;
         let creator =
             Creator { owner: Sid::unix_user(identity.uid), group: Sid::unix_group(identity.gid) };
-        // What is made with a mode is to have that, and nothing beside it.
-        let parent = parent.filter(|_| self.plan.mode.is_none());
-        let inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
+        // What is made with a mode may have to have that, and nothing beside it.
+        let within = self.plan.mode.map(|mode| mode.inherits_within);
+        let parent = parent.filter(|_| within != Some(None));
+        let mut inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
+        if let (Some(inherited), Some(bits)) = (&mut inherited, within.flatten()) {
+            acl::keep_within(inherited, bits);
+        }
         let mut descriptor = match (self.descriptor.clone(), inherited) {
             (Some(asked), Some(inherited)) if !has_list(&asked) => {
                 Descriptor { owner: asked.owner, group: asked.group, ..inherited }

@@ -119,9 +119,26 @@ pub struct OpenPlan {
     pub caching: Option<CacheWish>,
     /// See [`Semantics`].
     pub semantics: Semantics,
-    /// Permission bits of what is made, which then inherits no descriptor; the
-    /// volume's if none.
-    pub mode: Option<u32>,
+    /// Permission bits of what is made; the volume's if none.
+    pub mode: Option<NewMode>,
+}
+
+/// Permission bits of something new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewMode {
+    /// They, where nothing is inherited.
+    pub bits: u32,
+    /// What the directory hands down is inherited, but nobody gets more by it than these
+    /// bits let them have; nothing is inherited if none. RFC 8881 6.4.3, RFC 8275 4.
+    pub inherits_within: Option<u32>,
+}
+
+impl NewMode {
+    /// These bits, and nothing beside them.
+    #[must_use]
+    pub fn exactly(bits: u32) -> Self {
+        Self { bits, inherits_within: None }
+    }
 }
 
 /// What was done.

@@ -4,8 +4,8 @@ use crate::harness::*;
 use crate::watch::EVERYTHING;
 use files::{
     Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NamedAce, NamedList, NamedWho,
-    NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan, OpenResult,
-    OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
+    NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan,
+    OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -70,7 +70,9 @@ fn of(object: &Object) -> OpenAt {
 fn an_object_is_found_by_its_handle_after_renames_and_by_a_new_server() {
     let served = serve();
     let root = served.root();
-    let directory = served.make(&root, "d", NewObject::Directory { mode: Some(0o755) }).unwrap();
+    let directory = served
+        .make(&root, "d", NewObject::Directory { mode: Some(NewMode::exactly(0o755)) })
+        .unwrap();
     served.put("d/f", b"x");
     let file = served.object("d/f").unwrap();
     let handles = [&root, &directory, &file].map(|object| served.handle(object));

@@ -1,7 +1,7 @@
 //! Opens with the customs of POSIX, beside those of Windows.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Semantics, dos};
+use files::{Access, IfExists, IfMissing, NewMode, OpenFile, OpenPlan, OpenResult, Semantics, dos};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Identity, Vfs};
 
@@ -44,17 +44,17 @@ fn names_that_differ_in_case_are_two_files_to_posix() {
 #[test]
 fn what_is_made_has_the_mode_that_was_asked_for_and_no_descriptor() {
     let served = serve();
-    let wide = posix(OpenPlan { mode: Some(0o1640), ..new_file("file") });
+    let wide = posix(OpenPlan { mode: Some(NewMode::exactly(0o1640)), ..new_file("file") });
     let OpenResult { open, attributes, .. } = served.try_open(wide).unwrap();
     assert_eq!(attributes.mode, 0o1640);
     assert_eq!(open.semantics(), Semantics::Posix);
     served.close(open);
-    let narrow = posix(OpenPlan { mode: Some(0o700), ..new_directory("d") });
+    let narrow = posix(OpenPlan { mode: Some(NewMode::exactly(0o700)), ..new_directory("d") });
     assert_eq!(served.try_open(narrow).unwrap().attributes.mode, 0o700);
-    let none = posix(OpenPlan { mode: Some(0), ..new_file("none") });
+    let none = posix(OpenPlan { mode: Some(NewMode::exactly(0)), ..new_file("none") });
     let OpenResult { open, .. } = served.try_open(none).unwrap();
     served.files.write(&open, 0, b"by its maker").unwrap();
-    let closed = posix(OpenPlan { mode: Some(0), ..new_directory("closed") });
+    let closed = posix(OpenPlan { mode: Some(NewMode::exactly(0)), ..new_directory("closed") });
     assert_eq!(served.try_open(closed).unwrap().attributes.mode, 0, "nobody may look into it");
     assert!(served.look("none", false).unwrap().node.security_descriptor().unwrap().is_none());
 }

@@ -9,7 +9,9 @@ use crate::compound::Run;
 use crate::config::Export;
 use crate::place::Place;
 use crate::status::OrStatus;
-use files::{Access as Rights, Caller, NamedAce, NamedList, NamedWho, Object, ObjectChanges};
+use files::{
+    Access as Rights, Caller, NamedAce, NamedList, NamedWho, NewMode, Object, ObjectChanges,
+};
 use std::sync::Arc;
 use vfs::{Attributes, DosInfo, Features, FileKey, FileKind, Space, Stored, TimeChange, Timestamp};
 use wire::nfs::acl::AclFlags;
@@ -132,9 +134,17 @@ pub(crate) struct Wished {
     /// Which attributes that were.
     pub mask: Bitmap4,
     masked: Option<ModeMasked>,
+    /// The mode without what the user's umask takes, if that is known.
+    unmasked_mode: Option<u32>,
 }
 
 impl Wished {
+    /// The mode of something new. A umask is for what inherits nothing. RFC 8275 4.
+    pub fn new_mode(&self) -> Option<NewMode> {
+        let bits = self.changes.mode?;
+        Some(NewMode { bits, inherits_within: Some(self.unmasked_mode.unwrap_or(bits)) })
+    }
+
     /// Completes a mode of which only some bits are given.
     pub fn complete_mode(&mut self, present: impl FnOnce() -> Option<u32>) {
         if let Some(ModeMasked { value, mask }) = self.masked {
@@ -174,7 +184,8 @@ pub(crate) fn wished(run: &Run<'_>, attributes: &Fattr<'_>) -> Result<Wished, Nf
     if let Some(created) = named.time_create {
         changes.dos = Some(DosInfo { bits: None, created: Some(timestamp(created)?) });
     }
-    Ok(Wished { changes, list: list_of(&named)?, mask, masked })
+    let unmasked_mode = named.mode_umask.map(|mode| mode.mode);
+    Ok(Wished { changes, list: list_of(&named)?, mask, masked, unmasked_mode })
 }
 
 /// Ways to set the mode.

@@ -232,6 +232,7 @@ pub(crate) async fn create(
     let is_directory = matches!(args.object_type, CreateType::Directory);
     let mode = if is_directory { options.directory_mode } else { options.file_mode };
     wished.complete_mode(|| Some(mode));
+    let new_mode = wished.new_mode();
     let Wished { mut changes, list, mask, .. } = wished;
     let special = |kind| NewObject::Special { kind, mode: changes.mode };
     let device = |is_block, device: wire::nfs::attributes::SpecData| {
@@ -241,7 +242,7 @@ pub(crate) async fn create(
     let new = match args.object_type {
         CreateType::Block(numbers) => device(true, numbers),
         CreateType::Character(numbers) => device(false, numbers),
-        CreateType::Directory => NewObject::Directory { mode: changes.mode },
+        CreateType::Directory => NewObject::Directory { mode: new_mode },
         CreateType::Fifo => special(SpecialKind::Fifo),
         CreateType::Link(target) => NewObject::Symlink { target: target.to_vec() },
         CreateType::Socket => special(SpecialKind::Socket),

@@ -2,7 +2,7 @@
 
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, Acl41, AclFlags};
-use wire::nfs::attributes::{Attributes, ModeMasked, attribute};
+use wire::nfs::attributes::{Attributes, ModeMasked, ModeUmask, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, Bitmap4, NfsStatus, StateId};
 
@@ -170,6 +170,39 @@ fn a_directory_hands_down_what_its_list_says_and_files_are_made_with_lists() {
     assert_eq!(who, [&b"4005"[..], b"4006"]);
     let plain = client.attributes(&[b"share", b"dir", b"below"], &[attribute::ACL]).acl.unwrap();
     assert!(!plain.iter().any(|ace| inherited(&ace)), "acl does not say what was inherited");
+}
+
+#[test]
+fn what_is_inherited_is_kept_within_the_mode_but_not_within_the_umask() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let flags = AceFlags::FILE_INHERIT | AceFlags::DIRECTORY_INHERIT;
+    let data = AceMask::READ_DATA | AceMask::WRITE_DATA | AceMask::APPEND_DATA;
+    let list = vec![allow(b"OWNER@", data), Ace { flags, ..allow(b"4005", data) }];
+    let mut operations = client.walk(&[b"share"]);
+    let mut values = Vec::new();
+    let with = acl(list);
+    let attributes = with.to_fattr(&mut values);
+    operations.push(Operation::Create(CreateArgs {
+        object_type: CreateType::Directory,
+        name: b"dir",
+        attributes,
+    }));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    let mut made = |name: &[u8], attributes: Attributes<'_>| {
+        let mut operations = client.walk(&[b"share", b"dir"]);
+        let mut values = Vec::new();
+        let mut args = open_args(name, READ_WRITE, 0, true);
+        args.how = OpenHow::Create(CreateHow::Unchecked(attributes.to_fattr(&mut values)));
+        operations.push(Operation::Open(args));
+        assert_eq!(client.status(&operations), NfsStatus::OK);
+        let list = client.attributes(&[b"share", b"dir", name], &[attribute::ACL]).acl.unwrap();
+        list.iter().find(|ace| ace.who == b"4005").map(|ace| ace.mask)
+    };
+    let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
+    assert_eq!(made(b"a", mode), Some(AceMask::READ_DATA));
+    let mode_umask = Some(ModeUmask { mode: 0o666, umask: 0o022 });
+    assert_eq!(made(b"b", Attributes { mode_umask, ..Attributes::default() }), Some(data));
 }
 
 #[test]

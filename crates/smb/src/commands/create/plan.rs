@@ -230,7 +230,7 @@ impl Plan {
                 Some(_) => Semantics::Posix,
                 None => Semantics::Windows,
             },
-            mode: contexts.posix_mode,
+            mode: contexts.posix_mode.map(files::NewMode::exactly),
         };
         Ok(Self {
             open,

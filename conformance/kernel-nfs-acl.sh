@@ -1,0 +1,57 @@
+#!/bin/bash
+# Runs in the guest: access lists by nfs4_setfacl and by smbcacls, on the same files.
+set -e
+place=/mnt/nfs
+mkdir -p $place
+windows() { smbcacls //192.0.2.1/data "$@" -U alice%secret.0; }
+lists() { nfs4_getfacl "$1" | grep -v '^#'; }
+# expect TEXT COMMAND...
+expect() {
+    local text=$1
+    shift
+    "$@" > /tmp/shown
+    grep -qF -- "$text" /tmp/shown || { echo "no $text in:"; cat /tmp/shown; return 1; }
+}
+for version in 4.1 4.2; do
+    # Lists are kept by the client as long as attributes are.
+    mount -i -t nfs4 -o noac,vers=$version,addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/data $place
+    cd $place
+    echo hello > file
+    chown alice: file
+    chmod 640 file
+    alice=$(id -u alice) bob=$(id -u bob)
+    # What permission bits say.
+    expect 'A::OWNER@:rwa' lists file
+    expect 'A:g:GROUP@:r' lists file
+    # What NFS sets, Windows sees, and whoever it is for has.
+    if setpriv --reuid bob --regid bob --clear-groups cat file 2> /dev/null; then exit 1; fi
+    nfs4_setfacl -a "A::$bob:rtncy" file
+    expect "A::$bob:rtncy" lists file
+    expect "ACL:S-1-22-1-$bob:0/0x0/0x00120089" windows file --numeric
+    test "$(setpriv --reuid bob --regid bob --clear-groups cat file)" = hello
+    if setpriv --reuid bob --regid bob --clear-groups sh -c 'echo no > file' 2> /dev/null; then
+        exit 1
+    fi
+    # What Windows sets, NFS shows, and the server does.
+    windows file -S "ACL:alice:ALLOWED/0x0/FULL,ACL:bob:DENIED/0x0/R" > /dev/null
+    expect "D::$bob:r" lists file
+    if setpriv --reuid bob --regid bob --clear-groups cat file 2> /dev/null; then exit 1; fi
+    # What is shown is set as it was shown.
+    lists file > /tmp/before
+    nfs4_setfacl -S /tmp/before file
+    lists file > /tmp/after
+    diff /tmp/before /tmp/after
+    # What a directory hands down.
+    mkdir folder
+    nfs4_setfacl -a "A:fd:$bob:rxtncy" folder
+    echo hello > folder/below
+    expect "A::$bob:r" lists folder/below
+    test "$(setpriv --reuid bob --regid bob --clear-groups cat folder/below)" = hello
+    # A mode takes the list's place.
+    chmod 600 file
+    if lists file | grep -q "^[AD]::$bob:"; then exit 1; fi
+    rm -r file folder
+    cd /
+    umount $place
+    echo "access lists with version $version"
+done
