@@ -138,11 +138,12 @@ pub struct Args {
     seed: u64,
 }
 
+/// How to connect.
 #[derive(Debug, clap::Args)]
-struct Connection {
+pub struct Connection {
     /// Connections of an SMB session, as far as the server says that they help
     #[arg(long, default_value_t = 4)]
-    channels: usize,
+    pub channels: usize,
     /// Connections of an NFS session
     #[arg(long, value_name = "CONNECTIONS", default_value_t = 1)]
     nconnect: usize,
@@ -207,7 +208,8 @@ enum EncryptArg {
 }
 
 impl Connection {
-    fn options(&self) -> Options {
+    /// Options of an SMB session.
+    pub fn options(&self) -> Options {
         let mut options = Options {
             channels: self.channels.max(1),
             assume_rss: self.any_interface,
@@ -265,8 +267,9 @@ fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "that is too much".into())
 }
 
+/// Randomness and the time, as the client library asks for them.
 #[derive(Debug)]
-struct World;
+pub struct World;
 
 impl Host for World {
     fn random(&self, out: &mut [u8]) {
@@ -359,7 +362,8 @@ fn password(args: &Args, url: &ShareUrl) -> Result<String> {
     Ok(password)
 }
 
-fn address(host: &str, port: u16) -> Result<SocketAddr> {
+/// The first address of a host.
+pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
     let mut found =
         (host, port).to_socket_addrs().with_context(|| format!("there is no host {host}"))?;
     found.next().with_context(|| format!("no address of {host}"))

@@ -7,6 +7,7 @@ mod admin;
 mod bench;
 mod channels;
 mod check;
+mod copy;
 mod export_url;
 mod feature;
 mod import;
@@ -58,12 +59,22 @@ enum Command {
     Feature(feature::Args),
     /// Manage who may log on
     User(user::Args),
+    /// Copy files and trees between directories, SMB shares and NFS exports
+    Copy(copy::Args),
     /// Measure any SMB server: throughput, latency, processor time
     Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        let copies = std::env::args_os().nth(1).is_some_and(|command| command == "copy");
+        if copies && error.use_stderr() {
+            let _ = error.print();
+            // Clap's 2 would mean there that all is well.
+            std::process::exit(i32::from(copy::FATAL));
+        }
+        error.exit()
+    });
     let filter = tracing_subscriber::EnvFilter::try_from_env("ANABRANCH_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     tracing_subscriber::fmt()
@@ -79,6 +90,7 @@ fn main() -> ExitCode {
         Command::Channels(args) => channels::run(&args),
         Command::Feature(args) => feature::run(&args),
         Command::User(args) => user::run(&args),
+        Command::Copy(args) => copy::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match result {

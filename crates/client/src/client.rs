@@ -180,6 +180,18 @@ impl Client {
         }
     }
 
+    /// Whether a channel stands, so that it makes sense to ask again.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        !self.inner.is_over()
+    }
+
+    /// Whether both are one session.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// Logs off and closes all channels.
     pub async fn close(&self) {
         self.inner.closing.store(true, Ordering::Relaxed);

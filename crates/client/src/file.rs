@@ -1,9 +1,11 @@
 //! An open file.
 
 use crate::error::Error;
+use crate::limits::DESCRIPTOR_BYTES_MAX;
 use crate::pool::Data;
 use crate::request::Body;
 use crate::tree::{Tree, body_of};
+use crate::whole::basic_information;
 use bytes::Bytes;
 use std::ops::Range;
 use wire::codec::Reader;
@@ -11,8 +13,8 @@ use wire::fscc::{self, FileTime};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
     CloseRequest, CreateRequest, CreateResponse, FileId, FlushRequest, Header, InfoType,
-    QueryInfoRequest, ReadRequest, ReadResponse, SetInfoRequest, WriteResponse,
-    decode_output_buffer, put_context,
+    IoctlRequest, IoctlResponse, QueryInfoRequest, ReadRequest, ReadResponse, SetInfoRequest,
+    WriteResponse, decode_output_buffer, put_context,
 };
 
 /// How to open. MS-SMB2 2.2.13.
@@ -247,6 +249,64 @@ impl File {
         Ok(decode_output_buffer(&mut body_of(&reply)?)?.to_vec())
     }
 
+    /// Asks the file system for something: an FSCTL of MS-FSCC 2.3 or MS-SMB2 2.2.31.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn control(
+        &self,
+        code: u32,
+        input: &[u8],
+        output_bytes_max: u32,
+    ) -> Result<Vec<u8>, Error> {
+        let body = Body::Ioctl(IoctlRequest {
+            code,
+            file_id: self.id(),
+            input,
+            input_bytes_max: 0,
+            output_bytes_max,
+            is_fsctl: true,
+        });
+        let reply = self.tree.client().call(self.tree.request(body)).await?;
+        Ok(IoctlResponse::decode(&mut body_of(&reply)?)?.output.to_vec())
+    }
+
+    /// Sets times and attributes; what is 0 stays.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn set_basic(&self, times: [FileTime; 4], attributes: u32) -> Result<(), Error> {
+        self.set_info(4, &basic_information(times, attributes)).await
+    }
+
+    /// Asks for the parts of the security descriptor: 1 owner, 2 group, 4 list.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn descriptor(&self, parts: u32) -> Result<Vec<u8>, Error> {
+        let body = Body::QueryInfo(QueryInfoRequest {
+            kind: InfoType::Security,
+            class: 0,
+            output_bytes: DESCRIPTOR_BYTES_MAX,
+            additional: parts,
+            flags: 0,
+            file_id: self.id(),
+            input: &[],
+        });
+        let reply = self.tree.client().call(self.tree.request(body)).await?;
+        Ok(decode_output_buffer(&mut body_of(&reply)?)?.to_vec())
+    }
+
+    /// Sets these parts of the security descriptor.
+    ///
+    /// # Errors
+    /// The server's refusal.
+    pub async fn set_descriptor(&self, parts: u32, descriptor: &[u8]) -> Result<(), Error> {
+        let (kind, file_id) = (InfoType::Security, self.id());
+        let body = SetInfoRequest { kind, class: 0, additional: parts, file_id, input: descriptor };
+        self.tree.client().call(self.tree.request(Body::SetInfo(body))).await.map(|_| ())
+    }
+
     /// The present length, asked of the server.
     ///
     /// # Errors
@@ -269,7 +329,7 @@ impl File {
 }
 
 /// Where the data of a READ stands in its answer.
-fn data_of(message: &[u8], length_bytes_max: u32) -> Result<Range<usize>, Error> {
+pub(crate) fn data_of(message: &[u8], length_bytes_max: u32) -> Result<Range<usize>, Error> {
     let mut r = Reader::new(message);
     r.skip(Header::LENGTH, "header")?;
     let data = ReadResponse::decode(&mut r)?;

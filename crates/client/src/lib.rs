@@ -32,6 +32,7 @@ mod set_up;
 mod slots;
 mod sync;
 mod tree;
+mod whole;
 
 pub use channel::ChannelFacts;
 pub use client::{Client, Counters, Host, Target};
@@ -47,3 +48,4 @@ pub use request::{Body, Request};
 pub use session::{Negotiated, Session};
 pub use set_up::{Established, Logon, SetUp, Step};
 pub use tree::{Entry, Tree};
+pub use whole::{Put, basic_information};

@@ -68,5 +68,8 @@ pub const LIST_BYTES: u32 = 1024 * 1024;
 /// See [`LIST_BYTES`].
 pub const LIST_ENTRIES_MAX: usize = 1 << 20;
 
+/// Bytes of the largest security descriptor: an access list has 64 KiB.
+pub const DESCRIPTOR_BYTES_MAX: u32 = 64 * 1024;
+
 /// Frames that are verified together at most: as many as a processor's AES unit takes at once.
 pub const VERIFIED_TOGETHER: usize = 8;

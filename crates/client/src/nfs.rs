@@ -9,9 +9,11 @@ mod client;
 mod connection;
 mod export;
 mod slots;
+mod whole;
 
 pub use client::{Answer, CONNECTIONS_MAX, Client, Options, SLOTS_MAX, Target};
 pub use export::{Entry, Export, File};
+pub use whole::{Facts, OpenFor};
 
 #[cfg(test)]
 mod tests;

@@ -84,6 +84,12 @@ impl Deref for Data {
     }
 }
 
+impl AsRef<[u8]> for Data {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Drop for Data {
     fn drop(&mut self) {
         self.pool.give(std::mem::take(&mut self.buffer));

@@ -6,13 +6,13 @@ use crate::file::{Created, File, OpenHow};
 use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
 use crate::request::{Body, Request};
 use crate::slots::Reply;
+use crate::whole::rename_information;
 use wire::codec::{Reader, put_utf16};
 use wire::fscc::{self, DirectoryClass, DirectoryRecord, take_directory_record};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    CloseRequest, Command, CreateResponse, FileId, Header, InfoType, QueryDirectoryRequest,
-    QueryFlags, SetInfoRequest, TreeConnectRequest, TreeConnectResponse, TreeId,
-    decode_output_buffer,
+    CloseRequest, Command, CreateResponse, FileId, Header, QueryDirectoryRequest, QueryFlags,
+    TreeConnectRequest, TreeConnectResponse, TreeId, decode_output_buffer,
 };
 
 const LIST_CLASS: DirectoryClass = DirectoryClass::IdBothDirectory;
@@ -135,14 +135,7 @@ impl Tree {
     /// The server's refusal.
     pub async fn rename(&self, from: &str, to: &str, replace: bool) -> Result<(), Error> {
         let file = self.open(from, &OpenHow { access: DELETE, ..OpenHow::stat() }).await?;
-        let name = utf16_path(to);
-        let mut input = vec![0; 16];
-        input[0] = u8::from(replace);
-        input.extend_from_slice(&(name.len() as u32).to_le_bytes());
-        input.extend_from_slice(&name);
-        let (kind, class) = (InfoType::File, 10);
-        let body = SetInfoRequest { kind, class, additional: 0, file_id: file.id(), input: &input };
-        let renamed = self.client.call(self.request(Body::SetInfo(body))).await.map(|_| ());
+        let renamed = file.set_info(10, &rename_information(to, replace)).await;
         file.close().await?;
         renamed
     }
@@ -216,7 +209,7 @@ pub(crate) fn body_of(reply: &Reply) -> Result<Reader<'_>, Error> {
     Ok(r)
 }
 
-fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Error> {
+pub(crate) fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Error> {
     let reply = reply.ok_or(Error::Hostile("a chain with too few answers"))?;
     match reply.header.status {
         NtStatus::SUCCESS => Ok(reply),
@@ -225,7 +218,7 @@ fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Error> {
 }
 
 /// A path as it goes over the wire.
-fn utf16_path(path: &str) -> Vec<u8> {
+pub(crate) fn utf16_path(path: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len() * 2);
     put_utf16(&mut out, path.replace('/', "\\").trim_matches('\\'));
     out

@@ -4,6 +4,7 @@
 
 pub mod channel;
 pub mod client;
+pub mod copying;
 pub mod ganesha;
 pub mod library;
 pub mod relay;

@@ -15,8 +15,8 @@ use wire::nfs::ops::{
 };
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{
-    Bitmap4, ChangeInfo, Fattr, FileHandle, FileType, NfsStatus, Operation, OperationNumber, Reply,
-    StableHow, StateId, StateOwner, Verifier,
+    Bitmap4, ChangeInfo, Fattr, FileHandle, FileType, NfsStatus, NfsTime, Operation,
+    OperationNumber, Reply, StableHow, StateId, StateOwner, Verifier,
 };
 
 /// Directories whose handles are kept.
@@ -29,7 +29,7 @@ const PATH_COMPONENTS_MAX: usize = 64;
 const READDIR_BYTES: u32 = 256 * 1024;
 
 /// Attributes that a listing asks for: those of `ls -l`.
-const LISTED: Bitmap4 = Bitmap4::of(&[
+pub(super) const LISTED: Bitmap4 = Bitmap4::of(&[
     attribute::FILE_TYPE,
     attribute::CHANGE,
     attribute::SIZE,
@@ -56,8 +56,8 @@ pub struct Export {
 /// An open file.
 #[derive(Debug)]
 pub struct File {
-    handle: FileHandle,
-    state_id: StateId,
+    pub(super) handle: FileHandle,
+    pub(super) state_id: StateId,
 }
 
 /// An entry of a directory.
@@ -69,14 +69,24 @@ pub struct Entry {
     pub is_directory: bool,
     /// Bytes of data.
     pub size_bytes: u64,
+    /// Bytes of storage, where the server tells.
+    pub used_bytes: Option<u64>,
+    /// What kind of file it is.
+    pub kind: FileType,
+    /// Another number after each change.
+    pub change: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Last read, and last change of its data.
+    pub times: [NfsTime; 2],
 }
 
-fn put(handle: &FileHandle) -> Operation<'static> {
+pub(super) fn put(handle: &FileHandle) -> Operation<'static> {
     Operation::PutFh(PutFhArgs { object: *handle })
 }
 
 /// What one operation of an answer gives, after those of `before` succeeded.
-fn result<'a, T>(
+pub(super) fn result<'a, T>(
     answer: &'a Answer,
     before: &[OperationNumber],
     number: OperationNumber,
@@ -91,7 +101,7 @@ where
     results.succeed(number).map_err(refused(number))
 }
 
-const PUT: &[OperationNumber] = &[OperationNumber::PUTFH];
+pub(super) const PUT: &[OperationNumber] = &[OperationNumber::PUTFH];
 
 impl Export {
     /// The directory of this path on the server.
@@ -110,7 +120,7 @@ impl Export {
     }
 
     /// The handle of a directory, known or asked for.
-    async fn directory(&self, path: &str) -> Result<FileHandle, Error> {
+    pub(super) async fn directory(&self, path: &str) -> Result<FileHandle, Error> {
         if path.is_empty() {
             return Ok(self.root);
         }
@@ -130,7 +140,7 @@ impl Export {
     }
 
     /// The directory of a path's last component, and that component.
-    async fn parent<'p>(&self, path: &'p str) -> Result<(FileHandle, &'p [u8]), Error> {
+    pub(super) async fn parent<'p>(&self, path: &'p str) -> Result<(FileHandle, &'p [u8]), Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         Ok((self.directory(folder).await?, name.as_bytes()))
     }
@@ -320,18 +330,26 @@ impl Export {
     }
 }
 
-fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<(), Error> {
+pub(super) fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<(), Error> {
     let number = OperationNumber::PUTFH;
     results.succeed(number).map_err(refused(number))
 }
 
 /// An entry from its attributes.
-fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error> {
+pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error> {
     let attributes = attributes.attributes().map_err(|_| Error::Hostile("attributes of a file"))?;
     Ok(Entry {
         name: String::from_utf8_lossy(name).into_owned(),
         is_directory: attributes.file_type == Some(FileType::Directory),
         size_bytes: attributes.size.unwrap_or_default(),
+        used_bytes: attributes.space_used,
+        kind: attributes.file_type.unwrap_or(FileType::Regular),
+        change: attributes.change.unwrap_or_default(),
+        mode: attributes.mode.unwrap_or_default(),
+        times: [
+            attributes.time_access.unwrap_or_default(),
+            attributes.time_modify.unwrap_or_default(),
+        ],
     })
 }
 

@@ -2,6 +2,7 @@
 //! time for each operation.
 
 mod chart;
+mod copy;
 mod lines;
 mod metadata;
 mod network;
@@ -19,7 +20,7 @@ use std::process::{Command, ExitCode};
 pub struct Args {
     /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
     /// that are slow or long; `metadata`, names instead of bytes; `nfs`, beside NFS-Ganesha;
-    /// `floor`, what the machine takes without any protocol
+    /// `copy`, beside other programs that copy; `floor`, what the machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
     #[arg(long)]
@@ -41,6 +42,11 @@ pub struct Args {
     charts: Option<PathBuf>,
     #[command(flatten)]
     sizes: metadata::Sizes,
+    #[command(flatten)]
+    amount: copy::Amount,
+    /// Only this program of `copy`
+    #[arg(long)]
+    program: Option<String>,
 }
 
 /// What makes the load.
@@ -59,6 +65,10 @@ impl Args {
 
     fn wants(&self, name: &str) -> bool {
         self.row.as_ref().is_none_or(|row| name.contains(row.as_str()))
+    }
+
+    fn wants_program(&self, name: &str) -> bool {
+        self.program.as_ref().is_none_or(|program| name.contains(program.as_str()))
     }
 
     fn draw(&self, file: &str, chart: &chart::Chart) -> Result<()> {
@@ -82,9 +92,10 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         "lines" => lines::run(root, args)?,
         "metadata" => metadata::run(root, args)?,
         "nfs" => nfs::run(root, args)?,
+        "copy" => copy::run(root, args)?,
         "floor" => floor(root, args)?,
         other => {
-            bail!("there is no bench {other:?}; there are: peers, lines, metadata, nfs, floor")
+            bail!("no bench {other:?}; there are: peers, lines, metadata, nfs, copy, floor")
         }
     }
     Ok(ExitCode::SUCCESS)

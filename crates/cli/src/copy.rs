@@ -1,0 +1,240 @@
+//! `anabranch copy`.
+
+mod place;
+mod progress;
+
+use crate::bench::Connection;
+use ::copy::{Filter, Options, Place, Side, Summary, Tally};
+use anyhow::{Result, bail};
+use place::{Open, Url, names_more};
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Robocopy's code for what could not begin.
+pub const FATAL: u8 = 16;
+
+/// Shown below the options.
+const EXAMPLES: &str = "\
+A directory's contents go into the target directory, which is made if it is missing. A
+file goes to the target's name, or into a target that is a directory or ends with a slash.
+What is there already, with the same length and time, is not copied again.
+
+An interrupted copy goes on where it was when the same command is given again: files that
+are whole are skipped, blocks of large files that are there are checked and kept. No file has its
+name before it is whole.
+
+The password comes from the environment (ANABRANCH_PASSWORD; ANABRANCH_TARGET_PASSWORD
+for the target, if it is another), from standard input (--password-stdin), or is asked for.
+
+Exit code, as robocopy's, the sum of:
+  0 nothing to do   1 files were copied   2 the target has more
+  4 a file on one side is a directory on the other   8 something was not copied
+  16 it could not begin or go on
+
+Examples:
+  anabranch copy big.vhdx smb://alice@server/data/
+  anabranch copy smb://alice@server/data/project project --all
+  anabranch copy /home smb://backup@nas/homes --mirror --delete --dry-run
+  anabranch copy smb://alice@old/data nfs://new/export/data --verify --channels 8
+  anabranch copy src smb://alice@server/data/src --include '*.rs' --exclude target";
+
+/// Arguments of `copy`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What: a path, smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/PATH] or nfs://HOST[:PORT]/PATH
+    source: Url,
+    /// Where to: as the source
+    target: Url,
+    /// How much goes on at once: 8 small files and 4 blocks for each thread
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=128))]
+    threads: u16,
+    /// Do not set times
+    #[arg(long)]
+    no_times: bool,
+    /// Set times (the default)
+    #[arg(long, conflicts_with = "no_times")]
+    times: bool,
+    /// Set DOS attributes, or permission bits
+    #[arg(long)]
+    attributes: bool,
+    /// Copy named streams (SMB to SMB)
+    #[arg(long)]
+    streams: bool,
+    /// Copy owner, group and access list (SMB to SMB)
+    #[arg(long)]
+    acls: bool,
+    /// Times and attributes, and between SMB servers streams and access lists
+    #[arg(long)]
+    all: bool,
+    /// Only files that a pattern names: * ? [a-z], ** over directories
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// No files and directories that a pattern names
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Make the target like the source: needed for --delete
+    #[arg(long)]
+    mirror: bool,
+    /// Remove what only the target has; first tells what, and asks
+    #[arg(long, requires = "mirror")]
+    delete: bool,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Tell what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Read back what was written, and compare checksums
+    #[arg(long)]
+    verify: bool,
+    /// Have the target make large files durable before they get their names
+    #[arg(long)]
+    flush: bool,
+    /// Read and write here even where one server has both sides
+    #[arg(long)]
+    no_offload: bool,
+    /// Begin large files again, and keep nothing for another run
+    #[arg(long)]
+    no_resume: bool,
+    /// Folder for what another run needs; without it the user's state folder
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Read the password from standard input
+    #[arg(long)]
+    pub password_stdin: bool,
+    #[command(flatten)]
+    connection: Connection,
+    /// Write the summary as JSON to a file; - for standard output, without the text
+    #[arg(long, value_name = "FILE")]
+    json: Option<String>,
+    /// No progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Copies. What could not begin ends with robocopy's 16, not with 1: that is success.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    match copy(args) {
+        Ok(summary) => Ok(ExitCode::from(summary.exit_code())),
+        Err(error) => {
+            eprintln!("anabranch: {error:#}");
+            Ok(ExitCode::from(FATAL))
+        }
+    }
+}
+
+fn copy(args: &Args) -> Result<Summary> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(usize::from(args.threads).min(cores))
+        .enable_all()
+        .build()?;
+    let passwords = place::passwords(args.password_stdin, &args.source, &args.target)?;
+    let summary = runtime.block_on(async {
+        let mut open = Open::default();
+        let source = open.place(&args.source, &args.connection, &passwords[0]).await?;
+        let target = open.place(&args.target, &args.connection, &passwords[1]).await?;
+        let target = into_directory(&source, target, args.target.ends_with_slash()).await?;
+        let done = work(args, &source, &target).await;
+        open.close().await;
+        done
+    });
+    // A disk that does not answer does not hold up the end.
+    runtime.shutdown_background();
+    let summary = summary?;
+    report(args, &summary)?;
+    Ok(summary)
+}
+
+/// A file goes into a directory under its own name.
+async fn into_directory(source: &Place, mut target: Place, has_slash: bool) -> Result<Place> {
+    let Some(item) = source.side.stat(&source.path).await? else { bail!("the source is missing") };
+    if item.kind == ::copy::Kind::File {
+        let there = target.side.stat(&target.path).await?;
+        let is_directory = there.is_some_and(|there| there.kind == ::copy::Kind::Directory);
+        if has_slash || is_directory {
+            target.path = ::copy::names::join(&target.path, &item.name);
+        }
+    }
+    Ok(target)
+}
+
+async fn work(args: &Args, source: &Place, target: &Place) -> Result<Summary> {
+    let both_smb = source.side.as_smb().is_some() && target.side.as_smb().is_some();
+    if (args.streams || args.acls) && !both_smb {
+        bail!("--streams and --acls need SMB on both sides");
+    }
+    let options = Options {
+        threads: usize::from(args.threads),
+        times: !args.no_times,
+        attributes: args.attributes || args.all,
+        streams: args.streams || (args.all && both_smb),
+        acls: args.acls || (args.all && both_smb),
+        filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
+        deletes: args.delete,
+        dry_run: args.dry_run,
+        verify: args.verify,
+        flush: args.flush,
+        offload: !args.no_offload,
+        state: if args.no_resume { None } else { args.state.clone().or_else(place::state_folder) },
+    };
+    if options.deletes && !args.yes && !args.dry_run {
+        confirm(source, target, &options).await?;
+    }
+    let tally = Arc::new(Tally::default());
+    let copied = ::copy::run(source.clone(), target.clone(), options, tally.clone());
+    progress::shown(args.quiet, &tally, sides(source, target), copied).await
+}
+
+fn sides(source: &Place, target: &Place) -> [Side; 2] {
+    [source.side.clone(), target.side.clone()]
+}
+
+/// Tells what would be removed, and asks whether it may.
+async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()> {
+    let tally = Arc::new(Tally::default());
+    let dry = Options { dry_run: true, ..options.clone() };
+    let summary = ::copy::run(source.clone(), target.clone(), dry, tally.clone()).await;
+    if summary.removed == 0 {
+        return Ok(());
+    }
+    let messages = tally.take_messages();
+    for line in messages.iter().filter(|line| line.starts_with("remove ")) {
+        eprintln!("{line}");
+    }
+    let what = names_more(summary.removed, "file or directory", "files and directories");
+    if !std::io::stdin().is_terminal() {
+        bail!("--delete would remove {what} from the target: look at --dry-run, then say --yes");
+    }
+    eprint!("Remove {what} from the target? [y/N] ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if !matches!(answer.trim(), "y" | "Y" | "yes") {
+        bail!("nothing was done");
+    }
+    Ok(())
+}
+
+fn report(args: &Args, summary: &Summary) -> Result<()> {
+    match args.json.as_deref() {
+        Some("-") => println!("{}", serde_json::to_string_pretty(summary)?),
+        json => {
+            if let Some(file) = json {
+                std::fs::write(file, serde_json::to_string_pretty(summary)? + "\n")?;
+            }
+            print!("{}", progress::told(summary, args.dry_run));
+        }
+    }
+    for failure in &summary.failures {
+        let path = if failure.path.is_empty() { "the copy" } else { &failure.path };
+        eprintln!("not copied: {path}: {}", failure.why);
+    }
+    if let Some(why) = &summary.fatal {
+        eprintln!("ended early: {why}; give the same command again to go on");
+    }
+    Ok(())
+}

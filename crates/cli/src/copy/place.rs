@@ -1,0 +1,247 @@
+//! The two places of a copy: paths, shares and exports, with their connections.
+
+use crate::bench::{Connection, World, address};
+use crate::export_url::ExportUrl;
+use crate::share_url::ShareUrl;
+use crate::user::{ask_silently, read_line};
+use ::copy::{Place, Side};
+use anyhow::{Context, Result};
+use client::{Client, Host, Target, nfs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use wire::ntlm::{Credentials, NtHash};
+
+/// A place as it was typed.
+#[derive(Clone, Debug)]
+pub enum Url {
+    Local(PathBuf),
+    Nfs(ExportUrl),
+    Smb(ShareUrl),
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("nfs:") {
+            return text.parse().map(Self::Nfs);
+        }
+        if text.starts_with("smb:") {
+            return text.parse().map(Self::Smb);
+        }
+        if text.contains("://") {
+            return Err("it is a path, or begins with smb:// or nfs://".into());
+        }
+        if text.is_empty() {
+            return Err("the empty path is none".into());
+        }
+        Ok(Self::Local(text.into()))
+    }
+}
+
+impl Url {
+    /// Whether a file is to go into it under its own name.
+    pub fn ends_with_slash(&self) -> bool {
+        match self {
+            Self::Local(path) => path.as_os_str().as_encoded_bytes().ends_with(b"/"),
+            Self::Smb(url) => url.folder.is_empty() || url.folder.ends_with('/'),
+            Self::Nfs(url) => url.path.is_empty(),
+        }
+    }
+
+    fn smb(&self) -> Option<&ShareUrl> {
+        match self {
+            Self::Smb(url) => Some(url),
+            _ => None,
+        }
+    }
+}
+
+/// Whether both are of one user of one server.
+fn is_one_session(a: &ShareUrl, b: &ShareUrl) -> bool {
+    (&a.host, a.port, &a.user, &a.domain) == (&b.host, b.port, &b.user, &b.domain)
+}
+
+/// The passwords of both places; empty where there is none to be known.
+pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String; 2]> {
+    let (first, second) = (source.smb(), target.smb());
+    let given = match (from_stdin, first.or(second)) {
+        (_, None) => return Ok(Default::default()),
+        (true, Some(_)) => Some(read_line()?),
+        (false, Some(_)) => std::env::var("ANABRANCH_PASSWORD").ok(),
+    };
+    let ask = |url: &ShareUrl, given: Option<String>| match given {
+        Some(password) => Ok(password),
+        None => {
+            let text = format!("Password of {} on {}: ", url.user, url.host);
+            ask_silently([text.as_str()]).map(|[password]| password)
+        }
+    };
+    let source_password = first.map(|url| ask(url, given.clone())).transpose()?;
+    let target_password = match (first, second) {
+        (_, None) => None,
+        (Some(first), Some(second)) if is_one_session(first, second) => source_password.clone(),
+        (_, Some(second)) => {
+            let given = std::env::var("ANABRANCH_TARGET_PASSWORD").ok().or(given);
+            Some(ask(second, given)?)
+        }
+    };
+    Ok([source_password.unwrap_or_default(), target_password.unwrap_or_default()])
+}
+
+/// Connections that were opened, so that two places of one server share them.
+#[derive(Debug, Default)]
+pub struct Open {
+    smb: Vec<(ShareUrl, Client)>,
+    nfs: Vec<nfs::Client>,
+}
+
+impl Open {
+    /// Connects to a place.
+    pub async fn place(
+        &mut self,
+        url: &Url,
+        connection: &Connection,
+        password: &str,
+    ) -> Result<Place> {
+        match url {
+            Url::Local(path) => local(path),
+            Url::Smb(url) => self.share(url, connection, password).await,
+            Url::Nfs(url) => self.export(url, connection).await,
+        }
+    }
+
+    async fn share(
+        &mut self,
+        url: &ShareUrl,
+        connection: &Connection,
+        password: &str,
+    ) -> Result<Place> {
+        let known = self.smb.iter().find(|(known, _)| is_one_session(known, url));
+        let client = match known {
+            Some((_, client)) => client.clone(),
+            None => {
+                let credentials = Credentials {
+                    user: url.user.clone(),
+                    domain: url.domain.clone(),
+                    workstation: String::new(),
+                    hash: NtHash::of_password(password),
+                };
+                let address = address(&url.host, url.port)?;
+                let target = Target { name: url.host.clone(), address, credentials };
+                let client = Client::connect(target, connection.options(), Arc::new(World)).await?;
+                self.smb.push((url.clone(), client.clone()));
+                client
+            }
+        };
+        let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
+        let label = format!("smb://{}:{}/{}", url.host, url.port, url.share);
+        let path = url.folder.replace('\\', "/").trim_matches('/').to_owned();
+        Ok(Place { side: Side::smb(label, tree), path })
+    }
+
+    async fn export(&mut self, url: &ExportUrl, connection: &Connection) -> Result<Place> {
+        let mut instance = [0; 8];
+        World.random(&mut instance);
+        let target = nfs::Target {
+            name: url.host.clone(),
+            address: address(&url.host, url.port)?,
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+            instance,
+        };
+        // 4.2 knows holes; a server that does not know 4.2 says so at once.
+        let options = |minor_version| nfs::Options {
+            minor_version,
+            connections: connection.channels.clamp(1, nfs::CONNECTIONS_MAX),
+            ..nfs::Options::default()
+        };
+        let client = match nfs::Client::connect(target.clone(), options(2)).await {
+            Err(client::Error::RefusedOperation(..) | client::Error::Hostile(_)) => {
+                nfs::Client::connect(target, options(1)).await
+            }
+            other => other,
+        }?;
+        self.nfs.push(client.clone());
+        let (folder, name) = ::copy::names::split(&url.path);
+        let label = format!("nfs://{}:{}/{folder}", url.host, url.port);
+        let export = nfs::Export::open(client, folder).await;
+        let export = export.with_context(|| format!("/{folder}"))?;
+        Ok(Place { side: Side::nfs(label, export), path: name.to_owned() })
+    }
+
+    /// Logs off.
+    pub async fn close(self) {
+        for (_, client) in self.smb {
+            client.close().await;
+        }
+        for client in self.nfs {
+            client.close().await;
+        }
+    }
+}
+
+/// A path's directory as the side, its name as the path, without links on the way.
+fn local(path: &Path) -> Result<Place> {
+    let whole = match std::fs::canonicalize(path) {
+        Ok(whole) => whole,
+        Err(_) => {
+            let name = path.file_name().context("the path has no name at its end")?;
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let parent = parent.unwrap_or(Path::new("."));
+            let parent = std::fs::canonicalize(parent)
+                .with_context(|| format!("there is no {}", parent.display()))?;
+            parent.join(name)
+        }
+    };
+    match (whole.parent(), whole.file_name().and_then(|name| name.to_str())) {
+        (Some(parent), Some(name)) => {
+            Ok(Place { side: Side::local(parent.to_owned()), path: name.to_owned() })
+        }
+        _ => Ok(Place { side: Side::local(whole), path: String::new() }),
+    }
+}
+
+/// Where journals are kept. XDG Base Directory Specification: state that outlives a restart.
+pub fn state_folder() -> Option<PathBuf> {
+    let of = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let base = match of("XDG_STATE_HOME") {
+        Some(base) => PathBuf::from(base),
+        None => PathBuf::from(of("HOME")?).join(".local/state"),
+    };
+    Some(base.join("anabranch/copy"))
+}
+
+/// `1 file`, `2 files`.
+pub fn names_more(count: u64, one: &str, more: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { more })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_apart_by_how_they_begin() {
+        assert!(matches!("smb://a@h/s/x".parse(), Ok(Url::Smb(_))));
+        assert!(matches!("nfs://h/e".parse(), Ok(Url::Nfs(_))));
+        assert!(matches!("./a:b".parse(), Ok(Url::Local(_))));
+        assert!("http://h/x".parse::<Url>().is_err() && "".parse::<Url>().is_err());
+    }
+
+    #[test]
+    fn a_path_is_a_name_in_a_directory_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&root, root.join("link")).unwrap();
+        let place = local(&root.join("link/new")).unwrap();
+        assert_eq!(place.path, "new");
+        assert_eq!(
+            local(&root.join("link")).unwrap().path,
+            root.file_name().unwrap().to_str().unwrap()
+        );
+        assert!(local(&root.join("missing/new")).is_err());
+        assert_eq!(local(Path::new("/")).unwrap().path, "");
+    }
+}

@@ -1,0 +1,202 @@
+//! What is shown while copying, and at the end.
+
+use super::place::names_more;
+use ::copy::{Progress, Side, Summary, Tally};
+use anyhow::Result;
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often a terminal is told, and a file.
+const EVERY: Duration = Duration::from_millis(200);
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Over how long the rate is taken.
+const RATE_OVER: usize = 25;
+
+const BAR_WIDTH: u64 = 20;
+
+/// Waits for `copied`, and shows how far it is: on a terminal a line that changes, else
+/// lines now and then. Ctrl-C ends it; what is needed to go on is kept.
+pub async fn shown(
+    quiet: bool,
+    tally: &Arc<Tally>,
+    sides: [Side; 2],
+    copied: impl Future<Output = Summary>,
+) -> Result<Summary> {
+    let is_terminal = std::io::stderr().is_terminal() && !quiet;
+    let mut copied = std::pin::pin!(copied);
+    let mut ticks = tokio::time::interval(EVERY);
+    let mut rate = Rate::default();
+    let begun = Instant::now();
+    let mut told = begun;
+    let end = |tally: &Tally| {
+        if is_terminal {
+            eprint!("\r\x1b[K");
+        }
+        tally.take_messages().iter().for_each(|message| eprintln!("{message}"));
+    };
+    loop {
+        tokio::select! {
+            summary = &mut copied => {
+                end(tally);
+                return Ok(summary);
+            }
+            _ = tokio::signal::ctrl_c() => {
+                end(tally);
+                anyhow::bail!("interrupted; give the same command again to go on");
+            }
+            _ = ticks.tick() => {}
+        }
+        let progress = tally.progress();
+        let per_second = rate.of(begun.elapsed(), progress.bytes);
+        let messages = tally.take_messages();
+        if !messages.is_empty() {
+            if is_terminal {
+                eprint!("\r\x1b[K");
+            }
+            messages.iter().for_each(|message| eprintln!("{message}"));
+        }
+        let connections = sides.iter().map(Side::connections).max().unwrap_or(0);
+        if is_terminal {
+            eprint!("\r\x1b[K{}", line(&progress, per_second, connections));
+            std::io::stderr().flush()?;
+        } else if !quiet && told.elapsed() >= LINE_EVERY {
+            told = Instant::now();
+            eprintln!("{}", line(&progress, per_second, connections));
+        }
+    }
+}
+
+/// The rate over the last few seconds.
+#[derive(Debug, Default)]
+struct Rate {
+    seen: std::collections::VecDeque<(Duration, u64)>,
+}
+
+impl Rate {
+    fn of(&mut self, now: Duration, bytes: u64) -> f64 {
+        self.seen.push_back((now, bytes));
+        if self.seen.len() > RATE_OVER {
+            self.seen.pop_front();
+        }
+        let Some((then, before)) = self.seen.front() else { return 0.0 };
+        let seconds = now.saturating_sub(*then).as_secs_f64();
+        if seconds > 0.0 { bytes.saturating_sub(*before) as f64 / seconds } else { 0.0 }
+    }
+}
+
+fn line(progress: &Progress, per_second: f64, connections: usize) -> String {
+    let Progress { files, files_found, bytes, bytes_found, is_listed } = *progress;
+    let bytes_found = bytes_found.max(bytes);
+    let filled = if bytes_found == 0 { 0 } else { bytes * BAR_WIDTH / bytes_found };
+    let bar: String = (0..BAR_WIDTH).map(|at| if at < filled { '█' } else { '░' }).collect();
+    let mut text = format!(
+        "{bar} {} of {}{}, {files} of {}, {}/s",
+        size(bytes),
+        if is_listed { "" } else { "≥ " },
+        size(bytes_found),
+        names_more(files_found, "file", "files"),
+        size(per_second as u64),
+    );
+    if is_listed && per_second >= 1.0 {
+        let left = (bytes_found - bytes) as f64 / per_second;
+        text += &format!(", {} left", time(left));
+    }
+    if connections > 0 {
+        text += &format!(", {}", names_more(connections as u64, "channel", "channels"));
+    }
+    text
+}
+
+/// Bytes with a unit.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.1} {}", UNITS[unit]) }
+}
+
+fn time(seconds: f64) -> String {
+    let seconds = seconds.min(359_999.0) as u64;
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{rest:02}")
+    } else {
+        format!("{minutes}:{rest:02}")
+    }
+}
+
+/// The summary, for people.
+pub fn told(summary: &Summary, dry_run: bool) -> String {
+    let would = if dry_run { "would be " } else { "" };
+    let mut text = format!(
+        "{} {would}copied, {}\n",
+        names_more(summary.files_copied, "file", "files"),
+        size(summary.bytes_copied)
+    );
+    let mut more = |count: u64, what: String| {
+        if count > 0 {
+            text += &what;
+            text.push('\n');
+        }
+    };
+    more(summary.bytes_resumed, format!("{} were there already", size(summary.bytes_resumed)));
+    more(summary.bytes_holes, format!("{} are holes", size(summary.bytes_holes)));
+    let files = |count| names_more(count, "file", "files");
+    more(summary.files_same, format!("{} unchanged", files(summary.files_same)));
+    let directories = names_more(summary.directories_made, "directory", "directories");
+    more(summary.directories_made, format!("{directories} {would}made"));
+    let kept = summary.extras - summary.removed.min(summary.extras);
+    more(kept, format!("{kept} more in the target"));
+    more(summary.removed, format!("{} {would}removed", summary.removed));
+    more(summary.left_out, format!("{} left out", summary.left_out));
+    let mismatched = summary.mismatched;
+    more(mismatched, format!("{mismatched} are a file on one side, a directory on the other"));
+    more(summary.failed, format!("{} NOT copied", summary.failed));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_says_how_far_it_is_and_how_long_it_takes() {
+        let progress = Progress {
+            files: 1,
+            files_found: 2,
+            bytes: 1 << 30,
+            bytes_found: 4 << 30,
+            is_listed: true,
+        };
+        let text = line(&progress, f64::from(1 << 20), 4);
+        assert_eq!(
+            text,
+            "█████░░░░░░░░░░░░░░░ 1.0 GiB of 4.0 GiB, 1 of 2 files, 1.0 MiB/s, 51:12 left, 4 channels"
+        );
+        let unknown = Progress { is_listed: false, ..progress };
+        assert!(!line(&unknown, 1.0, 0).contains("left"));
+        assert!(line(&Progress::default(), 0.0, 0).starts_with('░'));
+    }
+
+    #[test]
+    fn sizes_and_times_are_short() {
+        assert_eq!([size(0), size(999), size(1000)], ["0 bytes", "999 bytes", "1.0 KiB"]);
+        assert_eq!([time(0.0), time(61.0), time(3661.0)], ["0:00", "1:01", "1:01:01"]);
+        assert_eq!(time(f64::INFINITY), "99:59:59");
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_seconds() {
+        let mut rate = Rate::default();
+        for second in 0..100u64 {
+            let bytes = if second < 50 { second * 1000 } else { 50_000 };
+            rate.of(Duration::from_secs(second), bytes);
+        }
+        assert!(rate.of(Duration::from_secs(100), 50_000) < 1.0);
+    }
+}

@@ -1,0 +1,305 @@
+//! What copying needs beside reading and writing: whole small files in one
+//! compound, opens for one purpose, times and permissions, new names, holes.
+
+use super::client::refused;
+use super::export::{Entry, Export, File, LISTED, PUT, entry, for_put, put, result};
+use crate::error::Error;
+use bytes::Bytes;
+use wire::nfs::attributes::{Attributes, SetTime};
+use wire::nfs::ops::{
+    CloneArgs, CloseArgs, CreateHow, DataContent, GetAttrArgs, OpenArgs, OpenClaim, OpenHow,
+    OpenResult, ReadArgs, ReadResult, RenameArgs, RenameResult, SeekArgs, SeekResult, SetAttrArgs,
+    SetAttrReply, ShareAccess, ShareDeny, VerifyArgs, WriteArgs, WriteResult,
+};
+use wire::nfs::xdr::Opaque;
+use wire::nfs::{
+    CompoundResults, Fattr, FileHandle, NfsStatus, NfsTime, Operation, OperationNumber, StableHow,
+    StateId, StateOwner,
+};
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenFor {
+    /// To be read.
+    Reading,
+    /// To be read and written; it is made if it is missing, and emptied if `fresh`.
+    Filling {
+        /// Whether nothing of what is in it is wanted.
+        fresh: bool,
+    },
+}
+
+/// What is set of a file; what is missing stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Last read.
+    pub accessed: Option<NfsTime>,
+    /// Last change of its data.
+    pub modified: Option<NfsTime>,
+}
+
+impl Facts {
+    fn attributes(&self) -> Attributes<'static> {
+        Attributes {
+            mode: self.mode,
+            time_access_set: self.accessed.map(SetTime::Client),
+            time_modify_set: self.modified.map(SetTime::Client),
+            ..Attributes::default()
+        }
+    }
+}
+
+type Results<'a> = CompoundResults<'a>;
+
+/// The next result, which is a success.
+fn next<'a, T>(results: &mut Results<'a>, number: OperationNumber) -> Result<T, Error>
+where
+    Result<T, NfsStatus>: wire::nfs::Reply<'a>,
+{
+    results.succeed(number).map_err(refused(number))
+}
+
+fn set_attributes(results: &mut Results<'_>) -> Result<(), Error> {
+    let number = OperationNumber::SETATTR;
+    let reply: SetAttrReply = results.expect(number).map_err(refused(number))?;
+    reply.status.ok().map_err(|status| Error::RefusedOperation(number, status))
+}
+
+impl Export {
+    fn open_operation<'a>(
+        &self,
+        name: &'a [u8],
+        access: ShareAccess,
+        how: OpenHow<'a>,
+    ) -> Operation<'a> {
+        Operation::Open(OpenArgs {
+            sequence_id: 0,
+            share_access: access | ShareAccess::WANT_NO_DELEG,
+            share_deny: ShareDeny(0),
+            owner: StateOwner { client_id: self.client().id(), owner: Opaque(b"anabranch") },
+            how,
+            claim: OpenClaim::Null(name),
+        })
+    }
+
+    /// Reads a file of at most `length_bytes`, and its attributes: one compound.
+    ///
+    /// # Errors
+    /// The server's refusal; so for all that follow.
+    pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Bytes, Entry), Error> {
+        let (parent, name) = self.parent(path).await?;
+        let state_id = StateId::CURRENT;
+        let operations = [
+            put(&parent),
+            self.open_operation(name, ShareAccess::READ, OpenHow::NoCreate),
+            Operation::GetFh,
+            Operation::Read(ReadArgs { state_id, offset: 0, count: length_bytes }),
+            Operation::GetAttr(GetAttrArgs { requested: LISTED }),
+            Operation::Close(CloseArgs { sequence_id: 0, state_id }),
+        ];
+        let answer = self.client().compound(&operations).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        let opened = self.opened(&mut results)?;
+        let mut rest = || {
+            let read: ReadResult<'_> = next(&mut results, OperationNumber::READ)?;
+            if read.data.len() > length_bytes as usize {
+                return Err(Error::Hostile("more was read than was asked for"));
+            }
+            let found: Fattr<'_> = next(&mut results, OperationNumber::GETATTR)?;
+            let found = entry(name, &found)?;
+            next::<StateId>(&mut results, OperationNumber::CLOSE)?;
+            Ok((answer.share(read.data), found))
+        };
+        let got = rest();
+        if got.is_err() {
+            let _ = self.close(opened).await;
+        }
+        got
+    }
+
+    fn opened(&self, results: &mut Results<'_>) -> Result<File, Error> {
+        let opened: OpenResult<'_> = next(results, OperationNumber::OPEN)?;
+        let handle: FileHandle = next(results, OperationNumber::GETFH)?;
+        Ok(File { handle, state_id: opened.state_id })
+    }
+
+    /// Makes a file under a temporary name, writes it, sets `facts`, and renames it
+    /// over what may have the name `path`: one compound, which ends with the first
+    /// operation that fails. RFC 8881 16.2.3. Both names are in one directory.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn put(
+        &self,
+        temporary: &str,
+        path: &str,
+        data: &[u8],
+        facts: &Facts,
+    ) -> Result<(), Error> {
+        let (parent, old_name) = self.parent(temporary).await?;
+        let (_, new_name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (state_id, mut made, mut set) = (StateId::CURRENT, Vec::new(), Vec::new());
+        let how = OpenHow::Create(CreateHow::Unchecked(emptied(&mut made)));
+        let (size, mut sized) = (Some(data.len() as u64), Vec::new());
+        let whole = Attributes { size, ..Attributes::default() }.to_fattr(&mut sized);
+        let mut operations = vec![
+            put(&parent),
+            Operation::SaveFh,
+            self.open_operation(old_name, ShareAccess::BOTH, how),
+            Operation::GetFh,
+        ];
+        if !data.is_empty() {
+            let stable = StableHow::Unstable;
+            operations.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data }));
+            // A write may be cut short and yet succeed; the compound must not go on then.
+            operations.push(Operation::Verify(VerifyArgs { attributes: whole }));
+        }
+        let attributes = facts.attributes().to_fattr(&mut set);
+        operations.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
+        operations.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
+        operations.push(Operation::RestoreFh);
+        operations.push(Operation::Rename(RenameArgs { old_name, new_name: new_name.as_bytes() }));
+        let answer = self.client().compound(&operations).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        next::<()>(&mut results, OperationNumber::SAVEFH)?;
+        let opened = self.opened(&mut results)?;
+        let mut is_closed = false;
+        let done = put_results(&mut results, data, &mut is_closed);
+        if done.is_err() {
+            if !is_closed {
+                let _ = self.close(opened).await;
+            }
+            let _ = self.remove(temporary).await;
+        }
+        done
+    }
+
+    /// Opens a file for one purpose; gives its attributes too.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn open_for(&self, path: &str, purpose: OpenFor) -> Result<(File, Entry), Error> {
+        let (parent, name) = self.parent(path).await?;
+        let mut made = Vec::new();
+        let (access, how) = match purpose {
+            OpenFor::Reading => (ShareAccess::READ, OpenHow::NoCreate),
+            OpenFor::Filling { fresh: false } => (ShareAccess::BOTH, OpenHow::NoCreate),
+            OpenFor::Filling { fresh: true } => {
+                (ShareAccess::BOTH, OpenHow::Create(CreateHow::Unchecked(emptied(&mut made))))
+            }
+        };
+        let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });
+        let open = self.open_operation(name, access, how);
+        let answer =
+            self.client().compound(&[put(&parent), open, Operation::GetFh, attributes]).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        let file = self.opened(&mut results)?;
+        let found: Fattr<'_> = next(&mut results, OperationNumber::GETATTR)?;
+        Ok((file, entry(name, &found)?))
+    }
+
+    /// Sets facts of an open file.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn set_facts(&self, file: &File, facts: &Facts) -> Result<(), Error> {
+        self.set_of(file.handle, file.state_id, facts).await
+    }
+
+    /// Sets facts of a directory.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+        let handle = self.directory(path).await?;
+        self.set_of(handle, StateId::ANONYMOUS, facts).await
+    }
+
+    async fn set_of(&self, handle: FileHandle, id: StateId, facts: &Facts) -> Result<(), Error> {
+        let mut buffer = Vec::new();
+        let attributes = facts.attributes().to_fattr(&mut buffer);
+        let set = Operation::SetAttr(SetAttrArgs { state_id: id, attributes });
+        let answer = self.client().compound(&[put(&handle), set]).await?;
+        let mut results = answer.results()?;
+        for_put(&mut results)?;
+        set_attributes(&mut results)
+    }
+
+    /// Renames over what may be there.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        let (source, old_name) = self.parent(from).await?;
+        let (target, new_name) = self.parent(to).await?;
+        let operations = [
+            put(&source),
+            Operation::SaveFh,
+            put(&target),
+            Operation::Rename(RenameArgs { old_name, new_name }),
+        ];
+        let answer = self.client().compound(&operations).await?;
+        let before = [OperationNumber::PUTFH, OperationNumber::SAVEFH, OperationNumber::PUTFH];
+        result::<RenameResult>(&answer, &before, OperationNumber::RENAME).map(drop)
+    }
+
+    /// Where data (or else a hole) begins at or behind `offset`; nothing if the file
+    /// ends before. Of version 4.2.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn seek(&self, file: &File, offset: u64, data: bool) -> Result<Option<u64>, Error> {
+        let what = if data { DataContent::Data } else { DataContent::Hole };
+        let seek = Operation::Seek(SeekArgs { state_id: file.state_id, offset, what });
+        let answer = self.client().compound(&[put(&file.handle), seek]).await?;
+        match result::<SeekResult>(&answer, PUT, OperationNumber::SEEK) {
+            // RFC 7862 15.11.3: behind the last data there is no data.
+            Err(Error::RefusedOperation(_, NfsStatus::NXIO)) => Ok(None),
+            Ok(found) => Ok((!found.is_end).then_some(found.offset)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets a file of the same server share another's blocks. Of version 4.2.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn clone_whole(&self, source: &File, target: &File) -> Result<(), Error> {
+        let clone = Operation::Clone(CloneArgs {
+            source_state_id: source.state_id,
+            destination_state_id: target.state_id,
+            source_offset: 0,
+            destination_offset: 0,
+            count: 0,
+        });
+        let operations = [put(&source.handle), Operation::SaveFh, put(&target.handle), clone];
+        let answer = self.client().compound(&operations).await?;
+        let before = [OperationNumber::PUTFH, OperationNumber::SAVEFH, OperationNumber::PUTFH];
+        result::<()>(&answer, &before, OperationNumber::CLONE)
+    }
+}
+
+/// Attributes of a file that is made, or emptied if it is there.
+fn emptied(buffer: &mut Vec<u8>) -> Fattr<'_> {
+    Attributes { size: Some(0), mode: Some(0o644), ..Attributes::default() }.to_fattr(buffer)
+}
+
+fn put_results(results: &mut Results<'_>, data: &[u8], closed: &mut bool) -> Result<(), Error> {
+    if !data.is_empty() {
+        let written: WriteResult = next(results, OperationNumber::WRITE)?;
+        if written.count as usize > data.len() {
+            return Err(Error::Hostile("more was written than there is"));
+        }
+        next::<()>(results, OperationNumber::VERIFY)?;
+    }
+    set_attributes(results)?;
+    next::<StateId>(results, OperationNumber::CLOSE)?;
+    *closed = true;
+    next::<()>(results, OperationNumber::RESTOREFH)?;
+    next::<RenameResult>(results, OperationNumber::RENAME).map(drop)
+}

@@ -1,0 +1,265 @@
+//! Whole small files in one chain of requests: one frame there, one frame back.
+//! MS-SMB2 3.2.4.1.4.
+
+use crate::error::Error;
+use crate::file::{Created, OpenHow, data_of};
+use crate::limits::{REPLAY_PAUSE, REPLAYS_MAX};
+use crate::pool::Data;
+use crate::request::{Body, Request};
+use crate::slots::Reply;
+use crate::tree::{Tree, body_of, judged, utf16_path};
+use bytes::Bytes;
+use wire::fscc::{self, FileTime};
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    CloseRequest, CloseResponse, Command, CreateResponse, FileId, InfoType, ReadRequest,
+    SetInfoRequest,
+};
+
+const DELETE: u32 = 0x0001_0000;
+const WRITE_ATTRIBUTES: u32 = 0x100;
+
+/// A file to be made, and what it is to be called once it is whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Put<'a> {
+    /// Its name until it is whole; a file of that name is overwritten.
+    pub temporary: &'a str,
+    /// Its name from then on.
+    pub path: &'a str,
+    /// Whether a file of that name may be there, and goes.
+    pub replaces: bool,
+    /// What is in it.
+    pub data: &'a Bytes,
+    /// Creation, last access, last write, change; 0 is left to the server.
+    pub times: [FileTime; 4],
+    /// FILE_ATTRIBUTE_*; 0 is left to the server.
+    pub attributes: u32,
+}
+
+impl Put<'_> {
+    fn how() -> OpenHow {
+        OpenHow {
+            access: OpenHow::read_write().access | DELETE | WRITE_ATTRIBUTES,
+            // Who looks for half a file does not get it by its temporary name either.
+            share: 0,
+            disposition: fscc::FILE_OVERWRITE_IF,
+            options: OpenHow::FILE,
+        }
+    }
+}
+
+/// FileBasicInformation. MS-FSCC 2.4.7.
+#[must_use]
+pub fn basic_information(times: [FileTime; 4], attributes: u32) -> [u8; 40] {
+    let mut out = [0; 40];
+    for (at, time) in times.iter().enumerate() {
+        out[at * 8..at * 8 + 8].copy_from_slice(&time.0.to_le_bytes());
+    }
+    out[32..36].copy_from_slice(&attributes.to_le_bytes());
+    out
+}
+
+/// FileRenameInformation. MS-FSCC 2.4.42.2.
+#[must_use]
+pub(crate) fn rename_information(to: &str, replaces: bool) -> Vec<u8> {
+    let name = utf16_path(to);
+    let mut input = vec![0; 16];
+    input[0] = u8::from(replaces);
+    input.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    input.extend_from_slice(&name);
+    input
+}
+
+impl Tree {
+    /// Reads a file of at most `length_bytes`, and what is known of it when it is
+    /// closed: opened, read and closed by one frame.
+    ///
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] for more than it reads at once.
+    pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Data, Created), Error> {
+        if length_bytes > self.client().negotiated().read_bytes_max {
+            return Err(Error::Misuse("more than the server reads at once"));
+        }
+        let mut tries = 0;
+        loop {
+            match self.get_once(path, length_bytes).await {
+                Err(Error::Lost { .. }) if tries < REPLAYS_MAX && self.client().is_alive() => {
+                    tries += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn get_once(&self, path: &str, length_bytes: u32) -> Result<(Data, Created), Error> {
+        let name = utf16_path(path);
+        let file_id = FileId::RELATED;
+        let read =
+            ReadRequest { flags: 0, length_bytes, offset_bytes: 0, file_id, minimum_bytes: 0 };
+        let close = CloseRequest { flags: CloseRequest::POSTQUERY_ATTRIBUTES, file_id };
+        let how = OpenHow::read();
+        let mut chain = vec![self.request(how.body(&name, &[]))];
+        if length_bytes > 0 {
+            chain.push(self.request(Body::Read(read)));
+        }
+        chain.push(self.request(Body::Close(close)));
+        let mut replies = self.client().chain(&chain).await?.into_iter();
+        let created = judged(replies.next().flatten(), Command::CREATE)?;
+        let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
+        let read = if length_bytes > 0 { replies.next().flatten() } else { None };
+        let closed = self.closed(replies.next().flatten(), &answer).await;
+        let data = match read {
+            Some(reply) if reply.header.status == NtStatus::END_OF_FILE => None,
+            Some(reply) => {
+                let reply = judged(Some(reply), Command::READ)?;
+                let range = data_of(&reply.message, length_bytes)?;
+                Some(reply.message.part(range))
+            }
+            None => None,
+        };
+        let mut created = Created::from(&answer);
+        if let Some(closed) = closed? {
+            (created.times, created.size_bytes) = (closed.times, closed.size_bytes);
+        }
+        let empty = || Data::new(Vec::new(), 0..0, std::sync::Arc::default());
+        Ok((data.unwrap_or_else(empty), created))
+    }
+
+    /// What CLOSE said. A server may fail it with what failed before it, and has
+    /// the open still (MS-SMB2 3.3.5.2.7.2): then it is closed by its number.
+    async fn closed(
+        &self,
+        reply: Option<Reply>,
+        created: &CreateResponse,
+    ) -> Result<Option<CloseResponse>, Error> {
+        if let Ok(reply) = judged(reply, Command::CLOSE) {
+            let closed = CloseResponse::decode(&mut body_of(&reply)?)?;
+            let told = closed.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0;
+            return Ok(told.then_some(closed));
+        }
+        let close = CloseRequest { flags: 0, file_id: created.file_id };
+        self.client().call(self.request(Body::Close(close))).await.map(|_| None)
+    }
+
+    /// Makes a file under a temporary name, writes it, sets its times, and renames
+    /// it: one frame if its name is new, two if it replaces a file, since some
+    /// servers go on with a chain after a WRITE that failed, and the old file
+    /// would be gone. Where that happens to a new name, it is removed again.
+    ///
+    /// # Errors
+    /// The server's refusal; [`Error::Misuse`] for more than it writes at once.
+    pub async fn put(&self, put: &Put<'_>) -> Result<(), Error> {
+        if put.data.len() > self.client().negotiated().write_bytes_max as usize {
+            return Err(Error::Misuse("more than the server writes at once"));
+        }
+        let (mut tries, mut replaces) = (0, put.replaces);
+        loop {
+            let done = self.put_once(&Put { replaces, ..*put }).await;
+            let again = match &done {
+                Err(Error::Lost { .. }) => true,
+                // The server has not noticed yet that the first try has lost its connection.
+                Err(error) => tries > 0 && error.status() == Some(NtStatus::SHARING_VIOLATION),
+                Ok(()) => false,
+            };
+            if !again || tries == REPLAYS_MAX || !self.client().is_alive() {
+                return done;
+            }
+            // What the first try made may stand there.
+            (tries, replaces) = (tries + 1, true);
+            tokio::time::sleep(REPLAY_PAUSE).await;
+        }
+    }
+
+    async fn put_once(&self, put: &Put<'_>) -> Result<(), Error> {
+        let name = utf16_path(put.temporary);
+        let basic = basic_information(put.times, put.attributes);
+        let rename = rename_information(put.path, put.replaces);
+        let mut chain = vec![self.request(Put::how().body(&name, &[]))];
+        if !put.data.is_empty() {
+            let file_id = FileId::RELATED;
+            let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: put.data };
+            chain.push(self.request(write));
+        }
+        chain.push(self.set(FileId::RELATED, 4, &basic));
+        let filling = chain.len();
+        if !put.replaces {
+            chain.push(self.set(FileId::RELATED, 10, &rename));
+            chain.push(self.close_of(FileId::RELATED));
+        }
+        let mut replies = self.client().chain(&chain).await?.into_iter();
+        let created = judged(replies.next().flatten(), Command::CREATE)?;
+        let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
+        let mut filled = Ok(());
+        for request in &chain[1..filling] {
+            let reply = judged(replies.next().flatten(), request.command()).map(drop);
+            filled = filled.and(reply);
+        }
+        let (renamed, closed) = if put.replaces {
+            self.finish(&filled, answer.file_id, &rename).await?
+        } else {
+            let renamed = judged(replies.next().flatten(), Command::SET_INFO).map(drop);
+            let closed = self.closed(replies.next().flatten(), &answer).await.map(drop);
+            (renamed, closed)
+        };
+        let done = filled.and(renamed.clone()).and(closed);
+        if done.is_err() {
+            let left = if renamed.is_ok() { put.path } else { put.temporary };
+            let _ = self.remove(left).await;
+        }
+        done
+    }
+
+    /// The second frame: the new name, if the file is whole, and the close.
+    async fn finish(
+        &self,
+        filled: &Result<(), Error>,
+        file_id: FileId,
+        rename: &[u8],
+    ) -> Result<(Result<(), Error>, Result<(), Error>), Error> {
+        if let Err(error) = filled {
+            let closed = self.client().call(self.close_of(file_id)).await.map(drop);
+            return Ok((Err(error.clone()), closed));
+        }
+        let chain = [self.set(file_id, 10, rename), self.close_of(FileId::RELATED)];
+        let [renamed, closed, ..] = self.client().chain(&chain).await?;
+        let renamed = judged(renamed, Command::SET_INFO).map(drop);
+        let closed = match judged(closed, Command::CLOSE) {
+            Ok(_) => Ok(()),
+            Err(_) => self.client().call(self.close_of(file_id)).await.map(drop),
+        };
+        Ok((renamed, closed))
+    }
+
+    fn set<'a>(&self, file_id: FileId, class: u8, input: &'a [u8]) -> Request<'a> {
+        let kind = InfoType::File;
+        self.request(Body::SetInfo(SetInfoRequest { kind, class, additional: 0, file_id, input }))
+    }
+
+    fn close_of(&self, file_id: FileId) -> Request<'static> {
+        self.request(Body::Close(CloseRequest { flags: 0, file_id }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn information_is_laid_out_as_the_specification_says() {
+        let times = [FileTime(1), FileTime(2), FileTime(3), FileTime(4)];
+        let basic = basic_information(times, 0x20);
+        assert_eq!(basic[..9], [1, 0, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(basic[24..], [4, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0, 0, 0, 0, 0]);
+        let rename = rename_information("/a/b", true);
+        assert_eq!(rename[..20], [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0]);
+        assert_eq!(rename[20..], *b"a\0\\\0b\0");
+        assert_eq!(rename_information("x", false)[0], 0);
+    }
+
+    #[test]
+    fn who_makes_a_file_shares_it_with_nobody_and_may_rename_it() {
+        let how = Put::how();
+        assert_eq!((how.share, how.access & DELETE), (0, DELETE));
+        assert_eq!(how.disposition, fscc::FILE_OVERWRITE_IF, "what a dead run left is overwritten");
+    }
+}

@@ -1,0 +1,95 @@
+//! Why something was not copied, by what can be done about it.
+
+use client::Error as ClientError;
+use std::fmt;
+use std::io;
+use wire::nfs::NfsStatus;
+use wire::ntstatus::NtStatus;
+
+/// Why something did not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The disk or the quota is full; what is there is kept.
+    Full(String),
+    /// The connection is lost, and did not come back.
+    Lost(String),
+    /// It is not there.
+    Missing,
+    /// The source changed while it was copied.
+    Changed,
+    /// What was read back is not what was written.
+    Differs,
+    /// Another run copies this file.
+    Busy,
+    /// A name that the other side cannot have, or must not be given.
+    BadName(&'static str),
+    /// Whatever else a side refused.
+    Refused(String),
+}
+
+impl Error {
+    /// Whether no other file will fare better.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Full(_) | Self::Lost(_))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full(why) => write!(f, "the target is full: {why}"),
+            Self::Lost(why) => f.write_str(why),
+            Self::Missing => f.write_str("it is not there"),
+            Self::Changed => f.write_str("it changed while it was copied"),
+            Self::Differs => f.write_str("what was read back is not what was written"),
+            Self::Busy => f.write_str("another run is copying it"),
+            Self::BadName(why) => write!(f, "its name {why}"),
+            Self::Refused(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<ClientError> for Error {
+    fn from(error: ClientError) -> Self {
+        match &error {
+            ClientError::Refused(_, status) => match *status {
+                NtStatus::DISK_FULL | NtStatus::QUOTA_EXCEEDED => Self::Full(error.to_string()),
+                NtStatus::OBJECT_NAME_NOT_FOUND | NtStatus::OBJECT_PATH_NOT_FOUND => Self::Missing,
+                _ => Self::Refused(error.to_string()),
+            },
+            ClientError::RefusedOperation(_, status) => match *status {
+                NfsStatus::NOSPC | NfsStatus::DQUOT => Self::Full(error.to_string()),
+                NfsStatus::NOENT => Self::Missing,
+                _ => Self::Refused(error.to_string()),
+            },
+            ClientError::Lost { .. } | ClientError::Unreachable(..) => {
+                Self::Lost(error.to_string())
+            }
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::Full(error.to_string())
+            }
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+/// A file or directory that was not copied, and why.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Failure {
+    /// Its path, relative to what is copied.
+    pub path: String,
+    /// Why.
+    pub why: String,
+}

@@ -1,0 +1,169 @@
+//! What a file has beside its data: named streams and access lists, from SMB to SMB.
+
+use crate::error::Error;
+use crate::limits::STREAMS_MAX;
+use crate::side::Handle;
+use crate::smb::ALL_OF_DESCRIPTOR;
+use crate::tree::Job;
+use bytes::Bytes;
+use client::{OpenHow, Tree};
+use std::sync::Arc;
+use wire::codec::Reader;
+use wire::fscc;
+
+/// FileStreamInformation. MS-FSCC 2.4.49.
+const STREAM_INFORMATION: u8 = 22;
+
+/// Owner, group and access list.
+const PARTS: u32 = 7;
+
+/// Copies what was asked for to the file that is still called `temporary`.
+pub(crate) async fn copy(
+    job: &Arc<Job>,
+    from: &str,
+    temporary: &str,
+    target: &Handle,
+) -> Result<(), Error> {
+    let sides = (job.source.side.as_smb(), job.target.side.as_smb());
+    let (Some(source_tree), Some(target_tree)) = sides else { return Ok(()) };
+    if job.options.streams {
+        let file = source_tree.open(from, &OpenHow::read()).await?;
+        let told = file.query_info(STREAM_INFORMATION, 64 * 1024).await;
+        file.close().await?;
+        for name in stream_names(&told?)? {
+            let block = job.block_bytes;
+            copy_stream((source_tree, from), (target_tree, temporary), &name, block).await?;
+        }
+    }
+    if job.options.acls {
+        let descriptor = descriptor(source_tree, from).await?;
+        // Opened anew: the right to change it was not asked for before.
+        let _ = target;
+        set_descriptor(target_tree, temporary, &descriptor).await?;
+    }
+    Ok(())
+}
+
+/// Copies the access list of a directory.
+pub(crate) async fn copy_directory(job: &Arc<Job>, from: &str, to: &str) -> Result<(), Error> {
+    let sides = (job.source.side.as_smb(), job.target.side.as_smb());
+    let (Some(source), Some(target)) = sides else { return Ok(()) };
+    if !job.options.acls {
+        return Ok(());
+    }
+    let descriptor = descriptor(source, from).await?;
+    set_descriptor(target, to, &descriptor).await
+}
+
+async fn descriptor(tree: &Tree, path: &str) -> Result<Vec<u8>, Error> {
+    let how = OpenHow::stat();
+    let file = tree.open(path, &OpenHow { access: how.access | 0x0002_0000, ..how }).await?;
+    let descriptor = file.descriptor(PARTS).await;
+    file.close().await?;
+    Ok(descriptor?)
+}
+
+async fn set_descriptor(tree: &Tree, path: &str, descriptor: &[u8]) -> Result<(), Error> {
+    let how = OpenHow::stat();
+    let file = tree.open(path, &OpenHow { access: how.access | ALL_OF_DESCRIPTOR, ..how }).await?;
+    let set = file.set_descriptor(PARTS, descriptor).await;
+    file.close().await?;
+    Ok(set?)
+}
+
+async fn copy_stream(
+    (source, from): (&Tree, &str),
+    (target, to): (&Tree, &str),
+    name: &str,
+    block: u32,
+) -> Result<(), Error> {
+    let input = source.open(&format!("{from}:{name}"), &OpenHow::read()).await?;
+    let how = OpenHow { disposition: fscc::FILE_OVERWRITE_IF, ..OpenHow::read_write() };
+    let output = match target.open(&format!("{to}:{name}"), &how).await {
+        Ok(output) => output,
+        Err(error) => {
+            input.close().await?;
+            return Err(error.into());
+        }
+    };
+    let mut at = 0;
+    let copied = loop {
+        let data = match input.read(at, block).await {
+            Ok(data) if data.is_empty() => break Ok(()),
+            Ok(data) => Bytes::from_owner(data),
+            Err(error) => break Err(error),
+        };
+        if let Err(error) = output.write(at, &data).await {
+            break Err(error);
+        }
+        at += data.len() as u64;
+    };
+    let closed = output.close().await;
+    input.close().await?;
+    Ok(copied.and(closed)?)
+}
+
+/// The names of all streams but the unnamed one.
+fn stream_names(mut list: &[u8]) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    for _ in 0..STREAMS_MAX {
+        if list.is_empty() {
+            return Ok(names);
+        }
+        let bad = || Error::Refused("the server's list of streams is not valid".into());
+        let mut r = Reader::new(list);
+        let next = r.u32("streams").map_err(|_| bad())? as usize;
+        let length = r.u32("streams").map_err(|_| bad())? as usize;
+        let name = list.get(24..24 + length.min(list.len())).ok_or_else(bad)?;
+        let units: Vec<u16> =
+            name.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let text = String::from_utf16(&units).map_err(|_| bad())?;
+        let middle = text.strip_prefix(':').and_then(|rest| rest.strip_suffix(":$DATA"));
+        match middle {
+            Some("") => {}
+            Some(name) if !name.contains(['/', '\\', ':', '\0']) => names.push(name.to_owned()),
+            _ => return Err(bad()),
+        }
+        if next == 0 {
+            return Ok(names);
+        }
+        list = list.get(next..).ok_or_else(bad)?;
+    }
+    Err(Error::Refused("it has too many streams".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(names: &[&str]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (at, name) in names.iter().enumerate() {
+            let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            let next = (24 + units.len()).next_multiple_of(8);
+            let told = if at + 1 == names.len() { 0 } else { next as u32 };
+            out.extend_from_slice(&told.to_le_bytes());
+            out.extend_from_slice(&(units.len() as u32).to_le_bytes());
+            out.extend_from_slice(&[0; 16]);
+            out.extend_from_slice(&units);
+            out.resize(out.len() + next - 24 - units.len(), 0);
+        }
+        out
+    }
+
+    #[test]
+    fn streams_are_named_and_names_that_lead_elsewhere_are_refused() {
+        assert_eq!(
+            stream_names(&list(&["::$DATA", ":a:$DATA", ":b c:$DATA"])).unwrap(),
+            ["a", "b c"]
+        );
+        assert!(stream_names(&[]).unwrap().is_empty());
+        assert!(stream_names(&list(&[":a\\b:$DATA"])).is_err());
+        assert!(stream_names(&list(&[":a:$INDEX_ALLOCATION"])).is_err());
+        let whole = list(&["::$DATA", ":a:$DATA"]);
+        for length in 1..whole.len() - 8 {
+            let _ = stream_names(&whole[..length]);
+        }
+        assert!(stream_names(&whole[..30]).is_err());
+    }
+}

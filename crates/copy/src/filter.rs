@@ -1,0 +1,182 @@
+//! Which files are copied: globs that name them in or out.
+
+/// Patterns; a name that none says anything of is copied.
+///
+/// `*` is anything within a name, `**` over names too, `?` one character, `[a-z]`
+/// and `[!a-z]` one of a set. A pattern with a `/` is held against the whole path, one
+/// without against each name. Case counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// If there are any, only files that one of them names are copied.
+    pub include: Vec<String>,
+    /// Files and whole directories that are left out; they win.
+    pub exclude: Vec<String>,
+}
+
+impl Filter {
+    /// Whether a directory is gone into.
+    #[must_use]
+    pub fn takes_directory(&self, path: &str) -> bool {
+        !self.exclude.iter().any(|pattern| names(pattern, path))
+    }
+
+    /// Whether a file is copied; those of its directories were asked before.
+    #[must_use]
+    pub fn takes_file(&self, path: &str) -> bool {
+        self.takes_directory(path)
+            && (self.include.is_empty() || self.include.iter().any(|pattern| names(pattern, path)))
+    }
+}
+
+fn names(pattern: &str, path: &str) -> bool {
+    let whole = pattern.contains('/');
+    let pattern: Vec<&str> = pattern.trim_matches('/').split('/').collect();
+    let path: Vec<&str> = path.split('/').collect();
+    if whole { path_fits(&pattern, &path) } else { fits(pattern[0], path[path.len() - 1]) }
+}
+
+/// Names of a path against those of a pattern, where `**` is any number of names, and
+/// one at least at the end. Each pair is looked at once.
+fn path_fits(pattern: &[&str], path: &[&str]) -> bool {
+    // Which of the first names fit the pattern so far, by their number.
+    let mut fitting = vec![false; path.len() + 1];
+    fitting[0] = true;
+    for (at, part) in pattern.iter().enumerate() {
+        let mut next = vec![false; path.len() + 1];
+        for count in 0..=path.len() {
+            next[count] = match (*part, count) {
+                ("**", 0) => fitting[0] && at + 1 < pattern.len(),
+                ("**", _) if at + 1 < pattern.len() => fitting[count] || next[count - 1],
+                ("**", _) => fitting[..count].contains(&true),
+                (_, 0) => false,
+                _ => fitting[count - 1] && fits(part, path[count - 1]),
+            };
+        }
+        fitting = next;
+    }
+    fitting[path.len()]
+}
+
+/// One name. Only the last star is remembered, so that no pattern takes long.
+fn fits(pattern: &str, name: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    let (mut at, mut pos) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if pattern.get(at) == Some(&'*') {
+            at += 1;
+            star = Some((at, pos));
+        } else if at == pattern.len() && pos == name.len() {
+            return true;
+        } else if let Some(next) = name.get(pos).and_then(|c| one(&pattern, at, *c)) {
+            (at, pos) = (next, pos + 1);
+        } else {
+            let Some((behind, reach)) = star.filter(|(_, reach)| *reach < name.len()) else {
+                return false;
+            };
+            star = Some((behind, reach + 1));
+            (at, pos) = (behind, reach + 1);
+        }
+    }
+}
+
+/// Where the pattern goes on behind what stands for one character, if it fits.
+fn one(pattern: &[char], at: usize, c: char) -> Option<usize> {
+    match *pattern.get(at)? {
+        '?' => Some(at + 1),
+        '[' => {
+            let end = (at + 2..pattern.len()).find(|end| pattern[*end] == ']')?;
+            let set = &pattern[at + 1..end];
+            let (negated, set) = match set {
+                ['!' | '^', rest @ ..] => (true, rest),
+                set => (false, set),
+            };
+            (in_set(set, c) != negated).then_some(end + 1)
+        }
+        '\\' if pattern.get(at + 1) == Some(&c) => Some(at + 2),
+        exact if exact == c => Some(at + 1),
+        _ => None,
+    }
+}
+
+fn in_set(mut set: &[char], c: char) -> bool {
+    loop {
+        match set {
+            [from, '-', to, rest @ ..] => {
+                if (*from..=*to).contains(&c) {
+                    return true;
+                }
+                set = rest;
+            }
+            [same, rest @ ..] => {
+                if *same == c {
+                    return true;
+                }
+                set = rest;
+            }
+            [] => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn globs_name_what_they_say() {
+        for (pattern, path, expected) in [
+            ("*.txt", "a/b.txt", true),
+            ("*.txt", "a.txt/b", false),
+            ("a/*.txt", "a/b.txt", true),
+            ("a/*.txt", "a/b/c.txt", false),
+            ("a/**/*.txt", "a/b/c.txt", true),
+            ("a/**/*.txt", "a/c.txt", true),
+            ("**/node_modules", "x/y/node_modules", true),
+            ("**/node_modules", "node_modules", true),
+            ("**/b/c", "a/bb/c", false),
+            ("/top", "top", true),
+            ("/top", "a/top", false),
+            ("build/", "build", true),
+            ("?at", "cat", true),
+            ("?at", "at", false),
+            ("[a-c]at", "bat", true),
+            ("[!a-c]at", "bat", false),
+            ("[a-c]at", "dat", false),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("\\*", "*", true),
+            ("\\*", "x", false),
+            ("*", "anything", true),
+            ("a/**", "a/b/c", true),
+            ("a/**", "b/a/c", false),
+        ] {
+            assert_eq!(names(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_wins_and_nothing_said_is_copied() {
+        let all = Filter::default();
+        assert!(all.takes_file("a/b") && all.takes_directory("a"));
+        let filter =
+            Filter { include: vec!["*.c".into()], exclude: vec!["old".into(), "x.c".into()] };
+        assert!(filter.takes_file("src/a.c") && !filter.takes_file("src/a.h"));
+        assert!(!filter.takes_file("x.c") && !filter.takes_directory("src/old"));
+        assert!(filter.takes_directory("src"), "--include names files only");
+    }
+
+    proptest! {
+        #[test]
+        fn no_pattern_panics_or_takes_long(pattern in "[a*?/\\[\\]!\\\\-]{0,24}", path in "[a/b]{0,64}") {
+            let _ = names(&pattern, &path);
+        }
+
+        #[test]
+        fn a_name_without_signs_names_itself_only(name in "[a-z]{1,8}", other in "[a-z]{1,8}") {
+            prop_assert_eq!(names(&name, &other), name == other);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What was copied of a large file: kept beside the program, not beside the file.
+//!
+//! A journal on the target could not be written to when the target is full or
+//! gone, which is when it is needed. So it is a local file, named by what is
+//! copied where ([`crate::names::key`]). It begins with a text that says which state of
+//! the source it belongs to; if that is another now, the copy begins again. Then
+//! come records, appended as blocks are acknowledged, not synced: a record that is torn
+//! or lost costs one block. A server may lose what it acknowledged when it loses power;
+//! therefore each record has the block's checksum, and the next run reads those
+//! blocks back before it trusts them.
+
+use crate::error::Error;
+use crate::item::Item;
+use crate::limits::JOURNAL_BYTES_MAX;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use twox_hash::XxHash3_64;
+
+/// Bytes of one record: offset, length, checksum of the data, of the record.
+const RECORD_BYTES: usize = 24;
+
+/// A block that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Where in the file, in bytes.
+    pub range: Range<u64>,
+    /// Checksum of its data.
+    pub checksum: u64,
+}
+
+/// The checksum of a block.
+#[must_use]
+pub fn checksum(data: &[u8]) -> u64 {
+    XxHash3_64::oneshot(data)
+}
+
+impl Record {
+    /// Its bytes.
+    #[must_use]
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut out = [0; RECORD_BYTES];
+        out[..8].copy_from_slice(&self.range.start.to_le_bytes());
+        let length = u32::try_from(self.range.end - self.range.start).unwrap_or(u32::MAX);
+        out[8..12].copy_from_slice(&length.to_le_bytes());
+        out[12..20].copy_from_slice(&self.checksum.to_le_bytes());
+        let guard = checksum(&out[..20]) as u32;
+        out[20..].copy_from_slice(&guard.to_le_bytes());
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let part = |range: Range<usize>| bytes.get(range);
+        let start = u64::from_le_bytes(part(0..8)?.try_into().ok()?);
+        let length = u32::from_le_bytes(part(8..12)?.try_into().ok()?);
+        let data = u64::from_le_bytes(part(12..20)?.try_into().ok()?);
+        let guard = u32::from_le_bytes(part(20..24)?.try_into().ok()?);
+        let is_whole = checksum(&bytes[..20]) as u32 == guard;
+        let end = start.checked_add(u64::from(length))?;
+        is_whole.then_some(Self { range: start..end, checksum: data })
+    }
+}
+
+/// The records of a journal's bytes behind its head, and how many of the bytes
+/// are whole records: what follows the first torn one is not trusted.
+#[must_use]
+pub fn records(bytes: &[u8]) -> (Vec<Record>, usize) {
+    let all: Vec<Record> = bytes.chunks(RECORD_BYTES).map_while(Record::decode).collect();
+    let length = all.len() * RECORD_BYTES;
+    (all, length)
+}
+
+/// The text that a journal begins with.
+#[must_use]
+pub fn head(source: &str, target: &str, item: &Item) -> String {
+    format!(
+        "anabranch copy 1\nsource {source:?}\ntarget {target:?}\nbytes {}\nwritten {}\nchange {}\n\n",
+        item.size_bytes,
+        item.facts.written.unwrap_or_default(),
+        item.change
+    )
+}
+
+/// What an earlier run left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nothing.
+    None,
+    /// Records of this very copy.
+    Records,
+    /// Records of another state of the source.
+    Changed,
+}
+
+/// The journal of one file, locked while it is copied.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Opens the journal of this key in `folder`, and reads what an earlier run left.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] while another run has it; that it cannot be read or made.
+    pub fn open(folder: &Path, key: u64, head: &str) -> Result<(Self, Before, Vec<Record>), Error> {
+        std::fs::create_dir_all(folder)?;
+        let path = folder.join(format!("{key:016x}.journal"));
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        rustix::fs::flock(&file, exclusive).map_err(|_| Error::Busy)?;
+        let mut bytes = Vec::new();
+        (&file).take(JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?;
+        let (mut before, mut found, mut whole) = (Before::Changed, Vec::new(), 0);
+        if bytes.is_empty() {
+            before = Before::None;
+        } else if let Some(rest) = bytes.strip_prefix(head.as_bytes()) {
+            before = Before::Records;
+            (found, whole) = records(rest);
+        }
+        if before == Before::Records {
+            let end = (head.len() + whole) as u64;
+            file.set_len(end)?;
+            file.seek(SeekFrom::Start(end))?;
+        } else {
+            file.set_len(0)?;
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(head.as_bytes())?;
+        }
+        Ok((Self { file, path }, before, found))
+    }
+
+    /// Forgets all records: the file is begun again.
+    ///
+    /// # Errors
+    /// That it cannot be written.
+    pub fn begin_again(&mut self, head: &str) -> Result<(), Error> {
+        self.file.set_len(0)?;
+        self.file.seek(SeekFrom::Start(0))?;
+        Ok(self.file.write_all(head.as_bytes())?)
+    }
+
+    /// Notes blocks. One call of the system: a run that is killed tears nothing before it.
+    ///
+    /// # Errors
+    /// That it cannot be written.
+    pub fn note(&self, record: &Record) -> Result<(), Error> {
+        Ok((&self.file).write_all(&record.encode())?)
+    }
+
+    /// Removes it: the file is whole.
+    pub fn remove(self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Facts, Kind};
+    use proptest::prelude::*;
+
+    fn item(size_bytes: u64) -> Item {
+        let facts = Facts { written: Some(5), ..Facts::default() };
+        let name = "a".into();
+        Item { name, kind: Kind::File, size_bytes, is_sparse: false, change: 7, facts }
+    }
+
+    fn record(at: u64) -> Record {
+        Record { range: at * 100..at * 100 + 100, checksum: at }
+    }
+
+    #[test]
+    fn a_run_finds_what_the_one_before_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let head = head("smb://s/a", "/b", &item(1000));
+        let (journal, before, found) = Journal::open(folder.path(), 1, &head).unwrap();
+        assert_eq!((before, found.len()), (Before::None, 0));
+        journal.note(&record(1)).unwrap();
+        journal.note(&record(2)).unwrap();
+        assert_eq!(Journal::open(folder.path(), 1, &head).unwrap_err(), Error::Busy);
+        drop(journal);
+        let (journal, before, found) = Journal::open(folder.path(), 1, &head).unwrap();
+        assert_eq!((before, found), (Before::Records, vec![record(1), record(2)]));
+        journal.note(&record(3)).unwrap();
+        drop(journal);
+        let (journal, _, found) = Journal::open(folder.path(), 1, &head).unwrap();
+        assert_eq!(found.len(), 3);
+        journal.remove();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_source_of_another_length_time_or_change_is_begun_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, ..) = Journal::open(folder.path(), 1, &head("a", "b", &item(1))).unwrap();
+        journal.note(&record(1)).unwrap();
+        drop(journal);
+        let (_, before, found) =
+            Journal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
+        assert_eq!((before, found.len()), (Before::Changed, 0));
+        let (_, before, _) = Journal::open(folder.path(), 1, &head("a", "b", &item(2))).unwrap();
+        assert_eq!(before, Before::Records, "of the new state");
+        let of = |item: Item| head("a", "b", &item);
+        assert_ne!(of(Item { change: 8, ..item(1) }), of(item(1)));
+        assert_ne!(of(Item { facts: Facts::default(), ..item(1) }), of(item(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn wherever_a_journal_is_cut_or_damaged_only_whole_records_are_taken(
+            count in 1usize..8, cut in 0usize..200, damaged in 0usize..200
+        ) {
+            let mut bytes: Vec<u8> = (0..count as u64).flat_map(|at| record(at).encode()).collect();
+            bytes.truncate(cut);
+            let whole = bytes.len() / RECORD_BYTES;
+            prop_assert_eq!(records(&bytes).0.len(), whole);
+            if damaged < bytes.len() {
+                bytes[damaged] ^= 0x55;
+                let (found, length) = records(&bytes);
+                prop_assert_eq!(found.len(), whole.min(damaged / RECORD_BYTES));
+                prop_assert_eq!(length, found.len() * RECORD_BYTES);
+                prop_assert!(found.iter().enumerate().all(|(at, one)| *one == record(at as u64)));
+            }
+        }
+    }
+}

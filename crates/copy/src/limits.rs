@@ -1,0 +1,48 @@
+//! Every limit of a copy, with the arithmetic it comes from.
+
+/// Files of at most this many bytes are copied whole: one request reads, one writes.
+pub const SMALL_BYTES_MAX: u64 = 512 * 1024;
+
+/// Small files under way for each thread.
+pub const SMALL_FILES_EACH_THREAD: usize = 8;
+
+/// Bytes of one block of a large file.
+pub const BLOCK_BYTES: u32 = 1024 * 1024;
+
+/// Blocks under way for each thread, over all large files together.
+///
+/// With [`SMALL_FILES_EACH_THREAD`] this bounds the data in memory: 8 × 512 KiB and
+/// 4 × 1 MiB are 8 MiB for each thread, 64 MiB with eight.
+pub const BLOCKS_EACH_THREAD: usize = 4;
+
+/// Threads that can be asked for.
+pub const THREADS_MAX: usize = 128;
+
+/// Directories listed at once, for each thread.
+pub const LISTINGS_EACH_THREAD: usize = 1;
+
+/// No further directory is listed while so many files wait.
+pub const WAITING_FILES_MAX: usize = 16_384;
+
+/// Failures that are kept for the summary; all are counted.
+pub const FAILURES_KEPT_MAX: usize = 1000;
+
+/// How often a file that changes while it is copied is begun again.
+pub const CHANGED_TRIES_MAX: u32 = 2;
+
+/// Bytes of a journal that is read: 24 for each MiB of 16 TiB.
+pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Directories below each other.
+pub const DEPTH_MAX: usize = 256;
+
+/// Ranges of data in one file with holes; one with more is copied whole.
+pub const RANGES_MAX: usize = 1 << 20;
+
+/// Chunks of one server-side copy request, and bytes of each. MS-SMB2 3.3.3.
+pub const CHUNKS_MAX: u64 = 16;
+/// See [`CHUNKS_MAX`].
+pub const CHUNK_BYTES: u64 = 1024 * 1024;
+
+/// Named streams of one file.
+pub const STREAMS_MAX: usize = 1024;

@@ -1,0 +1,339 @@
+//! A directory of this machine as a side. What may wait for a disk runs on threads
+//! that may wait.
+
+use crate::error::Error;
+use crate::item::{Facts, Item, Kind};
+use crate::limits::{BLOCK_BYTES, RANGES_MAX};
+use crate::names::split;
+use crate::ranges::Ranges;
+use crate::side::{Handle, Whole};
+use bytes::Bytes;
+use rustix::fs::{OFlags, SeekFrom};
+use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+const NANOS: i128 = 1_000_000_000;
+
+/// A hole is worth being looked for from here on.
+const SPARSE_BYTES_MIN: u64 = 64 * 1024;
+
+/// A directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    root: PathBuf,
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(Error::Refused("a thread of the copy ended".into())))
+}
+
+/// A second descriptor of the file, for a thread that may outlive the caller.
+fn second(file: &Handle) -> Result<File, Error> {
+    Ok(file.local()?.try_clone()?)
+}
+
+impl Local {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+
+    #[allow(clippy::unused_self, reason = "the other sides have some")]
+    pub(crate) fn connections(&self) -> usize {
+        0
+    }
+
+    #[allow(clippy::unused_self, reason = "the other sides ask a server")]
+    pub(crate) fn io_bytes_max(&self) -> u32 {
+        BLOCK_BYTES
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
+        let (name, path) = (split(path).1.to_owned(), self.path(path));
+        blocking(move || Ok(item_of(name, &std::fs::symlink_metadata(path)?))).await
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+        let path = self.path(path);
+        blocking(move || {
+            let mut items = Vec::new();
+            for entry in std::fs::read_dir(path)? {
+                let entry = entry?;
+                // A name that is no text becomes one that is refused.
+                let name = entry.file_name().to_string_lossy().into_owned();
+                match entry.metadata() {
+                    Ok(metadata) => items.push(item_of(name, &metadata)),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Ok(items)
+        })
+        .await
+    }
+
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+        let (name, path) = (split(path).1.to_owned(), self.path(path));
+        blocking(move || {
+            let file = open(&path, OpenOptions::new().read(true))?;
+            let mut data = vec![0; length as usize];
+            let filled = read_full(&file, 0, &mut data)?;
+            data.truncate(filled);
+            Ok((data.into(), item_of(name, &file.metadata()?)))
+        })
+        .await
+    }
+
+    pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
+        let (temporary, path) = (self.path(whole.temporary), self.path(whole.path));
+        let (data, facts) = (whole.data.clone(), *whole.facts);
+        blocking(move || {
+            let file = fresh(&temporary)?;
+            let filled = file
+                .write_all_at(&data, 0)
+                .map_err(Error::from)
+                .and_then(|()| set_facts(&file, &facts))
+                .and_then(|()| Ok(std::fs::rename(&temporary, &path)?));
+            if filled.is_err() {
+                let _ = std::fs::remove_file(&temporary);
+            }
+            filled
+        })
+        .await
+    }
+
+    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
+        let path = self.path(path);
+        blocking(move || Ok(Handle::Local(open(&path, OpenOptions::new().read(true))?))).await
+    }
+
+    pub(crate) async fn open_target(&self, path: &str, is_fresh: bool) -> Result<Handle, Error> {
+        let path = self.path(path);
+        blocking(move || {
+            let file = if is_fresh {
+                fresh(&path)?
+            } else {
+                open(&path, OpenOptions::new().read(true).write(true))?
+            };
+            Ok(Handle::Local(file))
+        })
+        .await
+    }
+
+    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+        let file = second(file)?;
+        blocking(move || {
+            let mut data = vec![0; length as usize];
+            let filled = read_full(&file, at, &mut data)?;
+            data.truncate(filled);
+            Ok(data.into())
+        })
+        .await
+    }
+
+    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+        let (file, data) = (second(file)?, data.clone());
+        blocking(move || Ok(file.write_all_at(&data, at)?)).await
+    }
+
+    pub(crate) async fn set_size(&self, file: &Handle, size: u64, _: bool) -> Result<(), Error> {
+        let file = second(file)?;
+        blocking(move || Ok(file.set_len(size)?)).await
+    }
+
+    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+        let file = second(file).ok()?;
+        blocking(move || Ok(seek_ranges(&file, size))).await.ok().flatten()
+    }
+
+    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+        let file = second(file)?;
+        blocking(move || Ok(file.sync_all()?)).await
+    }
+
+    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+        let (file, facts) = (second(file)?, *facts);
+        blocking(move || set_facts(&file, &facts)).await
+    }
+
+    #[allow(clippy::unused_async, reason = "the other sides wait")]
+    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
+        drop(file);
+        Ok(())
+    }
+
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        let (from, to) = (self.path(from), self.path(to));
+        blocking(move || Ok(std::fs::rename(from, to)?)).await
+    }
+
+    pub(crate) async fn remove(&self, path: &str, kind: Kind) -> Result<(), Error> {
+        let path = self.path(path);
+        blocking(move || match kind {
+            Kind::Directory => Ok(std::fs::remove_dir(path)?),
+            _ => Ok(std::fs::remove_file(path)?),
+        })
+        .await
+    }
+
+    pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        let path = self.path(path);
+        blocking(move || match std::fs::create_dir(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => {
+                Ok(())
+            }
+            made => Ok(made?),
+        })
+        .await
+    }
+
+    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+        let (path, facts) = (self.path(path), *facts);
+        blocking(move || set_facts(&File::open(path)?, &facts)).await
+    }
+}
+
+/// Opens what is no link: it may have become one since it was listed.
+fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(options.custom_flags(flags.bits() as i32).open(path)?)
+}
+
+fn fresh(path: &Path) -> Result<File, Error> {
+    open(path, OpenOptions::new().read(true).write(true).create(true).truncate(true))
+}
+
+/// Fills `out` as far as the file goes.
+fn read_full(file: &File, at: u64, out: &mut [u8]) -> Result<usize, Error> {
+    let mut filled = 0;
+    while filled < out.len() {
+        match file.read_at(&mut out[filled..], at + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+fn seek_ranges(file: &File, size: u64) -> Option<Ranges> {
+    let (mut at, mut found) = (0, Vec::new());
+    while at < size && found.len() < RANGES_MAX {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(rustix::io::Errno::NXIO) => return Some(Ranges::of(found)),
+            Err(_) => return None,
+        };
+        let end = rustix::fs::seek(file, SeekFrom::Hole(start)).ok()?.min(size);
+        if end <= start {
+            return None;
+        }
+        found.push(start..end);
+        at = end;
+    }
+    (at >= size).then(|| Ranges::of(found))
+}
+
+fn set_facts(file: &File, facts: &Facts) -> Result<(), Error> {
+    if let Some(mode) = facts.mode {
+        file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
+    }
+    let mut times = FileTimes::new();
+    if let Some(accessed) = facts.accessed {
+        times = times.set_accessed(system_time(accessed));
+    }
+    if let Some(written) = facts.written {
+        times = times.set_modified(system_time(written));
+    }
+    if facts.accessed.is_some() || facts.written.is_some() {
+        file.set_times(times)?;
+    }
+    Ok(())
+}
+
+fn system_time(nanos: i128) -> SystemTime {
+    let seconds = u64::try_from(nanos.unsigned_abs() / NANOS as u128).unwrap_or(0);
+    let away = Duration::new(seconds, (nanos.unsigned_abs() % NANOS as u128) as u32);
+    let time = if nanos < 0 {
+        SystemTime::UNIX_EPOCH.checked_sub(away)
+    } else {
+        SystemTime::UNIX_EPOCH.checked_add(away)
+    };
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+fn item_of(name: String, metadata: &Metadata) -> Item {
+    let kind = if metadata.is_dir() {
+        Kind::Directory
+    } else if metadata.is_file() {
+        Kind::File
+    } else {
+        Kind::Other
+    };
+    let nanos = |seconds: i64, nanos: i64| i128::from(seconds) * NANOS + i128::from(nanos);
+    let size_bytes = metadata.len();
+    Item {
+        name,
+        kind,
+        size_bytes,
+        is_sparse: size_bytes >= SPARSE_BYTES_MIN && metadata.blocks() * 512 < size_bytes,
+        change: nanos(metadata.ctime(), metadata.ctime_nsec()) as u64,
+        facts: Facts {
+            created: None,
+            accessed: Some(nanos(metadata.atime(), metadata.atime_nsec())),
+            written: Some(nanos(metadata.mtime(), metadata.mtime_nsec())),
+            dos: None,
+            mode: Some(metadata.mode() & 0o7777),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_on_both_sides_of_1970_come_back_as_they_were_set() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = fresh(&folder.path().join("a")).unwrap();
+        for nanos in [0, 1, -1, 1_600_000_000_123_456_789, -86_400_000_000_001] {
+            let facts = Facts { written: Some(nanos), ..Facts::default() };
+            set_facts(&file, &facts).unwrap();
+            assert_eq!(
+                item_of(String::new(), &file.metadata().unwrap()).facts.written,
+                Some(nanos)
+            );
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_not_written_through() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, link) = (folder.path().join("kept"), folder.path().join("link"));
+        std::fs::write(&kept, "kept").unwrap();
+        std::os::unix::fs::symlink(&kept, &link).unwrap();
+        assert!(fresh(&link).is_err());
+        assert_eq!(std::fs::read(&kept).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn holes_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = fresh(&folder.path().join("a")).unwrap();
+        file.set_len(10 << 20).unwrap();
+        file.write_all_at(&[1; 4096], 5 << 20).unwrap();
+        let found = seek_ranges(&file, 10 << 20).unwrap();
+        assert!(found.bytes() <= 1 << 20 && found.parts()[0].contains(&(5 << 20)), "{found:?}");
+        assert!(item_of("a".into(), &file.metadata().unwrap()).is_sparse);
+    }
+}

@@ -1,0 +1,85 @@
+//! Names: those that must not be followed, those of ours.
+
+use crate::error::Error;
+use twox_hash::XxHash3_64;
+
+const OURS: (&str, &str) = (".anabranch-", ".part");
+
+/// Refuses a name of a listing that would lead elsewhere on the other side: a server
+/// must not choose where we write.
+///
+/// # Errors
+/// [`Error::BadName`].
+pub fn check(name: &str) -> Result<(), Error> {
+    if name.is_empty() || name == "." || name == ".." {
+        return Err(Error::BadName("is none"));
+    }
+    if name.contains(['/', '\\', '\0']) {
+        return Err(Error::BadName("has a separator in it"));
+    }
+    if name.contains('\u{fffd}') {
+        return Err(Error::BadName("is no text"));
+    }
+    Ok(())
+}
+
+/// `folder/name`, where the folder may be empty.
+#[must_use]
+pub fn join(folder: &str, name: &str) -> String {
+    match (folder.is_empty(), name.is_empty()) {
+        (true, _) => name.to_owned(),
+        (_, true) => folder.to_owned(),
+        _ => format!("{folder}/{name}"),
+    }
+}
+
+/// The folder of a path, and its name there.
+#[must_use]
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// What a copy of one file is known by: the same each time it is made.
+#[must_use]
+pub fn key(source: &str, target: &str) -> u64 {
+    XxHash3_64::oneshot(format!("{source}\0{target}").as_bytes())
+}
+
+/// The name that a file has beside `path` until it is whole.
+#[must_use]
+pub fn temporary(path: &str, key: u64) -> String {
+    join(split(path).0, &format!("{}{key:016x}{}", OURS.0, OURS.1))
+}
+
+/// Whether a name was given by [`temporary`].
+#[must_use]
+pub fn is_temporary(name: &str) -> bool {
+    let middle = name.strip_prefix(OURS.0).and_then(|rest| rest.strip_suffix(OURS.1));
+    middle.is_some_and(|hex| hex.len() == 16 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_elsewhere_are_refused() {
+        for name in ["", ".", "..", "a/b", "..\\a", "a\0", "\u{fffd}"] {
+            assert!(check(name).is_err(), "{name:?}");
+        }
+        for name in ["a", "...", ".a", "a b", "ä:b"] {
+            assert_eq!(check(name), Ok(()), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn temporary_names_stand_beside_the_file_and_are_known_again() {
+        let one = temporary("a/b/c", key("smb://s/a", "/t/c"));
+        assert_eq!(split(&one).0, "a/b");
+        assert!(is_temporary(split(&one).1) && !is_temporary("c"));
+        assert!(!is_temporary(".anabranch-.part") && !is_temporary(".anabranch-zz.part"));
+        assert_eq!(one, temporary("a/b/c", key("smb://s/a", "/t/c")));
+        assert_ne!(one, temporary("a/b/c", key("smb://s/b", "/t/c")));
+        assert_eq!(split(&temporary("c", 1)).0, "");
+    }
+}

@@ -1,0 +1,187 @@
+//! An export of NFS as a side.
+
+use crate::error::Error;
+use crate::item::{Facts, Item, Kind};
+use crate::limits::RANGES_MAX;
+use crate::ranges::Ranges;
+use crate::side::{Handle, Whole};
+use bytes::Bytes;
+use client::nfs::{self, Entry, Export, OpenFor};
+use wire::nfs::{FileType, NfsStatus, NfsTime, OperationNumber};
+
+const NANOS: i128 = 1_000_000_000;
+
+/// An export.
+#[derive(Clone, Debug)]
+pub(crate) struct Nfs {
+    export: Export,
+}
+
+impl Nfs {
+    pub(crate) fn new(export: Export) -> Self {
+        Self { export }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.export.client().connection_bytes().len()
+    }
+
+    pub(crate) fn io_bytes_max(&self) -> u32 {
+        self.export.client().io_bytes_max()
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
+        if path.is_empty() {
+            // The root has no name to be looked up by; that it is a directory is known.
+            self.export.list("").await?;
+            return Ok(root());
+        }
+        Ok(item_of(self.export.stat(path).await?))
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+        Ok(self.export.list(path).await?.into_iter().map(item_of).collect())
+    }
+
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+        let (data, entry) = self.export.get(path, length).await?;
+        Ok((data, item_of(entry)))
+    }
+
+    pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
+        let facts = facts_to(whole.facts);
+        Ok(self.export.put(whole.temporary, whole.path, whole.data, &facts).await?)
+    }
+
+    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
+        Ok(Handle::Nfs(self.export.open_for(path, OpenFor::Reading).await?.0))
+    }
+
+    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
+        Ok(Handle::Nfs(self.export.open_for(path, OpenFor::Filling { fresh }).await?.0))
+    }
+
+    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+        Ok(self.export.read(file.nfs()?, at, length).await?)
+    }
+
+    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+        Ok(self.export.write(file.nfs()?, at, data).await?)
+    }
+
+    pub(crate) async fn set_size(&self, file: &Handle, size: u64, _: bool) -> Result<(), Error> {
+        Ok(self.export.set_size(file.nfs()?, size).await?)
+    }
+
+    /// By SEEK, which 4.2 has.
+    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+        let file = file.nfs().ok()?;
+        let (mut at, mut found) = (0, Vec::new());
+        while at < size {
+            let Some(start) = self.export.seek(file, at, true).await.ok()? else { break };
+            let end = self.export.seek(file, start, false).await.ok()?.unwrap_or(size).min(size);
+            // A server that goes back would keep us here.
+            if start < at || end <= start || found.len() > RANGES_MAX {
+                return None;
+            }
+            found.push(start..end);
+            at = end;
+        }
+        Some(Ranges::of(found))
+    }
+
+    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+        Ok(self.export.commit(file.nfs()?).await?)
+    }
+
+    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+        Ok(self.export.set_facts(file.nfs()?, &facts_to(facts)).await?)
+    }
+
+    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
+        let Handle::Nfs(file) = file else { return Ok(()) };
+        Ok(self.export.close(file).await?)
+    }
+
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        Ok(self.export.rename(from, to).await?)
+    }
+
+    pub(crate) async fn remove(&self, path: &str, _: Kind) -> Result<(), Error> {
+        Ok(self.export.remove(path).await?)
+    }
+
+    pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        match self.export.make_directory(path).await {
+            Err(client::Error::RefusedOperation(OperationNumber::CREATE, NfsStatus::EXIST)) => {
+                match self.stat(path).await?.kind {
+                    Kind::Directory => Ok(()),
+                    _ => Err(Error::Refused("a file has that name".into())),
+                }
+            }
+            other => Ok(other?),
+        }
+    }
+
+    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+        Ok(self.export.set_directory_facts(path, &facts_to(facts)).await?)
+    }
+}
+
+fn root() -> Item {
+    Item {
+        name: String::new(),
+        kind: Kind::Directory,
+        size_bytes: 0,
+        is_sparse: false,
+        change: 0,
+        facts: Facts::default(),
+    }
+}
+
+fn item_of(entry: Entry) -> Item {
+    let nanos =
+        |time: NfsTime| Some(i128::from(time.seconds) * NANOS + i128::from(time.nanoseconds));
+    Item {
+        name: entry.name,
+        kind: match entry.kind {
+            FileType::Directory => Kind::Directory,
+            FileType::Regular => Kind::File,
+            _ => Kind::Other,
+        },
+        size_bytes: entry.size_bytes,
+        is_sparse: entry.used_bytes.is_some_and(|used| used < entry.size_bytes),
+        change: entry.change,
+        facts: Facts {
+            created: None,
+            accessed: nanos(entry.times[0]),
+            written: nanos(entry.times[1]),
+            dos: None,
+            mode: Some(entry.mode & 0o7777),
+        },
+    }
+}
+
+fn facts_to(facts: &Facts) -> nfs::Facts {
+    let time = |nanos: i128| NfsTime {
+        seconds: i64::try_from(nanos.div_euclid(NANOS)).unwrap_or(0),
+        nanoseconds: nanos.rem_euclid(NANOS) as u32,
+    };
+    nfs::Facts {
+        mode: facts.mode,
+        accessed: facts.accessed.map(time),
+        modified: facts.written.map(time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_have_nanoseconds_that_are_added() {
+        let of = |nanos| facts_to(&Facts { written: Some(nanos), ..Facts::default() }).modified;
+        assert_eq!(of(-1), Some(NfsTime { seconds: -1, nanoseconds: 999_999_999 }));
+        assert_eq!(of(1_500_000_000), Some(NfsTime { seconds: 1, nanoseconds: 500_000_000 }));
+    }
+}

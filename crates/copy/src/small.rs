@@ -1,0 +1,53 @@
+//! One small file: a request that reads it whole, and one that makes it whole.
+
+use crate::decide::Decision;
+use crate::error::Error;
+use crate::item::{Item, Kind};
+use crate::large;
+use crate::limits::CHANGED_TRIES_MAX;
+use crate::names;
+use crate::side::Whole;
+use crate::tally::add;
+use crate::tree::Job;
+use std::sync::Arc;
+
+/// Copies the file of this path, of which `item` was said.
+pub(crate) async fn copy(
+    job: &Arc<Job>,
+    path: &str,
+    item: &Item,
+    decision: Decision,
+) -> Result<(), Error> {
+    let (from, to) = (job.source.at(path), job.target.at(path));
+    let key = names::key(&job.source.name(path), &job.target.name(path));
+    let temporary = names::temporary(&to, key);
+    let mut size_bytes = item.size_bytes;
+    for _ in 0..=CHANGED_TRIES_MAX {
+        if size_bytes > job.small_bytes_max {
+            return large::copy(job, path).await;
+        }
+        let (data, got) = job.source.side.get(&from, size_bytes as u32).await?;
+        if got.kind != Kind::File {
+            return Err(Error::Changed);
+        }
+        // It is longer or shorter by now.
+        if data.len() as u64 != got.size_bytes {
+            size_bytes = got.size_bytes;
+            continue;
+        }
+        let facts = &job.kept(&got.facts);
+        let replaces = decision == Decision::Replace;
+        let whole = Whole { temporary: &temporary, path: &to, replaces, data: &data, facts };
+        job.target.side.put(&whole).await?;
+        if job.options.verify {
+            let (back, _) = job.target.side.get(&to, size_bytes as u32).await?;
+            if back != data {
+                job.target.side.remove(&to, Kind::File).await?;
+                return Err(Error::Differs);
+            }
+        }
+        add(&job.tally.bytes_copied, size_bytes);
+        return Ok(());
+    }
+    Err(Error::Changed)
+}

@@ -1,0 +1,286 @@
+//! A share of SMB as a side.
+
+use crate::error::Error;
+use crate::item::{Facts, Item, Kind};
+use crate::limits::{CHUNK_BYTES, CHUNKS_MAX, RANGES_MAX};
+use crate::names::split;
+use crate::ranges::Ranges;
+use crate::side::{Handle, Whole};
+use bytes::Bytes;
+use client::{Created, Entry, OpenHow, Put, Tree};
+use std::ops::Range;
+use wire::codec::Reader;
+use wire::fscc::{self, FileTime};
+use wire::smb::fsctl;
+
+/// Attributes that a client sets.
+const SETTABLE: u32 = fscc::FILE_ATTRIBUTE_READONLY
+    | fscc::FILE_ATTRIBUTE_HIDDEN
+    | fscc::FILE_ATTRIBUTE_SYSTEM
+    | fscc::FILE_ATTRIBUTE_ARCHIVE
+    | fscc::FILE_ATTRIBUTE_NOT_CONTENT_INDEXED;
+
+const WRITE_ATTRIBUTES: u32 = 0x100;
+const DELETE: u32 = 0x0001_0000;
+/// READ_CONTROL, WRITE_DAC and WRITE_OWNER.
+pub(crate) const ALL_OF_DESCRIPTOR: u32 = 0x000E_0000;
+
+/// Reparse tags of what leads elsewhere. MS-FSCC 2.1.2.1.
+const LINKS: [u32; 3] = [0xA000_000C, 0xA000_0003, 0x8000_0014];
+
+/// A share.
+#[derive(Clone, Debug)]
+pub(crate) struct Smb {
+    tree: Tree,
+}
+
+impl Smb {
+    pub(crate) fn new(tree: Tree) -> Self {
+        Self { tree }
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.tree.client().channels().len()
+    }
+
+    pub(crate) fn io_bytes_max(&self) -> u32 {
+        let negotiated = self.tree.client().negotiated();
+        negotiated.read_bytes_max.min(negotiated.write_bytes_max)
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
+        Ok(item_of(split(path).1, &self.tree.stat(path).await?))
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
+        Ok(self.tree.list(path).await?.into_iter().map(listed).collect())
+    }
+
+    pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
+        let (data, created) = self.tree.get(path, length).await?;
+        Ok((Bytes::from_owner(data), item_of(split(path).1, &created)))
+    }
+
+    pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
+        let (times, attributes) = basic(whole.facts);
+        let Whole { temporary, path, replaces, data, .. } = *whole;
+        Ok(self.tree.put(&Put { temporary, path, replaces, data, times, attributes }).await?)
+    }
+
+    pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {
+        Ok(Handle::Smb(self.tree.open(path, &OpenHow::read()).await?))
+    }
+
+    pub(crate) async fn open_target(&self, path: &str, fresh: bool) -> Result<Handle, Error> {
+        let how = OpenHow::read_write();
+        let access = how.access | DELETE | WRITE_ATTRIBUTES;
+        let disposition = if fresh { fscc::FILE_OVERWRITE_IF } else { fscc::FILE_OPEN };
+        Ok(Handle::Smb(self.tree.open(path, &OpenHow { access, disposition, ..how }).await?))
+    }
+
+    pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+        Ok(Bytes::from_owner(file.smb()?.read(at, length).await?))
+    }
+
+    pub(crate) async fn write(&self, file: &Handle, at: u64, data: &Bytes) -> Result<(), Error> {
+        Ok(file.smb()?.write(at, data).await?)
+    }
+
+    pub(crate) async fn set_size(
+        &self,
+        file: &Handle,
+        size: u64,
+        sparse: bool,
+    ) -> Result<(), Error> {
+        if sparse {
+            // A server without sparse files fills the holes.
+            let _ = file.smb()?.control(fsctl::SET_SPARSE, &[1], 0).await;
+        }
+        Ok(file.smb()?.set_size(size).await?)
+    }
+
+    pub(crate) async fn data_ranges(&self, file: &Handle, size: u64) -> Option<Ranges> {
+        let (mut at, mut found) = (0, Vec::new());
+        while at < size {
+            let input = [at.to_le_bytes(), (size - at).to_le_bytes()].concat();
+            let code = fsctl::QUERY_ALLOCATED_RANGES;
+            let output = file.smb().ok()?.control(code, &input, 64 * 1024).await.ok()?;
+            let part = ranges_of(&output, size)?;
+            let Some(last) = part.last().cloned() else { break };
+            found.extend(part);
+            // As many as fit: there may be more.
+            if last.end <= at || output.len() + 16 <= 64 * 1024 {
+                break;
+            }
+            if found.len() > RANGES_MAX {
+                return None;
+            }
+            at = last.end;
+        }
+        Some(Ranges::of(found))
+    }
+
+    pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {
+        Ok(file.smb()?.flush().await?)
+    }
+
+    pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
+        let (times, attributes) = basic(facts);
+        Ok(file.smb()?.set_basic(times, attributes).await?)
+    }
+
+    pub(crate) async fn close(&self, file: Handle) -> Result<(), Error> {
+        let Handle::Smb(file) = file else { return Ok(()) };
+        Ok(file.close().await?)
+    }
+
+    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        Ok(self.tree.rename(from, to, true).await?)
+    }
+
+    pub(crate) async fn remove(&self, path: &str, _: Kind) -> Result<(), Error> {
+        Ok(self.tree.remove(path).await?)
+    }
+
+    pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
+        Ok(self.tree.make_directory(path).await?)
+    }
+
+    pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {
+        let (times, attributes) = basic(facts);
+        let how = OpenHow::stat();
+        let how = OpenHow { access: how.access | WRITE_ATTRIBUTES, ..how };
+        let directory = self.tree.open(path, &how).await?;
+        let set = directory.set_basic(times, attributes).await;
+        directory.close().await?;
+        Ok(set?)
+    }
+
+    /// What the server names an open source by, for its own copies. MS-SMB2 2.2.32.3.
+    pub(crate) async fn resume_key(file: &Handle) -> Result<[u8; 24], Error> {
+        let output = file.smb()?.control(fsctl::SRV_REQUEST_RESUME_KEY, &[], 32).await?;
+        let key = output.get(..24).and_then(|key| key.try_into().ok());
+        key.ok_or_else(|| Error::Refused("the server's key is too short".into()))
+    }
+
+    /// Lets the server copy a range of at most 16 chunks. MS-SMB2 2.2.31.1.
+    pub(crate) async fn copy_range(
+        key: &[u8; 24],
+        target: &Handle,
+        range: &Range<u64>,
+    ) -> Result<(), Error> {
+        let mut chunks = Vec::new();
+        let mut at = range.start;
+        while at < range.end && (chunks.len() as u64) < CHUNKS_MAX {
+            let length = (range.end - at).min(CHUNK_BYTES);
+            chunks.push((at, length));
+            at += length;
+        }
+        let mut input = key.to_vec();
+        input.extend_from_slice(&(chunks.len() as u32).to_le_bytes());
+        input.extend_from_slice(&[0; 4]);
+        for (at, length) in chunks {
+            input.extend_from_slice(&at.to_le_bytes());
+            input.extend_from_slice(&at.to_le_bytes());
+            input.extend_from_slice(&(length as u32).to_le_bytes());
+            input.extend_from_slice(&[0; 4]);
+        }
+        let output = target.smb()?.control(fsctl::SRV_COPYCHUNK_WRITE, &input, 12).await?;
+        let written = output.get(8..12).and_then(|total| total.try_into().ok());
+        if written.map(u32::from_le_bytes).map(u64::from) == Some(at - range.start) {
+            return Ok(());
+        }
+        Err(Error::Refused("the server copied less than it was asked for".into()))
+    }
+}
+
+/// FILE_ALLOCATED_RANGE_BUFFER. MS-FSCC 2.3.48.
+fn ranges_of(output: &[u8], size: u64) -> Option<Vec<Range<u64>>> {
+    let mut r = Reader::new(output);
+    let mut found = Vec::new();
+    for _ in 0..output.len() / 16 {
+        let (start, length) = (r.u64("range").ok()?, r.u64("range").ok()?);
+        let end = start.checked_add(length)?.min(size);
+        if start < end {
+            found.push(start..end);
+        }
+    }
+    Some(found)
+}
+
+fn basic(facts: &Facts) -> ([FileTime; 4], u32) {
+    let time = |nanos: Option<i128>| nanos.map_or(FileTime(0), FileTime::from_unix_nanos);
+    let times = [time(facts.created), time(facts.accessed), time(facts.written), FileTime(0)];
+    let attributes = facts.dos.map_or(0, |dos| match dos & SETTABLE {
+        0 => fscc::FILE_ATTRIBUTE_NORMAL,
+        dos => dos,
+    });
+    (times, attributes)
+}
+
+fn facts_of(times: [FileTime; 4], attributes: u32) -> Facts {
+    let nanos = |time: FileTime| (time.0 != 0).then(|| time.to_unix_nanos());
+    Facts {
+        created: nanos(times[0]),
+        accessed: nanos(times[1]),
+        written: nanos(times[2]),
+        dos: Some(attributes),
+        mode: None,
+    }
+}
+
+fn kind_of(attributes: u32) -> Kind {
+    let directory = attributes & fscc::FILE_ATTRIBUTE_DIRECTORY != 0;
+    if directory { Kind::Directory } else { Kind::File }
+}
+
+fn item_of(name: &str, created: &Created) -> Item {
+    Item {
+        name: name.to_owned(),
+        kind: kind_of(created.attributes),
+        size_bytes: created.size_bytes,
+        is_sparse: created.attributes & fscc::FILE_ATTRIBUTE_SPARSE != 0,
+        change: created.times[3].0,
+        facts: facts_of(created.times, created.attributes),
+    }
+}
+
+fn listed(entry: Entry) -> Item {
+    let record = entry.record;
+    let is_reparse = record.attributes & fscc::FILE_ATTRIBUTE_REPARSE_POINT != 0;
+    let leads_away = is_reparse && LINKS.contains(&record.ea_bytes);
+    Item {
+        name: entry.name,
+        kind: if leads_away { Kind::Other } else { kind_of(record.attributes) },
+        size_bytes: record.size_bytes,
+        is_sparse: record.attributes & fscc::FILE_ATTRIBUTE_SPARSE != 0,
+        change: record.times[3].0,
+        facts: facts_of(record.times, record.attributes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_a_server_tells_end_with_the_file() {
+        let tell = |list: &[u64]| list.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(ranges_of(&tell(&[0, 10, 20, 100]), 50), Some(vec![0..10, 20..50]));
+        assert_eq!(ranges_of(&tell(&[60, 10]), 50), Some(vec![]));
+        assert_eq!(ranges_of(&tell(&[u64::MAX, 10]), 50), None);
+        assert_eq!(ranges_of(&[1, 2, 3], 50), Some(vec![]));
+    }
+
+    #[test]
+    fn attributes_of_none_are_said_and_those_of_the_server_are_its_own() {
+        let of = |dos| basic(&Facts { dos, ..Facts::default() }).1;
+        assert_eq!(of(None), 0, "left to the server");
+        assert_eq!(of(Some(0x10)), 0x80);
+        assert_eq!(of(Some(0x223)), 0x23);
+    }
+}

@@ -1,0 +1,433 @@
+//! A whole copy: which directories are listed and which files are copied when.
+//!
+//! One task decides, the others work and tell it what they found. Directories get
+//! their times, and what only the target has goes, once all files are there.
+
+use crate::decide::{Decision, Pairs, decide, pair};
+use crate::error::Error;
+use crate::extras;
+use crate::item::{Facts, Item, Kind};
+use crate::large;
+use crate::limits::{
+    BLOCKS_EACH_THREAD, DEPTH_MAX, LISTINGS_EACH_THREAD, SMALL_FILES_EACH_THREAD, THREADS_MAX,
+    WAITING_FILES_MAX,
+};
+use crate::names::{self, join};
+use crate::options::Options;
+use crate::side::Place;
+use crate::small;
+use crate::tally::{Summary, Tally, add};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// What all tasks of a copy share.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub source: Place,
+    pub target: Place,
+    pub options: Options,
+    pub tally: Arc<Tally>,
+    /// Blocks that may be under way.
+    pub window: Arc<Semaphore>,
+    pub block_bytes: u32,
+    pub small_bytes_max: u64,
+    /// Both ends are in one session of SMB, whose server may copy by itself.
+    pub offloads: bool,
+}
+
+impl Job {
+    fn new(source: Place, target: Place, mut options: Options, tally: Arc<Tally>) -> Self {
+        options.threads = options.threads.clamp(1, THREADS_MAX);
+        let same = match (source.side.as_smb(), target.side.as_smb()) {
+            (Some(a), Some(b)) => a.client().is_same(b.client()),
+            _ => false,
+        };
+        Self {
+            offloads: options.offload && same,
+            block_bytes: source.side.io_bytes_max().min(target.side.io_bytes_max()),
+            small_bytes_max: source.side.small_bytes_max().min(target.side.small_bytes_max()),
+            window: Arc::new(Semaphore::new(options.threads * BLOCKS_EACH_THREAD)),
+            source,
+            target,
+            options,
+            tally,
+        }
+    }
+
+    /// Those facts that are asked for.
+    pub(crate) fn kept(&self, facts: &Facts) -> Facts {
+        let none = Facts::default();
+        let (times, rest) = (
+            if self.options.times { facts } else { &none },
+            if self.options.attributes { facts } else { &none },
+        );
+        Facts {
+            created: times.created,
+            accessed: times.accessed,
+            written: times.written,
+            dos: rest.dos,
+            mode: rest.mode,
+        }
+    }
+
+    /// Whether a file goes block by block: it is long, has holes, or more than data.
+    fn is_large(&self, item: &Item) -> bool {
+        let more = self.options.streams || self.options.acls;
+        item.size_bytes > self.small_bytes_max || item.is_sparse || more
+    }
+}
+
+/// A directory that is to be listed.
+#[derive(Debug)]
+struct Folder {
+    path: String,
+    facts: Facts,
+    /// It is there in the target, too.
+    exists: bool,
+    depth: usize,
+}
+
+/// A file that is to be copied.
+#[derive(Debug)]
+struct Task {
+    path: String,
+    item: Item,
+    decision: Decision,
+}
+
+/// What a task found, or did.
+#[derive(Debug)]
+enum Event {
+    Listed(Folder, Result<Pairs, Error>),
+    Copied { is_large: bool },
+}
+
+/// Copies `source` to `target`: a file to a file of that path, a directory's contents
+/// into a directory, which is made. What happens is counted in `tally`.
+pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tally>) -> Summary {
+    let job = Arc::new(Job::new(source, target, options, tally.clone()));
+    if let Err(error) = begin(&job).await {
+        tally.fail("", &error);
+    }
+    tally.is_listed.store(true, Ordering::Relaxed);
+    tally.summary()
+}
+
+async fn begin(job: &Arc<Job>) -> Result<(), Error> {
+    let item = job.source.side.stat(&job.source.path).await?.ok_or(Error::Missing)?;
+    let there = job.target.side.stat(&job.target.path).await?;
+    let (from, to) = (job.source.name(""), job.target.name(""));
+    if from == to || (item.kind == Kind::Directory && to.starts_with(&format!("{from}/"))) {
+        return Err(Error::Refused("the target is within the source".into()));
+    }
+    let mut walk = Walk::new(job.clone());
+    match decide(&item, there.as_ref(), job.options.times) {
+        Decision::NotCopied => return Err(Error::Refused("it is no file and no directory".into())),
+        Decision::Mismatch => {
+            add(&job.tally.mismatched, 1);
+            let why = "one is a file, the other a directory";
+            return Err(Error::Refused(why.into()));
+        }
+        Decision::Same => add(&job.tally.files_same, 1),
+        decision if item.kind == Kind::File => walk.take_file(String::new(), item, decision),
+        decision => walk.folders.push(Folder {
+            path: String::new(),
+            facts: item.facts,
+            exists: decision == Decision::Enter,
+            depth: 0,
+        }),
+    }
+    walk.all().await;
+    Ok(())
+}
+
+/// The state of the one task that decides.
+#[derive(Debug)]
+struct Walk {
+    job: Arc<Job>,
+    folders: Vec<Folder>,
+    small: VecDeque<Task>,
+    large: VecDeque<Task>,
+    /// Directories that are changed and get their times at the end.
+    changed: Vec<(String, Facts)>,
+    /// What only the target has.
+    extra: Vec<(String, Kind)>,
+    tasks: JoinSet<Event>,
+    listings: usize,
+    small_under_way: usize,
+    large_under_way: usize,
+}
+
+impl Walk {
+    fn new(job: Arc<Job>) -> Self {
+        Self {
+            job,
+            folders: Vec::new(),
+            small: VecDeque::new(),
+            large: VecDeque::new(),
+            changed: Vec::new(),
+            extra: Vec::new(),
+            tasks: JoinSet::new(),
+            listings: 0,
+            small_under_way: 0,
+            large_under_way: 0,
+        }
+    }
+
+    async fn all(mut self) {
+        loop {
+            if self.job.tally.fatal().is_none() {
+                self.start_what_may();
+            }
+            let Some(ended) = self.tasks.join_next().await else { break };
+            match ended {
+                Ok(Event::Listed(folder, pairs)) => {
+                    self.listings -= 1;
+                    self.take_listing(folder, pairs);
+                }
+                Ok(Event::Copied { is_large: true }) => self.large_under_way -= 1,
+                Ok(Event::Copied { is_large: false }) => self.small_under_way -= 1,
+                Err(_) => {
+                    let ended = Error::Lost("a task of the copy ended".into());
+                    self.job.tally.fail("", &ended);
+                }
+            }
+            if self.folders.is_empty() && self.listings == 0 {
+                self.job.tally.is_listed.store(true, Ordering::Relaxed);
+            }
+        }
+        if self.job.tally.fatal().is_none() {
+            if self.job.options.deletes {
+                remove(&self.job, std::mem::take(&mut self.extra)).await;
+            }
+            set_directories(&self.job, self.changed).await;
+        }
+    }
+
+    fn start_what_may(&mut self) {
+        let threads = self.job.options.threads;
+        while self.listings < threads * LISTINGS_EACH_THREAD
+            && self.small.len() + self.large.len() < WAITING_FILES_MAX
+        {
+            let Some(folder) = self.folders.pop() else { break };
+            self.listings += 1;
+            let job = self.job.clone();
+            self.tasks.spawn(async move {
+                let pairs = list(&job, &folder).await;
+                Event::Listed(folder, pairs)
+            });
+        }
+        while self.small_under_way < threads * SMALL_FILES_EACH_THREAD {
+            let Some(task) = self.small.pop_front() else { break };
+            self.small_under_way += 1;
+            self.tasks.spawn(copy_file(self.job.clone(), task, false));
+        }
+        while self.large_under_way < threads {
+            let Some(task) = self.large.pop_front() else { break };
+            self.large_under_way += 1;
+            self.tasks.spawn(copy_file(self.job.clone(), task, true));
+        }
+    }
+
+    fn take_listing(&mut self, folder: Folder, pairs: Result<Pairs, Error>) {
+        let tally = self.job.tally.clone();
+        let pairs = match pairs {
+            Ok(pairs) => pairs,
+            Err(error) => return tally.fail(&folder.path, &error),
+        };
+        let Folder { path, facts, exists, depth } = folder;
+        for item in &pairs.clashing {
+            let why = Error::BadName("differs from another one in case only");
+            tally.fail(&join(&path, &item.name), &why);
+        }
+        let mut is_changed = !exists;
+        for (item, there) in pairs.both {
+            let below = join(&path, &item.name);
+            let is_directory = item.kind == Kind::Directory;
+            let taken = match is_directory {
+                true => self.job.options.filter.takes_directory(&below),
+                false => self.job.options.filter.takes_file(&below),
+            };
+            if !taken {
+                add(&tally.left_out, 1);
+                continue;
+            }
+            if let Err(error) = names::check(&item.name) {
+                tally.fail(&below, &error);
+                continue;
+            }
+            match decide(&item, there.as_ref(), self.job.options.times) {
+                Decision::NotCopied => add(&tally.left_out, 1),
+                Decision::Mismatch => {
+                    add(&tally.mismatched, 1);
+                    tally.say(format!("{below}: a file on one side, a directory on the other"));
+                }
+                Decision::Same => add(&tally.files_same, 1),
+                _ if is_directory && depth >= DEPTH_MAX => {
+                    tally.fail(&below, &Error::Refused("it is too deep".into()));
+                }
+                decision if is_directory => {
+                    let exists = decision == Decision::Enter;
+                    is_changed |= !exists;
+                    let facts = item.facts;
+                    self.folders.push(Folder { path: below, facts, exists, depth: depth + 1 });
+                }
+                decision => {
+                    is_changed = true;
+                    self.take_file(below, item, decision);
+                }
+            }
+        }
+        is_changed |= self.take_extras(&path, pairs.extra);
+        if is_changed {
+            self.changed.push((path, facts));
+        }
+    }
+
+    fn take_file(&mut self, path: String, item: Item, decision: Decision) {
+        let tally = &self.job.tally;
+        add(&tally.files_found, 1);
+        add(&tally.bytes_found, item.size_bytes);
+        if self.job.options.dry_run {
+            let what = if decision == Decision::New { "copy" } else { "replace" };
+            tally.say(format!("{what} {path} ({} bytes)", item.size_bytes));
+            add(&tally.files_copied, 1);
+            return;
+        }
+        let queue = if self.job.is_large(&item) { &mut self.large } else { &mut self.small };
+        queue.push_back(Task { path, item, decision });
+    }
+
+    /// Counts what only the target has; gives whether something of it will go.
+    fn take_extras(&mut self, folder: &str, extra: Vec<Item>) -> bool {
+        let mut goes = false;
+        for item in extra {
+            let path = join(folder, &item.name);
+            let filter = &self.job.options.filter;
+            let taken = match item.kind {
+                Kind::Directory => filter.takes_directory(&path) && filter.include.is_empty(),
+                _ => filter.takes_file(&path),
+            };
+            // What the filters leave out is no business of ours, nor another run's.
+            if !taken || names::check(&item.name).is_err() || names::is_temporary(&item.name) {
+                continue;
+            }
+            add(&self.job.tally.extras, 1);
+            if self.job.options.deletes {
+                goes = true;
+                self.extra.push((path, item.kind));
+            }
+        }
+        goes
+    }
+}
+
+/// Makes the directory in the target if it is missing, and lists both.
+async fn list(job: &Arc<Job>, folder: &Folder) -> Result<Pairs, Error> {
+    let (from, to) = (job.source.at(&folder.path), job.target.at(&folder.path));
+    let source = job.source.side.list(&from).await?;
+    let target = if folder.exists {
+        job.target.side.list(&to).await?
+    } else {
+        if job.options.dry_run {
+            job.tally.say(format!("make {}/", folder.path));
+        } else {
+            job.target.side.make_directory(&to).await?;
+        }
+        add(&job.tally.directories_made, 1);
+        Vec::new()
+    };
+    // Names of SMB have no case, on whichever side.
+    let folds = job.target.side.as_smb().is_some();
+    Ok(pair(source, target, folds))
+}
+
+async fn copy_file(job: Arc<Job>, task: Task, is_large: bool) -> Event {
+    let Task { path, item, decision } = task;
+    let done = if is_large {
+        large::copy(&job, &path).await
+    } else {
+        small::copy(&job, &path, &item, decision).await
+    };
+    match done {
+        Ok(()) => add(&job.tally.files_copied, 1),
+        Err(error) => job.tally.fail(&path, &error),
+    }
+    Event::Copied { is_large }
+}
+
+/// Sets the times of changed directories, many at once: the order does not matter,
+/// since only what a directory itself has in it changes its time.
+async fn set_directories(job: &Arc<Job>, changed: Vec<(String, Facts)>) {
+    if job.options.dry_run {
+        return;
+    }
+    let mut tasks = JoinSet::new();
+    for (path, facts) in changed {
+        if tasks.len() >= job.options.threads {
+            tasks.join_next().await;
+        }
+        let job = job.clone();
+        tasks.spawn(async move {
+            let kept = job.kept(&facts);
+            let (from, to) = (job.source.at(&path), job.target.at(&path));
+            let mut set = extras::copy_directory(&job, &from, &to).await;
+            if set.is_ok() && kept != Facts::default() {
+                set = job.target.side.set_directory_facts(&to, &kept).await;
+            }
+            // The top of a share belongs to others more often than not.
+            if let Err(error) = set
+                && !path.is_empty()
+            {
+                job.tally.fail(&path, &error);
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Removes what only the target has, directories with all that is in them.
+async fn remove(job: &Arc<Job>, extra: Vec<(String, Kind)>) {
+    for (path, kind) in extra {
+        if let Err(error) = remove_one(job, &path, kind).await {
+            job.tally.fail(&path, &error);
+            if error.is_fatal() {
+                return;
+            }
+        } else {
+            add(&job.tally.removed, 1);
+        }
+    }
+}
+
+async fn remove_one(job: &Arc<Job>, path: &str, kind: Kind) -> Result<(), Error> {
+    let side = &job.target.side;
+    if job.options.dry_run {
+        let slash = if kind == Kind::Directory { "/" } else { "" };
+        job.tally.say(format!("remove {path}{slash}"));
+        return Ok(());
+    }
+    if kind != Kind::Directory {
+        return side.remove(&job.target.at(path), kind).await;
+    }
+    // Each directory before what is in it; removed from the end.
+    let (mut directories, mut next) = (vec![path.to_owned()], 0);
+    while let Some(directory) = directories.get(next).cloned() {
+        next += 1;
+        for item in side.list(&job.target.at(&directory)).await? {
+            names::check(&item.name)?;
+            let below = join(&directory, &item.name);
+            match item.kind {
+                Kind::Directory => directories.push(below),
+                kind => side.remove(&job.target.at(&below), kind).await?,
+            }
+        }
+    }
+    for directory in directories.iter().rev() {
+        side.remove(&job.target.at(directory), Kind::Directory).await?;
+    }
+    Ok(())
+}
