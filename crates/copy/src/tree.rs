@@ -179,6 +179,9 @@ impl Walk {
 
     async fn all(mut self) {
         loop {
+            if self.folders.is_empty() && self.listings == 0 {
+                self.job.tally.is_listed.store(true, Ordering::Relaxed);
+            }
             if self.job.tally.fatal().is_none() {
                 self.start_what_may();
             }
@@ -194,9 +197,6 @@ impl Walk {
                     let ended = Error::Lost("a task of the copy ended".into());
                     self.job.tally.fail("", &ended);
                 }
-            }
-            if self.folders.is_empty() && self.listings == 0 {
-                self.job.tally.is_listed.store(true, Ordering::Relaxed);
             }
         }
         if self.job.tally.fatal().is_none() {
