@@ -297,7 +297,7 @@ fn a_network_that_is_cut_is_told_and_the_next_run_goes_on() {
         assert!(said.contains("the connection was lost"), "{said}");
         assert!(said.contains("same command again"), "{said}");
         let summary = copied(&state, &arguments, 1);
-        assert!(summary["bytes_resumed"].as_u64().unwrap() > 20 << 20, "{summary}");
+        assert!(summary["bytes_resumed"].as_u64().unwrap() >= 10 << 20, "{summary}");
         assert!(std::fs::read(&there).unwrap() == std::fs::read(&file).unwrap());
     });
 }
@@ -352,7 +352,7 @@ fn a_full_disk_is_told_and_the_next_run_goes_on_where_it_was() {
         assert!(!there.exists());
         tight.grow(100);
         let summary = copied(&state, &[path, &url], 1);
-        assert!(summary["bytes_resumed"].as_u64().unwrap() > 20 << 20, "{summary}");
+        assert!(summary["bytes_resumed"].as_u64().unwrap() >= 10 << 20, "{summary}");
         assert!(std::fs::read(&there).unwrap() == std::fs::read(&file).unwrap());
         std::fs::remove_file(&there).unwrap();
     }

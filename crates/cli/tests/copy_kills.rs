@@ -47,7 +47,7 @@ fn check(target: &Path, expected: &BTreeMap<String, (Vec<u8>, i64, i64)>) -> usi
     let mut whole = 0;
     for (name, (data, ..)) in contents(target) {
         let last = name.rsplit('/').next().unwrap();
-        if !last.starts_with(".anabranch-") {
+        if !last.starts_with("~anabranch-") {
             assert!(data == expected[&name].0, "{name} is not whole");
             whole += 1;
         }

@@ -3,7 +3,9 @@
 use crate::error::Error;
 use twox_hash::XxHash3_64;
 
-const OURS: (&str, &str) = (".anabranch-", ".part");
+/// Not with a dot in front: servers take such names for hidden, and may not keep an attribute that
+/// a name shows anyway.
+const OURS: (&str, &str) = ("~anabranch-", ".part");
 
 /// Refuses a name of a listing that would lead elsewhere on the other side: a server
 /// must not choose where we write.
@@ -77,7 +79,7 @@ mod tests {
         let one = temporary("a/b/c", key("smb://s/a", "/t/c"));
         assert_eq!(split(&one).0, "a/b");
         assert!(is_temporary(split(&one).1) && !is_temporary("c"));
-        assert!(!is_temporary(".anabranch-.part") && !is_temporary(".anabranch-zz.part"));
+        assert!(!is_temporary("~anabranch-.part") && !is_temporary("~anabranch-zz.part"));
         assert_eq!(one, temporary("a/b/c", key("smb://s/a", "/t/c")));
         assert_ne!(one, temporary("a/b/c", key("smb://s/b", "/t/c")));
         assert_eq!(split(&temporary("c", 1)).0, "");
