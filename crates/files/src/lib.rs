@@ -16,6 +16,7 @@ mod authorize;
 mod backup;
 mod caching;
 mod copy;
+mod courtesy;
 mod delegation;
 mod descriptor;
 mod directory_lease;
@@ -55,6 +56,7 @@ pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
 };
+pub use courtesy::Courtesy;
 pub use delegation::{Delegate, Delegation, delegation_key};
 pub use descriptor::SecurityParts;
 pub use grants::{

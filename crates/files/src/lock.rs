@@ -14,12 +14,10 @@ impl Files {
     /// [`FsError::LockNotGranted`], [`FsError::TooMany`], [`FsError::RangeNotLocked`]
     /// if the open has been closed.
     pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
-        let mut held = open.state.lock();
-        if !held.grants.is_open(open.id) {
-            return Err(FsError::RangeNotLocked);
+        match try_once(open, wanted) {
+            Err(FsError::LockNotGranted) if self.table.let_go(open.key()) => try_once(open, wanted),
+            other => other,
         }
-        held.grants.caches.handle_change(open.cache_owner());
-        held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
     }
 
     /// Locks a range, waiting until it is free; who came first is served
@@ -30,7 +28,10 @@ impl Files {
     pub async fn lock(&self, open: &Arc<OpenFile>, wanted: RangeLock) -> Result<()> {
         match stand_in_line(open, wanted)? {
             None => Ok(()),
-            Some(waiting) => waiting.decision().await.map_err(refused),
+            Some(waiting) => {
+                self.table.let_go(open.key());
+                waiting.decision().await.map_err(refused)
+            }
         }
     }
 
@@ -56,18 +57,33 @@ impl OpenFile {
     /// [`FsError::LockConflict`]; [`FsError::InvalidParameter`] for a range past the last offset.
     pub(crate) fn need_unlocked(&self, offset: u64, length: u64, writes: bool) -> Result<()> {
         let range = Range::new(offset, length).ok_or(FsError::InvalidParameter)?;
-        if !self.state.has_locks() {
+        if !self.state.has_locks() || self.is_unlocked(range, writes) {
             return Ok(());
         }
+        match self.table.let_go(self.key()) && self.is_unlocked(range, writes) {
+            true => Ok(()),
+            false => Err(FsError::LockConflict),
+        }
+    }
+
+    fn is_unlocked(&self, range: Range, writes: bool) -> bool {
         let held = self.state.lock();
         let locks = &held.grants.locks;
-        let free = match (self.is_of_object(), writes) {
+        match (self.is_of_object(), writes) {
             (true, writes) => locks.may_use_beside_owners(range, writes),
             (false, true) => locks.may_write(self.id, range),
             (false, false) => locks.may_read(self.id, range),
-        };
-        if free { Ok(()) } else { Err(FsError::LockConflict) }
+        }
     }
+}
+
+fn try_once(open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
+    let mut held = open.state.lock();
+    if !held.grants.is_open(open.id) {
+        return Err(FsError::RangeNotLocked);
+    }
+    held.grants.caches.handle_change(open.cache_owner());
+    held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
 }
 
 /// Locks at once, or enters the line.

@@ -26,15 +26,12 @@ impl Files {
         if wanted.range.length == 0 {
             return Err(FsError::InvalidParameter);
         }
-        let mut held = open.state.lock();
-        if !held.grants.is_open(open.id) {
-            return Err(FsError::RangeNotLocked);
+        let locking = lock_once(open, owner, wanted)?;
+        let is_denied = matches!(locking, OwnerLocking::Denied(_));
+        match is_denied && self.table.let_go(open.key()) {
+            true => lock_once(open, owner, wanted),
+            false => Ok(locking),
         }
-        let locking = held.grants.locks.handle_owner_lock(open.id, owner, wanted);
-        if locking == Ok(OwnerLocking::Granted) {
-            held.grants.caches.handle_change(open.cache_owner());
-        }
-        locking.map_err(refused)
     }
 
     /// Unlocks what `owner` has of the range, if anything.
@@ -54,7 +51,9 @@ impl Files {
         owner: Option<LockOwner>,
         wanted: RangeLock,
     ) -> Option<LockHeld> {
-        self.table.find(object.key())?.lock().grants.locks.find(owner, wanted)
+        let find = || self.table.find(object.key())?.lock().grants.locks.find(owner, wanted);
+        let held = find()?;
+        if self.table.let_go(object.key()) { find() } else { Some(held) }
     }
 
     /// Ends when a lock that could not be had can be tried for again: nothing is locked
@@ -84,6 +83,18 @@ impl Files {
         // The teller goes only with the file itself.
         decided.map_or(Err(FsError::RangeNotLocked), |decided| decided.map_err(refused))
     }
+}
+
+fn lock_once(open: &OpenFile, owner: LockOwner, wanted: RangeLock) -> Result<OwnerLocking> {
+    let mut held = open.state.lock();
+    if !held.grants.is_open(open.id) {
+        return Err(FsError::RangeNotLocked);
+    }
+    let locking = held.grants.locks.handle_owner_lock(open.id, owner, wanted);
+    if locking == Ok(OwnerLocking::Granted) {
+        held.grants.caches.handle_change(open.cache_owner());
+    }
+    locking.map_err(refused)
 }
 
 impl OpenFile {

@@ -8,7 +8,7 @@ use crate::delegation::asking_owner;
 use crate::directory_lease::ParentKey;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
-use crate::{Access, Caller, Volume};
+use crate::{Access, Caller, Courtesy, Volume};
 use futures_channel::oneshot;
 use grants::{
     Awaited, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, Closed, Decided,
@@ -17,7 +17,7 @@ use grants::{
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use vfs::{Attributes, FileKey, FsError, Node, RelPath, StreamName, Vfs};
 
 /// A power of two well above the number of cores.
@@ -497,7 +497,6 @@ impl From<FsError> for NotEntered {
 type Shard = HashMap<FileKey, Arc<FileState>>;
 
 /// All open files, in shards by key.
-#[derive(Debug)]
 pub(crate) struct Table {
     shards: Vec<Mutex<Shard>>,
     renames_begun: AtomicU64,
@@ -511,6 +510,14 @@ pub(crate) struct Table {
     /// them, and another in between would make it change those of other files.
     /// Waited for without a thread.
     pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
+    /// Who is asked before somebody is refused.
+    pub courtesy: OnceLock<Weak<dyn Courtesy>>,
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("keys", &self.keys).finish_non_exhaustive()
+    }
 }
 
 impl Default for Table {
@@ -523,6 +530,7 @@ impl Default for Table {
             keys: Arc::default(),
             removals: AtomicU64::new(0),
             rename_turns: Arc::default(),
+            courtesy: OnceLock::new(),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
 use files::Files;
+use futures_channel::oneshot::{Canceled, Receiver};
 use futures_util::future::{Either, select};
 use std::sync::Arc;
 use wire::nfs::callback::{
@@ -18,6 +19,12 @@ use wire::nfs::numbers::{PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::reply::Reply;
 use wire::nfs::xdr::{List, XdrReader, XdrWriter};
 use wire::nfs::{CallbackNumber, NfsStatus};
+
+/// In how many parts [`CALLBACK_WITHIN`] is waited for.
+const CALLBACK_PARTS: u32 = 20;
+
+/// The answer to a call.
+type Sent = Receiver<Bytes>;
 
 /// What a client answered to a callback that it has taken.
 #[derive(Debug)]
@@ -148,20 +155,32 @@ impl Session {
                 })
             });
             let Some(sent) = sent else { continue };
-            match select(sent, files.pause_for(CALLBACK_WITHIN)).await {
-                Either::Left((Ok(results), _)) => {
+            match self.answered(files, sent).await {
+                Some(Ok(results)) => {
                     self.back.set_health(Health::Answers);
                     return Ok(Answer(results));
                 }
                 // The connection has ended, or the client has no such program.
-                Either::Left((Err(_), _)) => {}
-                Either::Right(_) => self.back.unbind(&connection),
+                Some(Err(_)) => {}
+                None => self.back.unbind(&connection),
             }
         }
-        if self.back.is_wanted() {
+        if self.back.is_wanted() && !self.has_ended() {
             self.back.set_health(Health::Mute);
         }
         Err(Unheard)
+    }
+
+    /// Waits for an answer; not on once the session has ended: another one may have come.
+    async fn answered(&self, files: &Files, mut sent: Sent) -> Option<Result<Bytes, Canceled>> {
+        for _ in 0..CALLBACK_PARTS {
+            sent = match select(sent, files.pause_for(CALLBACK_WITHIN / CALLBACK_PARTS)).await {
+                Either::Left((answer, _)) => return Some(answer),
+                Either::Right(_) if self.has_ended() => return None,
+                Either::Right((_, sent)) => sent,
+            };
+        }
+        None
     }
 
     /// Finds out whether the client's program answers.

@@ -5,6 +5,7 @@ use crate::clients::Introduction;
 use crate::create_session::CreateSessionSlot;
 use crate::held::ClientStates;
 use crate::session::Session;
+use crate::waiting_locks::WaitingLocks;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -48,6 +49,8 @@ pub struct Client {
     pub create_session: Mutex<CreateSessionSlot>,
     /// Its opens, locks and delegations.
     pub states: Mutex<ClientStates>,
+    /// Locks that it is told of once they may be free.
+    pub(crate) waiting_locks: Mutex<WaitingLocks>,
     /// It is written down.
     pub is_remembered: AtomicBool,
     /// It has said that it reclaims nothing more. RFC 8881 18.51.
@@ -71,6 +74,7 @@ impl Client {
             principal: who.principal,
             create_session: Mutex::default(),
             states: Mutex::new(ClientStates::new(tag_of(id))),
+            waiting_locks: Mutex::default(),
             is_remembered: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             facts: Mutex::new(who.facts),

@@ -99,6 +99,11 @@ impl Delegations {
         }
     }
 
+    /// The file is new: what is remembered is of another that had its number.
+    pub fn forget(&self, file: FileKey) {
+        lock(&self.state).cooling.remove(&file);
+    }
+
     /// Those whose time is up.
     pub fn take_due(&self, now: Instant) -> Vec<Due> {
         let mut state = lock(&self.state);
@@ -181,8 +186,11 @@ mod tests {
         assert!(all.enter(FILE, start).is_none(), "it would be in the way again");
         assert!(all.enter(OTHER, start).is_some());
         assert!(all.enter(FILE, start + COOLING).is_some());
+        all.recall(FILE, Due { at, client: Arc::downgrade(&one), number: 4 }, start);
+        all.forget(FILE);
+        assert!(all.enter(FILE, start).is_some(), "another file with its number");
         assert!(all.take_due(at - Duration::from_millis(1)).is_empty());
-        assert_eq!(all.take_due(at).iter().map(|due| due.number).collect::<Vec<_>>(), [3]);
+        assert_eq!(all.take_due(at).iter().map(|due| due.number).collect::<Vec<_>>(), [3, 4]);
         assert!(all.take_due(at).is_empty());
     }
 

@@ -32,6 +32,7 @@ mod slot;
 pub mod snapshot;
 mod stateids;
 mod status;
+mod waiting_locks;
 
 pub use client::{Client, ClientFacts};
 pub use config::{Config, Export, HostFilter, Squash};

@@ -14,10 +14,10 @@ use crate::limits::{
     SLOTS_UNDER_PRESSURE,
 };
 use crate::session::Session;
-use files::{Files, Patience};
+use files::{Courtesy, Files, Patience};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 use vfs::Timestamp;
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
@@ -86,7 +86,7 @@ impl Server {
         let awaited = host.remembered_clients().into_iter().collect();
         let grace = Grace::new(awaited, host.now().instant + config.lease);
         let patience = patience(&host, config.lease);
-        Arc::new(Self {
+        let server = Arc::new(Self {
             files,
             write_verifier: Verifier(verifier),
             started: host.now().wall,
@@ -102,7 +102,10 @@ impl Server {
             next_session: AtomicU32::new(1),
             host,
             slots_promised: AtomicUsize::new(0),
-        })
+        });
+        let courtesy: Weak<Self> = Arc::downgrade(&server);
+        server.files.set_courtesy(courtesy);
+        server
     }
 
     /// The present configuration.
@@ -130,7 +133,7 @@ impl Server {
     pub fn introduce(&self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
         let now = self.host.now().instant;
         let Introduced { client, ended } = lock(&self.clients).introduce(who, now)?;
-        ended.iter().for_each(|client| self.let_go(client));
+        ended.iter().for_each(|client| self.end(client));
         Ok(client)
     }
 
@@ -146,18 +149,18 @@ impl Server {
     pub fn confirm(&self, client: &Arc<Client>) {
         let former = lock(&self.clients).confirm(client);
         if let Some(former) = former {
-            self.let_go(&former);
+            self.end(&former);
         }
     }
 
     /// Forgets a client, with all that it has.
     pub fn remove_client(&self, client: &Arc<Client>) {
         lock(&self.clients).remove(client);
-        self.let_go(client);
+        self.end(client);
     }
 
     /// Ends what a client has that is not known any more.
-    fn let_go(&self, client: &Client) {
+    fn end(&self, client: &Client) {
         client.sessions().iter().for_each(|session| self.remove_session(session));
         // Files are closed outside of the lock.
         let ended = client.with_states(|states| states.clear());
@@ -270,27 +273,30 @@ impl Server {
             }
         }
         let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);
-        expired.iter().for_each(|client| self.let_go(client));
-    }
-
-    /// Forgets clients whose lease is over, if they have something of this file: somebody
-    /// else needs it. True if there was one.
-    pub fn expire_holders(&self, key: vfs::FileKey) -> bool {
-        let (now, lease) = (self.host.now().instant, self.config().lease);
-        let holds = |client: &&Arc<Client>| {
-            client.holds_state() && client.is_expired(now, lease) && lock(&client.states).holds(key)
-        };
-        let mut clients = lock(&self.clients);
-        let expired: Vec<Arc<Client>> = clients.iter().filter(holds).cloned().collect();
-        expired.iter().for_each(|client| clients.remove(client));
-        drop(clients);
-        expired.iter().for_each(|client| self.let_go(client));
-        !expired.is_empty()
+        expired.iter().for_each(|client| self.end(client));
     }
 
     /// All clients.
     #[must_use]
     pub fn clients(&self) -> Vec<Arc<Client>> {
         lock(&self.clients).iter().cloned().collect()
+    }
+}
+
+impl Courtesy for Server {
+    /// Forgets clients whose lease is over, if they have something of this file.
+    fn let_go(&self, file: vfs::FileKey) -> bool {
+        let (now, lease) = (self.host.now().instant, self.config().lease);
+        let holds = |client: &&Arc<Client>| {
+            client.holds_state()
+                && client.is_expired(now, lease)
+                && lock(&client.states).holds(file)
+        };
+        let mut clients = lock(&self.clients);
+        let expired: Vec<Arc<Client>> = clients.iter().filter(holds).cloned().collect();
+        expired.iter().for_each(|client| clients.remove(client));
+        drop(clients);
+        expired.iter().for_each(|client| self.end(client));
+        !expired.is_empty()
     }
 }

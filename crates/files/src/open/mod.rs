@@ -505,6 +505,12 @@ impl Opening {
         let ticket = match entered {
             Ok(ticket) => ticket,
             Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
+            // Who is in the way may be away, and is not any more.
+            Err(NotEntered::Refused(FsError::ShareViolation))
+                if self.table.let_go(opened.attributes.key) =>
+            {
+                return Ok(Attempt::Lost);
+            }
             Err(NotEntered::Refused(error)) => return Err(error),
         };
         let mut attributes = opened.attributes;

@@ -5,6 +5,7 @@ use crate::compound::Run;
 use crate::held::HeldOpen;
 use crate::stateids::{Kind, LockState};
 use crate::status::{OrStatus, status_of};
+use crate::waiting_locks::Waiting;
 use files::{Access as Rights, LockHeld, LockKind, LockOwner, OwnerLocking, Range, RangeLock};
 use vfs::FileKind;
 use wire::nfs::ops::{
@@ -112,30 +113,28 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
     let client = run.client()?;
     run.server().check_grace(&client, args.reclaim)?;
     let right = if args.lock_type.is_exclusive() { Rights::WRITE_DATA } else { Rights::READ_DATA };
-    let (held, number, is_new) = match &args.locker {
+    let (held, number, is_new, lock_owner) = match &args.locker {
         Locker::New(new) => {
             let id = run.resolve_id(new.open_state_id)?;
             let held = run.open_by(&id, right)?;
             let (number, is_new) = locks_of(&client, &id, &held, &new.lock_owner.owner)?;
-            (held, number, is_new)
+            (held, number, is_new, new.lock_owner.owner.to_vec())
         }
         Locker::Existing(existing) => {
             let id = run.resolve_id(existing.lock_state_id)?;
             let held = run.open_by(&id, right)?;
-            let (number, _) = guard(&client.states).find_locks(&id)?;
-            (held, number, false)
+            let states = guard(&client.states);
+            let (number, _) = states.find_locks(&id)?;
+            let Some(Kind::Lock(known)) = states.get(number).map(|state| &state.kind) else {
+                return Err(NfsStatus::BAD_STATEID);
+            };
+            (held, number, false, known.owner.clone())
         }
     };
     let owner = owner_number(&client, number);
     let wanted = wanted_of(args.lock_type, range);
     let files = run.server().files.clone();
-    let mut locking = files.lock_owned(&held.open, owner, wanted);
-    if matches!(locking, Ok(OwnerLocking::Denied(_)))
-        && run.server().expire_holders(held.open.key())
-    {
-        locking = files.lock_owned(&held.open, owner, wanted);
-    }
-    match locking {
+    match files.lock_owned(&held.open, owner, wanted) {
         Ok(OwnerLocking::Granted) => {
             let id = client.with_states(|states| {
                 states.set_locked(number, true);
@@ -150,7 +149,13 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
                 client.with_states(|states| drop(states.remove(number)));
             }
             match other {
-                Ok(OwnerLocking::Denied(held)) => Ok(Locking::Denied(denied_by(run, held))),
+                Ok(OwnerLocking::Denied(denied)) => {
+                    if matches!(args.lock_type, LockType::ReadWait | LockType::WriteWait) {
+                        let waiting = Waiting { lock_owner, owner, wanted };
+                        waiting.tell_when_free(run.server(), &client, &held);
+                    }
+                    Ok(Locking::Denied(denied_by(run, denied)))
+                }
                 Ok(OwnerLocking::Granted) => Err(NfsStatus::SERVERFAULT),
                 Err(error) => Err(status_of(error)),
             }
@@ -201,11 +206,7 @@ async fn try_test(
     let owner = number.map(|number| owner_number(&client, number));
     let wanted = wanted_of(args.lock_type, range);
     let files = run.server().files.clone();
-    let mut held = files.find_lock(&object, owner, wanted);
-    if held.is_some() && run.server().expire_holders(object.key()) {
-        held = files.find_lock(&object, owner, wanted);
-    }
-    Ok(held)
+    Ok(files.find_lock(&object, owner, wanted))
 }
 
 pub(crate) fn unlock(run: &mut Run<'_>, args: &UnlockArgs) -> Result<StateId, NfsStatus> {

@@ -80,6 +80,9 @@ pub(crate) async fn open(
         Some(directory) => change_info(run, directory, before),
         None => ChangeInfo::default(),
     };
+    if opened.action == OpenAction::Created {
+        run.server().delegations.forget(opened.open.key());
+    }
     let by = (args.share_access, &args.claim);
     let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
     run.go(Place::of(wish.export, opened.open.object()));
@@ -161,11 +164,10 @@ async fn take(
     };
     let mut result = files.open_object(&wish.caller, &wish.at, wish.plan.clone(), with(None)).await;
     if matches!(result, Err(FsError::ShareViolation)) {
-        // In the way may be an open of the same owner, or of a client that is gone.
+        // In the way may be an open of the same owner.
         let key = key_of(run, wish).await?;
-        let own = held_of(client, key, &owner);
-        if own.is_some() || run.server().expire_holders(key) {
-            let instead_of = own.map(|(_, held, _)| held.open);
+        if let Some((_, held, _)) = held_of(client, key, &owner) {
+            let instead_of = Some(held.open);
             let plan = wish.plan.clone();
             result = files.open_object(&wish.caller, &wish.at, plan, with(instead_of)).await;
         }

@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
+use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Now, Server, Squash};
+use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Job, Now, Server, Squash};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -15,9 +16,12 @@ use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp};
 use wire::nfs::attributes::{Attributes, Fattr};
+use wire::nfs::callback::{
+    Callback, CallbackCompound, CallbackReply, CbSequenceArgs, CbSequenceResult,
+};
 use wire::nfs::compound::{CompoundRequest, CompoundResults};
 use wire::nfs::ops::*;
-use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth};
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, put_success};
 use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
 use wire::nfs::{
     Bitmap4, ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, StateOwner,
@@ -27,22 +31,45 @@ use wire::nfs::{
 pub const READ_WRITE: u32 = 3;
 pub const ALL: u32 = 3;
 
-/// Calls that take long are done at once.
-struct Inline;
+/// Calls that take long are done at once, and time passes when it is told to.
+struct Clock {
+    now: Mutex<Instant>,
+    sleeps: Mutex<Vec<(Instant, oneshot::Sender<()>)>>,
+}
 
-impl Workers for Inline {
+impl Clock {
+    fn now(&self) -> Instant {
+        *self.now.lock().unwrap()
+    }
+
+    fn pass(&self, time: Duration) {
+        let now = {
+            let mut now = self.now.lock().unwrap();
+            *now += time;
+            *now
+        };
+        self.sleeps.lock().unwrap().retain(|(until, _)| *until > now);
+    }
+}
+
+impl Workers for Clock {
     fn run(&self, task: Box<dyn FnOnce() + Send>) {
         task();
     }
 
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        let (sender, over) = oneshot::channel();
+        self.sleeps.lock().unwrap().push((self.now() + time, sender));
+        // Over once it is taken out of the list.
+        Box::pin(over.map(|_| ()))
     }
 }
 
 struct StillHost {
     random: AtomicU64,
-    now: Mutex<Instant>,
+    clock: Arc<Clock>,
+    /// Work that goes on by itself.
+    carried: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// What survives the server.
     remembered: Mutex<BTreeSet<Vec<u8>>>,
 }
@@ -55,7 +82,7 @@ impl Host for StillHost {
     }
 
     fn now(&self) -> Now {
-        Now { instant: *self.now.lock().unwrap(), wall: Timestamp(1_000_000_000) }
+        Now { instant: self.clock.now(), wall: Timestamp(1_000_000_000) }
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {
@@ -75,7 +102,9 @@ impl Host for StillHost {
         Box::pin(std::future::ready(true))
     }
 
-    fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.carried.lock().unwrap().push(work);
+    }
 }
 
 #[derive(Debug)]
@@ -110,16 +139,18 @@ impl Bench {
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
         let config = Config { exports, lease, owner: b"server".to_vec() };
+        let clock = Clock { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
         let host = StillHost {
             random: AtomicU64::new(1),
-            now: Mutex::new(Instant::now()),
+            clock: Arc::new(clock),
+            carried: Mutex::default(),
             remembered: Mutex::default(),
         };
         Self::start(config, Arc::new(host))
     }
 
     fn start(config: Config, host: Arc<StillHost>) -> Self {
-        let files = Arc::new(Files::new(Arc::new(Inline)));
+        let files = Arc::new(Files::new(host.clock.clone()));
         let server = Server::new(config.clone(), files, host.clone());
         Self { server, lease: config.lease, host, config }
     }
@@ -136,8 +167,41 @@ impl Bench {
 
     /// Time passes.
     pub fn pass(&self, time: Duration) {
-        *self.host.now.lock().unwrap() += time;
+        self.host.clock.pass(time);
         self.server.handle_tick(self.host.now());
+        self.work();
+    }
+
+    /// What goes on by itself goes on as far as it can.
+    pub fn work(&self) {
+        for _ in 0..4 {
+            let carried = std::mem::take(&mut *self.host.carried.lock().unwrap());
+            for mut work in carried {
+                if (&mut work).now_or_never().is_none() {
+                    self.host.carried.lock().unwrap().push(work);
+                }
+            }
+        }
+    }
+
+    /// The share, as SMB has it.
+    pub fn volume(&self) -> Arc<Volume> {
+        self.config.exports[0].volume.clone()
+    }
+
+    /// A client with nothing to reclaim that answers callbacks.
+    pub fn callee(&self, name: &str) -> Client {
+        let mut client = self.returning_callee(name, 1);
+        client.complete_reclaim();
+        client
+    }
+
+    /// A client that answers callbacks, and may have something to reclaim.
+    pub fn returning_callee(&self, name: &str, life: u8) -> Client {
+        let mut client = self.introduced(name, life);
+        client.create_session(1, CreateSessionFlags::CONN_BACK_CHAN);
+        assert_eq!(client.callbacks(self), [Told::Null]);
+        client
     }
 
     pub fn conn(&self) -> Conn {
@@ -159,6 +223,12 @@ impl Bench {
 
     /// A client that may have something to reclaim.
     pub fn returning(&self, name: &str, life: u8) -> Client {
+        let mut client = self.introduced(name, life);
+        client.create_session(1, CreateSessionFlags(0));
+        client
+    }
+
+    fn introduced(&self, name: &str, life: u8) -> Client {
         let mut client = Client {
             conn: self.conn(),
             id: ClientId(0),
@@ -167,9 +237,9 @@ impl Bench {
             slot: 0,
             cache_this: true,
             user: 0,
+            kept: (0, 0),
         };
         client.introduce(name, life);
-        client.create_session(1);
         client
     }
 }
@@ -184,6 +254,17 @@ pub struct Client {
     pub cache_this: bool,
     /// As whom requests are made.
     pub user: u32,
+    /// Change and size that it tells of files that it writes by itself.
+    pub kept: (u64, u64),
+}
+
+/// A callback that a client got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    Null,
+    Recall(StateId),
+    GetAttr,
+    NotifyLock(Vec<u8>),
 }
 
 fn channel() -> ChannelAttributes {
@@ -276,11 +357,11 @@ impl Client {
         self.id = result.client_id;
     }
 
-    fn create_session(&mut self, sequence_id: u32) {
+    fn create_session(&mut self, sequence_id: u32, flags: CreateSessionFlags) {
         let args = CreateSessionArgs {
             client_id: self.id,
             sequence_id,
-            flags: CreateSessionFlags(0),
+            flags,
             fore_channel: channel(),
             back_channel: channel(),
             callback_program: 1,
@@ -291,6 +372,83 @@ impl Client {
         let result: CreateSessionResult =
             results.succeed(OperationNumber::CREATE_SESSION).expect("a session");
         self.session = result.session_id;
+    }
+
+    /// Answers the callbacks that have come.
+    pub fn callbacks(&mut self, bench: &Bench) -> Vec<Told> {
+        bench.work();
+        let mut told = Vec::new();
+        while let Some(record) = self.conn.poll_transmit() {
+            let r = &mut XdrReader::new(&record[4..]);
+            let Ok(Message::Call(call)) = Message::decode(r) else { panic!("no call") };
+            let mut reply = Vec::new();
+            put_success(&mut XdrWriter::new(&mut reply), call.xid);
+            if call.procedure == 0 {
+                told.push(Told::Null);
+            } else {
+                self.answer_callbacks(CallbackCompound::decode(r).unwrap(), &mut reply, &mut told);
+            }
+            self.conn.handle_record(reply.into()).unwrap();
+            bench.work();
+        }
+        told
+    }
+
+    fn answer_callbacks(&self, all: CallbackCompound<'_>, out: &mut Vec<u8>, told: &mut Vec<Told>) {
+        let w = &mut XdrWriter::new(out);
+        let mut results = CallbackReply::begin(w, b"");
+        for callback in all {
+            let callback = callback.unwrap();
+            let number = callback.number();
+            match callback {
+                Callback::Sequence(args) => {
+                    let CbSequenceArgs { session_id, sequence_id, slot_id, .. } = args;
+                    assert_eq!(session_id, self.session);
+                    let result = CbSequenceResult {
+                        session_id,
+                        sequence_id,
+                        slot_id,
+                        highest_slot_id: 3,
+                        target_highest_slot_id: 3,
+                    };
+                    results.push(w, number, &Ok::<_, NfsStatus>(result));
+                }
+                Callback::GetAttr(_) => {
+                    told.push(Told::GetAttr);
+                    let (change, size) = (Some(self.kept.0), Some(self.kept.1));
+                    let named = Attributes { change, size, ..Attributes::default() };
+                    let buffer = &mut Vec::new();
+                    results.push(w, number, &Ok::<_, NfsStatus>(named.to_fattr(buffer)));
+                }
+                Callback::Recall(args) => {
+                    told.push(Told::Recall(args.state_id));
+                    results.push(w, number, &Ok::<_, NfsStatus>(()));
+                }
+                Callback::NotifyLock(args) => {
+                    assert_eq!(args.lock_owner.client_id, self.id);
+                    told.push(Told::NotifyLock(args.lock_owner.owner.0.to_vec()));
+                    results.push(w, number, &Ok::<_, NfsStatus>(()));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        results.finish(w, NfsStatus::OK);
+    }
+
+    /// Begins a request that may wait.
+    pub fn begin(&mut self, operations: &[Operation<'_>]) -> Job {
+        let record = self.next(operations);
+        self.conn.handle_record(record).expect("a call");
+        self.conn.poll_job().expect("a job")
+    }
+
+    /// The results of a request that has come to its end, if it has.
+    pub fn finish(&mut self, job: &mut Job) -> Option<Vec<u8>> {
+        self.conn.handle_finished(job.now_or_never()?);
+        let out = self.conn.poll_transmit().expect("an answer");
+        let r = &mut XdrReader::new(&out[4..]);
+        Message::decode(r).expect("a reply");
+        Some(r.rest().to_vec())
     }
 
     pub fn complete_reclaim(&mut self) {
@@ -379,7 +537,9 @@ impl Client {
 
     pub fn make_file(&mut self, name: &[u8]) {
         let mut operations = self.walk(&[b"share"]);
-        operations.push(Operation::Open(open_args(name, READ_WRITE, 0, true)));
+        // Else it would have the new file to itself.
+        let access = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
+        operations.push(Operation::Open(open_args(name, access, 0, true)));
         let state_id = StateId::CURRENT;
         operations.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
         assert_eq!(self.status(&operations), NfsStatus::OK);

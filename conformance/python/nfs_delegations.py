@@ -1,0 +1,155 @@
+"""Delegations of the Linux kernel's NFS client: given, used, recalled by another NFS
+client and by one of SMB; and what each of the three reads of what the others have written.
+Arguments: one directory three times, over NFSv4.1, NFSv4.2 and SMB."""
+
+import fcntl
+import hashlib
+import os
+import random
+import sys
+import threading
+import time
+
+one, other, smb = sys.argv[1:]
+NAME = "file"
+
+
+def count(directory, operation):
+    """How often an operation was asked for on the mount that has the directory."""
+    mount, found = os.path.dirname(directory), False
+    for line in open("/proc/self/mountstats"):
+        words = line.split()
+        if line.startswith("device "):
+            found = f" mounted on {mount} " in line
+        elif found and words and words[0] == f"{operation}:":
+            return int(words[1])
+    raise AssertionError(f"{mount} has no {operation}")
+
+
+def write(directory, data, name=NAME):
+    with open(f"{directory}/{name}", "wb") as file:
+        file.write(data)
+
+
+def read(directory, name=NAME):
+    with open(f"{directory}/{name}", "rb") as file:
+        return file.read()
+
+
+def make(data):
+    write(one, data)
+    os.chmod(f"{one}/{NAME}", 0o666)
+
+
+def remove():
+    os.unlink(f"{one}/{NAME}")
+
+
+def is_opened_by_itself(directory):
+    """Whether the client opens a file to read without asking."""
+    read(directory)
+    asked = lambda: count(directory, "OPEN") + count(directory, "OPEN_NOATTR")
+    before = asked()
+    for _ in range(20):
+        read(directory)
+    return asked() == before
+
+
+def recalled_by(what, by):
+    """Whether a change costs the first client its delegation, and nobody a byte."""
+    # A new file: one that was asked back is not delegated again at once.
+    make(b"before")
+    assert is_opened_by_itself(one), f"{what}: nothing was delegated"
+    given_back = count(one, "DELEGRETURN")
+    start = time.monotonic()
+    by()
+    took = time.monotonic() - start
+    assert count(one, "DELEGRETURN") > given_back, f"{what}: it was not recalled"
+    assert took < 10, f"{what} took {took:.1f} s"
+    print(f"recalled by {what} within {took:.2f} s", flush=True)
+
+
+def written(directory, data):
+    write(directory, data)
+    assert read(one) == data, f"{directory} was not read by the first client"
+
+
+def through_smb():
+    written(smb, b"by SMB")
+
+
+def renamed():
+    os.rename(f"{smb}/{NAME}", f"{smb}/new name")
+    assert sorted(os.listdir(one)) == ["new name"]
+    os.rename(f"{smb}/new name", f"{smb}/{NAME}")
+
+
+def kept_by_its_writer():
+    """What one client has written and keeps, another sees the length of."""
+    make(b"")
+    with open(f"{one}/{NAME}", "r+b", buffering=0) as file:
+        file.write(b"x" * 1000)
+        assert os.stat(f"{other}/{NAME}").st_size == 1000, "what is kept is not seen"
+        assert read(smb) == b"x" * 1000, "nor read"
+    remove()
+
+
+def waits_for_lock():
+    """A lock that is waited for is had as soon as it is free."""
+    make(b"lock")
+    first = open(f"{one}/{NAME}", "r+b")
+    fcntl.lockf(first, fcntl.LOCK_EX)
+    got = []
+
+    def wait():
+        with open(f"{other}/{NAME}", "r+b") as second:
+            fcntl.lockf(second, fcntl.LOCK_EX)
+            got.append(time.monotonic())
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    time.sleep(4)
+    assert not got, "two have it"
+    start = time.monotonic()
+    fcntl.lockf(first, fcntl.LOCK_UN)
+    waiter.join(60)
+    took = got[0] - start
+    print(f"a lock was had {took:.2f} s after it was free", flush=True)
+    assert took < 3, f"it was had {took:.1f} s after it was free"
+    first.close()
+    remove()
+
+
+def coherence(rounds):
+    """Whoever opens a file after another has closed it reads what that one has written."""
+    chance = random.Random(1)
+    names = [f"shared {number}" for number in range(4)]
+    sums = {}
+    for number in range(rounds):
+        name = chance.choice(names)
+        if name not in sums or chance.random() < 0.4:
+            data = chance.randbytes(chance.choice([1, 100, 5000, 70000]))
+            where = chance.choice([one, other, smb]) if name in sums else one
+            write(where, data, name)
+            if name not in sums:
+                os.chmod(f"{one}/{name}", 0o666)
+            sums[name] = hashlib.sha256(data).digest()
+        for where in chance.sample([one, other, smb], 2):
+            data = read(where, name)
+            assert hashlib.sha256(data).digest() == sums[name], f"round {number}: {where}/{name}"
+    for name in sums:
+        os.unlink(f"{one}/{name}")
+    print(f"{rounds} rounds by three clients", flush=True)
+
+
+recalled_by("another NFS client", lambda: written(other, b"by another"))
+remove()
+recalled_by("SMB", through_smb)
+remove()
+recalled_by("a rename over SMB", renamed)
+remove()
+recalled_by("a mode", lambda: os.chmod(f"{other}/{NAME}", 0o600))
+remove()
+kept_by_its_writer()
+waits_for_lock()
+coherence(200)

@@ -1,0 +1,84 @@
+//! Locks that could not be had and that their clients would wait for: they are told when
+//! it is worth another try, instead of finding out. RFC 8881 9.6, 20.11.
+
+use crate::client::{Client, lock};
+use crate::held::HeldOpen;
+use crate::limits::WAITING_LOCKS_PER_CLIENT_MAX;
+use crate::server::Server;
+use crate::stateids::Owner;
+use files::{LockOwner, RangeLock};
+use futures_util::future::{Either, select};
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+use vfs::FileKey;
+use wire::nfs::StateOwner;
+use wire::nfs::callback::{Callback, CbNotifyLockArgs};
+use wire::nfs::xdr::Opaque;
+
+/// Who of a client waits for which file.
+pub type WaitingLocks = HashSet<(FileKey, Owner)>;
+
+/// A lock that was refused for now.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// Who wanted it, as the client says.
+    pub lock_owner: Owner,
+    /// As the file layer does.
+    pub owner: LockOwner,
+    /// What was wanted.
+    pub wanted: RangeLock,
+}
+
+/// A place among those of the client, given up however the wait ends.
+struct Place {
+    client: Arc<Client>,
+    who: (FileKey, Owner),
+}
+
+impl Place {
+    /// None if it waits already, or for too much.
+    fn enter(client: &Arc<Client>, who: (FileKey, Owner)) -> Option<Self> {
+        let mut waiting = lock(&client.waiting_locks);
+        let may_wait = waiting.len() < WAITING_LOCKS_PER_CLIENT_MAX && waiting.insert(who.clone());
+        may_wait.then(|| Self { client: client.clone(), who })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        lock(&self.client.waiting_locks).remove(&self.who);
+    }
+}
+
+impl Waiting {
+    /// Has the client told once the lock may be free, if it can be told. It asks again in
+    /// any case, so that nothing is lost where that fails; after a lease nobody waits.
+    pub fn tell_when_free(self, server: &Arc<Server>, client: &Arc<Client>, held: &HeldOpen) {
+        if !client.answers_callbacks() {
+            return;
+        }
+        let who = (held.open.key(), self.lock_owner.clone());
+        let Some(place) = Place::enter(client, who) else { return };
+        let (server, held) = (server.clone(), held.clone());
+        let host = server.host.clone();
+        host.carry_on(Box::pin(async move {
+            let lease = server.config().lease;
+            let free = pin!(server.files.until_unlocked(&held.open, self.owner, self.wanted));
+            let is_free = match select(free, server.files.pause_for(lease)).await {
+                Either::Left((waited, _)) => waited.is_ok(),
+                Either::Right(_) => false,
+            };
+            let client = place.client.clone();
+            // It may ask again at once, and wait again.
+            drop(place);
+            if is_free {
+                let owner = StateOwner { client_id: client.id, owner: Opaque(&self.lock_owner) };
+                let args = CbNotifyLockArgs { handle: held.handle, lock_owner: owner };
+                let callback = Callback::NotifyLock(args);
+                // Who does not hear of it asks again.
+                let _ = client.call_back(&server.files, &callback, None).await;
+            }
+        }));
+    }
+}

@@ -1,0 +1,394 @@
+//! Delegations by whole records: granted, recalled, given back, taken away; beside Windows.
+
+use crate::harness::*;
+use files::{Access, Begun, IfExists, IfMissing, OpenPlan, Semantics, Share};
+use futures_util::FutureExt;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::{Identity, Name, RelPath};
+use wire::nfs::attributes::{Fattr, attribute};
+use wire::nfs::ops::*;
+use wire::nfs::xdr::Opaque;
+use wire::nfs::{Bitmap4, LockType, NfsStatus, StableHow, StateId, StateOwner};
+
+const READ: u32 = ShareAccess::READ.0;
+
+/// What an OPEN brought.
+#[derive(Debug, PartialEq, Eq)]
+enum Got {
+    Nothing,
+    Why(NoDelegation),
+    Read(StateId),
+    Write(StateId),
+}
+
+impl Got {
+    fn id(&self) -> StateId {
+        match self {
+            Self::Read(id) | Self::Write(id) => *id,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn got(result: &OpenResult<'_>) -> Got {
+    match result.delegation {
+        OpenDelegation::None => Got::Nothing,
+        OpenDelegation::NoneWhy(why) => Got::Why(why),
+        OpenDelegation::Read(delegation) => Got::Read(delegation.state_id),
+        OpenDelegation::Write(delegation) => Got::Write(delegation.state_id),
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Client {
+    fn open_for(&mut self, name: &[u8], access: u32) -> (StateId, Got) {
+        let mut operations = self.walk(&[b"share"]);
+        operations.push(Operation::Open(open_args(name, access, 0, false)));
+        self.last(&operations, |r| {
+            let result: OpenResult<'_> = r.get().unwrap();
+            (result.state_id, got(&result))
+        })
+    }
+
+    fn on<'a>(&self, name: &'a [u8], operation: Operation<'a>) -> Vec<Operation<'a>> {
+        let mut operations = self.walk(&[b"share", name]);
+        operations.push(operation);
+        operations
+    }
+
+    fn close(&mut self, name: &[u8], state_id: StateId) {
+        let close = Operation::Close(CloseArgs { sequence_id: 0, state_id });
+        let operations = self.on(name, close);
+        assert_eq!(self.status(&operations), NfsStatus::OK);
+    }
+
+    fn give_back(&mut self, name: &[u8], state_id: StateId) -> NfsStatus {
+        let operations = self.on(name, Operation::DelegReturn(DelegReturnArgs { state_id }));
+        self.status(&operations)
+    }
+
+    fn begin_open(&mut self, name: &[u8], access: u32) -> nfs::Job {
+        let mut operations = self.walk(&[b"share"]);
+        operations.push(Operation::Open(open_args(name, access, 0, false)));
+        self.begin(&operations)
+    }
+
+    fn flags(&mut self) -> SequenceStatusFlags {
+        let results = self.results(&[]);
+        let r = &mut wire::nfs::xdr::XdrReader::new(&results);
+        let mut results = wire::nfs::compound::CompoundResults::decode(r).unwrap();
+        let result: SequenceResult = results.succeed(wire::nfs::OperationNumber::SEQUENCE).unwrap();
+        result.status_flags
+    }
+
+    fn test(&mut self, id: StateId) -> NfsStatus {
+        let test = Operation::TestStateId(TestStateIdArgs { state_ids: vec![id].into() });
+        self.last(&[test], |r| r.get::<TestStateIdResult>().unwrap().statuses[0])
+    }
+}
+
+/// An open as Windows makes it.
+fn windows(bench: &Bench, access: Access, share: Share) -> Begun {
+    let plan = OpenPlan {
+        path: RelPath::root().join(&Name::new(*b"f").unwrap()),
+        if_exists: IfExists::Open,
+        if_missing: IfMissing::Fail,
+        semantics: Semantics::Windows,
+        ..OpenPlan::posix(access, share)
+    };
+    let caller = Arc::new(files::Caller::of(Identity::root()));
+    let volume = bench.volume();
+    let open = bench.server.files.begin_open(&volume, &caller, plan);
+    open.now_or_never().unwrap().unwrap()
+}
+
+#[test]
+fn what_one_client_may_do_by_itself_is_asked_for_before_another_writes() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
+    one.make_file(b"f");
+    let (open, delegation) = one.open_for(b"f", READ);
+    let Got::Read(id) = delegation else { panic!("{delegation:?}") };
+    one.close(b"f", open);
+    assert!(matches!(two.open_for(b"f", READ).1, Got::Read(_)), "readers do not mind");
+    let mut three = bench.callee("three");
+    let mut writes = three.begin_open(b"f", READ_WRITE);
+    assert_eq!(three.finish(&mut writes), None);
+    assert_eq!(one.callbacks(&bench), [Told::Recall(id)]);
+    let [Told::Recall(other)] = two.callbacks(&bench)[..] else { panic!("not asked") };
+    assert_eq!(one.give_back(b"f", id), NfsStatus::OK);
+    assert_eq!(three.finish(&mut writes), None, "one of two");
+    assert_eq!(two.give_back(b"f", other), NfsStatus::OK);
+    let results = three.finish(&mut writes).expect("nothing is in the way");
+    assert_eq!(status_of(&results), NfsStatus::OK);
+    assert_eq!(one.give_back(b"f", id), NfsStatus::BAD_STATEID, "once");
+    assert_eq!(one.flags(), SequenceStatusFlags::default());
+}
+
+#[test]
+fn a_delegation_is_enough_to_read_and_write_by() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let (open, delegation) = one.open_for(b"f", READ_WRITE);
+    let Got::Write(state_id) = delegation else { panic!("{delegation:?}") };
+    one.close(b"f", open);
+    let stable = StableHow::Unstable;
+    let write = Operation::Write(WriteArgs { state_id, offset: 0, stable, data: b"text" });
+    let operations = one.on(b"f", write);
+    assert_eq!(one.status(&operations), NfsStatus::OK);
+    assert_eq!(one.read_whole(b"f"), b"text", "nor do its anonymous reads disturb it");
+    let mut remove = one.walk(&[b"share"]);
+    remove.push(Operation::Remove(RemoveArgs { name: b"f" }));
+    assert_eq!(one.status(&remove), NfsStatus::OK);
+    assert_eq!(one.callbacks(&bench), []);
+    assert_eq!(one.test(state_id), NfsStatus::OK);
+}
+
+#[test]
+fn by_a_delegation_to_read_nothing_is_written() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let state_id = one.open_for(b"f", READ).1.id();
+    let stable = StableHow::Unstable;
+    let write = Operation::Write(WriteArgs { state_id, offset: 0, stable, data: b"text" });
+    let operations = one.on(b"f", write);
+    assert_eq!(one.status(&operations), NfsStatus::OPENMODE);
+    let close = Operation::Close(CloseArgs { sequence_id: 0, state_id });
+    let operations = one.on(b"f", close);
+    assert_eq!(one.status(&operations), NfsStatus::BAD_STATEID, "it is no open");
+}
+
+#[test]
+fn who_waits_asks_again_and_who_gives_nothing_back_loses_it() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
+    one.make_file(b"f");
+    let id = one.open_for(b"f", READ).1.id();
+    let mut writes = two.begin_open(b"f", READ_WRITE);
+    assert_eq!(two.finish(&mut writes), None);
+    assert_eq!(one.callbacks(&bench), [Told::Recall(id)]);
+    bench.pass(bench.lease / 3);
+    let results = two.finish(&mut writes).expect("it is not to wait for long");
+    assert_eq!(status_of(&results), NfsStatus::DELAY);
+    assert_eq!(one.flags(), SequenceStatusFlags::default(), "it is there, and keeps it");
+    bench.pass(bench.lease - bench.lease / 3 - Duration::from_millis(1));
+    assert_eq!(one.test(id), NfsStatus::OK, "its time is not up");
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(one.test(id), NfsStatus::DELEG_REVOKED);
+    assert!(one.flags().contains(SequenceStatusFlags::RECALLABLE_STATE_REVOKED));
+    let mut again = two.begin_open(b"f", READ_WRITE);
+    let results = two.finish(&mut again).expect("nothing is in the way");
+    assert_eq!(status_of(&results), NfsStatus::OK);
+    assert_eq!(one.give_back(b"f", id), NfsStatus::DELEG_REVOKED);
+    let free = Operation::FreeStateId(FreeStateIdArgs { state_id: id });
+    assert_eq!(one.status(&[free]), NfsStatus::OK);
+    assert_eq!(one.flags(), SequenceStatusFlags::default());
+    assert_eq!(one.test(id), NfsStatus::BAD_STATEID);
+}
+
+#[test]
+fn none_is_given_to_who_wants_none_or_could_not_be_asked_for_it() {
+    let bench = Bench::new();
+    let (mut deaf, mut one) = (bench.client("deaf"), bench.callee("one"));
+    one.make_file(b"f");
+    let want = |flags: ShareAccess| READ | flags.0;
+    let any = want(ShareAccess::WANT_ANY_DELEG);
+    assert_eq!(deaf.open_for(b"f", READ).1, Got::Nothing, "nothing is said unasked");
+    assert_eq!(deaf.open_for(b"f", any).1, Got::Why(NoDelegation::Resource(false)));
+    let no = want(ShareAccess::WANT_NO_DELEG);
+    assert_eq!(one.open_for(b"f", no).1, Got::Why(NoDelegation::NotWanted));
+    let cancel = want(ShareAccess::WANT_CANCEL);
+    assert_eq!(one.open_for(b"f", cancel).1, Got::Why(NoDelegation::Cancelled));
+    deaf.open_for(b"f", READ_WRITE);
+    assert_eq!(one.open_for(b"f", any).1, Got::Why(NoDelegation::Contention(false)));
+    assert_eq!(one.open_for(b"f", READ).1, Got::Nothing);
+}
+
+#[test]
+fn a_file_that_was_asked_back_is_not_delegated_again_at_once() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
+    one.make_file(b"f");
+    let (open, delegation) = one.open_for(b"f", READ_WRITE);
+    one.close(b"f", open);
+    let mut reads = two.begin_open(b"f", READ);
+    assert_eq!(two.finish(&mut reads), None);
+    assert_eq!(one.callbacks(&bench), [Told::Recall(delegation.id())]);
+    assert_eq!(one.give_back(b"f", delegation.id()), NfsStatus::OK);
+    assert!(two.finish(&mut reads).is_some());
+    assert_eq!(one.open_for(b"f", READ).1, Got::Nothing);
+}
+
+#[test]
+fn who_writes_by_itself_is_asked_what_the_file_is_like() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.client("two"));
+    one.make_file(b"f");
+    let before = two.attributes(&[b"share", b"f"], &[attribute::CHANGE, attribute::SIZE]);
+    let _held = one.open_for(b"f", READ_WRITE).1.id();
+    let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);
+    let mut look = |one: &mut Client, kept: (u64, u64)| {
+        one.kept = kept;
+        let operations = two.on(b"f", Operation::GetAttr(GetAttrArgs { requested }));
+        let mut job = two.begin(&operations);
+        assert_eq!(two.finish(&mut job), None);
+        assert_eq!(one.callbacks(&bench), [Told::GetAttr]);
+        let results = two.finish(&mut job).expect("it was answered");
+        let bytes = Vec::leak(results);
+        let at = bytes.len() - 16;
+        let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
+        (number(at), number(at + 8))
+    };
+    let change = before.change.unwrap();
+    assert_eq!(look(&mut one, (change, 0)), (change, 0), "it has changed nothing");
+    let first = look(&mut one, (change + 1, 5));
+    assert_eq!(first.1, 5);
+    assert_ne!(first.0, change);
+    let own = one.attributes(&[b"share", b"f"], &[attribute::SIZE]);
+    assert_eq!(own.size, Some(0), "itself it is not asked");
+}
+
+#[test]
+fn an_open_of_windows_that_writes_waits_for_what_is_delegated() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let (open, delegation) = one.open_for(b"f", READ);
+    one.close(b"f", open);
+    assert!(matches!(windows(&bench, Access::READ_DATA, Share::READ), Begun::Opened(_)));
+    let Begun::Waits(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+        panic!("it does not wait");
+    };
+    let mut waiting = Box::pin(waiting.opened());
+    assert!((&mut waiting).now_or_never().is_none());
+    assert_eq!(one.callbacks(&bench), [Told::Recall(delegation.id())]);
+    assert_eq!(one.give_back(b"f", delegation.id()), NfsStatus::OK);
+    assert!(waiting.now_or_never().expect("it was given back").is_ok());
+}
+
+#[test]
+fn what_a_client_has_that_is_away_goes_once_windows_needs_it() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let mut operations = one.walk(&[b"share"]);
+    let access = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
+    operations.push(Operation::Open(open_args(b"f", access, ALL, false)));
+    assert_eq!(one.status(&operations), NfsStatus::OK);
+    let wish = || OpenPlan {
+        path: RelPath::root().join(&Name::new(*b"f").unwrap()),
+        ..OpenPlan::posix(Access::READ_DATA, Share::ALL)
+    };
+    let caller = Arc::new(files::Caller::of(Identity::root()));
+    let volume = bench.volume();
+    let open = || bench.server.files.open(&volume, &caller, wish());
+    bench.pass(bench.lease);
+    assert!(open().now_or_never().is_none_or(|result| result.is_err()), "it may come back");
+    bench.pass(Duration::from_millis(1));
+    assert_eq!(bench.server.clients().len(), 1, "nobody needs what it has");
+    assert!(open().now_or_never().expect("nobody is waited for").is_ok());
+    assert_eq!(bench.server.clients().len(), 0);
+}
+
+#[test]
+fn what_is_delegated_to_a_client_that_is_away_is_not_waited_for() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let (open, delegation) = one.open_for(b"f", READ);
+    one.close(b"f", open);
+    assert!(matches!(delegation, Got::Read(_)));
+    bench.pass(bench.lease + Duration::from_millis(1));
+    let Begun::Waits(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+        panic!("it was asked for");
+    };
+    bench.work();
+    assert!(waiting.opened().now_or_never().expect("nobody is waited for").is_ok());
+}
+
+#[test]
+fn opens_that_a_client_made_by_itself_are_told_of_by_the_delegation() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
+    one.make_file(b"f");
+    let (open, delegation) = one.open_for(b"f", READ_WRITE);
+    one.close(b"f", open);
+    let mut reads = two.begin_open(b"f", READ);
+    assert_eq!(two.finish(&mut reads), None);
+    assert_eq!(one.callbacks(&bench), [Told::Recall(delegation.id())]);
+    let claim = |id| OpenArgs {
+        claim: OpenClaim::DelegateCurrentFileHandle(id),
+        ..open_args(b"", READ_WRITE, 0, false)
+    };
+    let operations = one.on(b"f", Operation::Open(claim(delegation.id())));
+    assert_eq!(one.status(&operations), NfsStatus::OK, "it does not wait for itself");
+    let strange = StateId { seqid: 1, other: [9; 12] };
+    let operations = one.on(b"f", Operation::Open(claim(strange)));
+    assert_eq!(one.status(&operations), NfsStatus::BAD_STATEID);
+    assert_eq!(one.give_back(b"f", delegation.id()), NfsStatus::OK);
+    assert!(two.finish(&mut reads).is_some());
+}
+
+#[test]
+fn a_delegation_is_had_again_after_a_restart() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    assert!(matches!(one.open_for(b"f", READ_WRITE).1, Got::Write(_)));
+    let after = bench.restarted();
+    let mut one = after.returning_callee("one", 1);
+    let again = OpenArgs {
+        claim: OpenClaim::Previous(DelegationType::Write),
+        ..open_args(b"", READ_WRITE, 0, false)
+    };
+    let operations = one.on(b"f", Operation::Open(again));
+    let delegation = one.last(&operations, |r| got(&r.get::<OpenResult<'_>>().unwrap()));
+    assert!(matches!(delegation, Got::Write(_)), "{delegation:?}");
+}
+
+#[test]
+fn who_waits_for_a_lock_is_told_when_it_is_free() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.callee("two"));
+    one.make_file(b"f");
+    // Neither has it to itself: both write.
+    let want = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
+    let (first, second) = (one.open_for(b"f", want).0, two.open_for(b"f", want).0);
+    let lock = |open_state_id, owner: &'static [u8]| {
+        Operation::Lock(LockArgs {
+            lock_type: LockType::WriteWait,
+            reclaim: false,
+            offset: 0,
+            length: 10,
+            locker: Locker::New(OpenToLockOwner {
+                open_sequence_id: 0,
+                open_state_id,
+                lock_sequence_id: 0,
+                lock_owner: StateOwner { client_id: Default::default(), owner: Opaque(owner) },
+            }),
+        })
+    };
+    let (locks, waits) = (one.on(b"f", lock(first, b"a")), two.on(b"f", lock(second, b"b")));
+    assert_eq!(one.status(&locks), NfsStatus::OK);
+    assert_eq!(two.status(&waits), NfsStatus::DENIED);
+    assert_eq!(two.callbacks(&bench), []);
+    one.close(b"f", first);
+    assert_eq!(two.callbacks(&bench), [Told::NotifyLock(b"b".to_vec())]);
+    assert_eq!(two.status(&waits), NfsStatus::OK);
+}
+
+#[test]
+fn an_empty_attribute_list_sets_nothing() {
+    // Linux gives times with the delegation's end; here none are taken.
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let state_id = one.open_for(b"f", READ_WRITE).1.id();
+    let set = Operation::SetAttr(SetAttrArgs { state_id, attributes: Fattr::default() });
+    let operations = one.on(b"f", set);
+    assert_eq!(one.status(&operations), NfsStatus::OK);
+    assert_eq!(one.callbacks(&bench), []);
+}
