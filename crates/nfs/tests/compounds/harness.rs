@@ -378,8 +378,8 @@ impl Client {
     pub fn callbacks(&mut self, bench: &Bench) -> Vec<Told> {
         bench.work();
         let mut told = Vec::new();
-        while let Some(record) = self.conn.poll_transmit() {
-            let r = &mut XdrReader::new(&record[4..]);
+        while let Some(call) = self.conn.poll_transmit() {
+            let r = &mut XdrReader::new(&call.buffer[4..]);
             let Ok(Message::Call(call)) = Message::decode(r) else { panic!("no call") };
             let mut reply = Vec::new();
             put_success(&mut XdrWriter::new(&mut reply), call.xid);
@@ -445,7 +445,7 @@ impl Client {
     /// The results of a request that has come to its end, if it has.
     pub fn finish(&mut self, job: &mut Job) -> Option<Vec<u8>> {
         self.conn.handle_finished(job.now_or_never()?);
-        let out = self.conn.poll_transmit().expect("an answer");
+        let out = self.conn.poll_transmit().expect("an answer").buffer;
         let r = &mut XdrReader::new(&out[4..]);
         Message::decode(r).expect("a reply");
         Some(r.rest().to_vec())
