@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::library::{World, target};
 use support::{PASSWORD, Running, Setup, user};
-use wire::fscc::{FILE_CREATE, FILE_OPEN};
+
+use wire::fscc::{FILE_CREATE, FILE_OPEN, FileTime};
 
 /// Changes of each of those who change, and what they take at most.
 const STEPS: u64 = 150;
@@ -24,13 +25,28 @@ const DIRECTORIES: [&str; 3] = ["one", "two", "One more"];
 const NAMES: u64 = 12;
 const HIDDEN: u32 = 2;
 const WRITE_ATTRIBUTES: u32 = 0x100;
+/// Listings one after the other: the second is kept, and the third told from that.
+const LISTINGS: usize = 3;
 
 /// What is known of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     size_bytes: u64,
     is_hidden: bool,
+    /// When it was written last, where somebody has set that.
+    written: Option<u64>,
 }
+
+impl Known {
+    /// What is told of it, as far as it is known.
+    fn as_told(self, size_bytes: u64, attributes: u32, written: FileTime) -> Self {
+        let written = self.written.map(|_| written.0);
+        Self { size_bytes, is_hidden: attributes & HIDDEN != 0, written }
+    }
+}
+
+/// From where clients count time to where systems do.
+const SECONDS_1601_TO_1970: u64 = 11_644_473_600;
 
 /// By directory and name.
 type Files = BTreeMap<(&'static str, String), Known>;
@@ -76,10 +92,10 @@ impl Actor {
         let Some(known) = self.files.get(&at).copied() else {
             let size_bytes = self.below(5000);
             self.way.write(&path, size_bytes, true).await;
-            self.files.insert(at, Known { size_bytes, is_hidden: false });
+            self.files.insert(at, Known { size_bytes, is_hidden: false, written: None });
             return;
         };
-        match self.below(4) {
+        match self.below(6) {
             0 => {
                 self.way.remove(&path).await;
                 self.files.remove(&at);
@@ -87,7 +103,18 @@ impl Actor {
             1 => {
                 let size_bytes = known.size_bytes + 1 + self.below(100);
                 self.way.write(&path, size_bytes, false).await;
-                self.files.insert(at, Known { size_bytes, ..known });
+                self.files.insert(at, Known { size_bytes, written: None, ..known });
+            }
+            3 => {
+                let size_bytes = known.size_bytes / 2;
+                self.way.write(&path, size_bytes, false).await;
+                self.files.insert(at, Known { size_bytes, written: None, ..known });
+            }
+            4 => {
+                let seconds = 1_500_000_000 + self.below(100_000_000);
+                self.way.set_written(&path, seconds).await;
+                let written = Some((seconds + SECONDS_1601_TO_1970) * 10_000_000);
+                self.files.insert(at, Known { written, ..known });
             }
             2 => {
                 let is_hidden = !known.is_hidden;
@@ -113,10 +140,10 @@ impl Actor {
         let expected = self.files.get(&at).copied();
         for path in [path_of(&at), path_of(&at).to_uppercase()] {
             let found = match tree.stat(&path).await {
-                Ok(found) => Some(Known {
-                    size_bytes: found.size_bytes,
-                    is_hidden: found.attributes & HIDDEN != 0,
-                }),
+                Ok(found) => {
+                    let known = expected.unwrap_or_default();
+                    Some(known.as_told(found.size_bytes, found.attributes, found.times[2]))
+                }
                 Err(Error::Refused(_, status)) if is_missing(status) => None,
                 Err(error) => panic!("{path}: {error}"),
             };
@@ -129,15 +156,23 @@ impl Actor {
 
     /// Others change the directory meanwhile: their names say nothing.
     async fn check_listing(&self, tree: &Tree, directory: &'static str) {
-        let listed = tree.list(directory).await.unwrap().into_iter();
-        let own = listed.filter(|entry| entry.name.starts_with(self.name)).map(|entry| {
-            let is_hidden = entry.record.attributes & HIDDEN != 0;
-            let known = Known { size_bytes: entry.record.size_bytes, is_hidden };
-            ((directory, entry.name), known)
-        });
-        let expected = self.files.iter().filter(|(at, _)| at.0 == directory);
-        let expected: Files = expected.map(|(at, known)| (at.clone(), *known)).collect();
-        assert_eq!(own.collect::<Files>(), expected, "{} listed {directory}", self.name);
+        for round in 0..LISTINGS {
+            let listed = tree.list(directory).await.unwrap().into_iter();
+            let own = listed.filter(|entry| entry.name.starts_with(self.name)).map(|entry| {
+                let at = (directory, entry.name);
+                let known = self.files.get(&at).copied().unwrap_or_default();
+                let record = entry.record;
+                (at, known.as_told(record.size_bytes, record.attributes, record.times[2]))
+            });
+            let expected = self.files.iter().filter(|(at, _)| at.0 == directory);
+            let expected: Files = expected.map(|(at, known)| (at.clone(), *known)).collect();
+            assert_eq!(
+                own.collect::<Files>(),
+                expected,
+                "{} listed {directory}, {round}",
+                self.name
+            );
+        }
     }
 
     async fn run(mut self, steps: u64) {
@@ -196,6 +231,21 @@ impl Way {
         }
     }
 
+    async fn set_written(&self, path: &str, seconds: u64) {
+        match self {
+            Self::Local(root) => {
+                let file = std::fs::File::options().write(true).open(root.join(path)).unwrap();
+                file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+            }
+            Self::Session(tree) => {
+                let time = (seconds + SECONDS_1601_TO_1970) * 10_000_000;
+                let mut basic = [0; 40];
+                basic[16..24].copy_from_slice(&time.to_le_bytes());
+                set_basic(tree, path, &basic).await;
+            }
+        }
+    }
+
     async fn hide(&self, path: &str, is_hidden: bool) {
         let attributes = 0x20 | if is_hidden { HIDDEN } else { 0 };
         match self {
@@ -207,16 +257,21 @@ impl Way {
                 rustix::fs::setxattr(path, "user.DOSATTRIB", value.as_bytes(), flags).unwrap();
             }
             Self::Session(tree) => {
-                let access = OpenHow::stat().access | WRITE_ATTRIBUTES;
-                let how = OpenHow { access, ..OpenHow::stat() };
-                let file = tree.open(path, &how).await.unwrap();
                 let mut basic = [0; 40];
                 basic[32..36].copy_from_slice(&attributes.to_le_bytes());
-                file.set_info(4, &basic).await.unwrap();
-                file.close().await.unwrap();
+                set_basic(tree, path, &basic).await;
             }
         }
     }
+}
+
+/// Sets attributes and times; zeros leave them.
+async fn set_basic(tree: &Tree, path: &str, basic: &[u8]) {
+    let access = OpenHow::stat().access | WRITE_ATTRIBUTES;
+    let how = OpenHow { access, ..OpenHow::stat() };
+    let file = tree.open(path, &how).await.unwrap();
+    file.set_info(4, basic).await.unwrap();
+    file.close().await.unwrap();
 }
 
 async fn session(server: &Running) -> Tree {

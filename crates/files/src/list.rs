@@ -101,7 +101,8 @@ impl Files {
         };
         let mut screen = Screen { files: self, open, sink };
         let who = as_granted(&open.caller, &*open.node);
-        open.node.list_with_attributes(&who, cookie, wanted, &mut screen)
+        let vfs = &open.volume().vfs;
+        vfs.list_with_attributes(&*open.node, &who, cookie, wanted, &mut screen)
     }
 
     /// The same on a worker: a long listing takes long.

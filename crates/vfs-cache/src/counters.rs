@@ -62,6 +62,8 @@ pub struct Counters {
     pub names: Counter,
     /// Opens: a hit is one without a walk along the path.
     pub handles: Counter,
+    /// Parts of listings: a hit is one without a look at what is in it.
+    pub listings: Counter,
     /// Descriptors and lists: a hit is one that was asked for before.
     pub security: Counter,
 }

@@ -16,8 +16,11 @@
 mod counters;
 mod directories;
 mod index;
+mod listing;
+mod listings;
 mod opening;
 mod places;
+mod records;
 mod spelling;
 mod state;
 mod tree;

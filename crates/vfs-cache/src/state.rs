@@ -7,8 +7,13 @@ use crate::places::{Places, join};
 use std::sync::Arc;
 use vfs::{Identity, NameChange, RelPath};
 
-/// Of the budget, what places may take: one part in four.
+/// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
+
+/// Of the budget, what listings may take.
+pub fn for_listings(budget_bytes: usize) -> usize {
+    budget_bytes / PLACES_PART
+}
 
 /// What is known of a name before anybody is asked.
 pub enum Foreknown {
@@ -34,7 +39,7 @@ impl State {
         kept_max: usize,
     ) -> Self {
         let for_places = budget_bytes / PLACES_PART;
-        let for_names = budget_bytes - for_places;
+        let for_names = budget_bytes - for_places - for_listings(budget_bytes);
         Self {
             directories: Directories::new(counters.clone(), for_names, directories_max),
             places: Places::new(counters.clone(), for_places, kept_max),
@@ -43,7 +48,7 @@ impl State {
 
     pub fn set_budget(&mut self, budget_bytes: usize) {
         let for_places = budget_bytes / PLACES_PART;
-        self.directories.set_budget(budget_bytes - for_places);
+        self.directories.set_budget(budget_bytes - for_places - for_listings(budget_bytes));
         self.places.set_budget(for_places);
         self.settle();
     }

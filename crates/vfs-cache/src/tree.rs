@@ -1,20 +1,24 @@
 //! The backend that clients of the cache see.
 
 use crate::counters::{Count, Counters};
+use crate::listings::Listings;
 use crate::spelling::{Place, Spelt, has_no_case};
-use crate::state::State;
+use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, KnownOpen, Located, Name,
-    Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath,
-    Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs,
-    Wait, Wanted, fold_case,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, KnownOpen, ListSink,
+    ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
+    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
+    TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
 const MAKING_LOCKS: usize = 256;
+
+/// Listings that are kept at once, with a mark of the kernel each.
+const LISTINGS_MAX: usize = 1024;
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,10 @@ pub struct CachedVfs {
     /// Once names are to be kept; none if the backend cannot tell of changes.
     feed: OnceLock<Option<Box<dyn ChangeFeed>>>,
     state: Mutex<State>,
+    /// Once listings are to be kept; none if the backend cannot tell of changes.
+    pub(crate) listing_feed: OnceLock<Option<Box<dyn ListingFeed>>>,
+    /// Never held together with the state.
+    pub(crate) listings: Mutex<Listings>,
     pub(crate) clock: Clock,
     /// Held while a name is looked for and made, by its hash: so nobody makes it
     /// in another case in between.
@@ -66,8 +74,11 @@ impl CachedVfs {
         let counters = Arc::<Counters>::default();
         let CacheOptions { budget_bytes, directories_max, kept_max } = options;
         let state = State::new(&counters, budget_bytes, directories_max, kept_max);
+        let listings = Listings::new(counters.clone(), for_listings(budget_bytes), LISTINGS_MAX);
         Self {
             inner,
+            listing_feed: OnceLock::new(),
+            listings: Mutex::new(listings),
             feed: OnceLock::new(),
             state: Mutex::new(state),
             clock,
@@ -85,6 +96,8 @@ impl CachedVfs {
             self.fresh().clear();
             // What was given up is let go of.
             drop(self.fresh());
+            self.fresh_listings().clear();
+            drop(self.fresh_listings());
         }
     }
 
@@ -97,6 +110,7 @@ impl CachedVfs {
     /// Takes another budget, in bytes. What is kept by then is given up.
     pub fn set_budget(&self, budget_bytes: usize) {
         self.fresh().set_budget(budget_bytes);
+        self.fresh_listings().set_budget(for_listings(budget_bytes));
     }
 
     /// Takes in what has been done meanwhile, as each call does: to be called about
@@ -105,10 +119,20 @@ impl CachedVfs {
     /// closed, and mounts are noticed.
     pub fn tick(&self) {
         let mut state = self.fresh();
+        let mut is_lost = false;
         if let Some(Some(feed)) = self.feed.get() {
-            feed.check(&mut |change| state.handle_change(change));
+            feed.check(&mut |change| {
+                state.handle_change(change);
+                is_lost = true;
+            });
         }
         state.places.handle_tick();
+        drop(state);
+        let mut listings = self.fresh_listings();
+        listings.handle_tick();
+        if is_lost {
+            listings.handle_change(None);
+        }
     }
 
     /// What it was good for, by kind of what is kept.
@@ -117,10 +141,13 @@ impl CachedVfs {
         let state = self.fresh();
         let (names, handles) = (state.directories.bytes(), state.places.bytes());
         drop(state);
-        let Counters { names: of_names, handles: of_handles, security } = &*self.counters;
+        let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner).bytes();
+        let Counters { names: of_names, handles: of_handles, listings: listed, security } =
+            &*self.counters;
         vec![
             ("handles", of_handles.read(handles)),
             ("names", of_names.read(names)),
+            ("listings", listed.read(listings)),
             ("security", security.read(0)),
         ]
     }
@@ -383,6 +410,25 @@ impl Vfs for CachedVfs {
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         self.inner.change_feed()
+    }
+
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        self.inner.listing_feed()
+    }
+
+    fn list_with_attributes(
+        &self,
+        directory: &dyn Node,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<bool> {
+        if self.is_active() {
+            self.list_any(directory, who, cookie, wanted, sink)
+        } else {
+            self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
+        }
     }
 
     fn features(&self) -> Features {

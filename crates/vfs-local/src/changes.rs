@@ -64,8 +64,7 @@ impl LocalChanges {
     /// # Errors
     /// [`FsError::TooMany`]: the user has `fs.inotify.max_user_instances` of them.
     pub fn new() -> Result<Self> {
-        let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
-        let queue = queue.map_err(|_| FsError::TooMany)?;
+        let queue = new_queue()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok();
         Ok(Self { queue, mounts, buffer: Mutex::new(vec![MaybeUninit::uninit(); READ_BYTES]) })
@@ -74,11 +73,6 @@ impl LocalChanges {
 
 impl ChangeFeed for LocalChanges {
     fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
-        let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        let facts = rustix::fs::fstatfs(node.as_fd()).map_err(|_| FsError::NotSupported)?;
-        if CHANGED_UNHEARD.contains(&(facts.f_type as u32)) {
-            return Err(FsError::NotSupported);
-        }
         let what = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
@@ -86,20 +80,11 @@ impl ChangeFeed for LocalChanges {
             | WatchFlags::ATTRIB
             | WatchFlags::EXCL_UNLINK
             | WatchFlags::ONLYDIR;
-        // Who may only look names up must be heard of too.
-        let watch = as_root(|| Ok(inotify::add_watch(&self.queue, node.proc_path(), what)))?;
-        match watch {
-            Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
-            Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),
-            Err(_) => Err(FsError::NotSupported),
-        }
+        add_watch(&self.queue, directory, what)
     }
 
     fn unfollow(&self, directory: FollowId) {
-        if let Ok(watch) = i32::try_from(directory.0) {
-            // Fails if the directory is gone, and the watch with it.
-            let _ = inotify::remove_watch(&self.queue, watch);
-        }
+        remove_watch(&self.queue, directory);
     }
 
     fn check(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
@@ -125,6 +110,33 @@ impl ChangeFeed for LocalChanges {
             }
         }
         tell(NameChange::Lost);
+    }
+}
+
+pub fn new_queue() -> Result<OwnedFd> {
+    let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK);
+    queue.map_err(|_| FsError::TooMany)
+}
+
+/// Follows a directory, unless others could change it unheard.
+pub fn add_watch(queue: &OwnedFd, directory: &dyn Node, what: WatchFlags) -> Result<FollowId> {
+    let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+    let facts = rustix::fs::fstatfs(node.as_fd()).map_err(|_| FsError::NotSupported)?;
+    if CHANGED_UNHEARD.contains(&(facts.f_type as u32)) {
+        return Err(FsError::NotSupported);
+    }
+    // Who may only look names up must be heard of too.
+    match as_root(|| Ok(inotify::add_watch(queue, node.proc_path(), what)))? {
+        Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
+        Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),
+        Err(_) => Err(FsError::NotSupported),
+    }
+}
+
+pub fn remove_watch(queue: &OwnedFd, directory: FollowId) {
+    if let Ok(watch) = i32::try_from(directory.0) {
+        // Fails if the directory is gone, and the watch with it.
+        let _ = inotify::remove_watch(queue, watch);
     }
 }
 

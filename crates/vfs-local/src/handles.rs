@@ -201,7 +201,7 @@ impl Handles {
             Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => Err(FsError::Stale),
             other => other.map_err(|e| refusal("open handle", e)),
         })?;
-        let (node, attributes) = LocalNode::new(opened, true, false, wanted)?;
+        let (mut node, attributes) = LocalNode::new(opened, true, false, wanted)?;
         let is_directory = node.kind() == vfs::FileKind::Directory;
         let (path, is_certain) = match as_root(|| whereabouts(root, &node))? {
             Whereabouts::At(path) => (path, true),
@@ -213,6 +213,7 @@ impl Handles {
                 (RelPath::nameless(node.key), self.serves_all(root))
             }
         };
+        node.is_unheard |= path.is_nameless();
         Ok(Located { node: Arc::new(node), attributes, path, is_certain })
     }
 
@@ -352,7 +353,8 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
         },
     };
     let fd = result.map_err(|e| refusal("open", e))?;
-    let (opened, attributes) = LocalNode::new(fd, path_only, uses, how.wanted)?;
+    let (mut opened, attributes) = LocalNode::new(fd, path_only, uses, how.wanted)?;
+    opened.is_unheard |= node.is_unheard;
     let path = RelPath::nameless(attributes.key);
     Ok(Opened { node: Arc::new(opened), attributes, path })
 }

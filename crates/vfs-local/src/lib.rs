@@ -16,6 +16,7 @@ mod errors;
 mod handles;
 mod identity;
 mod listing;
+mod listing_changes;
 mod node;
 mod ntacl;
 mod outside;

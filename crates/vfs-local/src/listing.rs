@@ -61,10 +61,11 @@ pub fn with_attributes(
         let looks = wanted.attributes || wanted.stored;
         let look = || look_at(node.as_fd(), who, name, wanted.stored, &notes);
         let attributes = match looks.then(look).transpose() {
-            Err(FsError::NotFound | FsError::AccessDenied) => return Ok(true),
+            Err(error) if error.leaves_out_entry() => return Ok(true),
             other => other?,
         };
-        Ok(sink.put(Listed { name: name.to_bytes(), attributes, next }))
+        let inode = entry.ino();
+        Ok(sink.put(Listed { name: name.to_bytes(), inode, attributes, next }))
     })
 }
 

@@ -2,6 +2,7 @@
 
 use crate::errors::refusal;
 use crate::identity::{act_as, as_root};
+use crate::listing_changes::Unheard;
 use crate::xattrs::{self, Place};
 use crate::{dos_attributes, listing, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -38,6 +39,8 @@ pub struct LocalNode {
     /// Opened with O_PATH: good for looking, not for data or attributes by descriptor.
     path_only: bool,
     readable: bool,
+    /// No directory, or not each that lists it, is told of changes by way of this.
+    pub is_unheard: bool,
     /// The directory position belongs to the descriptor: one listing at a time.
     pub listing: Mutex<()>,
 }
@@ -53,8 +56,9 @@ impl LocalNode {
         let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
         let kind = attributes.kind;
         let readable = readable && !path_only && kind == FileKind::File;
-        let node =
-            Self { fd, key: attributes.key, kind, path_only, readable, listing: Mutex::new(()) };
+        let (key, listing) = (attributes.key, Mutex::new(()));
+        let is_unheard = kind != FileKind::Directory && attributes.links > 1;
+        let node = Self { fd, key, kind, path_only, readable, is_unheard, listing };
         Ok((node, attributes))
     }
 
@@ -95,6 +99,7 @@ impl LocalNode {
         value: Option<&[u8]>,
         flags: XattrFlags,
     ) -> rustix::io::Result<()> {
+        let _telling = self.telling();
         match (value, self.path_only) {
             (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
             (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
@@ -123,6 +128,11 @@ impl LocalNode {
             }
             Err(errno) => Err(errno),
         }
+    }
+
+    /// To be kept until a change has been made.
+    pub fn telling(&self) -> Option<Unheard> {
+        self.is_unheard.then(Unheard::telling)
     }
 
     fn file(&self) -> Result<&OwnedFd> {
@@ -263,6 +273,9 @@ impl Node for LocalNode {
 
     fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
         act_as(who)?;
+        // The kernel takes a new time of access alone for a read.
+        let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
+        let _telling = (alone || self.is_unheard).then(Unheard::telling);
         let path = self.proc_path();
         if changes.owner.uid.is_some() || changes.owner.gid.is_some() {
             let uid = changes.owner.uid.map(rustix::fs::Uid::from_raw);
@@ -312,7 +325,7 @@ impl Node for LocalNode {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let fd = self.file()?;
+        let (fd, _telling) = (self.file()?, self.telling());
         let mut done = 0;
         while done < data.len() {
             match rustix::io::pwrite(fd, &data[done..], offset + done as u64) {
@@ -326,7 +339,7 @@ impl Node for LocalNode {
     }
 
     fn append(&self, data: &[u8]) -> Result<()> {
-        let fd = self.file()?;
+        let (fd, _telling) = (self.file()?, self.telling());
         let mut rest = data;
         while !rest.is_empty() {
             // The kernel finds the end and writes there, under one lock.
@@ -355,17 +368,20 @@ impl Node for LocalNode {
     }
 
     fn set_size(&self, size_bytes: u64) -> Result<()> {
+        let _telling = self.telling();
         let result = rustix::fs::ftruncate(self.file()?, size_bytes);
         result
             .map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
     }
 
     fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+        let _telling = self.telling();
         rustix::fs::fallocate(self.file()?, FallocateFlags::KEEP_SIZE, offset, length)
             .map_err(|e| refusal("allocate", e))
     }
 
     fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+        let _telling = self.telling();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(self.file()?, flags, offset, length)
             .map_err(|e| refusal("punch hole", e))
@@ -391,6 +407,7 @@ impl Node for LocalNode {
         length: u64,
     ) -> Result<u64> {
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
+        let _telling = self.telling();
         let (mut from, mut to) = (source_offset, offset);
         let length = usize::try_from(length.min(COPY_BYTES_MAX)).unwrap_or(usize::MAX);
         let copied = rustix::fs::copy_file_range(
@@ -421,6 +438,7 @@ impl Node for LocalNode {
         length: u64,
     ) -> Result<()> {
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
+        let _telling = self.telling();
         let range = libc::file_clone_range {
             src_fd: i64::from(source.file()?.as_raw_fd()),
             src_offset: source_offset,
@@ -438,6 +456,8 @@ impl Node for LocalNode {
 
     fn set_compressed(&self, who: &Identity, compressed: bool) -> Result<()> {
         act_as(who)?;
+        // No directory is told of flags.
+        let _telling = Unheard::telling();
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let reopened =
             self.path_only.then(|| rustix::fs::open(self.proc_path(), flags, Mode::empty()));

@@ -58,6 +58,7 @@ pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
 /// if it then stands beside others: killed in between, the file has its new
 /// permissions and no descriptor that counts.
 pub fn store(node: &LocalNode, change: &SecurityChange<'_>) -> Result<()> {
+    let _telling = node.telling();
     as_root(|| {
         let Some(descriptor) = change.descriptor else { return put(node, None) };
         let before = state_hash(node)?;

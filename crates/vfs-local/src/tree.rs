@@ -4,6 +4,7 @@ use crate::changes::LocalChanges;
 use crate::errors::refusal;
 use crate::handles::{self, Handles};
 use crate::identity::act_as;
+use crate::listing_changes::{self, LocalListings};
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
 use crate::quota;
@@ -15,10 +16,10 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name,
-    Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath,
-    Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait,
-    Wanted,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, ListingFeed,
+    Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState,
+    RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
+    Wait, Wanted,
 };
 
 /// For a node that is to be looked at only.
@@ -332,6 +333,8 @@ impl Vfs for LocalVfs {
                 Err(errno) => return Err(refusal("link", errno)),
             }
         }
+        // Told where the new name is, not where the others are.
+        let _telling = listing_changes::Unheard::telling();
         rustix::fs::linkat(
             rustix::fs::CWD,
             node.proc_path(),
@@ -453,6 +456,10 @@ impl Vfs for LocalVfs {
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Ok(Box::new(LocalChanges::new()?))
+    }
+
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        Ok(Box::new(LocalListings::new()?))
     }
 
     fn features(&self) -> Features {

@@ -52,3 +52,27 @@ pub trait ChangeFeed: Send + Sync + fmt::Debug {
     /// waits. `tell` must not call back.
     fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>));
 }
+
+/// Tells when a listing of a directory, with what it says of each file, is not true any more.
+///
+/// Heard is what is done to names in the directory, to the directory itself, and to files
+/// by way of these names: to a file that has other names, and to what lies within
+/// directories, things may be done that are not heard. Nor is it heard when a file is given
+/// another name elsewhere, or changed through mapped memory until that is let go of; when a
+/// file is read; and what file systems do by themselves (allocation).
+pub trait ListingFeed: Send + Sync + fmt::Debug {
+    /// Follows a directory until the first change: whoever writes on is not held up by
+    /// more than that.
+    ///
+    /// # Errors
+    /// As [`ChangeFeed::follow`].
+    fn follow(&self, directory: &dyn Node) -> Result<FollowId>;
+
+    /// Follows it no longer; what is still told of it can be passed over.
+    fn unfollow(&self, directory: FollowId);
+
+    /// Tells which directories were changed before this was called, and are followed no
+    /// longer; none if it may have been any, or all. What this process does is told in any
+    /// case, but for reading. Never waits. `tell` must not call back.
+    fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>));
+}

@@ -88,4 +88,13 @@ impl fmt::Display for FsError {
     }
 }
 
+impl FsError {
+    /// Whether an entry that is refused so is left out of a listing: gone, not to be seen,
+    /// or on a file system that fails, for which all others are not withheld.
+    #[must_use]
+    pub fn leaves_out_entry(self) -> bool {
+        matches!(self, Self::NotFound | Self::AccessDenied | Self::Io | Self::Stale)
+    }
+}
+
 impl std::error::Error for FsError {}

@@ -36,7 +36,7 @@ pub use attributes::{
     TimeChange, Timestamp, Wanted,
 };
 pub use case::{fold_case, has_case};
-pub use changes::{ChangeFeed, FollowId, NameChange};
+pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
@@ -362,6 +362,29 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Err(FsError::NotSupported)
+    }
+
+    /// Tells when listings have changed.
+    ///
+    /// # Errors
+    /// As [`Vfs::change_feed`].
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        Err(FsError::NotSupported)
+    }
+
+    /// As [`Node::list_with_attributes`] of `directory`, which is open for listing.
+    ///
+    /// # Errors
+    /// As [`Node::list_with_attributes`].
+    fn list_with_attributes(
+        &self,
+        directory: &dyn Node,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<bool> {
+        directory.list_with_attributes(who, cookie, wanted, sink)
     }
 
     /// Whether names are compared by case in the backend itself, whether
@@ -793,11 +816,11 @@ fn list_one_by_one<N: Node + ?Sized>(
             let looks = wanted.attributes || wanted.stored;
             let look = || node.child_attributes(who, &entry.name, Wanted { dos: wanted.stored });
             let attributes = match looks.then(look).transpose() {
-                Err(FsError::NotFound | FsError::AccessDenied) => continue,
+                Err(error) if error.leaves_out_entry() => continue,
                 other => other?,
             };
             let name = entry.name.as_bytes();
-            if !sink.put(Listed { name, attributes, next: cookie }) {
+            if !sink.put(Listed { name, inode: entry.inode, attributes, next: cookie }) {
                 return Ok(false);
             }
         }

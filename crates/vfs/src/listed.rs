@@ -19,6 +19,8 @@ pub struct ListWanted {
 pub struct Listed<'a> {
     /// The name, never `.` or `..`.
     pub name: &'a [u8],
+    /// As [`crate::DirEntry::inode`].
+    pub inode: u64,
     /// Attributes, if they were wanted.
     pub attributes: Option<Attributes>,
     /// Give this as the cookie to continue after this entry.

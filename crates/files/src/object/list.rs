@@ -5,7 +5,9 @@ use super::{Handle, Object, VolumeId};
 use crate::authorize::{allowed, descriptor_of};
 use crate::{Access, Caller, Files};
 use std::sync::Arc;
-use vfs::{Attributes, DirEntry, FileKind, FsError, Name, Node, OpenHow, Result, Wait, Wanted};
+use vfs::{
+    Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow, Result, Wait,
+};
 
 /// One name in a directory, with what it names.
 #[derive(Clone, Debug)]
@@ -77,37 +79,12 @@ type Found = Vec<(ListedObject, Option<vfs::NodeHandle>)>;
 impl Listing {
     fn run(&self, cookie: u64, handles: bool) -> Result<(bool, Found)> {
         let node = self.open()?;
-        let volume = &self.directory.volume;
-        let (mut found, mut bytes) = (Found::new(), 0);
-        let mut each = |entry: DirEntry| {
-            let name = entry.name.as_bytes();
-            if volume.options.veto_names.has(name) {
-                return true;
-            }
-            bytes += name.len();
-            if found.len() >= self.count_max || (bytes > self.name_bytes_max && !found.is_empty()) {
-                return false;
-            }
-            // Gone since it was listed, or of a file system that fails.
-            let who = &self.caller.identity;
-            let looked = node.child_attributes(who, &entry.name, Wanted { dos: true });
-            if let Ok(attributes) = looked {
-                if volume.options.hide_unreadable && !self.may_read(&entry.name, attributes.kind) {
-                    return true;
-                }
-                let attributes = volume.shown_as(name, attributes);
-                let handle = handles
-                    .then(|| volume.vfs.child_handle(&*node, &entry.name, attributes.key).ok());
-                let DirEntry { name, inode, next, .. } = entry;
-                let mounted_on = inode;
-                let listed =
-                    ListedObject { name, cookie: next, mounted_on, attributes, handle: None };
-                found.push((listed, handle.flatten()));
-            }
-            true
-        };
-        let is_end = node.list(cookie, &mut each)?;
-        Ok((is_end, found))
+        let mut sink =
+            Collecting { listing: self, node: &*node, handles, found: Found::new(), bytes: 0 };
+        let wanted = ListWanted { attributes: true, stored: true, few: self.count_max == 1 };
+        let (vfs, who) = (&self.directory.volume.vfs, &self.caller.identity);
+        let is_end = vfs.list_with_attributes(&*node, who, cookie, wanted, &mut sink)?;
+        Ok((is_end, sink.found))
     }
 
     /// As [`Files::child_attributes`] has it.
@@ -133,5 +110,45 @@ impl Listing {
             Err(FsError::NotSupported) => Ok(volume.vfs.open(identity, path, how)?.node),
             other => Ok(other?.node),
         }
+    }
+}
+
+/// Takes what is listed, and handles of it.
+struct Collecting<'a> {
+    listing: &'a Listing,
+    node: &'a dyn Node,
+    handles: bool,
+    found: Found,
+    /// Of names.
+    bytes: usize,
+}
+
+impl ListSink for Collecting<'_> {
+    fn choose(&mut self, name: &[u8], _: u64) -> Choice {
+        let Listing { directory, count_max, name_bytes_max, .. } = self.listing;
+        if directory.volume.options.veto_names.has(name) {
+            return Choice::Pass;
+        }
+        self.bytes += name.len();
+        let is_full = self.found.len() >= *count_max
+            || (self.bytes > *name_bytes_max && !self.found.is_empty());
+        if is_full { Choice::Stop } else { Choice::Take }
+    }
+
+    fn put(&mut self, entry: vfs::Listed<'_>) -> bool {
+        let (Some(attributes), Ok(name)) = (entry.attributes, Name::new(entry.name)) else {
+            return true;
+        };
+        let volume = &self.listing.directory.volume;
+        if volume.options.hide_unreadable && !self.listing.may_read(&name, attributes.kind) {
+            return true;
+        }
+        let attributes = volume.shown_as(entry.name, attributes);
+        let handle = || volume.vfs.child_handle(self.node, &name, attributes.key).ok();
+        let handle = self.handles.then(handle).flatten();
+        let (cookie, mounted_on) = (entry.next, entry.inode);
+        let listed = ListedObject { name, cookie, mounted_on, attributes, handle: None };
+        self.found.push((listed, handle));
+        true
     }
 }

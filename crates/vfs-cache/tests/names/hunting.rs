@@ -203,6 +203,19 @@ fn rights(vfs: &dyn Vfs, who: &Identity, place: &str) -> Option<(FileKey, u32)> 
     (attributes.kind == FileKind::Directory).then_some((attributes.key, attributes.mode))
 }
 
+/// What a directory lists, with attributes, when it is asked for again and again.
+fn listed(vfs: &dyn Vfs, who: &Identity, place: &str) -> Option<Vec<Entry>> {
+    let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
+    let opened = vfs.open(who, &path(place), how).ok()?;
+    let is_directory = opened.attributes.kind == FileKind::Directory;
+    let list = |_| list_all(vfs, &*opened.node, who, 3);
+    is_directory.then(|| {
+        let mut seen: Vec<_> = (0..3).map(list).collect();
+        assert!(seen[1] == seen[0] && seen[2] == seen[0], "{place} as {}: {seen:?}", who.uid);
+        seen.swap_remove(0)
+    })
+}
+
 /// Every view says of every place what the backend says, to root and to Alice.
 fn compare(views: &[&dyn Vfs; 3]) {
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
@@ -215,6 +228,8 @@ fn compare(views: &[&dyn Vfs; 3]) {
                     assert_eq!(said, truth, "{place} as {}, read {read}", who.uid);
                 }
             }
+            let truth = listed(views[2], &who, place);
+            views[..2].iter().for_each(|view| assert_eq!(listed(*view, &who, place), truth));
             let truth = rights(views[2], &who, place);
             views[..2].iter().for_each(|view| assert_eq!(rights(*view, &who, place), truth));
         }

@@ -3,6 +3,7 @@
 
 mod hunting;
 mod kept;
+mod listed;
 mod support;
 
 use std::sync::Arc;

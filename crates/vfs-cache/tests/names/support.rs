@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Name, Node,
-    OpenHow, Opened, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
+    Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FsError,
+    Identity, ListSink, ListWanted, Listed, ListingFeed, Name, Node, OpenHow, Opened, RelPath,
+    Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -57,6 +58,43 @@ pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
 
 pub fn is_missing<T>(found: Result<T>) -> bool {
     matches!(found, Err(FsError::NotFound | FsError::PathNotFound))
+}
+
+/// An entry of a listing.
+pub type Entry = (Name, u64, Option<Attributes>);
+
+/// Takes so many entries at most.
+pub struct Taking {
+    pub left: usize,
+    pub cookie: u64,
+    pub seen: Vec<Entry>,
+}
+
+impl ListSink for Taking {
+    fn choose(&mut self, _: &[u8], _: u64) -> Choice {
+        if self.left == 0 { Choice::Stop } else { Choice::Take }
+    }
+
+    fn put(&mut self, entry: Listed<'_>) -> bool {
+        self.left -= 1;
+        self.cookie = entry.next;
+        self.seen.push((Name::new(entry.name).unwrap(), entry.inode, entry.attributes));
+        true
+    }
+}
+
+/// All that a directory lists, so many entries at once.
+pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: &Identity, piece: usize) -> Vec<Entry> {
+    let wanted = ListWanted { attributes: true, stored: true, few: false };
+    let mut sink = Taking { left: piece, cookie: 0, seen: Vec::new() };
+    for _ in 0..1_000_000 {
+        sink.left = piece;
+        let cookie = sink.cookie;
+        if vfs.list_with_attributes(directory, who, cookie, wanted, &mut sink).unwrap() {
+            return sink.seen;
+        }
+    }
+    panic!("it does not end");
 }
 
 /// A backend that counts what costs a scan of a directory, and can have no feed.
@@ -128,6 +166,10 @@ impl<V: Vfs> Vfs for Counting<V> {
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         if self.has_feed { self.inner.change_feed() } else { Err(FsError::NotSupported) }
+    }
+
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        if self.has_feed { self.inner.listing_feed() } else { Err(FsError::NotSupported) }
     }
 
     fn features(&self) -> Features {

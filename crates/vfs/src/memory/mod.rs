@@ -14,6 +14,7 @@ mod data;
 mod disk;
 mod handles;
 mod inode;
+mod listings;
 mod node;
 mod resolve;
 mod state;

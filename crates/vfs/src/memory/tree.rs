@@ -6,9 +6,9 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, Located, Name,
-    Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait,
-    Wanted,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, ListingFeed,
+    Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind,
+    Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -286,6 +286,10 @@ impl Vfs for MemoryVfs {
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Ok(self.feed())
+    }
+
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        Ok(self.listings())
     }
 
     fn features(&self) -> Features {

@@ -1,0 +1,318 @@
+//! What directories list, with the attributes of what is in them.
+//!
+//! A listing is kept from the second time on that it is asked for, in chunks as
+//! clients ask for them, and forgotten with the first change in its directory: the backend
+//! tells of one change and no more ([`vfs::ListingFeed`]). What changes unheard is
+//! never kept ([`crate::records`]), or for so long only as [`AGE_TICKS_MAX`] says. Pure
+//! bookkeeping, as [`crate::directories`].
+
+use crate::counters::Counters;
+use crate::records::Chunk;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use vfs::{FileKey, FollowId, Identity, Name};
+
+/// Ticks that a listing is kept, whatever its use: the bound of what is not heard.
+const AGE_TICKS_MAX: u8 = 5;
+/// Bytes of a listing beside its chunks: entries of tables, the backend's mark.
+const LISTING_BYTES: usize = 1024;
+/// Users who are known to be shown what is in a directory.
+const SEARCHERS_MAX: usize = 8;
+/// Directories of which it is remembered that they were listed: one of several with one number.
+const SEEN_SLOTS: usize = 1 << 12;
+/// Listings after which one is kept again that was of no use last time, at most.
+const WAIT_MAX: u8 = 32;
+
+#[derive(Debug)]
+struct Listing {
+    follow: FollowId,
+    chunks: Vec<Arc<Chunk>>,
+    /// All of the directory is there.
+    is_whole: bool,
+    /// Cookies grow, so that they can be searched for.
+    is_sorted: bool,
+    searchers: Vec<Identity>,
+    age_ticks: u8,
+    hits: u64,
+    last_used: u64,
+    charged_bytes: usize,
+}
+
+/// How often a directory is to be listed before its listing is kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sighting {
+    number: u32,
+    left: u8,
+    wait: u8,
+}
+
+/// What is known of a part of a listing.
+#[derive(Debug)]
+pub enum Found {
+    /// From this entry of it on; whether it is the last chunk of all.
+    Chunk(Arc<Chunk>, usize, bool),
+    /// It is not known whether the user may see it: whoever may look at this name may.
+    Ask(Name, FollowId),
+    /// It ends here, and can be made longer.
+    End(Ticket),
+    /// There is none.
+    Nothing,
+}
+
+/// Leave to make a listing longer.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    pub key: FileKey,
+    follow: FollowId,
+    /// By which cookie it goes on.
+    start: u64,
+}
+
+/// All listings that are kept.
+#[derive(Debug)]
+pub struct Listings {
+    counters: Arc<Counters>,
+    budget_bytes: usize,
+    listings_max: usize,
+    by_key: HashMap<FileKey, Listing>,
+    by_follow: HashMap<FollowId, FileKey>,
+    uses: u64,
+    bytes: usize,
+    unfollow: Vec<FollowId>,
+    hasher: RandomState,
+    seen: Box<[Sighting]>,
+}
+
+impl Listing {
+    /// Where to go on: a chunk and a place in it, or past the last.
+    fn place_of(&self, cookie: u64) -> Option<(usize, usize)> {
+        if cookie == 0 {
+            return Some((0, 0));
+        }
+        let first = match self.is_sorted {
+            true => self.chunks.partition_point(|chunk| chunk.end() < Some(cookie)),
+            false => 0,
+        };
+        let of_chunk = |(number, chunk): (usize, &Arc<Chunk>)| {
+            chunk.place_after(cookie, self.is_sorted).map(|at| (number, at))
+        };
+        let numbered = self.chunks.iter().enumerate().skip(first);
+        let (number, at) = match self.is_sorted {
+            true => numbered.take(1).find_map(of_chunk),
+            false => numbered.take(self.chunks.len()).find_map(of_chunk),
+        }?;
+        let is_through = at == self.chunks[number].len();
+        Some(if is_through { (number + 1, 0) } else { (number, at) })
+    }
+
+    fn end(&self) -> u64 {
+        self.chunks.last().and_then(|chunk| chunk.end()).unwrap_or(0)
+    }
+
+    fn bytes(&self) -> usize {
+        let chunks: usize = self.chunks.iter().map(|chunk| chunk.bytes()).sum();
+        let groups: usize = self.searchers.iter().map(|who| 4 * who.groups.len()).sum();
+        LISTING_BYTES + chunks + groups + self.searchers.len() * size_of::<Identity>()
+    }
+}
+
+impl Listings {
+    pub fn new(counters: Arc<Counters>, budget_bytes: usize, listings_max: usize) -> Self {
+        Self {
+            counters,
+            budget_bytes,
+            listings_max,
+            by_key: HashMap::new(),
+            by_follow: HashMap::new(),
+            uses: 0,
+            bytes: 0,
+            unfollow: Vec::new(),
+            hasher: RandomState::new(),
+            seen: vec![Sighting::default(); SEEN_SLOTS].into(),
+        }
+    }
+
+    /// Bytes that are taken.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Nothing is kept: nothing can have changed.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// Bytes that one listing may take at most.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget_bytes
+    }
+
+    pub fn set_budget(&mut self, budget_bytes: usize) {
+        self.budget_bytes = budget_bytes;
+        self.clear();
+    }
+
+    /// Which directory is to be followed no longer.
+    pub fn poll_unfollow(&mut self) -> Option<FollowId> {
+        self.unfollow.pop()
+    }
+
+    /// What is known of a directory's listing from a cookie on.
+    pub fn find(&mut self, key: FileKey, cookie: u64, who: &Identity) -> Found {
+        let Some(listing) = self.by_key.get_mut(&key) else { return Found::Nothing };
+        self.uses += 1;
+        listing.last_used = self.uses;
+        if cookie == listing.end() && !listing.is_whole {
+            let follow = listing.follow;
+            return Found::End(Ticket { key, follow, start: cookie });
+        }
+        let Some((number, at)) = listing.place_of(cookie) else { return Found::Nothing };
+        if !listing.searchers.contains(who) {
+            let first = listing.chunks.first().and_then(|chunk| chunk.get(0));
+            let name = first.and_then(|entry| Name::new(entry.name).ok());
+            return name.map_or(Found::Nothing, |name| Found::Ask(name, listing.follow));
+        }
+        listing.hits += 1;
+        self.counters.listings.hit();
+        let last = listing.chunks.len() - 1;
+        // Past the end: nothing more of the last.
+        let (number, at) =
+            if number > last { (last, listing.chunks[last].len()) } else { (number, at) };
+        let is_last = number == last && listing.is_whole;
+        Found::Chunk(listing.chunks[number].clone(), at, is_last)
+    }
+
+    /// Whether a directory that is listed from its beginning has been so often enough.
+    pub fn is_worth_keeping(&mut self, key: FileKey) -> bool {
+        let seen = self.sighting(key);
+        seen.left = seen.left.saturating_sub(1);
+        seen.left == 0
+    }
+
+    /// A directory is followed from now on, and about to be listed.
+    pub fn begin(&mut self, key: FileKey, follow: FollowId) -> Ticket {
+        self.give_up(key);
+        while self.by_key.len() >= self.listings_max && self.evict_one(key) {}
+        let listing = Listing {
+            follow,
+            chunks: Vec::new(),
+            is_whole: false,
+            is_sorted: true,
+            searchers: Vec::new(),
+            age_ticks: 0,
+            hits: 0,
+            last_used: self.uses,
+            charged_bytes: LISTING_BYTES,
+        };
+        self.bytes += LISTING_BYTES;
+        self.by_key.insert(key, listing);
+        self.by_follow.insert(follow, key);
+        Ticket { key, follow, start: 0 }
+    }
+
+    /// `who` was shown these entries; with `is_end` there are no more.
+    pub fn append(&mut self, ticket: &Ticket, who: &Identity, chunks: Vec<Chunk>, is_end: bool) {
+        let Some(listing) = self.by_key.get_mut(&ticket.key) else { return };
+        // Others may have been quicker, or it is another one by now.
+        let fits = listing.follow == ticket.follow && listing.end() == ticket.start;
+        if !fits || listing.is_whole {
+            return;
+        }
+        for mut chunk in chunks.into_iter().filter(|chunk| chunk.len() > 0) {
+            listing.is_sorted &= chunk.grows_from(listing.end());
+            let last = listing.chunks.last_mut().map(Arc::make_mut);
+            if !last.is_some_and(|last| last.append(&chunk)) {
+                chunk.shrink();
+                listing.chunks.push(Arc::new(chunk));
+            }
+        }
+        // Where there is nothing nobody can be seen to be let through.
+        listing.is_whole = is_end && !listing.chunks.is_empty();
+        self.note_searcher(ticket.key, ticket.follow, who);
+        self.recharge(ticket.key);
+    }
+
+    /// `who` may look at what is in the directory.
+    pub fn note_searcher(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
+        let Some(listing) = self.by_key.get_mut(&key) else { return };
+        if listing.follow != follow || listing.chunks.is_empty() || listing.searchers.contains(who)
+        {
+            return;
+        }
+        if listing.searchers.len() == SEARCHERS_MAX {
+            listing.searchers.remove(0);
+        }
+        listing.searchers.push(who.clone());
+        self.recharge(key);
+    }
+
+    /// A directory has changed and is followed no longer; none: any may have.
+    pub fn handle_change(&mut self, follow: Option<FollowId>) {
+        let Some(follow) = follow else {
+            self.counters.listings.invalidated();
+            return self.clear();
+        };
+        let Some(key) = self.by_follow.get(&follow).copied() else { return };
+        self.counters.listings.invalidated();
+        self.give_up(key);
+    }
+
+    /// Time has passed.
+    pub fn handle_tick(&mut self) {
+        self.by_key.values_mut().for_each(|listing| listing.age_ticks += 1);
+        let old = self.by_key.iter().filter(|(_, listing)| listing.age_ticks > AGE_TICKS_MAX);
+        let old: Vec<FileKey> = old.map(|(key, _)| *key).collect();
+        old.into_iter().for_each(|key| self.give_up(key));
+    }
+
+    /// Keeps nothing any more.
+    pub fn clear(&mut self) {
+        let keys: Vec<FileKey> = self.by_key.keys().copied().collect();
+        keys.into_iter().for_each(|key| self.give_up(key));
+    }
+
+    fn recharge(&mut self, key: FileKey) {
+        let Some(listing) = self.by_key.get_mut(&key) else { return };
+        let bytes = listing.bytes();
+        self.bytes = self.bytes - listing.charged_bytes + bytes;
+        listing.charged_bytes = bytes;
+        while self.bytes > self.budget_bytes && self.evict_one(key) {}
+        if self.bytes > self.budget_bytes {
+            self.counters.listings.evicted();
+            self.give_up(key);
+            let seen = self.sighting(key);
+            (seen.left, seen.wait) = (WAIT_MAX, WAIT_MAX);
+        }
+    }
+
+    /// Gives up the one that was not used for longest, but for `keep`.
+    fn evict_one(&mut self, keep: FileKey) -> bool {
+        let others = self.by_key.iter().filter(|(key, _)| **key != keep);
+        let oldest = others.min_by_key(|(_, listing)| listing.last_used).map(|(key, _)| *key);
+        let Some(oldest) = oldest else { return false };
+        self.counters.listings.evicted();
+        self.give_up(oldest);
+        true
+    }
+
+    fn give_up(&mut self, key: FileKey) {
+        let Some(gone) = self.by_key.remove(&key) else { return };
+        self.bytes -= gone.charged_bytes;
+        self.by_follow.remove(&gone.follow);
+        self.unfollow.push(gone.follow);
+        let seen = self.sighting(key);
+        seen.wait = if gone.hits > 0 { 0 } else { seen.wait.saturating_mul(2).clamp(1, WAIT_MAX) };
+        seen.left = seen.wait;
+    }
+
+    fn sighting(&mut self, key: FileKey) -> &mut Sighting {
+        let hash = self.hasher.hash_one(key);
+        let (slot, number) = (hash as usize % SEEN_SLOTS, (hash >> 32) as u32);
+        let sighting = &mut self.seen[slot];
+        if sighting.number != number {
+            *sighting = Sighting { number, left: 2, wait: 0 };
+        }
+        sighting
+    }
+}

@@ -1,0 +1,230 @@
+//! Entries of a listing in few bytes: some 120 and their names.
+
+use vfs::{Attributes, DosInfo, FileKey, FileKind, Listed, Stored, Timestamp};
+
+/// Entries of one chunk.
+pub const CHUNK_RECORDS_MAX: usize = 512;
+/// Bytes of a chunk beside its records and names.
+const CHUNK_BYTES: usize = 160;
+
+/// What is told of an entry may be told again; else it is to be looked at each time.
+const KEPT: u16 = 1;
+const SYMLINK: u16 = 1 << 1;
+const COMPRESSED: u16 = 1 << 2;
+const HAS_BITS: u16 = 1 << 3;
+const HAS_CREATED: u16 = 1 << 4;
+const HAS_BORN: u16 = 1 << 5;
+const XATTRS: u16 = 1 << 6;
+const STREAMS: u16 = 1 << 7;
+const DESCRIPTOR: u16 = 1 << 8;
+const POSIX_ACL: u16 = 1 << 9;
+
+/// An entry; times in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    next: u64,
+    inode: u64,
+    size_bytes: u64,
+    allocated_bytes: u64,
+    change: u64,
+    accessed: i64,
+    modified: i64,
+    changed: i64,
+    born: i64,
+    created: i64,
+    uid: u32,
+    gid: u32,
+    bits: u32,
+    /// Where the name ends among the chunk's names.
+    name_end: u32,
+    mode: u16,
+    flags: u16,
+}
+
+/// Entries that follow one another.
+#[derive(Clone, Debug, Default)]
+pub struct Chunk {
+    device: u64,
+    records: Vec<Record>,
+    names: Vec<u8>,
+}
+
+/// An entry that is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    pub name: &'a [u8],
+    pub inode: u64,
+    pub next: u64,
+    /// None if it is to be looked at.
+    pub attributes: Option<Attributes>,
+}
+
+impl Chunk {
+    /// Of a directory on this device.
+    pub fn of(device: u64) -> Self {
+        Self { device, ..Self::default() }
+    }
+
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        CHUNK_BYTES + self.records.capacity() * size_of::<Record>() + self.names.capacity()
+    }
+
+    /// The cookie after its last entry; none if it is empty.
+    pub fn end(&self) -> Option<u64> {
+        self.records.last().map(|record| record.next)
+    }
+
+    /// Whether the cookies grow from this one on.
+    pub fn grows_from(&self, cookie: u64) -> bool {
+        self.records.first().is_none_or(|first| first.next > cookie)
+            && self.records.is_sorted_by(|a, b| a.next < b.next)
+    }
+
+    /// After which entry a cookie goes on: its place plus one.
+    pub fn place_after(&self, cookie: u64, is_sorted: bool) -> Option<usize> {
+        let found = if is_sorted {
+            self.records.binary_search_by_key(&cookie, |record| record.next).ok()
+        } else {
+            self.records.iter().position(|record| record.next == cookie)
+        };
+        found.map(|at| at + 1)
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: &Listed<'_>) {
+        self.names.extend_from_slice(entry.name);
+        let record = entry.attributes.and_then(|attributes| self.record(entry, &attributes));
+        let record = record.unwrap_or(Record { next: entry.next, inode: entry.inode, ..LOOKED_AT });
+        // A chunk has at most so many names of 255 bytes.
+        let name_end = self.names.len() as u32;
+        self.records.push(Record { name_end, ..record });
+    }
+
+    /// Takes the entries of another, which follow; false if there is no room for them.
+    pub fn append(&mut self, other: &Self) -> bool {
+        if self.len() + other.len() > CHUNK_RECORDS_MAX {
+            return false;
+        }
+        let before = self.names.len() as u32;
+        self.names.extend_from_slice(&other.names);
+        let moved = |r: &Record| Record { name_end: r.name_end + before, ..*r };
+        self.records.extend(other.records.iter().map(moved));
+        true
+    }
+
+    /// Gives back room that is not used.
+    pub fn shrink(&mut self) {
+        self.records.shrink_to_fit();
+        self.names.shrink_to_fit();
+    }
+
+    /// The entry at a place.
+    pub fn get(&self, at: usize) -> Option<Known<'_>> {
+        let record = self.records.get(at)?;
+        let begin = at.checked_sub(1).map_or(0, |before| self.records[before].name_end);
+        let name = &self.names[begin as usize..record.name_end as usize];
+        let attributes = (record.flags & KEPT != 0).then(|| record.attributes(self.device));
+        Some(Known { name, inode: record.inode, next: record.next, attributes })
+    }
+
+    /// What may be told again: of directories, and of what has several names, not all that
+    /// changes it is heard.
+    fn record(&self, entry: &Listed<'_>, attributes: &Attributes) -> Option<Record> {
+        let Attributes { kind, dos, stored, .. } = *attributes;
+        let key = FileKey { device: self.device, inode: entry.inode };
+        let is_heard = matches!(kind, FileKind::File | FileKind::Symlink)
+            && attributes.links == 1
+            && attributes.key == key;
+        if !is_heard {
+            return None;
+        }
+        let nanos = |Timestamp(time): Timestamp| i64::try_from(time).ok();
+        let optional = |time: Option<Timestamp>| time.map_or(Some(0), nanos);
+        let flags = [
+            (true, KEPT),
+            (kind == FileKind::Symlink, SYMLINK),
+            (attributes.compressed, COMPRESSED),
+            (dos.bits.is_some(), HAS_BITS),
+            (dos.created.is_some(), HAS_CREATED),
+            (attributes.born.is_some(), HAS_BORN),
+            (stored.xattrs, XATTRS),
+            (stored.streams, STREAMS),
+            (stored.descriptor, DESCRIPTOR),
+            (stored.posix_acl, POSIX_ACL),
+        ];
+        Some(Record {
+            next: entry.next,
+            inode: entry.inode,
+            size_bytes: attributes.size_bytes,
+            allocated_bytes: attributes.allocated_bytes,
+            change: attributes.change,
+            accessed: nanos(attributes.accessed)?,
+            modified: nanos(attributes.modified)?,
+            changed: nanos(attributes.changed)?,
+            born: optional(attributes.born)?,
+            created: optional(dos.created)?,
+            uid: attributes.uid,
+            gid: attributes.gid,
+            bits: dos.bits.unwrap_or(0),
+            name_end: 0,
+            mode: u16::try_from(attributes.mode).ok()?,
+            flags: flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag),
+        })
+    }
+}
+
+const LOOKED_AT: Record = Record {
+    next: 0,
+    inode: 0,
+    size_bytes: 0,
+    allocated_bytes: 0,
+    change: 0,
+    accessed: 0,
+    modified: 0,
+    changed: 0,
+    born: 0,
+    created: 0,
+    uid: 0,
+    gid: 0,
+    bits: 0,
+    name_end: 0,
+    mode: 0,
+    flags: 0,
+};
+
+impl Record {
+    fn attributes(&self, device: u64) -> Attributes {
+        let has = |flag| self.flags & flag != 0;
+        let time = |nanos: i64| Timestamp(nanos.into());
+        let created = has(HAS_CREATED).then(|| time(self.created));
+        Attributes {
+            key: FileKey { device, inode: self.inode },
+            kind: if has(SYMLINK) { FileKind::Symlink } else { FileKind::File },
+            mode: self.mode.into(),
+            uid: self.uid,
+            gid: self.gid,
+            links: 1,
+            size_bytes: self.size_bytes,
+            allocated_bytes: self.allocated_bytes,
+            accessed: time(self.accessed),
+            modified: time(self.modified),
+            changed: time(self.changed),
+            change: self.change,
+            born: has(HAS_BORN).then(|| time(self.born)),
+            dos: DosInfo { bits: has(HAS_BITS).then_some(self.bits), created },
+            stored: Stored {
+                xattrs: has(XATTRS),
+                streams: has(STREAMS),
+                descriptor: has(DESCRIPTOR),
+                posix_acl: has(POSIX_ACL),
+            },
+            device: None,
+            compressed: has(COMPRESSED),
+        }
+    }
+}

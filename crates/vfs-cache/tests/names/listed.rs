@@ -1,0 +1,167 @@
+//! Listings that are kept: told without a look at what is in them, and never for longer
+//! than they are true.
+
+use crate::support::*;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use vfs::{AttributeChanges, Case, DosInfo, Identity, OpenHow, TimeChange, Timestamp, Vfs, Wait};
+use vfs_cache::{CacheOptions, CachedVfs, Count};
+use vfs_local::LocalVfs;
+
+fn listing(cached: &CachedVfs) -> Count {
+    let counts = cached.counts();
+    counts.into_iter().find(|(kind, _)| *kind == "listings").unwrap().1
+}
+
+fn opened(vfs: &dyn Vfs, at: &str, write: bool) -> vfs::Opened {
+    let how = OpenHow { read: true, write, ..how(Case::Sensitive, Wait::Allowed) };
+    vfs.open(&Identity::root(), &path(at), how).unwrap()
+}
+
+/// A folder of so many files, each as long as its number, and caches over it.
+fn folder_of(files: usize) -> (tempfile::TempDir, Arc<LocalVfs>, CachedVfs) {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..files {
+        std::fs::write(folder.path().join(format!("file {number}")), vec![0; number % 100])
+            .unwrap();
+    }
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local.clone(), CacheOptions::default());
+    (folder, local, cached)
+}
+
+fn list(vfs: &dyn Vfs, piece: usize) -> Vec<Entry> {
+    list_all(vfs, &*opened(vfs, "", false).node, &Identity::root(), piece)
+}
+
+#[test]
+fn a_directory_that_is_listed_again_is_told_from_memory_in_whatever_pieces() {
+    let (_folder, local, cached) = folder_of(2_000);
+    let truth = list(&*local, 5_000);
+    assert_eq!(list(&cached, 700), truth);
+    assert_eq!(listing(&cached).hits, 0, "what is asked for once is not kept");
+    assert_eq!(list(&cached, 700), truth);
+    let before = listing(&cached);
+    assert!(before.bytes > 100 * 2_000, "{before:?}");
+    for piece in [1, 7, 512, 700, 5_000] {
+        assert_eq!(list(&cached, piece), truth, "by {piece}");
+    }
+    let after = listing(&cached);
+    assert_eq!(after.misses, before.misses, "nobody was asked");
+    assert!(after.hits > before.hits + 2_000);
+}
+
+#[test]
+fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
+    let (folder, local, cached) = folder_of(20);
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let file = |name: &str| std::fs::File::options().write(true).open(at(name)).unwrap();
+    let (long, held) = (file("file 7"), opened(&*local, "file 8", true).node);
+    let root = Identity::root();
+    let accessed = TimeChange::Set(Timestamp(5_000_000_000));
+    let touched = AttributeChanges { accessed, ..Default::default() };
+    let dos = Some(DosInfo { bits: Some(0x22), created: None });
+    let hidden = AttributeChanges { dos, ..Default::default() };
+    let changes: [(&str, &dyn Fn()); 16] = [
+        ("written", &|| std::fs::write(at("file 3"), b"other").unwrap()),
+        ("written while open", &|| {
+            std::os::unix::fs::FileExt::write_all_at(&long, b"x", 4000).unwrap();
+        }),
+        ("again", &|| std::os::unix::fs::FileExt::write_all_at(&long, b"x", 5000).unwrap()),
+        ("by a node", &|| held.write(6000, b"x").unwrap()),
+        ("cut off", &|| long.set_len(3).unwrap()),
+        ("mode", &|| {
+            std::fs::set_permissions(at("file 4"), std::fs::Permissions::from_mode(0o600)).unwrap();
+        }),
+        ("times", &|| long.set_modified(std::time::UNIX_EPOCH).unwrap()),
+        ("time of access", &|| held.set_attributes(&root, &touched).unwrap()),
+        ("extended attribute", &|| {
+            held.set_attributes(&root, &hidden).unwrap();
+        }),
+        ("renamed", &|| std::fs::rename(at("file 6"), at("renamed")).unwrap()),
+        ("replaced", &|| std::fs::rename(at("file 9"), at("file 10")).unwrap()),
+        ("removed", &|| std::fs::remove_file(at("file 11")).unwrap()),
+        ("made", &|| std::fs::write(at("new"), b"new").unwrap()),
+        ("made below", &|| std::fs::write(at("sub/below"), b"").unwrap()),
+        ("linked by us", &|| {
+            let node = opened(&*local, "file 12", false).node;
+            local.link(&root, &*node, &path("sub/link"), vfs::Replace::Never).unwrap();
+        }),
+        ("written by its other name", &|| std::fs::write(at("sub/link"), b"by a link").unwrap()),
+    ];
+    for (what, change) in changes {
+        let before = listing(&cached).hits;
+        (0..4).for_each(|_| drop(list(&cached, 6)));
+        assert!(listing(&cached).hits > before, "{what}: it was told from memory before");
+        change();
+        assert_eq!(list(&cached, 6), list(&*local, 6), "{what}");
+    }
+}
+
+#[test]
+fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
+    let (folder, local, cached) = folder_of(10);
+    let set = |mode| {
+        // The thread may act as Alice.
+        local.space(&Identity::root()).unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(0o755);
+    (0..3).for_each(|_| drop(list(&cached, 100)));
+    let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
+    let seen = |vfs: &dyn Vfs, node: &dyn vfs::Node| list_all(vfs, node, &alice, 100).len();
+    let node = cached.open(&alice, &path(""), how).unwrap().node;
+    assert_eq!(seen(&cached, &*node), 10);
+    set(0o744);
+    (0..3).for_each(|_| drop(list(&cached, 100)));
+    // Whoever may not search it sees names, and nothing of them.
+    assert_eq!(seen(&cached, &*node), seen(&*local, &*node));
+    set(0o755);
+    assert_eq!(seen(&cached, &*node), 10);
+}
+
+#[test]
+fn what_changes_unheard_is_told_within_six_ticks() {
+    let (folder, local, cached) = folder_of(10);
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    (0..3).for_each(|_| drop(list(&cached, 100)));
+    let map = |name: &str| folder.path().join(name);
+    // Another process: this one would say it.
+    let linked = std::process::Command::new("ln").args([map("file 1"), map("sub/link")]).status();
+    assert!(linked.unwrap().success());
+    std::fs::write(map("sub/link"), b"unheard").unwrap();
+    (0..5).for_each(|_| cached.tick());
+    cached.tick();
+    assert_eq!(list(&cached, 100), list(&*local, 100));
+}
+
+#[test]
+fn listings_take_a_fourth_of_the_room_and_are_given_up_by_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["one", "two", "three", "four"];
+    for name in names {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        let file = |number| folder.path().join(name).join(format!("file {number}"));
+        (0..500).for_each(|number| std::fs::write(file(number), b"").unwrap());
+    }
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    // Room for three of them.
+    let options = CacheOptions { budget_bytes: 4 * 220_000, ..CacheOptions::default() };
+    let cached = over(local, options);
+    let list =
+        |name: &str| list_all(&cached, &*opened(&cached, name, false).node, &Identity::root(), 900);
+    for name in names {
+        (0..3).for_each(|_| assert_eq!(list(name).len(), 500));
+        list("one");
+        assert!(listing(&cached).bytes <= 220_000, "{:?}", listing(&cached));
+    }
+    assert!(listing(&cached).bytes > 100_000 && listing(&cached).evictions >= 1);
+    let before = listing(&cached).misses;
+    list("one");
+    assert_eq!(listing(&cached).misses, before, "what is used stays");
+    cached.set_budget(4 * 20_000);
+    (0..4).for_each(|_| drop(list("two")));
+    assert!(listing(&cached).bytes <= 20_000, "what does not fit is not kept");
+}

@@ -1,0 +1,182 @@
+//! When listings have changed, by inotify(7) in a queue of its own: one event a directory,
+//! since the mark is for one (IN_ONESHOT). So the queue does not overflow, and whoever writes
+//! meets a mark once.
+//!
+//! The kernel tells a directory what is done to a file by way of a name in it. What this
+//! process does otherwise is counted in one number ([`Unheard`]), since that is seldom.
+
+use crate::changes::{add_watch, new_queue, remove_watch};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::inotify::{self, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use vfs::{FollowId, ListingFeed, Node, Result};
+
+/// Bytes read from the queue at once.
+const READ_BYTES: usize = 4 * 1024;
+/// Most events of one draining: two for each directory that can be followed.
+const EVENTS_MAX: usize = 1 << 16;
+
+/// How often this process changed something that the kernel tells no directory of.
+static UNHEARD: AtomicU64 = AtomicU64::new(0);
+
+/// Something is changed that no directory is told of; known as such once this is dropped.
+#[derive(Debug)]
+pub struct Unheard(());
+
+impl Unheard {
+    /// Until the change is made.
+    pub fn telling() -> Self {
+        Self(())
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        UNHEARD.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A queue of the kernel's.
+#[derive(Debug)]
+pub struct LocalListings {
+    queue: OwnedFd,
+    /// What [`UNHEARD`] was when it was asked for last.
+    unheard: Mutex<u64>,
+}
+
+impl LocalListings {
+    /// A queue of which nothing is asked yet.
+    ///
+    /// # Errors
+    /// [`vfs::FsError::TooMany`]: the user has `fs.inotify.max_user_instances` of them.
+    pub fn new() -> Result<Self> {
+        let unheard = Mutex::new(UNHEARD.load(Ordering::Acquire));
+        Ok(Self { queue: new_queue()?, unheard })
+    }
+}
+
+impl ListingFeed for LocalListings {
+    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+        // What is written through mapped memory is heard when the file is let go of.
+        let what = WatchFlags::MODIFY
+            | WatchFlags::ATTRIB
+            | WatchFlags::CLOSE_WRITE
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ONESHOT
+            | WatchFlags::ONLYDIR;
+        add_watch(&self.queue, directory, what)
+    }
+
+    fn unfollow(&self, directory: FollowId) {
+        remove_watch(&self.queue, directory);
+    }
+
+    fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>)) {
+        let mut unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
+        let present = UNHEARD.load(Ordering::Acquire);
+        if std::mem::replace(&mut *unheard, present) != present {
+            tell(None);
+        }
+        let mut buffer = [MaybeUninit::uninit(); READ_BYTES];
+        let mut reader = inotify::Reader::new(self.queue.as_fd(), &mut buffer);
+        for _ in 0..EVENTS_MAX {
+            match reader.next() {
+                Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => tell(None),
+                Ok(event) => tell(Some(FollowId(u64::from(event.wd().unsigned_abs())))),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(error) => {
+                    tracing::error!(%error, "changes of listings are not heard any more");
+                    return tell(None);
+                }
+            }
+        }
+        tell(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LocalVfs;
+    use vfs::{AttributeChanges, Case, Identity, OpenHow, RelPath, TimeChange, Vfs, Wait, Wanted};
+
+    const LIST: OpenHow = OpenHow {
+        read: true,
+        write: false,
+        case: Case::Sensitive,
+        wanted: Wanted { dos: false },
+        no_follow: true,
+        wait: Wait::Allowed,
+    };
+
+    fn told(feed: &LocalListings) -> Vec<Option<FollowId>> {
+        let mut told = Vec::new();
+        feed.drain(&mut |change| told.push(change));
+        told
+    }
+
+    #[test]
+    fn the_first_change_in_a_directory_is_told_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("file");
+        std::fs::write(&at, b"content").unwrap();
+        let vfs = LocalVfs::open(folder.path()).unwrap();
+        let directory = vfs.open(&Identity::root(), &RelPath::root(), LIST).unwrap().node;
+        let feed = LocalListings::new().unwrap();
+        let id = feed.follow(&*directory).unwrap();
+        std::fs::read(&at).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(told(&feed), [], "reading and listing are no changes");
+        let file = std::fs::File::options().write(true).open(&at).unwrap();
+        for _ in 0..100 {
+            std::os::unix::fs::FileExt::write_all_at(&file, b"other", 0).unwrap();
+        }
+        // The event, and that the mark is gone with it.
+        assert_eq!(told(&feed), [Some(id), Some(id)]);
+        drop(file);
+        std::fs::remove_file(&at).unwrap();
+        assert_eq!(told(&feed), [], "it is followed no longer");
+        let again = feed.follow(&*directory).unwrap();
+        assert_ne!(again, id);
+        feed.unfollow(again);
+        std::fs::write(&at, b"").unwrap();
+        assert!(told(&feed).iter().all(|change| *change == Some(again)));
+    }
+
+    #[test]
+    fn what_we_do_that_no_directory_is_told_of_counts_for_all() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), b"content").unwrap();
+        let vfs = LocalVfs::open(folder.path()).unwrap();
+        let root = Identity::root();
+        let path = |name: &[u8]| RelPath::root().join(&vfs::Name::new(name).unwrap());
+        let open = |name: &[u8]| {
+            vfs.open(&root, &path(name), OpenHow { write: true, ..LIST }).unwrap().node
+        };
+        let feed = LocalListings::new().unwrap();
+        let file = open(b"file");
+        let accessed = TimeChange::Set(vfs::Timestamp(7));
+        let accessed = AttributeChanges { accessed, ..Default::default() };
+        let is_told = |change: &dyn Fn()| {
+            told(&feed);
+            change();
+            // Tests beside this one may be heard, too.
+            told(&feed).contains(&None)
+        };
+        assert!(is_told(&|| file.set_attributes(&root, &accessed).unwrap()));
+        assert!(is_told(&|| vfs.link(&root, &*file, &path(b"link"), vfs::Replace::Never).unwrap()));
+        let link = open(b"link");
+        assert!(is_told(&|| link.write(0, b"by a link").unwrap()));
+        assert!(is_told(&|| link.set_size(3).unwrap()));
+        let written = is_told(&|| file.write(0, b"by its name").unwrap());
+        let again = is_told(&|| file.write(0, b"by its name").unwrap());
+        assert!(!(written && again), "what the directory is told of is not counted");
+    }
+}

@@ -1,0 +1,88 @@
+//! When listings have changed, told by comparing them with what they were.
+
+use super::node::MemoryNode;
+use super::state::State;
+use super::{MemoryVfs, Shared};
+use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a directory that is followed was, itself and by name: of directories in it, and
+/// of what has other names, nothing is heard but that they are there.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    itself: (u32, u32, u32),
+    children: Vec<(Name, u64, Option<Attributes>)>,
+}
+
+impl Seen {
+    fn of(state: &State, number: u64) -> Option<Self> {
+        let facts = &state.inodes.get(&number)?.facts;
+        let itself = (facts.mode, facts.uid, facts.gid);
+        let children = state.directory(number)?.names().map(|(name, child)| {
+            let heard = state.inodes.get(&child);
+            let heard = heard.filter(|i| i.links == 1 && i.kind() != FileKind::Directory);
+            let key = crate::FileKey { device: 0, inode: child };
+            (name.clone(), child, heard.map(|inode| inode.attributes(key, true)))
+        });
+        Some(Self { itself, children: children.collect() })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Followed {
+    next: u64,
+    by_id: BTreeMap<u64, (u64, Option<Seen>)>,
+}
+
+/// Lock order: the tree, then this.
+struct MemoryListings {
+    shared: Arc<Shared>,
+    followed: Mutex<Followed>,
+}
+
+impl std::fmt::Debug for MemoryListings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryListings").finish_non_exhaustive()
+    }
+}
+
+impl MemoryVfs {
+    pub(super) fn listings(&self) -> Box<dyn ListingFeed> {
+        Box::new(MemoryListings { shared: self.shared.clone(), followed: Mutex::default() })
+    }
+}
+
+impl MemoryListings {
+    fn followed(&self) -> MutexGuard<'_, Followed> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ListingFeed for MemoryListings {
+    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+        let node = MemoryNode::of(directory, &self.shared).ok_or(FsError::NotSupported)?;
+        let state = self.shared.state();
+        let seen = Seen::of(&state, node.number).ok_or(FsError::NotSupported)?;
+        let mut followed = self.followed();
+        followed.next += 1;
+        let id = followed.next;
+        followed.by_id.insert(id, (node.number, Some(seen)));
+        Ok(FollowId(id))
+    }
+
+    fn unfollow(&self, directory: FollowId) {
+        self.followed().by_id.remove(&directory.0);
+    }
+
+    fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>)) {
+        let state = self.shared.state();
+        let changed =
+            |_: &u64, (number, seen): &mut (u64, Option<Seen>)| Seen::of(&state, *number) != *seen;
+        let mut followed = self.followed();
+        let changed: Vec<u64> = followed.by_id.extract_if(.., changed).map(|(id, _)| id).collect();
+        drop(followed);
+        drop(state);
+        changed.into_iter().for_each(|id| tell(Some(FollowId(id))));
+    }
+}
