@@ -1,20 +1,15 @@
 //! `anabranch bench`.
 
 use crate::export_url::ExportUrl;
+use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
-use crate::user::{ask_silently, read_line};
 use anyhow::{Context, Result, bail};
 use client::load::{Plan, Progress, Report, Run, Storage, Until, Work};
 use client::nfs;
-use client::{Client, Host, Options, Signing, Target};
+use client::{Options, Signing};
 use std::io::{IsTerminal, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
-use std::str::FromStr;
-use std::sync::Arc;
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::fscc::FileTime;
-use wire::ntlm::{Credentials, NtHash};
 use wire::smb::Dialect;
 
 /// Shown below the options.
@@ -44,27 +39,6 @@ Examples:
   anabranch bench smb://alice@server/data --random --block 4K --depth 32 --json result.json
   anabranch bench smb://alice@127.0.0.1:4450/data --metadata --server-pid $(pidof anabranch)
   anabranch bench nfs://server/export/scratch --nconnect 4 --random --block 4K --depth 64";
-
-/// What to measure.
-#[derive(Clone, Debug)]
-enum Url {
-    Smb(ShareUrl),
-    Nfs(ExportUrl),
-}
-
-impl FromStr for Url {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with("nfs:") {
-            return text.parse().map(Self::Nfs);
-        }
-        if text.starts_with("smb:") {
-            return text.parse().map(Self::Smb);
-        }
-        Err("it begins with smb:// or nfs://".into())
-    }
-}
 
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
@@ -210,12 +184,8 @@ enum EncryptArg {
 impl Connection {
     /// Options of an SMB session.
     pub fn options(&self) -> Options {
-        let mut options = Options {
-            channels: self.channels.max(1),
-            assume_rss: self.any_interface,
-            ..Options::default()
-        };
-        World.random(&mut options.client_guid);
+        let mut options =
+            Options { assume_rss: self.any_interface, ..remote::options(self.channels) };
         if let Some(dialect) = self.dialect {
             let dialect = match dialect {
                 DialectArg::Smb210 => Dialect::Smb210,
@@ -253,7 +223,7 @@ impl Connection {
 }
 
 /// Bytes with a unit of powers of two.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
         "" | "B" => 0,
@@ -265,30 +235,6 @@ fn parse_size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| "a size is a number with K, M, G or T")?;
     number.checked_mul(1 << shift).ok_or_else(|| "that is too much".into())
-}
-
-/// Randomness and the time, as the client library asks for them.
-#[derive(Debug)]
-pub struct World;
-
-impl Host for World {
-    fn random(&self, out: &mut [u8]) {
-        let mut filled = 0;
-        while filled < out.len() {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            match rustix::rand::getrandom(&mut out[filled..], flags) {
-                Ok(count) => filled += count,
-                Err(rustix::io::Errno::INTR) => {}
-                // Without randomness nothing here is safe.
-                Err(errno) => panic!("the system gives no random bytes: {errno}"),
-            }
-        }
-    }
-
-    fn now(&self) -> FileTime {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        FileTime::from_unix_nanos(since.map_or(0, |since| since.as_nanos() as i128))
-    }
 }
 
 /// Measures.
@@ -304,7 +250,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }?;
     let report = match &args.url {
         Url::Smb(url) => {
-            let password = password(args, url)?;
+            let password = remote::password(url, args.password_stdin)?;
             runtime.block_on(measure_smb(args, url, plan, &password))?
         }
         Url::Nfs(url) => runtime.block_on(measure_nfs(args, url, plan))?,
@@ -350,35 +296,8 @@ impl Args {
     }
 }
 
-fn password(args: &Args, url: &ShareUrl) -> Result<String> {
-    if args.password_stdin {
-        return read_line();
-    }
-    if let Ok(password) = std::env::var("ANABRANCH_PASSWORD") {
-        return Ok(password);
-    }
-    let text = format!("Password of {}: ", url.user);
-    let [password] = ask_silently([text.as_str()])?;
-    Ok(password)
-}
-
-/// The first address of a host.
-pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
-    let mut found =
-        (host, port).to_socket_addrs().with_context(|| format!("there is no host {host}"))?;
-    found.next().with_context(|| format!("no address of {host}"))
-}
-
 async fn measure_smb(args: &Args, url: &ShareUrl, plan: Plan, password: &str) -> Result<Report> {
-    let credentials = Credentials {
-        user: url.user.clone(),
-        domain: url.domain.clone(),
-        workstation: String::new(),
-        hash: NtHash::of_password(password),
-    };
-    let address = address(&url.host, url.port)?;
-    let target = Target { name: url.host.clone(), address, credentials };
-    let client = Client::connect(target, args.connection.options(), Arc::new(World)).await?;
+    let client = connect_smb(url, password, args.connection.options()).await?;
     let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
     let report = measure(args, plan, tree).await;
     client.close().await;
@@ -386,24 +305,12 @@ async fn measure_smb(args: &Args, url: &ShareUrl, plan: Plan, password: &str) ->
 }
 
 async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan) -> Result<Report> {
-    let mut instance = [0; 8];
-    World.random(&mut instance);
-    let target = nfs::Target {
-        name: url.host.clone(),
-        address: address(&url.host, url.port)?,
-        uid: rustix::process::getuid().as_raw(),
-        gid: rustix::process::getgid().as_raw(),
-        instance,
+    let minor_version = match args.connection.nfs_version {
+        NfsVersionArg::Nfs41 => 1,
+        NfsVersionArg::Nfs42 => 2,
     };
-    let options = nfs::Options {
-        minor_version: match args.connection.nfs_version {
-            NfsVersionArg::Nfs41 => 1,
-            NfsVersionArg::Nfs42 => 2,
-        },
-        connections: args.connection.nconnect,
-        ..nfs::Options::default()
-    };
-    let client = nfs::Client::connect(target, options).await?;
+    let connections = args.connection.nconnect;
+    let client = connect_nfs(&url.host, url.port, minor_version, connections).await?;
     let export = nfs::Export::open(client.clone(), &url.path).await;
     let report = match export.with_context(|| format!("/{}", url.path)) {
         Ok(export) => measure(args, plan, export).await,
@@ -414,9 +321,7 @@ async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan) -> Result<Report>
 }
 
 async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Report> {
-    let mut random = [0; 8];
-    World.random(&mut random);
-    let name = format!("anabranch-bench-{:016x}", u64::from_le_bytes(random));
+    let name = own_name("bench");
     let mut run = Run::new(storage, plan, &name)?;
     let shows = !args.quiet && std::io::stderr().is_terminal();
     let measured = tokio::select! {

@@ -1,15 +1,29 @@
 //! `anabranch channels`.
 
+mod of_url;
+mod sockets;
+
 use crate::admin::{list, page, plain, request};
+use crate::remote::Url;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+pub use of_url::own_interfaces;
+
 /// Shown below the options.
 const EXAMPLES: &str = "\
+With a URL: connects to that share of any server as a client, puts load on it, and shows the
+channels under the names that Get-SmbMultichannelConnection and Get-SmbClientNetworkInterface
+give them, what each carried, and the six steps by which Multichannel is verified. The exit
+status is 1 if one of them fails. The password comes from ANABRANCH_PASSWORD, from standard
+input (--password-stdin), or is asked for.
+
 Examples:
   anabranch channels
+  anabranch channels smb://alice@server/data
+  anabranch channels nfs://server/export --channels 8 --seconds 5
   anabranch channels --json | jq '.Sessions[].CurrentChannels'
   anabranch channels --cut 17";
 
@@ -31,20 +45,38 @@ const COLUMNS: [(&str, &str); 10] = [
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// Share or export of any server to open channels to:
+    /// smb://USER@HOST[:PORT]/SHARE[/FOLDER] or nfs://HOST[:PORT]/PATH
+    url: Option<Url>,
+    /// Connections to open, with a URL
+    #[arg(long, default_value_t = 4, requires = "url", value_parser = clap::value_parser!(u8).range(1..=32))]
+    channels: u8,
+    /// Seconds of load, with a URL
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "url", value_parser = clap::value_parser!(u16).range(1..=600))]
+    seconds: u16,
+    /// Several connections to one address, whatever the server says
+    #[arg(long, requires = "url")]
+    any_interface: bool,
+    /// Read the password from standard input
+    #[arg(long, requires = "url")]
+    password_stdin: bool,
     /// Address of the server's admin API
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480")]
     admin: SocketAddr,
-    /// Print what the server says as JSON
+    /// Print what the server says, or what was found, as JSON
     #[arg(long)]
     json: bool,
     /// Cut one connection without a word, as a broken network would; its
     /// client goes on with the session's other channels
-    #[arg(long, value_name = "CONNECTION")]
+    #[arg(long, value_name = "CONNECTION", conflicts_with = "url")]
     cut: Option<u64>,
 }
 
 /// Shows the channels of all sessions, or cuts one.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(url) = &args.url {
+        return of_url::run(args, url);
+    }
     if let Some(connection) = args.cut {
         request(args.admin, "DELETE", &format!("/connections/{connection}"))
             .with_context(|| format!("connection {connection} was not cut"))?;

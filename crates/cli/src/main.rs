@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod advice;
 mod bench;
 mod channels;
 mod check;
@@ -12,6 +13,8 @@ mod export_url;
 mod feature;
 mod import;
 mod mounts;
+mod probe;
+mod remote;
 mod serve;
 mod share_url;
 mod status;
@@ -53,7 +56,7 @@ enum Command {
     Import(import::Args),
     /// Show sessions, connections and open files of a running server
     Status(status::Args),
-    /// Show the channels of each session, or cut one
+    /// Show the channels of a running server, or those that any server gives to us
     Channels(channels::Args),
     /// Show features of a running server, or switch one
     Feature(feature::Args),
@@ -61,6 +64,10 @@ enum Command {
     User(user::Args),
     /// Copy files and trees between directories, SMB shares and NFS exports
     Copy(copy::Args),
+    /// Look at any SMB or NFS server layer by layer: which one is slow or broken
+    Probe(probe::Args),
+    /// Measure what holds a share back, and say what to set
+    Advise(advice::Args),
     /// Measure any SMB server: throughput, latency, processor time
     Bench(bench::Args),
 }
@@ -91,6 +98,8 @@ fn main() -> ExitCode {
         Command::Feature(args) => feature::run(&args),
         Command::User(args) => user::run(&args),
         Command::Copy(args) => copy::run(&args),
+        Command::Probe(args) => probe::run(&args),
+        Command::Advise(args) => advice::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match result {

@@ -3,7 +3,7 @@
 
 use crate::channel::{Channel, ChannelFacts};
 use crate::error::Error;
-use crate::inbound::Inbound;
+use crate::inbound::{Frame, Inbound};
 use crate::interfaces::choose_paths;
 use crate::limits::{
     CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, REOPEN_PAUSE_MAX,
@@ -513,16 +513,7 @@ async fn set_up(
     let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
     loop {
         stream.write_all(&frame).await.map_err(|e| Error::lost(true, e))?;
-        let mut answer = loop {
-            if let Some(answer) = inbound.next_frame()? {
-                break answer;
-            }
-            match stream.read(inbound.room()).await {
-                Ok(0) => return Err(Error::lost(true, "the server closed it")),
-                Ok(count) => inbound.advance(count),
-                Err(error) => return Err(Error::lost(true, error)),
-            }
-        };
+        let mut answer = next_frame(&mut stream, &mut inbound).await?;
         match set_up.handle_frame(&mut answer.buffer[..answer.length])? {
             Step::Send(next) => frame = next,
             // Nothing was asked that more could answer.
@@ -530,4 +521,25 @@ async fn set_up(
             Step::Done(ready) => return Ok((stream, *ready)),
         }
     }
+}
+
+async fn next_frame(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Frame, Error> {
+    loop {
+        if let Some(frame) = inbound.next_frame()? {
+            return Ok(frame);
+        }
+        match stream.read(inbound.room()).await {
+            Ok(0) => return Err(Error::lost(true, "the server closed it")),
+            Ok(count) => inbound.advance(count),
+            Err(error) => return Err(Error::lost(true, error)),
+        }
+    }
+}
+
+/// The first frame that a server sends.
+pub(crate) async fn receive_greeting(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
+    let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
+    let mut frame = next_frame(stream, &mut inbound).await?;
+    frame.buffer.truncate(frame.length);
+    Ok(frame.buffer)
 }

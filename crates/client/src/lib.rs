@@ -6,7 +6,7 @@
 //! opens and verifies what comes back. The shell, on tokio: [`Client`] keeps the
 //! channels of one session and sends each request on the least busy,
 //! [`Tree`] and [`File`] are what programs use. [`nfs`] has a client of NFSv4.1 and
-//! 4.2. [`load`] measures with both.
+//! 4.2. [`load`] measures with both, [`probe`] looks at the layers below a session.
 //!
 //! Absent on purpose: anything of the server; the clock of the wall and
 //! randomness ([`Host`] brings them); Kerberos, leases and SMB 2.0.2 so far.
@@ -26,6 +26,7 @@ mod opener;
 mod options;
 mod outbox;
 mod pool;
+pub mod probe;
 mod request;
 mod session;
 mod set_up;

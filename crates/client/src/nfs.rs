@@ -8,11 +8,13 @@
 mod client;
 mod connection;
 mod export;
+mod null;
 mod slots;
 mod whole;
 
 pub use client::{Answer, CONNECTIONS_MAX, Client, Options, SLOTS_MAX, Target};
 pub use export::{Entry, Export, File};
+pub use null::null;
 pub use whole::{Facts, OpenFor};
 
 #[cfg(test)]

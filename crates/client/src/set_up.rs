@@ -122,6 +122,15 @@ impl SetUp {
         Ok((set_up, frame))
     }
 
+    /// What NEGOTIATE came to, once it is answered.
+    #[must_use]
+    pub fn negotiated(&self) -> Option<&Negotiated> {
+        match &self.state {
+            State::Negotiating => None,
+            State::LoggingOn { negotiated, .. } => Some(negotiated),
+        }
+    }
+
     fn negotiate(&mut self) -> Vec<u8> {
         let (mut preauth, mut signing, mut ciphers) = (Vec::new(), Vec::new(), Vec::new());
         negotiate::put_preauth(&mut preauth, &self.logon.salt);

@@ -34,5 +34,6 @@ mod throttle;
 pub mod users;
 mod workers;
 
+pub use interfaces::{Link, machine_interfaces};
 pub use service::{Service, StartError};
 pub use vfs_local::heed_limits;

@@ -33,8 +33,9 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 17] = [
+const DIRECTION: [(&str, &[&str]); 18] = [
     ("acl", &[]),
+    ("advise", &[]),
     ("lanes", &[]),
     ("wire", &["lanes"]),
     ("grants", &["acl"]),
@@ -47,7 +48,7 @@ const DIRECTION: [(&str, &[&str]); 17] = [
     ("server", &["wire", "files", "nfs", "smb", "vfs", "vfs-cache", "vfs-local"]),
     ("client", &["wire"]),
     ("copy", &["client", "wire"]),
-    ("cli", &["client", "copy", "server", "wire"]),
+    ("cli", &["advise", "client", "copy", "server", "wire"]),
     ("sim", &["wire", "files", "smb", "vfs", "vfs-cache"]),
     ("fuzz", &["acl", "client", "files", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
@@ -59,6 +60,17 @@ pub fn run(root: &Path) -> Result<ExitCode> {
     breaches.iter().for_each(|b| eprintln!("{b}"));
     println!("tidy: {} breaches", breaches.len());
     Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All tests, as `crate::name`.
+pub fn tests(root: &Path) -> Result<HashSet<String>> {
+    let mut tests = HashSet::new();
+    for (name, _) in DIRECTION {
+        for file in rust_files(&root.join("crates").join(name))? {
+            collect_tests(name, &std::fs::read_to_string(&file)?, &mut tests);
+        }
+    }
+    Ok(tests)
 }
 
 fn check(root: &Path) -> Result<Vec<String>> {

@@ -257,27 +257,7 @@ impl<S: Storage> Run<S> {
     /// # Errors
     /// [`Error::Misuse`] for a plan that cannot be carried out.
     pub fn new(storage: S, plan: Plan, name: &str) -> Result<Self, Error> {
-        let workers = plan.threads.saturating_mul(plan.depth);
-        if workers == 0 || workers > WORKERS_MAX {
-            return Err(Error::Misuse("threads times depth must be 1 to 16384"));
-        }
-        let files_max = if plan.work == Work::Data { FILES_MAX } else { NAMES_MAX };
-        if plan.files == 0 || plan.files > files_max {
-            return Err(Error::Misuse("there must be 1 to 4096 files, or 2,000,000 small ones"));
-        }
-        let most = storage.block_bytes_max();
-        if plan.work == Work::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
-            return Err(Error::Misuse("the server takes no blocks of this size"));
-        }
-        if plan.work == Work::Data && plan.file_bytes < u64::from(plan.block_bytes) {
-            return Err(Error::Misuse("a file must hold one block"));
-        }
-        if plan.work == Work::SmallFiles && plan.file_bytes == 0 {
-            return Err(Error::Misuse("a small file must hold something"));
-        }
-        if plan.read_percent > 100 {
-            return Err(Error::Misuse("more than 100 per cent"));
-        }
+        check(&storage, &plan)?;
         let plan = plan.complete();
         let folder = match plan.makes_folder() {
             true => format!("{}/{name}", plan.folder.trim_matches('/')),
@@ -285,6 +265,33 @@ impl<S: Storage> Run<S> {
         };
         let folder = folder.trim_matches('/').to_owned();
         Ok(Self { storage, plan, folder, files: Vec::new() })
+    }
+
+    /// What is done.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The largest read and write, in bytes.
+    #[must_use]
+    pub fn block_bytes_max(&self) -> u32 {
+        self.storage.block_bytes_max()
+    }
+
+    /// Another load of reads and writes on the files that are there, or the first of them.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a plan that cannot be carried out on them.
+    pub fn change(&mut self, plan: Plan) -> Result<(), Error> {
+        let here = (Work::Data, &self.plan.folder, self.plan.file_bytes);
+        let fits = here == (plan.work, &plan.folder, plan.file_bytes);
+        if !fits || plan.files > self.files.len() {
+            return Err(Error::Misuse("another plan needs the same files"));
+        }
+        check(&self.storage, &plan)?;
+        self.plan = plan.complete();
+        Ok(())
     }
 
     /// Makes the folder and, for reads, files full of data.
@@ -390,11 +397,37 @@ impl<S: Storage> Run<S> {
             storage: self.storage.clone(),
             plan: self.plan.clone(),
             folder: self.folder.clone(),
-            files: self.files.clone(),
+            files: self.files.iter().take(self.plan.files).cloned().collect(),
             random: Random::new(self.plan.seed.wrapping_add(number as u64)),
             number,
         }
     }
+}
+
+/// Whether a plan can be carried out.
+fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
+    let workers = plan.threads.saturating_mul(plan.depth);
+    if workers == 0 || workers > WORKERS_MAX {
+        return Err(Error::Misuse("threads times depth must be 1 to 16384"));
+    }
+    let files_max = if plan.work == Work::Data { FILES_MAX } else { NAMES_MAX };
+    if plan.files == 0 || plan.files > files_max {
+        return Err(Error::Misuse("there must be 1 to 4096 files, or 2,000,000 small ones"));
+    }
+    let most = storage.block_bytes_max();
+    if plan.work == Work::Data && (plan.block_bytes == 0 || plan.block_bytes > most) {
+        return Err(Error::Misuse("the server takes no blocks of this size"));
+    }
+    if plan.work == Work::Data && plan.file_bytes < u64::from(plan.block_bytes) {
+        return Err(Error::Misuse("a file must hold one block"));
+    }
+    if plan.work == Work::SmallFiles && plan.file_bytes == 0 {
+        return Err(Error::Misuse("a small file must hold something"));
+    }
+    if plan.read_percent > 100 {
+        return Err(Error::Misuse("more than 100 per cent"));
+    }
+    Ok(())
 }
 
 /// What one worker works on.

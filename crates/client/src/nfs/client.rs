@@ -210,6 +210,12 @@ impl Client {
         self.inner.connections.iter().map(Connection::bytes).collect()
     }
 
+    /// Our end and the server's of each connection.
+    #[must_use]
+    pub fn connection_addresses(&self) -> Vec<(SocketAddr, SocketAddr)> {
+        self.inner.connections.iter().map(Connection::addresses).collect()
+    }
+
     /// The server's name.
     #[must_use]
     pub fn name(&self) -> &str {

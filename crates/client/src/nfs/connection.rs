@@ -31,6 +31,7 @@ const SEND_BUFFER_KEPT_BYTES: usize = 4 << 20;
 pub(super) struct Connection {
     shared: Arc<Shared>,
     tasks: [JoinHandle<()>; 2],
+    addresses: (SocketAddr, SocketAddr),
 }
 
 #[derive(Debug, Default)]
@@ -61,13 +62,20 @@ impl Connection {
             |e: std::io::Error| Error::Unreachable(e.kind(), address.to_string().into());
         let stream = TcpStream::connect(address).await.map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
+        let addresses =
+            (stream.local_addr().map_err(unreachable)?, stream.peer_addr().map_err(unreachable)?);
         let (read, write) = stream.into_split();
         let shared = Arc::new(Shared::default());
         let tasks = [
             tokio::spawn(receive(read, shared.clone())),
             tokio::spawn(send(write, shared.clone())),
         ];
-        Ok(Self { shared, tasks })
+        Ok(Self { shared, tasks, addresses })
+    }
+
+    /// Our end and the server's.
+    pub(super) fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        self.addresses
     }
 
     /// Bytes received and sent.

@@ -9,7 +9,7 @@ mod netlink;
 mod select;
 mod sysfs;
 
-pub use select::{Advertised, Pattern, Policy};
+pub use select::{Advertised, Link, Pattern, Policy};
 
 use select::{Listening, Seen};
 use smb::InterfaceFact;
@@ -22,6 +22,21 @@ use std::time::Duration;
 const SETTLE: Duration = Duration::from_millis(100);
 /// After the system could not be asked.
 const RETRY: Duration = Duration::from_secs(10);
+
+/// The interfaces of this machine that are up, each with its usable addresses; none if the
+/// system does not say.
+#[must_use]
+pub fn machine_interfaces() -> Vec<(Link, Vec<IpAddr>)> {
+    let Ok((links, addresses)) = netlink::dump() else { return Vec::new() };
+    let of = |link: &Link| {
+        let own = addresses.iter().filter(|one| one.index == link.index && one.is_usable);
+        own.map(|one| one.address).collect()
+    };
+    let up = links.into_iter().filter(|link| link.is_up);
+    let mut found: Vec<(Link, Vec<IpAddr>)> = up.map(|link| (link.clone(), of(&link))).collect();
+    found.iter_mut().for_each(|(link, _)| sysfs::complete(link));
+    found
+}
 
 /// The interfaces of this machine, and what clients may be told of them.
 #[derive(Debug, Default)]

@@ -1,0 +1,452 @@
+//! Whether a session has the channels that it should have: facts under the names that
+//! Windows gives them, and the six steps by which one makes sure.
+
+use crate::{Interface, link_speed};
+use serde::Serialize;
+use std::fmt::Write;
+
+/// The busiest connection may carry so many times the mean.
+const IMBALANCE_MAX: f64 = 1.5;
+/// A connection that carries less than this part of the mean is idle.
+const IDLE: f64 = 0.05;
+/// More connections than this rarely bring more, and may cost.
+const CHANNELS_GOOD: usize = 4;
+
+/// One connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Connection {
+    /// Our address and port.
+    pub client_ip_address: String,
+    /// See [`Connection::client_ip_address`].
+    pub client_port: u16,
+    /// The server's.
+    pub server_ip_address: String,
+    /// See [`Connection::server_ip_address`].
+    pub server_port: u16,
+    /// Interface of our address, if it is known.
+    pub client_interface_index: Option<u32>,
+    /// Interface of the server's, if it tells.
+    pub server_interface_index: Option<u32>,
+    /// See [`Interface::rss_capable`].
+    #[serde(rename = "ClientRSSCapable")]
+    pub client_rss_capable: bool,
+    /// See [`Interface::rss_capable`].
+    #[serde(rename = "ServerRSSCapable")]
+    pub server_rss_capable: bool,
+    /// See [`Interface::rdma_capable`].
+    #[serde(rename = "ServerRDMACapable")]
+    pub server_rdma_capable: bool,
+    /// Payload of the load.
+    pub bytes: u64,
+    /// Credits at hand.
+    pub credits: u32,
+}
+
+/// A session under load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Facts {
+    /// SMB or NFS.
+    pub protocol: String,
+    /// The server.
+    pub server_name: String,
+    /// Share or export.
+    pub share: String,
+    /// Dialect or version.
+    pub dialect: String,
+    /// Algorithm of signatures, or "off".
+    pub signing_algorithm: String,
+    /// Cipher, or "off".
+    pub encryption_algorithm: String,
+    /// The client uses several connections.
+    pub enable_multichannel: bool,
+    /// The server says that it can.
+    pub server_multichannel: bool,
+    /// Connections that are wanted.
+    pub max_channels: usize,
+    /// Connections that there are.
+    pub current_channels: usize,
+    /// Why the server let us have no more.
+    pub refusal: Option<String>,
+    /// The connections.
+    pub connections: Vec<Connection>,
+    /// Sockets of this process to the server, as the system counts them.
+    pub sockets: Option<usize>,
+    /// Our interfaces.
+    pub client_interfaces: Vec<Interface>,
+    /// The server's, as it tells them.
+    pub server_interfaces: Vec<Interface>,
+    /// Payload of the load in a second.
+    pub bytes_per_second: f64,
+    /// What the busiest connection carried, as a multiple of the mean.
+    pub imbalance: f64,
+}
+
+/// How unevenly load is spread: the most over the mean; 0 of nothing.
+#[must_use]
+pub fn imbalance(bytes: &[u64]) -> f64 {
+    let total: u64 = bytes.iter().sum();
+    let most = bytes.iter().max().copied().unwrap_or_default();
+    if total == 0 { 0.0 } else { most as f64 * bytes.len() as f64 / total as f64 }
+}
+
+/// One of the steps by which Multichannel is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Step {
+    /// From 1.
+    pub number: usize,
+    /// What is looked at.
+    pub what: &'static str,
+    /// It is as it should be.
+    pub passed: bool,
+    /// What was found.
+    pub found: String,
+    /// What to do if it is not.
+    pub remedy: Option<&'static str>,
+}
+
+/// The six steps: the share, the adapters, the connection, the load, the connections, their number.
+#[must_use]
+pub fn steps(facts: &Facts) -> Vec<Step> {
+    let nfs = facts.protocol == "NFS";
+    let step = |number, what, passed: bool, found: String, remedy| Step {
+        number,
+        what,
+        passed,
+        found,
+        remedy: (!passed).then_some(remedy),
+    };
+    let carried: u64 = facts.connections.iter().map(|one| one.bytes).sum();
+    let (rss, found) = adapters(facts);
+    vec![
+        step(
+            1,
+            "the share is on a server that offers several connections",
+            nfs || facts.server_multichannel,
+            match facts.server_multichannel || nfs {
+                true => format!("{} offers it", facts.server_name),
+                false => format!("{} does not", facts.server_name),
+            },
+            "switch it on at the server (ours: enabled = true under [multichannel]; Samba: server \
+             multi channel support = yes; a cloud's share may have to be of its premium kind), then \
+             connect anew",
+        ),
+        step(
+            2,
+            "adapters spread connections over processors (RSS)",
+            nfs || rss,
+            found,
+            "enable RSS on the adapter of that side (Windows: Enable-NetAdapterRss; a virtual \
+             machine: accelerated networking), or tell the server that it has it (ours: rss = true)",
+        ),
+        step(
+            3,
+            "the share is connected",
+            !facts.connections.is_empty(),
+            format!("{}, {} {}", facts.share, facts.protocol, facts.dialect),
+            "look at what `anabranch probe` says of the server",
+        ),
+        step(
+            4,
+            "load was put on it",
+            carried > 0,
+            format!("{} at {}/s", crate::size(carried as f64), crate::size(facts.bytes_per_second)),
+            "the load could not be made: look at the rights on the share's folder",
+        ),
+        step(
+            5,
+            "the system shows the connections",
+            facts.sockets.is_none_or(|sockets| sockets == facts.connections.len()),
+            match facts.sockets {
+                Some(sockets) => format!("{sockets} sockets to the server are established"),
+                None => "the system does not tell".into(),
+            },
+            "something in between ends connections, or answers in the server's place: look at \
+             proxies and firewalls",
+        ),
+        step(
+            6,
+            "CurrentChannels reaches MaxChannels",
+            facts.current_channels >= facts.max_channels && facts.max_channels > 1,
+            format!("{} of {}{}", facts.current_channels, facts.max_channels, because(facts)),
+            "see the steps above, the number that the server allows, and whether the client's \
+             Multichannel is on (Windows: Set-SmbClientConfiguration -EnableMultiChannel $true)",
+        ),
+    ]
+}
+
+fn because(facts: &Facts) -> String {
+    facts.refusal.as_ref().map(|refusal| format!(": {refusal}")).unwrap_or_default()
+}
+
+fn adapters(facts: &Facts) -> (bool, String) {
+    let count = |all: &[Interface]| (all.iter().filter(|one| one.rss_capable).count(), all.len());
+    let ((ours, of_ours), (theirs, of_theirs)) =
+        (count(&facts.client_interfaces), count(&facts.server_interfaces));
+    let found =
+        format!("with RSS: {ours} of {of_ours} here, {theirs} of {of_theirs} at the server");
+    // Several interfaces carry several connections without it.
+    (theirs > 0 || of_theirs > 1, found)
+}
+
+/// What else is to be said of the connections.
+#[must_use]
+pub fn remarks(facts: &Facts) -> Vec<String> {
+    let mut out = Vec::new();
+    let bytes: Vec<u64> = facts.connections.iter().map(|one| one.bytes).collect();
+    let mean = bytes.iter().sum::<u64>() as f64 / bytes.len().max(1) as f64;
+    let idle = bytes.iter().filter(|one| (**one as f64) < mean * IDLE).count();
+    if idle > 0 && mean > 0.0 {
+        out.push(format!("MV-06: {idle} of {} connections carry next to nothing", bytes.len()));
+    }
+    if facts.imbalance > IMBALANCE_MAX {
+        out.push(format!(
+            "MV-06: the busiest connection carries {:.1} times the mean: more requests under way \
+             spread better",
+            facts.imbalance
+        ));
+    }
+    if facts.current_channels > CHANNELS_GOOD {
+        out.push("MC-10: more than 4 connections rarely bring more, and may cost".into());
+    }
+    let usable = |all: &[Interface]| {
+        let real = |ip: &String| !ip.starts_with("127.") && ip != "::1" && !ip.starts_with("fe80");
+        all.iter().filter(|one| one.ip_addresses.iter().any(real)).count()
+    };
+    if facts.protocol == "SMB"
+        && facts.server_interfaces.len() == 1
+        && usable(&facts.client_interfaces) > 1
+    {
+        out.push(
+            "MC-24: the server tells one address, so one adapter of this machine is used; further \
+             ones bring nothing for this share"
+                .into(),
+        );
+    }
+    out
+}
+
+fn yes(value: bool) -> &'static str {
+    if value { "True" } else { "False" }
+}
+
+/// The connections as `Get-SmbMultichannelConnection | fl` lists them: one paragraph for each pair
+/// of interfaces.
+#[must_use]
+pub fn connection_list(facts: &Facts) -> String {
+    let mut out = String::new();
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for one in &facts.connections {
+        let pair = (one.client_ip_address.as_str(), one.server_ip_address.as_str());
+        if seen.contains(&pair) {
+            continue;
+        }
+        seen.push(pair);
+        let alike = facts.connections.iter().filter(|other| {
+            (other.client_ip_address.as_str(), other.server_ip_address.as_str()) == pair
+        });
+        let number = |index: Option<u32>| index.map_or("-".into(), |index| index.to_string());
+        let max = if one.server_rss_capable { facts.max_channels } else { alike.clone().count() };
+        for (name, value) in [
+            ("ServerName", facts.server_name.clone()),
+            ("Selected", yes(true).into()),
+            ("ClientInterfaceIndex", number(one.client_interface_index)),
+            ("ClientIpAddress", one.client_ip_address.clone()),
+            ("ClientRSSCapable", yes(one.client_rss_capable).into()),
+            ("ServerInterfaceIndex", number(one.server_interface_index)),
+            ("ServerIpAddress", one.server_ip_address.clone()),
+            ("ServerRSSCapable", yes(one.server_rss_capable).into()),
+            ("ServerRDMACapable", yes(one.server_rdma_capable).into()),
+            ("MaxChannels", max.to_string()),
+            ("CurrentChannels", alike.count().to_string()),
+        ] {
+            let _ = writeln!(out, "{name:<21}: {value}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Interfaces as `Get-SmbClientNetworkInterface` lists them.
+#[must_use]
+pub fn interface_table(interfaces: &[Interface]) -> String {
+    let mut out = format!(
+        "{:<16} {:<12} {:<12} {:<10} {:<16} IpAddresses\n",
+        "Interface Index", "RSS Capable", "RDMA Capable", "Speed", "Friendly Name"
+    );
+    for one in interfaces {
+        let _ = writeln!(
+            out,
+            "{:<16} {:<12} {:<12} {:<10} {:<16} {{{}}}",
+            one.interface_index,
+            yes(one.rss_capable),
+            yes(one.rdma_capable),
+            link_speed(one.link_speed),
+            one.friendly_name,
+            one.ip_addresses.join(", ")
+        );
+    }
+    out
+}
+
+/// All that there is to say, for people.
+#[must_use]
+pub fn shown(facts: &Facts) -> String {
+    let mut out = format!(
+        "{}: {} {}, signing {}, sealing {}\n\nEnableMultichannel   : {}\n\n",
+        facts.server_name,
+        facts.protocol,
+        facts.dialect,
+        facts.signing_algorithm,
+        facts.encryption_algorithm,
+        yes(facts.enable_multichannel)
+    );
+    if facts.protocol == "SMB" {
+        out += &connection_list(facts);
+        out += "Interfaces of this machine\n";
+        out += &interface_table(&facts.client_interfaces);
+        out += "\nInterfaces that the server tells\n";
+        out += &interface_table(&facts.server_interfaces);
+    } else {
+        let _ = writeln!(out, "MaxChannels          : {}", facts.max_channels);
+        let _ = writeln!(out, "CurrentChannels      : {}", facts.current_channels);
+    }
+    out += "\nBytes by connection\n";
+    let total: u64 = facts.connections.iter().map(|one| one.bytes).sum();
+    for one in &facts.connections {
+        let part = one.bytes as f64 * 100.0 / total.max(1) as f64;
+        let _ = writeln!(
+            out,
+            "  {}:{} -> {}:{}  {} ({part:.0} %)  credits {}",
+            one.client_ip_address,
+            one.client_port,
+            one.server_ip_address,
+            one.server_port,
+            one.bytes,
+            one.credits
+        );
+    }
+    let _ = writeln!(out, "  imbalance {:.2} (1 is even)\n", facts.imbalance);
+    for step in steps(facts) {
+        let mark = if step.passed { "pass" } else { "FAIL" };
+        let _ = writeln!(out, "{mark}  {}. {}: {}", step.number, step.what, step.found);
+        if let Some(remedy) = step.remedy {
+            let _ = writeln!(out, "         {remedy}");
+        }
+    }
+    for remark in remarks(facts) {
+        let _ = writeln!(out, "note  {remark}");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(index: u32, rss: bool, ip: &str) -> Interface {
+        Interface {
+            interface_index: index,
+            rss_capable: rss,
+            ip_addresses: vec![ip.into()],
+            link_speed: 10_000_000_000,
+            ..Interface::default()
+        }
+    }
+
+    fn facts(bytes: &[u64]) -> Facts {
+        let connection = |(at, bytes): (usize, &u64)| Connection {
+            client_ip_address: "10.0.0.1".into(),
+            client_port: 1000 + at as u16,
+            server_ip_address: "10.0.0.2".into(),
+            server_port: 445,
+            client_interface_index: Some(12),
+            server_interface_index: Some(3),
+            server_rss_capable: true,
+            bytes: *bytes,
+            ..Connection::default()
+        };
+        Facts {
+            protocol: "SMB".into(),
+            server_name: "files".into(),
+            server_multichannel: true,
+            max_channels: 4,
+            current_channels: bytes.len(),
+            sockets: Some(bytes.len()),
+            connections: bytes.iter().enumerate().map(connection).collect(),
+            client_interfaces: vec![interface(12, true, "10.0.0.1")],
+            server_interfaces: vec![interface(3, true, "10.0.0.2")],
+            imbalance: imbalance(bytes),
+            ..Facts::default()
+        }
+    }
+
+    fn failed(facts: &Facts) -> Vec<usize> {
+        steps(facts).into_iter().filter(|step| !step.passed).map(|step| step.number).collect()
+    }
+
+    #[test]
+    fn a_session_with_all_channels_passes_the_six_steps() {
+        let good = facts(&[10, 11, 9, 10]);
+        assert_eq!(failed(&good), [0; 0]);
+        assert_eq!(steps(&good).len(), 6);
+        assert_eq!(remarks(&good), [""; 0]);
+    }
+
+    #[test]
+    fn each_step_fails_for_its_reason_and_has_a_remedy() {
+        type Spoil = fn(&mut Facts);
+        let cases: [(usize, Spoil); 6] = [
+            (1, |f| f.server_multichannel = false),
+            (2, |f| f.server_interfaces[0].rss_capable = false),
+            (3, |f| f.connections.clear()),
+            (4, |f| f.connections.iter_mut().for_each(|one| one.bytes = 0)),
+            (5, |f| f.sockets = Some(2)),
+            (6, |f| f.current_channels = 3),
+        ];
+        for (number, spoil) in cases {
+            let mut spoiled = facts(&[10, 11, 9, 10]);
+            spoil(&mut spoiled);
+            assert!(failed(&spoiled).contains(&number), "{number}");
+            let step = &steps(&spoiled)[number - 1];
+            assert!(step.remedy.is_some() && step.number == number);
+        }
+        let mut refused = facts(&[10]);
+        refused.refusal = Some("INSUFFICIENT_RESOURCES".into());
+        assert_eq!(steps(&refused)[5].found, "1 of 4: INSUFFICIENT_RESOURCES");
+    }
+
+    #[test]
+    fn idle_and_overloaded_connections_and_needless_adapters_are_remarked() {
+        let mut uneven = facts(&[100, 0, 10, 10]);
+        assert!((uneven.imbalance - 100.0 * 4.0 / 120.0).abs() < 1e-9);
+        uneven.client_interfaces.push(interface(15, true, "10.0.1.1"));
+        let text = remarks(&uneven).join("\n");
+        for part in ["1 of 4 connections carry next to nothing", "3.3 times", "MC-24"] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert_eq!(imbalance(&[]), 0.0);
+        assert!(remarks(&facts(&[1; 8])).join("").contains("MC-10"));
+    }
+
+    #[test]
+    fn the_lists_have_the_names_that_windows_gives() {
+        let shown = shown(&facts(&[10, 11, 9, 10]));
+        for part in [
+            "ClientInterfaceIndex : 12\n",
+            "ServerIpAddress      : 10.0.0.2\n",
+            "ServerRSSCapable     : True\n",
+            "MaxChannels          : 4\nCurrentChannels      : 4\n",
+            "Interface Index  RSS Capable  RDMA Capable Speed",
+            "10 Gbps",
+            "pass  6. CurrentChannels reaches MaxChannels: 4 of 4",
+        ] {
+            assert!(shown.contains(part), "{part} is not in\n{shown}");
+        }
+        let json = serde_json::to_value(facts(&[1])).expect("plain values");
+        assert!(json["Connections"][0]["ServerRSSCapable"].is_boolean());
+        assert_eq!(json["ClientInterfaces"][0]["RSSCapable"], true);
+    }
+}

@@ -1,0 +1,219 @@
+//! What holds the best of the measured loads back.
+
+use crate::{Class, Facts, size};
+use serde::Serialize;
+
+/// A resource that is used to this part is full.
+const FULL: f64 = 0.85;
+/// Rates within this part of each other are the same.
+const SAME: f64 = 0.1;
+/// A round trip from here on counts.
+const ROUND_TRIP_MS: f64 = 1.0;
+/// More requests under way still bring so much.
+const RISES: f64 = 1.2;
+/// Several files bring so much more than one.
+const FILES_BRING: f64 = 1.3;
+/// Writes are so much slower than reads where disks are slow.
+const WRITES_LAG: f64 = 0.5;
+
+/// What can hold a load back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The share's own, of bytes in a second.
+    Share,
+    /// That of a single file.
+    File,
+    /// The client's network.
+    ClientNetwork,
+    /// The client's processors.
+    ClientProcessor,
+    /// The server's disks.
+    Disk,
+    /// The way there and back.
+    Latency,
+    /// Too few requests under way.
+    QueueDepth,
+    /// Requests too small.
+    RequestSize,
+    /// The server itself.
+    Server,
+}
+
+impl Limit {
+    /// As people say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Share => "the share",
+            Self::File => "the file",
+            Self::ClientNetwork => "the client's network adapter",
+            Self::ClientProcessor => "the client's processors",
+            Self::Disk => "the server's disks",
+            Self::Latency => "the latency between client and server",
+            Self::QueueDepth => "the queue depth",
+            Self::RequestSize => "the size of requests",
+            Self::Server => "the server",
+        }
+    }
+}
+
+/// A limit, and what speaks for it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Binding {
+    /// Which.
+    pub limit: Limit,
+    /// What was measured.
+    pub evidence: String,
+}
+
+/// The limits that the measurements show; the first is the one that binds. What is used up comes
+/// before what could be asked for better, and the server is blamed when nothing else is.
+#[must_use]
+pub fn bindings(facts: &Facts) -> Vec<Binding> {
+    if facts.best().is_none() {
+        return Vec::new();
+    }
+    let known: [fn(&Facts) -> Option<Binding>; 8] = [
+        client_network,
+        client_processor,
+        server_processor,
+        share,
+        latency,
+        queue_depth,
+        file,
+        request_size,
+    ];
+    let mut found: Vec<Binding> = known.iter().filter_map(|rule| rule(facts)).collect();
+    found.extend(disk(facts));
+    if found.is_empty() {
+        let evidence = "client, network, files and requests have room".to_owned();
+        found.push(Binding { limit: Limit::Server, evidence });
+    }
+    found
+}
+
+fn binding(limit: Limit, evidence: String) -> Option<Binding> {
+    Some(Binding { limit, evidence })
+}
+
+/// The fastest link of a side that is not this machine itself.
+fn link_bits(interfaces: &[crate::Interface]) -> Option<u64> {
+    let real = |ip: &String| !ip.starts_with("127.") && ip != "::1";
+    let outside = interfaces.iter().filter(|one| one.ip_addresses.iter().any(real));
+    outside.map(|one| one.link_speed).filter(|speed| *speed > 0).max()
+}
+
+/// The part of the client's link that the best load fills; 0 if nobody knows.
+pub(crate) fn link_used(facts: &Facts) -> f64 {
+    let is_local = facts.addresses.iter().any(|ip| ip.starts_with("127.") || ip == "::1");
+    let bits = link_bits(&facts.client.interfaces).filter(|_| !is_local);
+    let best = facts.best().map_or(0.0, |cell| cell.bytes_per_second * 8.0);
+    bits.map_or(0.0, |bits| best / bits as f64)
+}
+
+/// The part of the client's processors that the busiest load takes.
+pub(crate) fn processors_used(facts: &Facts) -> f64 {
+    let busy = facts.cells.iter().map(|cell| cell.client_processors).fold(0.0, f64::max);
+    busy / facts.client.processors.max(1) as f64
+}
+
+fn client_network(facts: &Facts) -> Option<Binding> {
+    let used = link_used(facts);
+    // CC-07: the limit belongs to the machine; further adapters do not raise it.
+    let evidence = format!("{:.0} % of its link are used", used * 100.0);
+    if used >= FULL { binding(Limit::ClientNetwork, evidence) } else { None }
+}
+
+fn client_processor(facts: &Facts) -> Option<Binding> {
+    let used = processors_used(facts);
+    let evidence =
+        format!("{:.0} % of {} processors are used", used * 100.0, facts.client.processors);
+    if used >= FULL { binding(Limit::ClientProcessor, evidence) } else { None }
+}
+
+fn server_processor(facts: &Facts) -> Option<Binding> {
+    let busy = facts.cells.iter().filter_map(|cell| cell.server_processors).fold(0.0, f64::max);
+    // It is known only where the server is on this machine.
+    let used = busy / facts.client.processors.max(1) as f64;
+    let evidence = format!("its process uses {:.0} % of the processors", used * 100.0);
+    if used >= FULL { binding(Limit::Server, evidence) } else { None }
+}
+
+fn rate(facts: &Facts, class: Class, block: u32, is_read: bool) -> Option<(f64, f64)> {
+    let cell = facts.cell(class, facts.most(), block, is_read)?;
+    Some((cell.per_second, cell.bytes_per_second))
+}
+
+fn alike(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SAME * a.max(b)
+}
+
+/// The same bytes in a second whatever the size and the number of connections.
+fn share(facts: &Facts) -> Option<Binding> {
+    let blocks = facts.blocks();
+    let [.., large, largest] = blocks[..] else { return None };
+    let class = Class::ManyManyFiles;
+    let rates: Vec<f64> = facts
+        .arms()
+        .into_iter()
+        .flat_map(|arm| [large, largest].map(|block| facts.cell(class, arm, block, true)))
+        .map(|cell| cell.map(|cell| cell.bytes_per_second))
+        .collect::<Option<_>>()?;
+    let (low, high) =
+        (rates.iter().copied().fold(f64::MAX, f64::min), rates.iter().copied().fold(0.0, f64::max));
+    let evidence =
+        format!("{}/s, whatever the size and the number of connections", size(high.round()));
+    if rates.len() > 2 && alike(low, high) { binding(Limit::Share, evidence) } else { None }
+}
+
+fn latency(facts: &Facts) -> Option<Binding> {
+    let small = facts.cell(Class::SingleOneFile, facts.fewest(), *facts.blocks().first()?, true)?;
+    let part = facts.round_trip_ms * 1000.0 / small.p50_us.max(1.0);
+    let evidence = format!(
+        "a round trip of {:.2} ms is {:.0} % of a small read's time",
+        facts.round_trip_ms,
+        (part * 100.0).min(100.0)
+    );
+    let counts = facts.round_trip_ms >= ROUND_TRIP_MS && part >= 0.5;
+    if counts { binding(Limit::Latency, evidence) } else { None }
+}
+
+fn queue_depth(facts: &Facts) -> Option<Binding> {
+    let [.., before, last] = &facts.depths[..] else { return None };
+    let rises = last.per_second / before.per_second.max(f64::MIN_POSITIVE);
+    let evidence = format!(
+        "{} requests under way bring {rises:.2} times what {} bring",
+        last.depth, before.depth
+    );
+    if rises >= RISES { binding(Limit::QueueDepth, evidence) } else { None }
+}
+
+fn file(facts: &Facts) -> Option<Binding> {
+    let block = *facts.blocks().first()?;
+    let (one, _) = rate(facts, Class::ManyOneFile, block, true)?;
+    let (many, _) = rate(facts, Class::ManyManyFiles, block, true)?;
+    let evidence = format!("several files bring {:.2} times what one brings", many / one.max(1.0));
+    if many >= one * FILES_BRING { binding(Limit::File, evidence) } else { None }
+}
+
+fn request_size(facts: &Facts) -> Option<Binding> {
+    let [small, larger, ..] = facts.blocks()[..] else { return None };
+    let (of_small, _) = rate(facts, Class::ManyManyFiles, small, true)?;
+    let (of_larger, _) = rate(facts, Class::ManyManyFiles, larger, true)?;
+    let evidence = format!(
+        "{of_larger:.0} requests of {} a second, {of_small:.0} of {}: their number is what counts",
+        size(f64::from(larger)),
+        size(f64::from(small))
+    );
+    if of_larger >= of_small * (1.0 - SAME) { binding(Limit::RequestSize, evidence) } else { None }
+}
+
+fn disk(facts: &Facts) -> Option<Binding> {
+    let block = *facts.blocks().last()?;
+    let (_, read) = rate(facts, Class::ManyManyFiles, block, true)?;
+    let (_, written) = rate(facts, Class::ManyManyFiles, block, false)?;
+    let evidence =
+        format!("writes reach {}/s, reads {}/s", size(written.round()), size(read.round()));
+    if written < read * WRITES_LAG { binding(Limit::Disk, evidence) } else { None }
+}

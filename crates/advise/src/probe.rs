@@ -1,0 +1,492 @@
+//! A server looked at layer by layer: which one is broken or slow, and what helps.
+//!
+//! The order is that of elimination: what lies below is looked at first, and two hosts
+//! whose lower layers are alike differ above them.
+
+mod compare;
+mod story;
+
+pub use compare::compare;
+pub use story::story;
+
+use crate::{Attempt, Interface};
+use serde::Serialize;
+
+/// Round trips from here on are distance: requests that wait for each other pay for it.
+pub const DISTANT_MS: f64 = 10.0;
+/// The slowest of a hundred connects may take so many times the fastest, and this much more.
+const UNSTEADY_FACTOR: f64 = 5.0;
+const UNSTEADY_MS: f64 = 5.0;
+/// What an answer may take beyond the network's part: NEGOTIATE, logon, a small read.
+const GREETING_MS: f64 = 100.0;
+const LOGON_MS: f64 = 1000.0;
+const SMALL_READ_MS: f64 = 10.0;
+/// Round trips that a logon takes: NEGOTIATE, two legs, and a connection.
+const LOGON_ROUND_TRIPS: f64 = 4.0;
+/// Bytes under way below which a distant link is bound by its windows.
+const WINDOW_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
+/// Large reads slower than this are slow on any network, in bytes a second.
+const LARGE_READ_MIN: f64 = 30e6;
+
+/// Connecting, many times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Connects {
+    /// Attempts.
+    pub count: usize,
+    /// Those without an answer.
+    pub lost: usize,
+    /// Fastest, in milliseconds.
+    pub min_ms: f64,
+    /// Mean.
+    pub avg_ms: f64,
+    /// Slowest.
+    pub max_ms: f64,
+    /// 99 of 100 were not slower.
+    pub p99_ms: f64,
+    /// Why the last of those that failed did.
+    pub failure: Option<String>,
+}
+
+impl Connects {
+    /// From the times of those that succeeded, in milliseconds.
+    #[must_use]
+    pub fn new(count: usize, mut times_ms: Vec<f64>, failure: Option<String>) -> Self {
+        times_ms.sort_by(f64::total_cmp);
+        let lost = count - times_ms.len().min(count);
+        let (Some(min_ms), Some(max_ms)) = (times_ms.first(), times_ms.last()) else {
+            return Self { count, lost, failure, ..Self::default() };
+        };
+        let rank = (times_ms.len() as f64 * 0.99).ceil() as usize;
+        Self {
+            count,
+            lost,
+            min_ms: *min_ms,
+            avg_ms: times_ms.iter().sum::<f64>() / times_ms.len() as f64,
+            max_ms: *max_ms,
+            p99_ms: times_ms[rank.clamp(1, times_ms.len()) - 1],
+            failure,
+        }
+    }
+}
+
+/// What a server's greeting says: NEGOTIATE, or the first calls of NFS.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Greeting {
+    /// How long it took on a fresh connection, in milliseconds.
+    pub ms: f64,
+    /// What both would use.
+    pub dialect: String,
+    /// Dialects or versions that it takes.
+    pub dialects: Vec<String>,
+    /// Ciphers that it takes.
+    pub ciphers: Vec<String>,
+    /// Algorithms of signatures that it takes.
+    pub signing_algorithms: Vec<String>,
+    /// It insists on signatures.
+    pub signing_required: bool,
+    /// What it says it can do.
+    pub capabilities: Vec<String>,
+    /// Largest READ, in bytes.
+    pub read_bytes_max: u32,
+    /// Largest WRITE, in bytes.
+    pub write_bytes_max: u32,
+}
+
+/// A session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Session {
+    /// How long logging on took, connecting included, in milliseconds.
+    pub ms: f64,
+    /// Messages are signed with this, or "off".
+    pub signing: String,
+    /// Messages are sealed with this, or "off".
+    pub cipher: String,
+    /// Connections that were asked for.
+    pub channels_wanted: usize,
+    /// Connections that there are.
+    pub channels: usize,
+    /// Why there are no more, if the server refused.
+    pub channel_refusal: Option<String>,
+    /// Credits at hand on each connection, or slots of an NFS session.
+    pub credits: Vec<u32>,
+    /// The server's interfaces.
+    pub interfaces: Attempt<Vec<Interface>>,
+}
+
+/// Reads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Reads {
+    /// Size of one.
+    pub block_bytes: u32,
+    /// Under way at once.
+    pub depth: usize,
+    /// In a second.
+    pub per_second: f64,
+    /// Payload in a second.
+    pub bytes_per_second: f64,
+    /// Half are faster, in milliseconds.
+    pub p50_ms: f64,
+    /// 99 of 100 are.
+    pub p99_ms: f64,
+}
+
+/// What was found of one port of a host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Host {
+    /// As it was named.
+    pub name: String,
+    /// SMB or NFS.
+    pub protocol: String,
+    /// Port.
+    pub port: u16,
+    /// Its address, once it is known.
+    pub address: Attempt<String>,
+    /// See [`Connects`].
+    pub connects: Connects,
+    /// See [`Greeting`].
+    pub greeting: Attempt<Greeting>,
+    /// See [`Session`].
+    pub session: Attempt<Session>,
+    /// The share or export, and how long connecting to it took in milliseconds.
+    pub share: Attempt<f64>,
+    /// Small reads, one at a time.
+    pub small_reads: Attempt<Reads>,
+    /// Large reads, several at a time.
+    pub large_reads: Attempt<Reads>,
+}
+
+impl Host {
+    /// One round trip, as connecting shows it, in milliseconds.
+    #[must_use]
+    pub fn round_trip_ms(&self) -> f64 {
+        self.connects.min_ms
+    }
+
+    /// Name and port.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{} ({})", self.name, self.port, self.protocol)
+    }
+}
+
+/// A layer, from below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// The host's name.
+    Name,
+    /// TCP.
+    Network,
+    /// NEGOTIATE, or the first calls of NFS.
+    Greeting,
+    /// Logging on.
+    Session,
+    /// The share or export.
+    Share,
+    /// Several connections.
+    Channels,
+    /// Small reads.
+    SmallReads,
+    /// Large reads.
+    LargeReads,
+}
+
+impl Layer {
+    /// As people say it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Network => "network (TCP)",
+            Self::Greeting => "greeting",
+            Self::Session => "session",
+            Self::Share => "share",
+            Self::Channels => "channels",
+            Self::SmallReads => "small reads",
+            Self::LargeReads => "large reads",
+        }
+    }
+}
+
+/// How a layer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Not looked at.
+    NotTried,
+    /// It works, and costs more than it should.
+    Slow,
+    /// It does not work.
+    Broken,
+}
+
+/// The verdict on a layer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Which.
+    pub layer: Layer,
+    /// How it is.
+    pub state: State,
+    /// What was found.
+    pub found: String,
+    /// What helps, if something is to be done.
+    pub remedy: Option<String>,
+}
+
+fn verdict(layer: Layer, state: State, found: String, remedy: Option<&str>) -> Verdict {
+    Verdict { layer, state, found, remedy: remedy.map(str::to_owned) }
+}
+
+/// Verdicts on all layers, from below.
+#[must_use]
+pub fn judge(host: &Host) -> Vec<Verdict> {
+    vec![
+        name(host),
+        network(host),
+        greeting(host),
+        session(host),
+        share(host),
+        channels(host),
+        small_reads(host),
+        large_reads(host),
+    ]
+}
+
+/// The layer to look at: the lowest that is broken, else the lowest that is slow.
+#[must_use]
+pub fn culprit(verdicts: &[Verdict]) -> Option<&Verdict> {
+    let lowest = |state| verdicts.iter().find(|verdict| verdict.state == state);
+    lowest(State::Broken).or_else(|| lowest(State::Slow))
+}
+
+fn name(host: &Host) -> Verdict {
+    let layer = Layer::Name;
+    match &host.address {
+        Attempt::Done(address) => verdict(layer, State::Good, format!("it is {address}"), None),
+        Attempt::NotTried => verdict(layer, State::NotTried, "not tried".into(), None),
+        Attempt::Failed(why) => {
+            let remedy = "look at the spelling and at the name servers of this machine; an address \
+                          instead of the name shows whether the rest works";
+            verdict(layer, State::Broken, why.clone(), Some(remedy))
+        }
+    }
+}
+
+fn network(host: &Host) -> Verdict {
+    let (layer, c) = (Layer::Network, &host.connects);
+    if c.count == 0 {
+        return verdict(layer, State::NotTried, "not tried".into(), None);
+    }
+    let found = format!(
+        "{} of {} connects answered; min {:.2}, avg {:.2}, p99 {:.2}, max {:.2} ms",
+        c.count - c.lost,
+        c.count,
+        c.min_ms,
+        c.avg_ms,
+        c.p99_ms,
+        c.max_ms
+    );
+    if c.lost == c.count {
+        let why = c.failure.as_deref().unwrap_or("no answer");
+        let remedy = if why.contains("refused") {
+            "the host answers and nothing listens on the port: start the server, or name its port"
+        } else {
+            "a firewall or a missing route drops it: many networks block port 445 on the way out; \
+             ask for the port to be opened, or use a VPN or a private endpoint"
+        };
+        return verdict(layer, State::Broken, format!("no connection: {why}"), Some(remedy));
+    }
+    if c.lost > 0 {
+        let remedy = "connects are lost: look for a full link, a failing path, or a firewall that \
+                      limits connections, before anything above";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    if c.p99_ms > c.min_ms * UNSTEADY_FACTOR && c.p99_ms > c.min_ms + UNSTEADY_MS {
+        let remedy = "the delay is unsteady: a queue on the way fills, or one of the machines is \
+                      too busy to answer at once";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    if c.min_ms >= DISTANT_MS {
+        let remedy = "it is far away: bring client and server closer together if that is possible; \
+                      else use several channels and many requests at a time (copy with several \
+                      threads, never with a file manager)";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    verdict(layer, State::Good, found, None)
+}
+
+fn greeting(host: &Host) -> Verdict {
+    let layer = Layer::Greeting;
+    let facts = match &host.greeting {
+        Attempt::NotTried => {
+            return verdict(layer, State::NotTried, "not tried".into(), None);
+        }
+        Attempt::Failed(why) => {
+            let remedy = match host.protocol.as_str() {
+                "NFS" => {
+                    "what listens there does not speak NFSv4.1: look at the versions that the \
+                          server is configured for"
+                }
+                _ => {
+                    "what listens there does not speak SMB 2.1 or newer: look at the server's \
+                      dialects, and for a proxy in between"
+                }
+            };
+            return verdict(layer, State::Broken, why.clone(), Some(remedy));
+        }
+        Attempt::Done(facts) => facts,
+    };
+    let mut found = format!("{} {} in {:.1} ms", host.protocol, facts.dialect, facts.ms);
+    if !facts.ciphers.is_empty() {
+        found += &format!("; ciphers {}", facts.ciphers.join(", "));
+    }
+    if !facts.signing_algorithms.is_empty() {
+        let must = if facts.signing_required { "required" } else { "offered" };
+        found += &format!("; signing {must}, {}", facts.signing_algorithms.join(", "));
+    }
+    if facts.ms > 2.0 * host.round_trip_ms() + GREETING_MS {
+        let remedy = "the network is quicker than the server's first answer: it is overloaded, or \
+                      looks up the client's name and waits for a name server";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    if host.protocol == "SMB" && facts.dialect != "3.1.1" {
+        let remedy = "allow SMB 3.1.1 on the server: older dialects have weaker protection, and \
+                      those before 3.0 a single connection a session";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    verdict(layer, State::Good, found, None)
+}
+
+fn session(host: &Host) -> Verdict {
+    let layer = Layer::Session;
+    let facts = match &host.session {
+        Attempt::NotTried => {
+            return verdict(layer, State::NotTried, "no user was named".into(), None);
+        }
+        Attempt::Failed(why) => {
+            let remedy = match host.protocol.as_str() {
+                "NFS" => "the server makes no session: look at its versions and at who may connect",
+                _ => {
+                    "look at user, domain and password, at what the server asks of a logon, and \
+                      at the clocks of both"
+                }
+            };
+            return verdict(layer, State::Broken, why.clone(), Some(remedy));
+        }
+        Attempt::Done(facts) => facts,
+    };
+    let found =
+        format!("in {:.1} ms; signing {}, sealing {}", facts.ms, facts.signing, facts.cipher);
+    if facts.ms > LOGON_ROUND_TRIPS * host.round_trip_ms() + LOGON_MS {
+        let remedy = "logging on is slow though the network is not: the server waits for its \
+                      domain controller or user directory";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    verdict(layer, State::Good, found, None)
+}
+
+fn share(host: &Host) -> Verdict {
+    let layer = Layer::Share;
+    match &host.share {
+        Attempt::NotTried => verdict(layer, State::NotTried, "no share was named".into(), None),
+        Attempt::Failed(why) => {
+            let remedy = "look at the share's name and at who may use it";
+            verdict(layer, State::Broken, why.clone(), Some(remedy))
+        }
+        Attempt::Done(ms) => verdict(layer, State::Good, format!("connected in {ms:.1} ms"), None),
+    }
+}
+
+fn channels(host: &Host) -> Verdict {
+    let layer = Layer::Channels;
+    let Attempt::Done(facts) = &host.session else {
+        return verdict(layer, State::NotTried, "no session".into(), None);
+    };
+    let mut found = format!("{} of {} connections", facts.channels, facts.channels_wanted);
+    if let Attempt::Done(interfaces) = &facts.interfaces {
+        let rss = interfaces.iter().filter(|one| one.rss_capable).count();
+        found += &format!("; {} interfaces are told, {rss} with RSS", interfaces.len());
+    }
+    if facts.channels >= facts.channels_wanted {
+        return verdict(layer, State::Good, found, None);
+    }
+    if let Some(refusal) = &facts.channel_refusal {
+        found += &format!("; {refusal}");
+    }
+    let says = |name: &str| {
+        host.greeting.done().is_some_and(|g| g.capabilities.iter().any(|one| one == name))
+    };
+    let no_rss = facts.interfaces.done().is_some_and(|all| all.iter().all(|one| !one.rss_capable));
+    let remedy = if !says("multichannel") {
+        "the server offers no Multichannel: switch it on there; until then one connection carries \
+         everything"
+    } else if no_rss {
+        "the server says that no interface has RSS, so further connections are not opened: see to \
+         RSS on its adapter, or say that it has it (ours: rss = true under [multichannel])"
+    } else {
+        "the server refuses further channels: look at the number that it allows"
+    };
+    verdict(layer, State::Slow, found, Some(remedy))
+}
+
+fn small_reads(host: &Host) -> Verdict {
+    let layer = Layer::SmallReads;
+    let facts = match &host.small_reads {
+        Attempt::NotTried => return verdict(layer, State::NotTried, "not tried".into(), None),
+        Attempt::Failed(why) => {
+            let remedy = "files are made to be read: look at the rights on the share's folder";
+            return verdict(layer, State::Broken, why.clone(), Some(remedy));
+        }
+        Attempt::Done(facts) => facts,
+    };
+    let network = (host.round_trip_ms() / facts.p50_ms.max(f64::MIN_POSITIVE)).min(1.0) * 100.0;
+    let found = format!(
+        "{} one at a time: p50 {:.2}, p99 {:.2} ms; a connect is {network:.0} % of p50",
+        crate::size(f64::from(facts.block_bytes)),
+        facts.p50_ms,
+        facts.p99_ms
+    );
+    if facts.p50_ms > 2.0 * host.round_trip_ms() + SMALL_READ_MS {
+        let remedy = "the answer takes much longer than the network: the server's disks or its \
+                      processors are busy, or a limit of the share holds requests back";
+        return verdict(layer, State::Slow, found, Some(remedy));
+    }
+    verdict(layer, State::Good, found, None)
+}
+
+fn large_reads(host: &Host) -> Verdict {
+    let layer = Layer::LargeReads;
+    let facts = match &host.large_reads {
+        Attempt::NotTried => return verdict(layer, State::NotTried, "not tried".into(), None),
+        Attempt::Failed(why) => return verdict(layer, State::Broken, why.clone(), None),
+        Attempt::Done(facts) => facts,
+    };
+    let rate = facts.bytes_per_second;
+    let under_way = rate * host.round_trip_ms() / 1000.0;
+    let channels = host.session.done().map_or(1, |session| session.channels.max(1));
+    let found = format!(
+        "{} at depth {}: {}/s over {channels} connection{}; {} under way in a round trip",
+        crate::size(f64::from(facts.block_bytes)),
+        facts.depth,
+        crate::size(rate),
+        if channels == 1 { "" } else { "s" },
+        crate::size(under_way.round())
+    );
+    if rate >= LARGE_READ_MIN {
+        return verdict(layer, State::Good, found, None);
+    }
+    let remedy = if host.round_trip_ms() >= DISTANT_MS && under_way < WINDOW_BYTES * channels as f64
+    {
+        "over this distance a connection's window fills before the answer comes: open more \
+         channels (or a larger nconnect), and see that TCP windows may grow to some MiB on both ends"
+    } else {
+        "small answers are quick and large ones slow: the link's bandwidth, a limit of the share, \
+         or the server's disks; look at the interfaces' speeds and at the server while this runs"
+    };
+    verdict(layer, State::Slow, found, Some(remedy))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Hosts side by side: where the layers below are alike, the difference lies above.
+
+use super::Host;
+
+/// Round trips within this part of each other are alike.
+const ALIKE: f64 = 0.25;
+/// And within this many milliseconds.
+const ALIKE_MS: f64 = 0.5;
+/// Rates that differ by this factor differ.
+const DIFFERENT: f64 = 1.3;
+
+/// What the hosts have in common, and what tells each from the first.
+#[must_use]
+pub fn compare(hosts: &[Host]) -> Vec<String> {
+    let reached: Vec<&Host> = hosts.iter().filter(|h| h.connects.lost < h.connects.count).collect();
+    let Some((first, others)) = reached.split_first() else { return Vec::new() };
+    others.iter().flat_map(|other| pair(first, other)).collect()
+}
+
+fn pair(a: &Host, b: &Host) -> Vec<String> {
+    let (near, far) =
+        (a.round_trip_ms().min(b.round_trip_ms()), a.round_trip_ms().max(b.round_trip_ms()));
+    let alike = far - near <= ALIKE_MS.max(far * ALIKE);
+    let mut out = vec![format!(
+        "{} and {}: round trips of {:.2} and {:.2} ms: {}",
+        a.place(),
+        b.place(),
+        a.round_trip_ms(),
+        b.round_trip_ms(),
+        if alike {
+            "alike, so the network does not tell them apart; look at the layers above"
+        } else {
+            "different, so begin with the network"
+        }
+    )];
+    let rate = |host: &Host| host.large_reads.done().map(|reads| reads.bytes_per_second);
+    if let (Some(of_a), Some(of_b)) = (rate(a), rate(b)) {
+        let factor = of_a.max(of_b) / of_a.min(of_b).max(1.0);
+        if factor >= DIFFERENT {
+            let (quick, slow) = if of_a > of_b { (a, b) } else { (b, a) };
+            out.push(format!("large reads from {} are {factor:.2} times as fast", quick.place()));
+            if alike {
+                out.extend(reasons(quick, slow));
+            }
+        }
+    }
+    out
+}
+
+/// What the quick one has and the slow one lacks.
+fn reasons(quick: &Host, slow: &Host) -> Vec<String> {
+    let mut out = Vec::new();
+    if let (Some(q), Some(s)) = (quick.session.done(), slow.session.done()) {
+        if q.channels > s.channels {
+            out.push(format!(
+                "{} has {} connections, {} has {}: Multichannel makes the difference",
+                quick.place(),
+                q.channels,
+                slow.place(),
+                s.channels
+            ));
+        }
+        if (&q.signing, &q.cipher) != (&s.signing, &s.cipher) {
+            out.push(format!(
+                "they protect differently: signing {} and {}, sealing {} and {}",
+                q.signing, s.signing, q.cipher, s.cipher
+            ));
+        }
+    }
+    if let (Some(q), Some(s)) = (quick.greeting.done(), slow.greeting.done())
+        && q.dialect != s.dialect
+    {
+        out.push(format!("they speak different dialects: {} and {}", q.dialect, s.dialect));
+    }
+    if out.is_empty() {
+        out.push(format!(
+            "connections, protection and dialect are alike: {} itself is slower, by its limits, \
+             disks or processors",
+            slow.place()
+        ));
+    }
+    out
+}

@@ -1,0 +1,171 @@
+//! Every layer is found when it is the one, and the lowest is blamed.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use super::*;
+
+/// A host without fault, at this distance.
+fn host(name: &str, round_trip_ms: f64) -> Host {
+    let interface = Interface { rss_capable: true, ..Interface::default() };
+    Host {
+        name: name.into(),
+        protocol: "SMB".into(),
+        port: 445,
+        address: Attempt::Done("192.0.2.1".into()),
+        connects: Connects::new(3, vec![round_trip_ms; 3], None),
+        greeting: Attempt::Done(Greeting {
+            ms: round_trip_ms + 1.0,
+            dialect: "3.1.1".into(),
+            capabilities: vec!["multichannel".into()],
+            ..Greeting::default()
+        }),
+        session: Attempt::Done(Session {
+            ms: 3.0 * round_trip_ms + 5.0,
+            signing: "off".into(),
+            cipher: "off".into(),
+            channels_wanted: 4,
+            channels: 4,
+            interfaces: Attempt::Done(vec![interface]),
+            ..Session::default()
+        }),
+        share: Attempt::Done(round_trip_ms),
+        small_reads: Attempt::Done(Reads {
+            block_bytes: 4096,
+            depth: 1,
+            p50_ms: round_trip_ms + 0.1,
+            ..Reads::default()
+        }),
+        large_reads: Attempt::Done(Reads {
+            block_bytes: 1 << 20,
+            depth: 8,
+            bytes_per_second: 500e6,
+            ..Reads::default()
+        }),
+    }
+}
+
+fn blamed(host: &Host) -> Option<(Layer, State)> {
+    culprit(&judge(host)).map(|one| (one.layer, one.state))
+}
+
+#[test]
+fn a_host_without_fault_is_good_in_every_layer() {
+    let verdicts = judge(&host("a", 0.2));
+    assert!(verdicts.iter().all(|one| one.state == State::Good), "{verdicts:#?}");
+    assert_eq!(culprit(&verdicts), None);
+}
+
+#[test]
+fn the_lowest_layer_that_is_broken_is_blamed_with_a_remedy() {
+    type Break = fn(&mut Host);
+    let cases: [(Layer, Break); 6] = [
+        (Layer::Name, |h| h.address = Attempt::Failed("no such host".into())),
+        (Layer::Network, |h| {
+            h.connects = Connects::new(3, Vec::new(), Some("connection refused".into()));
+        }),
+        (Layer::Greeting, |h| h.greeting = Attempt::Failed("not SMB".into())),
+        (Layer::Session, |h| h.session = Attempt::Failed("LOGON_FAILURE".into())),
+        (Layer::Share, |h| h.share = Attempt::Failed("BAD_NETWORK_NAME".into())),
+        (Layer::SmallReads, |h| h.small_reads = Attempt::Failed("ACCESS_DENIED".into())),
+    ];
+    for (layer, spoil) in cases {
+        let mut spoiled = host("a", 0.2);
+        spoil(&mut spoiled);
+        // What lies above does not distract.
+        spoiled.large_reads = Attempt::Failed("lost".into());
+        let verdicts = judge(&spoiled);
+        let found = culprit(&verdicts).unwrap();
+        assert_eq!((found.layer, found.state), (layer, State::Broken));
+        assert!(found.remedy.is_some(), "{layer:?}");
+    }
+}
+
+#[test]
+fn a_slow_layer_is_told_from_the_network_below_it() {
+    let mut slow = host("a", 0.2);
+    slow.connects.p99_ms = 40.0;
+    assert_eq!(blamed(&slow), Some((Layer::Network, State::Slow)), "unsteady");
+    assert_eq!(blamed(&host("a", 23.0)), Some((Layer::Network, State::Slow)), "distant");
+    let mut slow = host("a", 0.2);
+    slow.connects.lost = 1;
+    assert_eq!(blamed(&slow), Some((Layer::Network, State::Slow)), "lossy");
+    let mut slow = host("a", 0.2);
+    slow.session = match slow.session {
+        Attempt::Done(session) => Attempt::Done(Session { ms: 4000.0, ..session }),
+        other => other,
+    };
+    assert_eq!(blamed(&slow), Some((Layer::Session, State::Slow)));
+    let mut slow = host("a", 0.2);
+    slow.small_reads = Attempt::Done(Reads { p50_ms: 25.0, ..Reads::default() });
+    assert_eq!(blamed(&slow), Some((Layer::SmallReads, State::Slow)));
+    let mut slow = host("a", 0.2);
+    slow.large_reads = Attempt::Done(Reads { bytes_per_second: 9e6, ..Reads::default() });
+    assert_eq!(blamed(&slow), Some((Layer::LargeReads, State::Slow)));
+}
+
+fn with_channels(mut host: Host, channels: usize) -> Host {
+    if let Attempt::Done(session) = &mut host.session {
+        session.channels = channels;
+    }
+    host
+}
+
+#[test]
+fn a_server_without_multichannel_is_told_from_one_that_refuses_and_one_without_rss() {
+    let remedy = |host: &Host| {
+        let verdicts = judge(host);
+        let one = verdicts.into_iter().find(|one| one.layer == Layer::Channels).unwrap();
+        assert_eq!(one.state, State::Slow);
+        one.remedy.unwrap()
+    };
+    let single = with_channels(host("a", 0.2), 1);
+    assert!(remedy(&single).contains("refuses"));
+    let mut plain = single.clone();
+    if let Attempt::Done(session) = &mut plain.session {
+        session.interfaces = Attempt::Done(vec![Interface::default()]);
+    }
+    assert!(remedy(&plain).contains("rss = true"));
+    let mut without = single;
+    without.greeting = Attempt::Done(Greeting { dialect: "3.1.1".into(), ..Greeting::default() });
+    assert!(remedy(&without).contains("no Multichannel"));
+}
+
+#[test]
+fn equal_latency_and_fewer_channels_put_the_blame_above_the_network() {
+    let quick = host("vm", 23.0);
+    let mut slow = with_channels(host("endpoint", 23.4), 1);
+    slow.large_reads = Attempt::Done(Reads { bytes_per_second: 290e6, ..Reads::default() });
+    let lines = compare(&[quick.clone(), slow.clone()]).join("\n");
+    assert!(lines.contains("alike, so the network does not tell them apart"), "{lines}");
+    assert!(lines.contains("1.72 times as fast"), "{lines}");
+    assert!(lines.contains("Multichannel makes the difference"), "{lines}");
+    let far = compare(&[quick, host("far", 80.0)]).join("\n");
+    assert!(far.contains("begin with the network"), "{far}");
+}
+
+#[test]
+fn the_story_has_its_four_chapters_and_names_cannot_break_it() {
+    let mut odd = host("a|b\n# c<script>", 0.3);
+    odd.greeting = Attempt::Failed("not SMB".into());
+    let text = story(&[host("vm", 23.0), odd]);
+    for part in [
+        "## Scenario",
+        "## Network layer",
+        "## Application layer",
+        "## Outcome",
+        "| vm:445 (SMB) | 3 | 0 | 23.00 |",
+        "the greeting layer is broken",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+    assert!(!text.contains("\n# c") && !text.contains("<script"), "{text}");
+}
+
+#[test]
+fn connects_are_summed_up_and_none_is_no_division_by_zero() {
+    let times = (1..=200).map(f64::from).collect();
+    let all = Connects::new(210, times, Some("timed out".into()));
+    assert_eq!((all.lost, all.min_ms, all.max_ms, all.p99_ms), (10, 1.0, 200.0, 198.0));
+    assert!((all.avg_ms - 100.5).abs() < 1e-9);
+    let none = Connects::new(2, Vec::new(), None);
+    assert_eq!((none.lost, none.avg_ms), (2, 0.0));
+}

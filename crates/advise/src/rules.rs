@@ -1,0 +1,175 @@
+//! What to do: each recommendation is a rule, named by its row in the requirements, from
+//! facts to a finding or none.
+
+mod host;
+mod nfs;
+mod placement;
+mod protection;
+mod smb;
+
+use crate::Facts;
+use serde::Serialize;
+use std::fmt::Write;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weight {
+    /// It costs something now.
+    Do,
+    /// It may.
+    Consider,
+    /// Good to know.
+    Know,
+}
+
+/// Where a setting is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// PowerShell on a Windows client.
+    PowerShell,
+    /// A shell on a Linux client.
+    Shell,
+    /// A file on a Linux client: the path stands in the setting's first line.
+    File,
+    /// The configuration of our server.
+    Server,
+}
+
+/// Something to set, exactly as it is typed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub text: String,
+}
+
+/// What a rule found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The rule.
+    pub id: &'static str,
+    /// See [`Weight`].
+    pub weight: Weight,
+    /// What was found, and what to do.
+    pub text: String,
+    /// What to set.
+    pub settings: Vec<Setting>,
+}
+
+impl Finding {
+    fn new(weight: Weight, text: impl Into<String>) -> Self {
+        // The list of rules names it.
+        Self { id: "", weight, text: text.into(), settings: Vec::new() }
+    }
+
+    fn set(mut self, place: Place, text: impl Into<String>) -> Self {
+        self.settings.push(Setting { place, text: text.into() });
+        self
+    }
+}
+
+/// A rule.
+pub type Rule = fn(&Facts) -> Option<Finding>;
+
+/// All rules by their ids.
+pub const RULES: [(&str, Rule); 29] = [
+    ("G-01", placement::distance),
+    ("G-02", placement::threads),
+    ("G-03", placement::files),
+    ("G-10", placement::warm_up),
+    ("G-11", placement::more_clients),
+    ("MC-11", smb::both_sides),
+    ("MC-12", smb::server_default),
+    ("MC-13", smb::client_default),
+    ("MC-20", smb::feature_state),
+    ("MC-21", smb::one_address),
+    ("MC-24", smb::needless_adapters),
+    ("CC-01", smb::connection_count),
+    ("MP-05", smb::single_thread),
+    ("MP-12", smb::small_requests),
+    ("SG-04", protection::signing_cost),
+    ("EN-03", protection::by_share),
+    ("EN-07", protection::test_first),
+    ("EN-08", protection::closed_network),
+    ("AN-05", host::fill_the_queues),
+    ("AN-06", host::accelerated),
+    ("PE-05", host::no_file_manager),
+    ("NC-03", nfs::connection_count),
+    ("NC-04", nfs::kernel),
+    ("NC-08", nfs::per_mount),
+    ("NC-10", nfs::changing_address),
+    ("NC-12", placement::machine_size),
+    ("NC-13", placement::queue_depth),
+    ("NC-14", nfs::low_depth),
+    ("RA-03", nfs::read_ahead),
+];
+
+/// What all rules find, what matters most first.
+#[must_use]
+pub fn findings(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = RULES
+        .iter()
+        .filter_map(|(id, rule)| rule(facts).map(|finding| Finding { id, ..finding }))
+        .collect();
+    found.sort_by_key(|one| one.weight);
+    found
+}
+
+/// The findings as text.
+#[must_use]
+pub fn shown(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for one in findings {
+        let mark = match one.weight {
+            Weight::Do => "do",
+            Weight::Consider => "consider",
+            Weight::Know => "know",
+        };
+        let _ = writeln!(out, "{:<6} {mark:<9} {}", one.id, one.text);
+        for setting in &one.settings {
+            let place = match setting.place {
+                Place::PowerShell => "PowerShell",
+                Place::Shell => "Linux",
+                Place::File => "file",
+                Place::Server => "our server",
+            };
+            for (at, line) in setting.text.lines().enumerate() {
+                let place = if at == 0 { place } else { "" };
+                let _ = writeln!(out, "         {place:<11}{line}");
+            }
+        }
+    }
+    out
+}
+
+/// How many clients reach a target, each with so much: what several connections save.
+#[must_use]
+pub fn clients_needed(target_bytes: f64, client_bytes: f64) -> u64 {
+    if client_bytes <= 0.0 { 0 } else { (target_bytes / client_bytes).ceil() as u64 }
+}
+
+/// The fewest connections that bring what the most bring, within a twentieth, over all loads that
+/// ask for many things at once.
+pub(crate) fn enough_connections(facts: &Facts) -> Option<usize> {
+    let arms = facts.arms();
+    let score = |arm: usize| {
+        let gains: Vec<f64> = facts
+            .cells
+            .iter()
+            .filter(|cell| cell.connections == arm && !cell.class.is_single())
+            .filter_map(|cell| facts.gain(cell.class, arm, cell.block_bytes, cell.is_read))
+            .filter(|gain| *gain > 0.0)
+            .collect();
+        let mean = gains.iter().map(|gain| gain.ln()).sum::<f64>() / gains.len().max(1) as f64;
+        mean.exp()
+    };
+    let best = arms.iter().map(|arm| score(*arm)).fold(0.0, f64::max);
+    (arms.len() > 1).then_some(())?;
+    arms.into_iter().find(|arm| score(*arm) >= best * 0.95)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! What the client's machine and its programs should do.
+
+use super::{Finding, Place, Weight};
+use crate::Facts;
+
+fn url(facts: &Facts) -> String {
+    if facts.is_nfs {
+        format!("nfs://{}/{}", facts.server, facts.share)
+    } else {
+        format!("smb://USER@{}/{}", facts.server, facts.share)
+    }
+}
+
+pub(super) fn fill_the_queues(facts: &Facts) -> Option<Finding> {
+    let text = "to see what the adapter can carry, load all its queues: 16 threads of depth 16";
+    let line = format!("anabranch bench {} --profile seed-anf-single", url(facts));
+    Some(Finding::new(Weight::Know, text).set(Place::Shell, line))
+}
+
+pub(super) fn accelerated(facts: &Facts) -> Option<Finding> {
+    let slow = &facts.client.slow_adapters;
+    let text = format!(
+        "{} go through the host's software: switch accelerated networking on for the machine; it \
+         does not come by itself with another way of making it or with a larger size",
+        slow.join(", ")
+    );
+    let line = "az network nic update --resource-group GROUP --name NIC \
+                --accelerated-networking true";
+    (!slow.is_empty()).then(|| Finding::new(Weight::Do, text).set(Place::Shell, line))
+}
+
+pub(super) fn no_file_manager(facts: &Facts) -> Option<Finding> {
+    let gain = super::placement::threads(facts).is_some();
+    let text = "copy with several threads, never with a file manager, which asks for one thing at \
+                a time";
+    let line = format!("anabranch copy SOURCE {} --threads 8", url(facts));
+    gain.then(|| {
+        let found = Finding::new(Weight::Consider, text).set(Place::Shell, line);
+        if facts.is_nfs {
+            return found;
+        }
+        let unc = format!("robocopy SOURCE \\\\{}\\{} /E /MT:8", facts.server, facts.share);
+        found.set(Place::PowerShell, unc)
+    })
+}

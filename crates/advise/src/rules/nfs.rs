@@ -1,0 +1,166 @@
+//! NFS: several connections of one mount, and reading ahead.
+
+use super::{Finding, Place, Weight, enough_connections};
+use crate::{Class, Facts};
+
+/// Connections of one mount that a Linux client takes at most.
+const CONNECTIONS_MAX: usize = 16;
+/// Beyond this number nothing is to be gained, as far as is known.
+const CONNECTIONS_GOOD: usize = 4;
+/// Kernel with several connections, and that which reads little ahead.
+const KERNEL_CONNECTIONS: (u32, u32) = (5, 3);
+const KERNEL_READ_AHEAD: (u32, u32) = (5, 4);
+/// What is to be read ahead.
+const READ_AHEAD_KIB: u32 = 15_360;
+/// What kernels from 5.4 on read ahead by themselves; before it was so many reads.
+const READ_AHEAD_DEFAULT_KIB: u32 = 128;
+const READ_AHEAD_READS: u32 = 15;
+/// Several connections hurt a load whose rate falls below this.
+const LOSS: f64 = 0.95;
+
+fn nfs(facts: &Facts) -> Option<()> {
+    facts.is_nfs.then_some(())
+}
+
+fn mount(facts: &Facts, count: usize) -> String {
+    let minor = if facts.dialect == "4.2" { 2 } else { 1 };
+    format!(
+        "mount -t nfs {}:/{} /mnt/{} -o vers=4,minorversion={minor},nconnect={count},\
+         rsize=1048576,wsize=1048576,hard,noatime",
+        facts.server,
+        facts.share,
+        facts.share.rsplit('/').next().unwrap_or_default()
+    )
+}
+
+pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
+    nfs(facts)?;
+    let enough = enough_connections(facts)?.min(CONNECTIONS_MAX);
+    let count = enough.min(CONNECTIONS_GOOD);
+    let text = format!(
+        "of {:?} connections, {enough} bring what the most bring; {count} are a good setting, 16 \
+         the most that Linux takes",
+        facts.arms()
+    );
+    Some(Finding::new(Weight::Consider, text).set(Place::Shell, mount(facts, count)))
+}
+
+pub(super) fn kernel(facts: &Facts) -> Option<Finding> {
+    nfs(facts)?;
+    let (major, minor) = facts.client.kernel;
+    let text = format!("this kernel, {major}.{minor}, has no nconnect: 5.3 or newer has");
+    let old = facts.client.kernel < KERNEL_CONNECTIONS;
+    old.then(|| Finding::new(Weight::Do, text))
+}
+
+/// The host of a mount's source.
+fn host_of(source: &str) -> &str {
+    source.rsplit_once(":/").map_or(source, |(host, _)| host)
+}
+
+pub(super) fn per_mount(facts: &Facts) -> Option<Finding> {
+    nfs(facts)?;
+    let same = |host: &str| host == facts.server || facts.addresses.iter().any(|ip| ip == host);
+    let here = facts
+        .client
+        .mounts
+        .iter()
+        .find(|mount| mount.kind.starts_with("nfs") && same(host_of(&mount.source)))?;
+    let text = format!(
+        "{} is mounted from this server with {} connection(s): further mounts of it share them, \
+         whatever nconnect they ask for. Unmount all of them before a change; shares that need \
+         different numbers need different addresses",
+        here.place,
+        here.connections.unwrap_or(1)
+    );
+    Some(Finding::new(Weight::Consider, text).set(Place::Shell, format!("umount {}", here.place)))
+}
+
+pub(super) fn changing_address(facts: &Facts) -> Option<Finding> {
+    nfs(facts)?;
+    let text = format!(
+        "{} has {}: the number of connections is kept by address, and this one may change. Use \
+         a private address that stays",
+        facts.server,
+        if facts.is_public { "a public address" } else { "several addresses" }
+    );
+    (facts.is_public || facts.addresses.len() > 1).then(|| Finding::new(Weight::Consider, text))
+}
+
+pub(super) fn low_depth(facts: &Facts) -> Option<Finding> {
+    nfs(facts)?;
+    let most = facts.most();
+    let small = *facts.blocks().first()?;
+    let single = [true, false].map(|is_read| {
+        let bounds = facts.gain_bounds(Class::SingleOneFile, most, small, is_read);
+        bounds.filter(|_| most > facts.fewest())
+    });
+    let [Some(read), Some(write)] = single else { return None };
+    let text = format!(
+        "one small request at a time with {most} connections: reads {:.2} to {:.2} times, writes \
+         {:.2} to {:.2} times as fast. For latency-sensitive work of that kind {}",
+        read.0,
+        read.1,
+        write.0,
+        write.1,
+        if read.1.min(write.1) < LOSS { "use one" } else { "it does not matter" }
+    );
+    Some(Finding::new(Weight::Know, text))
+}
+
+/// What the kernel reads ahead on a mount if nobody changed it, in KiB.
+pub(super) fn default_read_ahead_kib(kernel: (u32, u32), read_bytes: u32) -> u32 {
+    if kernel >= KERNEL_READ_AHEAD {
+        READ_AHEAD_DEFAULT_KIB
+    } else {
+        READ_AHEAD_READS * (read_bytes / 1024)
+    }
+}
+
+pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
+    nfs(facts)?;
+    let mounts: Vec<String> = facts
+        .client
+        .mounts
+        .iter()
+        .filter(|mount| mount.kind.starts_with("nfs"))
+        .map(|mount| {
+            let kib = mount.read_ahead_kib.map_or("unknown".into(), |kib| format!("{kib} KiB"));
+            format!("{}: {kib}", mount.place)
+        })
+        .collect();
+    let low = facts
+        .client
+        .mounts
+        .iter()
+        .any(|mount| mount.read_ahead_kib.is_some_and(|kib| kib < READ_AHEAD_KIB));
+    let default = default_read_ahead_kib(facts.client.kernel, 1 << 20);
+    if !low && (!mounts.is_empty() || default >= READ_AHEAD_KIB) {
+        return None;
+    }
+    let (major, minor) = facts.client.kernel;
+    let found = if mounts.is_empty() { "no mount of NFS now".into() } else { mounts.join(", ") };
+    let text = format!(
+        "kernel {major}.{minor} reads {default} KiB ahead on NFS unless told otherwise ({found}): \
+         large files are read quicker with 15 MiB"
+    );
+    let weight = if low { Weight::Do } else { Weight::Consider };
+    Some(
+        Finding::new(weight, text)
+            .set(Place::File, format!("# /etc/udev/rules.d/99-nfs.rules\n{}", read_ahead_rule()))
+            .set(Place::Shell, "sudo udevadm control --reload"),
+    )
+}
+
+/// The rule that makes the kernel read ahead on every mount of NFS: a mount's bdi is looked for
+/// in the kernel's list of volumes.
+fn read_ahead_rule() -> String {
+    [
+        "SUBSYSTEM==\"bdi\"",
+        "ACTION==\"add\"",
+        "PROGRAM=\"/usr/bin/awk -v bdi=$kernel 'BEGIN{ret=1} {if ($4 == bdi) {ret=0}} END{exit \
+         ret}' /proc/fs/nfsfs/volumes\"",
+        &format!("ATTR{{read_ahead_kb}}=\"{READ_AHEAD_KIB}\""),
+    ]
+    .join(" \\\n, ")
+}

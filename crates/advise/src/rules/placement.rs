@@ -1,0 +1,112 @@
+//! Where client and server are, and how much is asked at once.
+
+use super::{Finding, Weight, clients_needed};
+use crate::limit::{link_used, processors_used};
+use crate::probe::DISTANT_MS;
+use crate::{Class, Facts, size};
+
+/// A gain from here on is worth a change.
+const WORTH: f64 = 1.1;
+/// Requests under way beyond which nothing is gained.
+const DEPTH_GOOD: usize = 64;
+/// A client that uses so much of something is at its limit.
+const AT_LIMIT: f64 = 0.85;
+/// Bandwidths of well-known machines, in bits a second.
+const MACHINES: [(&str, f64); 2] =
+    [("D32s_v3 (32 vCPU, 8 NICs)", 16e9), ("D16_v4 (16 vCPU, 8 NICs)", 12.5e9)];
+
+pub(super) fn distance(facts: &Facts) -> Option<Finding> {
+    let small = facts.cell(Class::SingleOneFile, facts.fewest(), *facts.blocks().first()?, true)?;
+    let part = (facts.round_trip_ms * 100_000.0 / small.p50_us.max(1.0)).min(100.0);
+    let text =
+        format!("a round trip takes {:.2} ms, {part:.0} % of a small read: ", facts.round_trip_ms);
+    Some(if facts.round_trip_ms >= DISTANT_MS {
+        Finding::new(Weight::Do, text + "bring client and server closer together")
+    } else {
+        Finding::new(Weight::Know, text + "they are close enough")
+    })
+}
+
+pub(super) fn threads(facts: &Facts) -> Option<Finding> {
+    let block = *facts.blocks().first()?;
+    let one = facts.cell(Class::SingleOneFile, facts.most(), block, true)?;
+    let many = facts.cell(Class::ManyOneFile, facts.most(), block, true)?;
+    let gain = many.per_second / one.per_second.max(1.0);
+    let text = format!(
+        "{} requests under way bring {gain:.1} times what one at a time brings: use applications \
+         with several threads",
+        many.depth
+    );
+    (gain >= WORTH).then(|| Finding::new(Weight::Consider, text))
+}
+
+pub(super) fn files(facts: &Facts) -> Option<Finding> {
+    let block = *facts.blocks().first()?;
+    let one = facts.cell(Class::ManyOneFile, facts.most(), block, true)?;
+    let many = facts.cell(Class::ManyManyFiles, facts.most(), block, true)?;
+    let gain = many.per_second / one.per_second.max(1.0);
+    let text = format!("the same load on several files is {gain:.2} times as fast: spread it");
+    (gain >= WORTH).then(|| Finding::new(Weight::Consider, text))
+}
+
+pub(super) fn warm_up(facts: &Facts) -> Option<Finding> {
+    let text = format!(
+        "the first {:.2} s of each load were not counted; with other tools, discard the first run",
+        facts.warm_up_seconds
+    );
+    Some(Finding::new(Weight::Know, text))
+}
+
+pub(super) fn more_clients(facts: &Facts) -> Option<Finding> {
+    let best = facts.best()?.bytes_per_second;
+    let (link, processors) = (link_used(facts), processors_used(facts));
+    if let Some(target) = facts.target_bytes_per_second {
+        let single = facts.cells.iter().filter(|cell| cell.connections == facts.fewest());
+        let single = single.map(|cell| cell.bytes_per_second).fold(0.0, f64::max);
+        let (with, without) = (clients_needed(target, best), clients_needed(target, single));
+        let text = format!(
+            "{}/s take {with} clients like this one with {} connections, {without} with {}",
+            size(target.round()),
+            facts.most(),
+            facts.fewest()
+        );
+        return Some(Finding::new(Weight::Know, text));
+    }
+    let text = "this client is at its limit while the share may not be: measure with a second one \
+                at the same time, and spread the work over more";
+    (link.max(processors) >= AT_LIMIT).then(|| Finding::new(Weight::Consider, text))
+}
+
+pub(super) fn machine_size(facts: &Facts) -> Option<Finding> {
+    let used = link_used(facts);
+    if used < AT_LIMIT {
+        return None;
+    }
+    let mut text = format!(
+        "{:.0} % of the link are used: a machine with more bandwidth is needed; a second adapter \
+         does not raise a machine's limit. For example",
+        used * 100.0
+    );
+    for (name, bits) in MACHINES {
+        text += &format!("; {name}: {}/s", size(bits / 8.0));
+    }
+    Some(Finding::new(Weight::Consider, text))
+}
+
+pub(super) fn queue_depth(facts: &Facts) -> Option<Finding> {
+    let good = facts.depths.iter().filter(|cell| cell.depth <= DEPTH_GOOD);
+    let good = good.map(|cell| cell.per_second).fold(0.0, f64::max);
+    let beyond = facts.depths.iter().rfind(|cell| cell.depth > DEPTH_GOOD)?;
+    let gain = beyond.per_second / good.max(1.0);
+    let text = format!(
+        "{} requests under way bring {gain:.2} times what {DEPTH_GOOD} or fewer bring, and each \
+         takes {:.1} ms",
+        beyond.depth,
+        beyond.p50_us / 1000.0
+    );
+    Some(if gain < WORTH {
+        Finding::new(Weight::Know, text + ": stay at 64 or below")
+    } else {
+        Finding::new(Weight::Consider, text + ": here more than 64 still help")
+    })
+}

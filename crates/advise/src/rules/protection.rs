@@ -1,0 +1,65 @@
+//! What signing and sealing cost, and when they are needed.
+
+use super::{Finding, Place, Weight};
+use crate::Facts;
+
+fn smb(facts: &Facts) -> Option<()> {
+    (!facts.is_nfs).then_some(())
+}
+
+fn url(facts: &Facts) -> String {
+    format!("smb://USER@{}/{}", facts.server, facts.share)
+}
+
+pub(super) fn signing_cost(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let text = match facts.signing.as_str() {
+        "off" => "messages are not signed now; before signing is required, see what it costs",
+        "AES-128-GMAC" => "messages are signed with the quickest algorithm; what it costs shows",
+        _ => {
+            "messages are signed with a slow algorithm: newer servers and clients sign with \
+             AES-GMAC; what it costs shows"
+        }
+    };
+    let line = format!("anabranch bench {} --sign off,gmac,cmac", url(facts));
+    Some(Finding::new(Weight::Know, text).set(Place::Shell, line))
+}
+
+pub(super) fn by_share(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let text = "messages are sealed; it can be asked for by share, for those that need it";
+    (facts.cipher != "off").then(|| {
+        Finding::new(Weight::Know, text)
+            .set(
+                Place::Server,
+                "[server]\nencryption = \"offered\"\n[[share]]\nencryption_required = true",
+            )
+            .set(Place::PowerShell, "Set-SmbShare -Name NAME -EncryptData $true")
+    })
+}
+
+pub(super) fn test_first(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let text = "before sealing is required, measure with your own kind of load";
+    let line = format!("anabranch bench {} --encrypt off,gcm", url(facts));
+    (facts.cipher == "off").then(|| Finding::new(Weight::Know, text).set(Place::Shell, line))
+}
+
+pub(super) fn closed_network(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    match (facts.cipher.as_str(), facts.is_public) {
+        ("off", true) => {
+            let text = "the server's address is reachable from everywhere and messages are not \
+                        sealed: who is in between reads them";
+            let keys = "[server]\nencryption = \"required\"";
+            Some(Finding::new(Weight::Do, text).set(Place::Server, keys))
+        }
+        ("off", false) => None,
+        (_, false) => {
+            let text = "messages are sealed on a private network: it may be left out where the \
+                        network is closed and trusted, though newer systems ask for it";
+            Some(Finding::new(Weight::Know, text))
+        }
+        (_, true) => None,
+    }
+}

@@ -1,0 +1,144 @@
+//! Multichannel: whether, how many, and for which workloads.
+
+use super::{Finding, Place, Weight, enough_connections};
+use crate::{Class, Facts};
+
+/// What small requests lose by several channels where they lose.
+const LOSS: f64 = 0.95;
+/// Requests up to this size are small.
+const SMALL_BYTES: u32 = 16 * 1024;
+/// Values of the setting that Windows knows well.
+const COUNTS: [usize; 4] = [1, 4, 8, 16];
+
+fn smb(facts: &Facts) -> Option<()> {
+    (!facts.is_nfs).then_some(())
+}
+
+pub(super) fn both_sides(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let text = "the server offers no Multichannel; both sides must have it on";
+    (!facts.offers_channels).then(|| {
+        Finding::new(Weight::Do, text)
+            .set(Place::Server, "[multichannel]\nenabled = true")
+            .set(Place::PowerShell, "Set-SmbServerConfiguration -EnableMultiChannel $true")
+            .set(Place::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $true")
+    })
+}
+
+pub(super) fn server_default(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let short = facts.offers_channels && facts.channels_reached < facts.channels_wanted;
+    let text = format!(
+        "{} of {} channels were had: the server's number or its adapters' RSS bounds them",
+        facts.channels_reached, facts.channels_wanted
+    );
+    let keys = format!("[multichannel]\nchannels_max = {}\nrss = true", facts.channels_wanted);
+    short.then(|| Finding::new(Weight::Do, text).set(Place::Server, keys))
+}
+
+pub(super) fn client_default(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let text = "Windows clients have Multichannel on unless it was switched off; look with";
+    let look = "Get-SmbClientConfiguration | Select-Object -Property EnableMultichannel";
+    Some(Finding::new(Weight::Know, text).set(Place::PowerShell, look))
+}
+
+pub(super) fn feature_state(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let text = "whether Multichannel is there depends on the server's kind and version; ours says";
+    (!facts.offers_channels)
+        .then(|| Finding::new(Weight::Know, text).set(Place::Shell, "anabranch feature"))
+}
+
+pub(super) fn one_address(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let one: Vec<&String> =
+        facts.server_interfaces.iter().flat_map(|one| &one.ip_addresses).collect();
+    let foreign = one.iter().all(|ip| !facts.addresses.contains(ip));
+    let text = "the addresses that the server tells are not the one that it is reached at, as \
+                behind an endpoint or address translation: channels to them may fail; several to \
+                the same address do not";
+    let show =
+        format!("anabranch channels smb://USER@{}/{} --any-interface", facts.server, facts.share);
+    (!one.is_empty() && foreign && !facts.addresses.is_empty())
+        .then(|| Finding::new(Weight::Consider, text).set(Place::Shell, show))
+}
+
+pub(super) fn needless_adapters(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let real = |ip: &String| !ip.starts_with("127.") && ip != "::1" && !ip.starts_with("fe80");
+    let adapters = facts.client.interfaces.iter().filter(|one| one.ip_addresses.iter().any(real));
+    let adapters = adapters.count();
+    let text = format!(
+        "this machine has {adapters} adapters, the server tells one: only one of ours is used, \
+         further ones bring nothing here"
+    );
+    let needless = adapters > 1 && facts.server_interfaces.len() == 1;
+    needless.then(|| Finding::new(Weight::Consider, text))
+}
+
+pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let enough = enough_connections(facts)?;
+    let count = COUNTS.into_iter().find(|count| *count >= enough).unwrap_or(16);
+    let text = format!(
+        "of {:?} connections, {enough} bring what the most bring; on Windows the number belongs to \
+         an adapter: detach the share before and attach it after a change",
+        facts.arms()
+    );
+    let (share, server) = (&facts.share, &facts.server);
+    let mount = format!(
+        "mount -t cifs //{server}/{share} /mnt/{share} -o \
+         vers=3.1.1,username=USER,multichannel,max_channels={enough},nosharesock,actimeo=30"
+    );
+    let line = format!("Set-SmbClientConfiguration -ConnectionCountPerRSSNetworkInterface {count}");
+    Some(
+        Finding::new(Weight::Consider, text)
+            .set(Place::PowerShell, line)
+            .set(Place::Shell, mount)
+            .set(Place::Server, format!("[multichannel]\nchannels_max = {count}")),
+    )
+}
+
+/// The worst gain of these loads with the most channels, at its best round: what is lost for sure.
+fn worst(facts: &Facts, is_wanted: impl Fn(Class, u32) -> bool) -> Option<f64> {
+    let most = facts.most();
+    if most == facts.fewest() {
+        return None;
+    }
+    facts
+        .cells
+        .iter()
+        .filter(|cell| cell.connections == most && is_wanted(cell.class, cell.block_bytes))
+        .filter_map(|cell| facts.gain_bounds(cell.class, most, cell.block_bytes, cell.is_read))
+        .map(|(_, best)| best)
+        .min_by(f64::total_cmp)
+}
+
+pub(super) fn single_thread(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let worst = worst(facts, |class, block| class.is_single() && block <= SMALL_BYTES)?;
+    let text = format!(
+        "small requests one at a time lose {:.0} % by several channels: for a client that does \
+         nothing else, switch Multichannel off",
+        (1.0 - worst) * 100.0
+    );
+    (worst < LOSS).then(|| {
+        Finding::new(Weight::Consider, text)
+            .set(Place::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $false")
+    })
+}
+
+pub(super) fn small_requests(facts: &Facts) -> Option<Finding> {
+    smb(facts)?;
+    let worst = worst(facts, |class, block| class == Class::ManyOneFile && block <= SMALL_BYTES)?;
+    let text = format!(
+        "small requests on one file lose {:.0} % by several channels: spread them over more files, \
+         make them larger, or do without channels for this client",
+        (1.0 - worst) * 100.0
+    );
+    (worst < LOSS).then(|| {
+        Finding::new(Weight::Consider, text)
+            .set(Place::PowerShell, "Set-SmbClientConfiguration -EnableMultiChannel $false")
+    })
+}

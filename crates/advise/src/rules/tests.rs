@@ -1,0 +1,316 @@
+//! Every recommendation has a rule; every rule speaks when it should and is silent else.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+use super::*;
+use crate::limit::{Limit, bindings};
+use crate::table::{Colour, rows};
+use crate::{Cell, Class, Interface, Machine, Mount};
+
+/// Rows of the requirements that recommend something, or are a setting of these groups.
+const ASKED: [&str; 24] = [
+    "G-01", "G-02", "G-03", "G-10", "G-11", "MC-11", "MC-12", "MC-13", "MC-20", "MC-24", "CC-01",
+    "MP-12", "SG-04", "EN-03", "EN-07", "EN-08", "AN-05", "AN-06", "PE-05", "NC-03", "NC-08",
+    "NC-12", "NC-13", "RA-03",
+];
+
+fn interface(index: u32, ip: &str) -> Interface {
+    Interface {
+        interface_index: index,
+        ip_addresses: vec![ip.into()],
+        link_speed: 100_000_000_000,
+        rss_capable: true,
+        ..Interface::default()
+    }
+}
+
+/// A matrix whose cells follow `per_second`.
+fn facts(per_second: impl Fn(Class, usize, u32, bool) -> f64) -> Facts {
+    let mut cells = Vec::new();
+    for class in Class::ALL {
+        for connections in [1, 4] {
+            for block_bytes in [4096, 65_536, 1 << 20] {
+                for is_read in [true, false] {
+                    let per_second = per_second(class, connections, block_bytes, is_read);
+                    cells.push(Cell {
+                        class,
+                        connections,
+                        depth: if class.is_single() { 1 } else { 32 },
+                        block_bytes,
+                        is_read,
+                        per_second,
+                        rounds: vec![per_second * 0.99, per_second * 1.01],
+                        bytes_per_second: per_second * f64::from(block_bytes),
+                        p50_us: 400.0,
+                        p99_us: 900.0,
+                        client_processors: 0.5,
+                        server_processors: None,
+                    });
+                }
+            }
+        }
+    }
+    let depths = [(16, 900.0), (64, 1000.0), (128, 1010.0)].map(|(depth, per_second)| Cell {
+        depth,
+        per_second,
+        p50_us: 5000.0,
+        ..Cell::default()
+    });
+    Facts {
+        server: "files".into(),
+        share: "data".into(),
+        addresses: vec!["10.0.0.2".into()],
+        round_trip_ms: 0.2,
+        dialect: "3.1.1".into(),
+        signing: "off".into(),
+        cipher: "off".into(),
+        offers_channels: true,
+        channels_wanted: 4,
+        channels_reached: 4,
+        server_interfaces: vec![interface(2, "10.0.0.2")],
+        client: Machine {
+            processors: 8,
+            kernel: (6, 12),
+            interfaces: vec![interface(1, "10.0.0.1")],
+            ..Machine::default()
+        },
+        cells,
+        depths: depths.to_vec(),
+        warm_up_seconds: 0.1,
+        ..Facts::default()
+    }
+}
+
+/// As the documents say it is: several connections bring what they bring for many requests.
+fn as_documented(class: Class, connections: usize, block: u32, _: bool) -> f64 {
+    let base = if class.is_single() { 20.0 } else { 200.0 } * 4096.0 / f64::from(block).sqrt();
+    let gain = match (class, connections) {
+        (_, 1) => 1.0,
+        (Class::ManyManyFiles, _) => 3.0,
+        (Class::ManyOneFile, _) if block > 16_384 => 2.0,
+        (Class::SingleManyFiles, _) if block > 16_384 => 1.05,
+        _ => 0.9,
+    };
+    base * gain
+}
+
+fn nfs(facts: Facts) -> Facts {
+    Facts { is_nfs: true, dialect: "4.1".into(), share: "export/data".into(), ..facts }
+}
+
+fn found(facts: &Facts, id: &str) -> Option<Finding> {
+    findings(facts).into_iter().find(|one| one.id == id)
+}
+
+fn settings(facts: &Facts, id: &str) -> String {
+    let finding = found(facts, id).unwrap_or_else(|| panic!("{id} finds nothing"));
+    finding.settings.iter().map(|one| one.text.clone() + "\n").collect()
+}
+
+#[test]
+fn every_recommendation_and_setting_of_the_requirements_is_a_rule() {
+    for id in ASKED {
+        assert!(RULES.iter().any(|(rule, _)| *rule == id), "{id} has no rule");
+    }
+    let mut ids: Vec<&str> = RULES.iter().map(|(id, _)| *id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), RULES.len(), "no id twice");
+}
+
+#[test]
+fn every_rule_speaks_when_it_should_and_is_silent_else() {
+    type Change = fn(&mut Facts);
+    let nothing: Change = |_| {};
+    // The rule, what makes it speak, and what makes it silent; of SMB, then of NFS.
+    let of_smb: [(&str, Change, Option<Change>); 20] = [
+        ("G-01", nothing, Some(|f| f.cells.clear())),
+        ("G-02", nothing, Some(|f| f.cells.retain(|c| c.class.is_single()))),
+        ("G-03", nothing, Some(|f| f.cells.retain(|c| c.class.is_single()))),
+        ("G-10", nothing, None),
+        ("G-11", |f| f.cells[0].client_processors = 7.5, Some(nothing)),
+        ("MC-11", |f| f.offers_channels = false, Some(nothing)),
+        ("MC-12", |f| f.channels_reached = 1, Some(nothing)),
+        ("MC-13", nothing, Some(|f| f.is_nfs = true)),
+        ("MC-20", |f| f.offers_channels = false, Some(nothing)),
+        ("MC-21", |f| f.addresses = vec!["192.0.2.9".into()], Some(nothing)),
+        ("MC-24", |f| f.client.interfaces.push(interface(15, "10.0.1.1")), Some(nothing)),
+        ("CC-01", nothing, Some(|f| f.cells.retain(|c| c.connections == 1))),
+        ("MP-05", nothing, Some(|f| f.cells.retain(|c| c.block_bytes > 4096))),
+        ("MP-12", nothing, Some(|f| f.cells.retain(|c| c.class.has_many_files()))),
+        ("SG-04", nothing, Some(|f| f.is_nfs = true)),
+        ("EN-03", |f| f.cipher = "AES-128-GCM".into(), Some(nothing)),
+        ("EN-07", nothing, Some(|f| f.cipher = "AES-128-GCM".into())),
+        ("EN-08", |f| f.is_public = true, Some(nothing)),
+        ("AN-06", |f| f.client.slow_adapters = vec!["eth0".into()], Some(nothing)),
+        ("PE-05", nothing, Some(|f| f.cells.clear())),
+    ];
+    for (id, speaks, silent) in of_smb {
+        judge(id, speaks, silent, facts(as_documented));
+    }
+    let of_nfs: [(&str, Change, Option<Change>); 9] = [
+        ("AN-05", nothing, None),
+        ("NC-03", nothing, Some(|f| f.cells.retain(|c| c.connections == 4))),
+        ("NC-04", |f| f.client.kernel = (5, 2), Some(nothing)),
+        ("NC-08", |f| f.client.mounts = vec![mounted("files:/other", 128)], Some(nothing)),
+        ("NC-10", |f| f.addresses.push("10.0.0.3".into()), Some(nothing)),
+        ("NC-12", |f| f.client.interfaces[0].link_speed = 1_000_000, Some(nothing)),
+        ("NC-13", nothing, Some(|f| f.depths.clear())),
+        ("NC-14", nothing, Some(|f| f.is_nfs = false)),
+        (
+            "RA-03",
+            |f| f.client.mounts = vec![mounted("other:/x", 128)],
+            Some(|f| f.client.mounts = vec![mounted("other:/x", 15_360)]),
+        ),
+    ];
+    assert_eq!(of_smb.len() + of_nfs.len(), RULES.len(), "each rule is looked at");
+    for (id, speaks, silent) in of_nfs {
+        judge(id, speaks, silent, nfs(facts(as_documented)));
+    }
+}
+
+fn judge(id: &str, speaks: fn(&mut Facts), silent: Option<fn(&mut Facts)>, base: Facts) {
+    let mut changed = base.clone();
+    speaks(&mut changed);
+    assert!(found(&changed, id).is_some(), "{id} is silent");
+    if let Some(silent) = silent {
+        let mut changed = base;
+        silent(&mut changed);
+        assert!(found(&changed, id).is_none(), "{id} speaks");
+    }
+}
+
+fn mounted(source: &str, read_ahead_kib: u32) -> Mount {
+    Mount {
+        kind: "nfs4".into(),
+        source: source.into(),
+        place: "/mnt/x".into(),
+        connections: Some(4),
+        read_bytes: Some(1 << 20),
+        read_ahead_kib: Some(read_ahead_kib),
+    }
+}
+
+#[test]
+fn settings_are_exactly_what_is_to_be_typed() {
+    let of_smb = facts(as_documented);
+    let text = settings(&of_smb, "CC-01");
+    assert!(
+        text.contains("Set-SmbClientConfiguration -ConnectionCountPerRSSNetworkInterface 4\n"),
+        "{text}"
+    );
+    assert!(text.contains("vers=3.1.1,username=USER,multichannel,max_channels=4"), "{text}");
+    assert!(text.contains("[multichannel]\nchannels_max = 4"), "{text}");
+    let look = "Get-SmbClientConfiguration | Select-Object -Property EnableMultichannel\n";
+    assert_eq!(settings(&of_smb, "MC-13"), look);
+    let of_nfs = nfs(facts(as_documented));
+    let text = settings(&of_nfs, "NC-03");
+    assert!(text.contains("mount -t nfs files:/export/data /mnt/data -o vers=4,"), "{text}");
+    assert!(text.contains("nconnect=4,"), "{text}");
+}
+
+#[test]
+fn the_rule_of_udev_has_the_tokens_that_the_kernel_and_udev_read() {
+    let text = settings(&nfs(facts(as_documented)), "RA-03");
+    for token in [
+        "/etc/udev/rules.d/99-nfs.rules",
+        "SUBSYSTEM==\"bdi\"",
+        ", ACTION==\"add\"",
+        "/usr/bin/awk -v bdi=$kernel 'BEGIN{ret=1} {if ($4 == bdi) {ret=0}} END{exit ret}' \
+         /proc/fs/nfsfs/volumes",
+        ", ATTR{read_ahead_kb}=\"15360\"",
+        "sudo udevadm control --reload",
+    ] {
+        assert!(text.contains(token), "{token} is not in\n{text}");
+    }
+    assert_eq!(nfs::default_read_ahead_kib((5, 3), 1 << 20), 15_360);
+    assert_eq!(nfs::default_read_ahead_kib((5, 4), 1 << 20), 128);
+}
+
+#[test]
+fn the_table_is_green_yellow_and_red_by_what_was_measured() {
+    let rows = rows(&facts(as_documented));
+    assert_eq!(rows.len(), 24);
+    let colour = |class, block| {
+        let row = rows.iter().find(|r| (r.class, r.block_bytes) == (class, block)).unwrap();
+        row.colour
+    };
+    assert_eq!(colour(Class::ManyManyFiles, 4096), Colour::Green);
+    assert_eq!(colour(Class::ManyOneFile, 1 << 20), Colour::Green);
+    assert_eq!(colour(Class::ManyOneFile, 4096), Colour::Red);
+    assert_eq!(colour(Class::SingleOneFile, 4096), Colour::Red);
+    assert_eq!(colour(Class::SingleManyFiles, 1 << 20), Colour::Yellow);
+}
+
+#[test]
+fn what_chance_may_have_done_is_yellow_and_no_advice() {
+    let mut noisy = facts(as_documented);
+    for cell in &mut noisy.cells {
+        cell.rounds = vec![cell.per_second * 0.4, cell.per_second * 1.6];
+    }
+    assert!(rows(&noisy).iter().all(|row| row.colour == Colour::Yellow));
+    assert_eq!(found(&noisy, "MP-05"), None);
+    assert_eq!(found(&noisy, "MP-12"), None);
+}
+
+fn binds(facts: &Facts) -> Limit {
+    bindings(facts)[0].limit
+}
+
+#[test]
+fn each_limit_is_named_when_it_is_the_one() {
+    // Larger requests are fewer; nothing else stands out.
+    let even = |_: Class, _: usize, block: u32, _: bool| 4e9 / f64::from(block).powf(1.1);
+    let none = facts(even);
+    assert_eq!(binds(&none), Limit::Server, "{:?}", bindings(&none));
+    let mut full = facts(even);
+    full.client.interfaces[0].link_speed = 1_000_000_000;
+    assert_eq!(binds(&full), Limit::ClientNetwork);
+    let mut busy = facts(even);
+    busy.cells[3].client_processors = 7.9;
+    assert_eq!(binds(&busy), Limit::ClientProcessor);
+    let mut loaded = facts(even);
+    loaded.cells[3].server_processors = Some(7.9);
+    assert_eq!(binds(&loaded), Limit::Server);
+    let share = facts(|_, _, block, _| 3e8 / f64::from(block));
+    assert_eq!(binds(&share), Limit::Share);
+    let mut far = facts(even);
+    far.round_trip_ms = 23.0;
+    far.cells.iter_mut().for_each(|cell| cell.p50_us = 24_000.0);
+    assert_eq!(binds(&far), Limit::Latency);
+    let mut shallow = facts(even);
+    shallow.depths[2].per_second = 1900.0;
+    assert_eq!(binds(&shallow), Limit::QueueDepth);
+    let file = facts(|class, _, block, _| {
+        let files = if class.has_many_files() { 2.0 } else { 1.0 };
+        files * 4e9 / f64::from(block).powf(1.1)
+    });
+    assert_eq!(binds(&file), Limit::File);
+    let requests = facts(|_, _, block, _| if block > 65_536 { 300.0 } else { 1000.0 });
+    assert_eq!(binds(&requests), Limit::RequestSize);
+    let disk = facts(|_, _, block, is_read| {
+        (if is_read { 4.0 } else { 1.0 }) * 1e9 / f64::from(block).powf(1.1)
+    });
+    assert_eq!(binds(&disk), Limit::Disk);
+}
+
+#[test]
+fn clients_for_a_target_are_counted_with_and_without_several_connections() {
+    let gib = f64::from(1 << 30);
+    assert_eq!(clients_needed(10.0 * gib, 0.5 * gib), 20);
+    assert_eq!(clients_needed(10.0 * gib, 12.5e9 / 8.0), 7);
+    assert_eq!(clients_needed(1.0, 0.0), 0);
+    let mut aimed = facts(as_documented);
+    aimed.target_bytes_per_second = Some(10.0 * gib);
+    let text = found(&aimed, "G-11").unwrap().text;
+    assert!(text.contains("10 GiB/s take "), "{text}");
+}
+
+#[test]
+fn limits_of_local_disks_are_not_blamed_for_a_share_and_nothing_measured_is_nothing_found() {
+    let empty = Facts::default();
+    assert!(bindings(&empty).is_empty());
+    assert!(rows(&empty).is_empty());
+    assert!(findings(&empty).iter().all(|one| one.weight != Weight::Do || one.id == "MC-11"));
+    let text = shown(&findings(&facts(as_documented)));
+    assert!(text.contains("CC-01") && text.contains("PowerShell"), "{text}");
+}

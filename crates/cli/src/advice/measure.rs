@@ -1,0 +1,310 @@
+//! The matrix of loads: each for a short time, few connections and many in turns.
+
+use super::Args;
+use super::machine::{is_public, machine};
+use crate::probe::interfaces_of;
+use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
+use advise::{Cell, Class, Facts};
+use anyhow::{Context, Result};
+use client::load::{Plan, Report, Run, Storage, Until, Work};
+use client::{nfs, probe};
+use std::io::IsTerminal;
+use std::net::ToSocketAddrs;
+use std::time::Duration;
+use wire::smb::negotiate::capabilities;
+
+const BLOCKS: [u32; 3] = [4096, 65_536, 1 << 20];
+/// How often each load is measured.
+const ROUNDS: usize = 2;
+const DEPTHS: [usize; 5] = [1, 4, 16, 64, 128];
+/// Requests under way where many are: threads times depth of one.
+const MANY: usize = 32;
+const FILES: usize = 4;
+const FILE_BYTES: u64 = 4 << 20;
+/// Part of each load that is not counted.
+const WARM_UP: f64 = 0.2;
+/// Connects by which the round trip is known.
+const CONNECTS: usize = 8;
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// What a load may take beyond its time before the server is given up.
+const LOAD_PATIENCE: Duration = Duration::from_secs(20);
+/// A load in whose short time nothing was answered is tried again.
+const TRIES_MAX: usize = 4;
+const CLEAN_WITHIN: Duration = Duration::from_secs(20);
+
+/// Everything that rules look at.
+pub async fn facts(args: &Args, password: &str) -> Result<Facts> {
+    let (host, port) = match &args.url {
+        Url::Smb(url) => (url.host.as_str(), url.port),
+        Url::Nfs(url) => (url.host.as_str(), url.port),
+    };
+    let addresses: Vec<_> = (host, port)
+        .to_socket_addrs()
+        .with_context(|| format!("there is no host {host}"))?
+        .collect();
+    let first = *addresses.first().context("the host has no address")?;
+    let mut round_trip_ms = f64::MAX;
+    for _ in 0..CONNECTS {
+        let took = probe::connect(first, CONNECT_WITHIN).await.context(first)?;
+        round_trip_ms = round_trip_ms.min(took.as_secs_f64() * 1000.0);
+    }
+    let mut named: Vec<String> = addresses.iter().map(|one| one.ip().to_string()).collect();
+    named.dedup();
+    let mut facts = Facts {
+        server: host.to_owned(),
+        is_public: addresses.iter().any(|one| is_public(one.ip())),
+        addresses: named,
+        round_trip_ms,
+        client: machine(),
+        target_bytes_per_second: args.target.map(|bytes| bytes as f64),
+        ..Facts::default()
+    };
+    match &args.url {
+        Url::Smb(_) => smb(args, password, &mut facts).await?,
+        Url::Nfs(_) => nfs(args, &mut facts).await?,
+    }
+    Ok(facts)
+}
+
+/// The numbers of connections, from few to many, each once.
+fn arms(args: &Args) -> Vec<usize> {
+    let mut arms: Vec<usize> = args.connections.iter().map(|count| usize::from(*count)).collect();
+    arms.sort_unstable();
+    arms.dedup();
+    arms
+}
+
+async fn smb(args: &Args, password: &str, facts: &mut Facts) -> Result<()> {
+    let Url::Smb(url) = &args.url else { anyhow::bail!("it is no share") };
+    facts.share.clone_from(&url.share);
+    let (mut clients, mut runs) = (Vec::new(), Vec::new());
+    for arm in arms(args) {
+        let client = connect_smb(url, password, remote::options(arm)).await?;
+        let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
+        runs.push((arm, Run::new(tree, base(&url.folder, args), &own_name("advise"))?));
+        clients.push(client);
+    }
+    if let Some(client) = clients.last() {
+        let (negotiated, session) = (client.negotiated(), client.session());
+        facts.dialect = negotiated.dialect.to_string();
+        facts.signing =
+            if session.signs && !session.seals { negotiated.signing.name() } else { "off" }.into();
+        facts.cipher =
+            negotiated.cipher.filter(|_| session.seals).map_or("off", |c| c.name()).into();
+        facts.offers_channels = negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
+        facts.channels_wanted = arms(args).last().copied().unwrap_or(1);
+        facts.channels_reached = client.channels().len();
+        facts.server_interfaces = interfaces_of(&client.interfaces().await.unwrap_or_default());
+    }
+    let measured = matrix(args, &mut runs, facts).await;
+    for client in clients {
+        client.close().await;
+    }
+    measured
+}
+
+async fn nfs(args: &Args, facts: &mut Facts) -> Result<()> {
+    let Url::Nfs(url) = &args.url else { anyhow::bail!("it is no export") };
+    facts.is_nfs = true;
+    facts.share.clone_from(&url.path);
+    facts.offers_channels = true;
+    (facts.signing, facts.cipher) = ("off".into(), "off".into());
+    let (mut clients, mut runs) = (Vec::new(), Vec::new());
+    for arm in arms(args) {
+        let client = connect_nfs(&url.host, url.port, 1, arm).await?;
+        let export = nfs::Export::open(client.clone(), &url.path).await;
+        let export = export.with_context(|| format!("/{}", url.path))?;
+        runs.push((arm, Run::new(export, base("", args), &own_name("advise"))?));
+        facts.dialect = client.version();
+        facts.channels_wanted = arm;
+        facts.channels_reached = client.connection_bytes().len();
+        clients.push(client);
+    }
+    let measured = matrix(args, &mut runs, facts).await;
+    for client in clients {
+        let _ = tokio::time::timeout(CLEAN_WITHIN, client.close()).await;
+    }
+    measured
+}
+
+/// A plan that all others are changed from: its files are made full.
+fn base(folder: &str, args: &Args) -> Plan {
+    let loads = Class::ALL.len() * BLOCKS.len() * 2 * arms(args).len() * ROUNDS + DEPTHS.len();
+    let each = f64::from(args.seconds) / loads as f64;
+    Plan {
+        work: Work::Data,
+        folder: folder.to_owned(),
+        block_bytes: BLOCKS[0],
+        depth: 1,
+        threads: 1,
+        files: FILES,
+        file_bytes: FILE_BYTES,
+        random: true,
+        read_percent: 100,
+        until: Until::Seconds(each * (1.0 - WARM_UP)),
+        warm_up_seconds: each * WARM_UP,
+        verify: false,
+        seed: 1,
+    }
+}
+
+async fn matrix<S: Storage>(
+    args: &Args,
+    runs: &mut [(usize, Run<S>)],
+    facts: &mut Facts,
+) -> Result<()> {
+    let measured = async {
+        for (_, run) in runs.iter_mut() {
+            tokio::time::timeout(LOAD_PATIENCE, run.prepare())
+                .await
+                .context("making a few small files takes too long")??;
+        }
+        loads(args, runs, facts).await
+    };
+    let measured = tokio::select! {
+        measured = measured => measured,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    for (_, run) in runs.iter_mut() {
+        let _ = tokio::time::timeout(CLEAN_WITHIN, run.clean()).await;
+    }
+    measured
+}
+
+async fn loads<S: Storage>(
+    args: &Args,
+    runs: &mut [(usize, Run<S>)],
+    facts: &mut Facts,
+) -> Result<()> {
+    let base = runs.first().context("no number of connections")?.1.plan().clone();
+    facts.warm_up_seconds = base.warm_up_seconds;
+    let most = runs.first().map_or(BLOCKS[2], |(_, run)| run.block_bytes_max());
+    let mut tell = Progress::new(args, Class::ALL.len() * BLOCKS.len() * 2);
+    for class in Class::ALL {
+        for block_bytes in BLOCKS.map(|block| block.min(most)) {
+            for read_percent in [100, 0] {
+                let plan = Plan {
+                    block_bytes,
+                    read_percent,
+                    depth: if class.is_single() { 1 } else { MANY },
+                    files: if class.has_many_files() { FILES } else { 1 },
+                    ..base.clone()
+                };
+                tell.step(class, block_bytes, read_percent);
+                facts.cells.extend(in_turns(args, runs, class, &plan).await?);
+            }
+        }
+    }
+    let Some((arm, run)) = runs.last_mut() else { return Ok(()) };
+    for depth in DEPTHS {
+        let plan = Plan { depth, ..base.clone() };
+        let class = if depth == 1 { Class::SingleManyFiles } else { Class::ManyManyFiles };
+        facts.depths.extend(load(args, run, *arm, class, plan).await?);
+    }
+    tell.end();
+    Ok(())
+}
+
+/// One load over each number of connections, in turns, so that whatever else happens on the way
+/// meets all alike, and what chance does is seen.
+async fn in_turns<S: Storage>(
+    args: &Args,
+    runs: &mut [(usize, Run<S>)],
+    class: Class,
+    plan: &Plan,
+) -> Result<Vec<Cell>> {
+    let mut rounds: Vec<Vec<Cell>> = vec![Vec::new(); runs.len()];
+    for _ in 0..ROUNDS {
+        for (cells, (arm, run)) in rounds.iter_mut().zip(runs.iter_mut()) {
+            cells.extend(load(args, run, *arm, class, plan.clone()).await?);
+        }
+    }
+    Ok(rounds.iter().filter_map(|cells| together(cells)).collect())
+}
+
+/// The rounds of one load as one: means, and the rate of each.
+fn together(cells: &[Cell]) -> Option<Cell> {
+    let mean = |of: fn(&Cell) -> f64| cells.iter().map(of).sum::<f64>() / cells.len() as f64;
+    let first = cells.first()?;
+    Some(Cell {
+        per_second: mean(|cell| cell.per_second),
+        bytes_per_second: mean(|cell| cell.bytes_per_second),
+        p50_us: mean(|cell| cell.p50_us),
+        p99_us: mean(|cell| cell.p99_us),
+        client_processors: mean(|cell| cell.client_processors),
+        rounds: cells.iter().map(|cell| cell.per_second).collect(),
+        ..first.clone()
+    })
+}
+
+/// One load; none if nothing was answered in its time, however often it was tried.
+async fn load<S: Storage>(
+    args: &Args,
+    run: &mut Run<S>,
+    connections: usize,
+    class: Class,
+    plan: Plan,
+) -> Result<Option<Cell>> {
+    run.change(plan)?;
+    let patience = LOAD_PATIENCE + Duration::from_secs(args.seconds.into());
+    for _ in 0..TRIES_MAX {
+        let report = tokio::time::timeout(patience, run.measure(args.server_pid, |_| {})).await;
+        let report = report.context("the server does not answer")??;
+        if let Some(cell) = cell(&report, connections, class) {
+            return Ok(Some(cell));
+        }
+    }
+    Ok(None)
+}
+
+fn cell(report: &Report, connections: usize, class: Class) -> Option<Cell> {
+    let figures = report.operations.first()?;
+    Some(Cell {
+        class,
+        connections,
+        depth: report.plan.depth,
+        block_bytes: report.plan.block_bytes,
+        is_read: report.plan.read_percent == 100,
+        per_second: figures.per_second,
+        rounds: Vec::new(),
+        bytes_per_second: figures.bytes_per_second,
+        p50_us: figures.latency_us.p50,
+        p99_us: figures.latency_us.p99,
+        client_processors: report.client_cpu_seconds / report.seconds,
+        server_processors: report.server_cpu_seconds.map(|used| used / report.seconds),
+    })
+}
+
+/// One line that says how far it is.
+struct Progress {
+    shows: bool,
+    at: usize,
+    of: usize,
+}
+
+impl Progress {
+    fn new(args: &Args, of: usize) -> Self {
+        Self { shows: !args.quiet, at: 0, of }
+    }
+
+    fn step(&mut self, class: Class, block_bytes: u32, read_percent: u8) {
+        self.at += 1;
+        if !self.shows {
+            return;
+        }
+        let kind = if read_percent == 100 { "read" } else { "write" };
+        let block = advise::size(f64::from(block_bytes));
+        let text = format!("{}/{} {}, {block} {kind}", self.at, self.of, class.name());
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K{text}");
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
+    fn end(&self) {
+        if self.shows && std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

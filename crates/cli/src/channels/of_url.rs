@@ -1,0 +1,218 @@
+//! The channels that a server gives us, under load.
+
+use super::{Args, sockets};
+use crate::probe::interfaces_of;
+use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
+use advise::Interface;
+use advise::channels::{Connection, Facts, imbalance, shown, steps};
+use anyhow::{Context, Result};
+use client::load::{Plan, Report, Run, Storage, Until, Work};
+use client::{Client, nfs};
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+use wire::smb::negotiate::capabilities;
+
+/// The load: reads and writes in pieces of this size, so many at once, on so many files.
+const BLOCK_BYTES: u32 = 256 * 1024;
+const DEPTH_PER_CHANNEL: usize = 8;
+const FILES: usize = 4;
+const FILE_BYTES: u64 = 4 << 20;
+/// How long anything but the load may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Connects, loads, and shows.
+pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
+    let password = match url {
+        Url::Smb(share) => Some(remote::password(share, args.password_stdin)?),
+        Url::Nfs(_) => None,
+    };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let most = PATIENCE + Duration::from_secs(args.seconds.into());
+    let measured = runtime.block_on(async {
+        let facts = async {
+            match url {
+                Url::Smb(_) => of_smb(args, url, &password.unwrap_or_default()).await,
+                Url::Nfs(_) => of_nfs(args, url).await,
+            }
+        };
+        tokio::time::timeout(most, facts).await
+    });
+    runtime.shutdown_background();
+    let facts = measured.context("the server takes too long")??;
+    let verified = steps(&facts);
+    if args.json {
+        let all = serde_json::json!({ "Session": facts, "Steps": verified });
+        println!("{}", serde_json::to_string_pretty(&all)?);
+    } else {
+        print!("{}", shown(&facts));
+    }
+    let passed = verified.iter().all(|step| step.passed);
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn of_smb(args: &Args, url: &Url, password: &str) -> Result<Facts> {
+    let Url::Smb(url) = url else { anyhow::bail!("it is no share") };
+    let wanted = usize::from(args.channels);
+    let mut options = remote::options(wanted);
+    options.assume_rss = args.any_interface;
+    let client = connect_smb(url, password, options).await?;
+    let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
+    let told = client.interfaces().await.unwrap_or_default();
+    let before: Vec<(SocketAddr, u64)> =
+        client.channels().iter().map(|channel| (channel.local, channel.bytes)).collect();
+    let report = load(args, tree, &url.folder).await?;
+    let server = remote::address(&url.host, url.port)?;
+    let facts = smb_facts(args, &client, &interfaces_of(&told), &before, &report, server);
+    client.close().await;
+    Ok(Facts { share: format!("\\\\{}\\{}", url.host, url.share), ..facts })
+}
+
+fn smb_facts(
+    args: &Args,
+    client: &Client,
+    server_interfaces: &[Interface],
+    before: &[(SocketAddr, u64)],
+    report: &Report,
+    server: SocketAddr,
+) -> Facts {
+    let wanted = usize::from(args.channels);
+    let client_interfaces = own_interfaces();
+    let of = |all: &[Interface], ip: IpAddr| {
+        all.iter().find(|one| one.ip_addresses.contains(&ip.to_string())).cloned()
+    };
+    let connection = |channel: &client::ChannelFacts| {
+        let (ours, theirs) = (
+            of(&client_interfaces, channel.local.ip()),
+            of(server_interfaces, channel.remote.ip()),
+        );
+        // The payload of making the connection is not that of the load.
+        let begun = before.iter().find(|(local, _)| *local == channel.local).map_or(0, |(_, b)| *b);
+        Connection {
+            client_ip_address: channel.local.ip().to_string(),
+            client_port: channel.local.port(),
+            server_ip_address: channel.remote.ip().to_string(),
+            server_port: channel.remote.port(),
+            client_interface_index: ours.as_ref().map(|one| one.interface_index),
+            server_interface_index: theirs.as_ref().map(|one| one.interface_index),
+            client_rss_capable: ours.is_some_and(|one| one.rss_capable),
+            server_rss_capable: theirs.as_ref().is_some_and(|one| one.rss_capable),
+            server_rdma_capable: theirs.is_some_and(|one| one.rdma_capable),
+            bytes: channel.bytes.saturating_sub(begun),
+            credits: channel.credits,
+        }
+    };
+    let connections: Vec<Connection> = client.channels().iter().map(connection).collect();
+    let bytes: Vec<u64> = connections.iter().map(|one| one.bytes).collect();
+    let environment = &report.environment;
+    Facts {
+        protocol: "SMB".into(),
+        server_name: client.name().to_owned(),
+        dialect: environment.dialect.clone(),
+        signing_algorithm: environment.signing.into(),
+        encryption_algorithm: environment.cipher.into(),
+        enable_multichannel: wanted > 1,
+        server_multichannel: client.negotiated().capabilities & capabilities::MULTI_CHANNEL != 0,
+        max_channels: wanted,
+        current_channels: connections.len(),
+        refusal: environment.channel_refusal.clone(),
+        sockets: sockets::established(server),
+        connections,
+        client_interfaces,
+        server_interfaces: server_interfaces.to_vec(),
+        bytes_per_second: report.bytes_per_second,
+        imbalance: imbalance(&bytes),
+        ..Facts::default()
+    }
+}
+
+async fn of_nfs(args: &Args, url: &Url) -> Result<Facts> {
+    let Url::Nfs(url) = url else { anyhow::bail!("it is no export") };
+    let wanted = usize::from(args.channels);
+    let client = connect_nfs(&url.host, url.port, 1, wanted).await?;
+    let export = nfs::Export::open(client.clone(), &url.path).await;
+    let export = export.with_context(|| format!("/{}", url.path))?;
+    let before = client.connection_bytes();
+    let report = load(args, export, "").await?;
+    let slots = client.slots();
+    let connections: Vec<Connection> = client
+        .connection_addresses()
+        .iter()
+        .zip(client.connection_bytes().iter().zip(&before))
+        .map(|((local, remote), (bytes, begun))| Connection {
+            client_ip_address: local.ip().to_string(),
+            client_port: local.port(),
+            server_ip_address: remote.ip().to_string(),
+            server_port: remote.port(),
+            bytes: bytes.saturating_sub(*begun),
+            credits: slots,
+            ..Connection::default()
+        })
+        .collect();
+    let bytes: Vec<u64> = connections.iter().map(|one| one.bytes).collect();
+    let facts = Facts {
+        protocol: "NFS".into(),
+        server_name: url.host.clone(),
+        share: format!("{}:/{}", url.host, url.path),
+        dialect: client.version(),
+        signing_algorithm: "off".into(),
+        encryption_algorithm: "off".into(),
+        enable_multichannel: wanted > 1,
+        server_multichannel: true,
+        max_channels: wanted,
+        current_channels: connections.len(),
+        sockets: sockets::established(remote::address(&url.host, url.port)?),
+        connections,
+        client_interfaces: own_interfaces(),
+        bytes_per_second: report.bytes_per_second,
+        imbalance: imbalance(&bytes),
+        ..Facts::default()
+    };
+    client.close().await;
+    Ok(facts)
+}
+
+/// The interfaces of this machine.
+pub fn own_interfaces() -> Vec<Interface> {
+    let known = server::machine_interfaces();
+    known
+        .into_iter()
+        .map(|(link, addresses)| Interface {
+            friendly_name: link.name,
+            interface_index: link.index,
+            ip_addresses: addresses.iter().map(ToString::to_string).collect(),
+            link_speed: link.bits_per_second.unwrap_or_default(),
+            rss_capable: link.queues > 1 || link.is_virtual || link.is_loopback,
+            rdma_capable: false,
+        })
+        .collect()
+}
+
+/// A burst of reads and writes on files of its own, which are removed.
+async fn load<S: Storage>(args: &Args, storage: S, folder: &str) -> Result<Report> {
+    let plan = Plan {
+        work: Work::Data,
+        folder: folder.to_owned(),
+        block_bytes: BLOCK_BYTES.min(storage.block_bytes_max()),
+        depth: DEPTH_PER_CHANNEL * usize::from(args.channels),
+        threads: 1,
+        files: FILES,
+        file_bytes: FILE_BYTES,
+        random: true,
+        read_percent: 50,
+        until: Until::Seconds(args.seconds.into()),
+        warm_up_seconds: 0.2,
+        verify: false,
+        seed: 1,
+    };
+    let mut run = Run::new(storage, plan, &own_name("channels"))?;
+    let report = match run.prepare().await {
+        Ok(()) => run.measure(None, |_| {}).await,
+        Err(error) => Err(error),
+    };
+    let cleaned = run.clean().await;
+    let report = report?;
+    cleaned?;
+    Ok(report)
+}

@@ -1,0 +1,102 @@
+//! What to look at: a host on both ports, on one port, or a share.
+
+use crate::remote::Url;
+use crate::share_url::split_host;
+use std::str::FromStr;
+
+/// Ports of the two protocols.
+const SMB_PORT: u16 = 445;
+const NFS_PORT: u16 = 2049;
+
+/// One argument.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A host, and its port if it was named.
+    Host(String, Option<u16>),
+    /// A share or export.
+    Url(Url),
+}
+
+/// One port of a host.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// NFS is spoken there, else SMB.
+    pub is_nfs: bool,
+    /// What lies above the connection, if it was named.
+    pub url: Option<Url>,
+    /// The password for it.
+    pub password: Option<String>,
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains("://") {
+            return text.parse().map(Self::Url);
+        }
+        // An address of version 6 has colons, too.
+        if text.parse::<std::net::Ipv6Addr>().is_ok() {
+            return Ok(Self::Host(text.to_owned(), None));
+        }
+        let (host, port) = split_host(text, 0)?;
+        if host.is_empty() || host.contains('/') {
+            return Err("it is HOST, HOST:PORT, smb://… or nfs://…".into());
+        }
+        Ok(Self::Host(host.to_owned(), (port != 0).then_some(port)))
+    }
+}
+
+impl Target {
+    /// The ports to look at.
+    pub fn places(&self) -> Vec<Place> {
+        let place = |host: &str, port, is_nfs, url: Option<&Url>| Place {
+            host: host.to_owned(),
+            port,
+            is_nfs,
+            url: url.cloned(),
+            password: None,
+        };
+        match self {
+            Self::Host(host, None) => {
+                vec![place(host, SMB_PORT, false, None), place(host, NFS_PORT, true, None)]
+            }
+            Self::Host(host, Some(port)) => vec![place(host, *port, *port == NFS_PORT, None)],
+            Self::Url(url @ Url::Smb(share)) => {
+                vec![place(&share.host, share.port, false, Some(url))]
+            }
+            Self::Url(url @ Url::Nfs(export)) => {
+                vec![place(&export.host, export.port, true, Some(url))]
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ports(text: &str) -> Vec<(String, u16, bool)> {
+        let target: Target = text.parse().expect("it is one");
+        target.places().into_iter().map(|p| (p.host, p.port, p.is_nfs)).collect()
+    }
+
+    #[test]
+    fn a_host_is_looked_at_on_both_ports_and_a_port_decides() {
+        let name = || "server".to_owned();
+        assert_eq!(ports("server"), [(name(), 445, false), (name(), 2049, true)]);
+        assert_eq!(ports("server:2049"), [(name(), 2049, true)]);
+        assert_eq!(ports("server:4450"), [(name(), 4450, false)]);
+        assert_eq!(ports("::1")[0].0, "::1");
+        assert_eq!(ports("[::1]:445"), [("::1".to_owned(), 445, false)]);
+        assert_eq!(ports("nfs://server:4000/export"), [(name(), 4000, true)]);
+        assert_eq!(ports("smb://alice@server/data"), [(name(), 445, false)]);
+        for wrong in ["", "server:x", "a/b", "http://server"] {
+            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+        }
+    }
+}

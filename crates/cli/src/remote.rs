@@ -1,0 +1,126 @@
+//! What all tools need that go to a server: its URL, the password, a connection.
+
+use crate::export_url::ExportUrl;
+use crate::share_url::ShareUrl;
+use crate::user::{ask_silently, read_line};
+use anyhow::{Context, Result};
+use client::{Client, Host, Options, Target, nfs};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::sync::Arc;
+use wire::fscc::FileTime;
+use wire::ntlm::{Credentials, NtHash};
+
+/// A share or an export.
+#[derive(Clone, Debug)]
+pub enum Url {
+    /// A share of SMB.
+    Smb(ShareUrl),
+    /// An export of NFS.
+    Nfs(ExportUrl),
+}
+
+impl FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("nfs:") {
+            return text.parse().map(Self::Nfs);
+        }
+        if text.starts_with("smb:") {
+            return text.parse().map(Self::Smb);
+        }
+        Err("it begins with smb:// or nfs://".into())
+    }
+}
+
+/// The system's randomness and time.
+#[derive(Debug)]
+pub struct World;
+
+impl Host for World {
+    fn random(&self, out: &mut [u8]) {
+        let mut filled = 0;
+        while filled < out.len() {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            match rustix::rand::getrandom(&mut out[filled..], flags) {
+                Ok(count) => filled += count,
+                Err(rustix::io::Errno::INTR) => {}
+                // Without randomness nothing here is safe.
+                Err(errno) => panic!("the system gives no random bytes: {errno}"),
+            }
+        }
+    }
+
+    fn now(&self) -> FileTime {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        FileTime::from_unix_nanos(since.map_or(0, |since| since.as_nanos() as i128))
+    }
+}
+
+/// Options with a name of our own.
+pub fn options(channels: usize) -> Options {
+    let mut options = Options { channels: channels.max(1), ..Options::default() };
+    World.random(&mut options.client_guid);
+    options
+}
+
+/// The user's password: from standard input, the environment, or by asking.
+pub fn password(url: &ShareUrl, from_stdin: bool) -> Result<String> {
+    if from_stdin {
+        return read_line();
+    }
+    if let Ok(password) = std::env::var("ANABRANCH_PASSWORD") {
+        return Ok(password);
+    }
+    let text = format!("Password of {}: ", url.user);
+    let [password] = ask_silently([text.as_str()])?;
+    Ok(password)
+}
+
+/// The first address of a host.
+pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
+    let mut found =
+        (host, port).to_socket_addrs().with_context(|| format!("there is no host {host}"))?;
+    found.next().with_context(|| format!("no address of {host}"))
+}
+
+/// Logs on.
+pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Result<Client> {
+    let credentials = Credentials {
+        user: url.user.clone(),
+        domain: url.domain.clone(),
+        workstation: String::new(),
+        hash: NtHash::of_password(password),
+    };
+    let address = address(&url.host, url.port)?;
+    let target = Target { name: url.host.clone(), address, credentials };
+    Ok(Client::connect(target, options, Arc::new(World)).await?)
+}
+
+/// Begins a session as the user of this process.
+pub async fn connect_nfs(
+    host: &str,
+    port: u16,
+    minor_version: u32,
+    connections: usize,
+) -> Result<nfs::Client> {
+    let mut instance = [0; 8];
+    World.random(&mut instance);
+    let target = nfs::Target {
+        name: host.to_owned(),
+        address: address(host, port)?,
+        uid: rustix::process::getuid().as_raw(),
+        gid: rustix::process::getgid().as_raw(),
+        instance,
+    };
+    let options = nfs::Options { minor_version, connections, ..nfs::Options::default() };
+    Ok(nfs::Client::connect(target, options).await?)
+}
+
+/// A name that nobody else has.
+pub fn own_name(what: &str) -> String {
+    let mut random = [0; 8];
+    World.random(&mut random);
+    format!("anabranch-{what}-{:016x}", u64::from_le_bytes(random))
+}

@@ -1,0 +1,33 @@
+//! The call that does nothing: whether there is a server of NFS at all.
+
+use super::connection::Connection;
+use crate::error::Error;
+use std::net::SocketAddr;
+use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_NULL};
+use wire::nfs::rpc::{AcceptStatus, AuthFlavor, Call, Message, OpaqueAuth, ReplyBody};
+use wire::nfs::xdr::{Opaque, XdrReader};
+
+/// Calls it on a connection of its own. RFC 8881 16.1.
+///
+/// # Errors
+/// What answers is no server of NFSv4, or nothing does.
+pub async fn null(address: SocketAddr) -> Result<(), Error> {
+    let connection = Connection::open(address).await?;
+    let xid = 1;
+    let call = Call {
+        xid,
+        program: NFS_PROGRAM,
+        version: NFS_VERSION,
+        procedure: PROCEDURE_NULL,
+        credentials: OpaqueAuth { flavor: AuthFlavor::NONE, body: Opaque(&[]) },
+        verifier: OpaqueAuth::NONE,
+    };
+    let record = connection.call(xid, None, |w, _| w.put(&call)).await?;
+    match Message::decode(&mut XdrReader::new(&record)) {
+        Ok(Message::Reply(reply)) => match reply.body {
+            ReplyBody::Accepted { status: AcceptStatus::Success, .. } => Ok(()),
+            _ => Err(Error::Incompatible("it does not serve NFSv4")),
+        },
+        _ => Err(Error::Hostile("a reply")),
+    }
+}

@@ -1,0 +1,119 @@
+//! What can be learned of a server without a user: how quickly it lets one connect, and
+//! what it greets with.
+
+use crate::client::{Host, receive_greeting};
+use crate::error::Error;
+use crate::options::Options;
+use crate::session::Negotiated;
+use crate::set_up::{Logon, SetUp, Step};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use wire::crypto::{Cipher, SigningAlgorithm};
+use wire::ntlm::{Credentials, NtHash, Secrets};
+use wire::smb::Dialect;
+
+/// How long it took to connect, and nothing else: the handshake's round trip.
+///
+/// # Errors
+/// Why there is no connection; [`io::ErrorKind::TimedOut`] if nothing came `within`.
+pub async fn connect(to: SocketAddr, within: Duration) -> io::Result<Duration> {
+    let begun = Instant::now();
+    let stream = tokio::time::timeout(within, TcpStream::connect(to)).await;
+    let stream = stream.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+    let took = begun.elapsed();
+    drop(stream);
+    Ok(took)
+}
+
+/// A server's answer to NEGOTIATE on a fresh connection, and how long it took, from the
+/// first byte sent. Nobody logs on.
+///
+/// # Errors
+/// Why there is none, also if it takes longer than `within`.
+pub async fn negotiate(
+    to: SocketAddr,
+    options: &Options,
+    host: &dyn Host,
+    within: Duration,
+) -> Result<(Duration, Negotiated), Error> {
+    let attempt = ask(to, options, host);
+    match tokio::time::timeout(within, attempt).await {
+        Ok(result) => result,
+        Err(_) => Err(Error::Unreachable(io::ErrorKind::TimedOut, to.to_string().into())),
+    }
+}
+
+async fn ask(
+    to: SocketAddr,
+    options: &Options,
+    host: &dyn Host,
+) -> Result<(Duration, Negotiated), Error> {
+    let unreachable = |e: io::Error| Error::Unreachable(e.kind(), to.to_string().into());
+    let mut stream = TcpStream::connect(to).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let mut salt = [0; 32];
+    host.random(&mut salt);
+    let credentials = Credentials {
+        user: String::new(),
+        domain: String::new(),
+        workstation: String::new(),
+        hash: NtHash::of_password(""),
+    };
+    // These are never used: nobody logs on.
+    let secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
+    let (mut set_up, frame) =
+        SetUp::new(options, Logon { credentials, secrets, salt, binds: None })?;
+    let begun = Instant::now();
+    stream.write_all(&frame).await.map_err(|e| Error::lost(true, e))?;
+    let mut answer = receive_greeting(&mut stream).await?;
+    let took = begun.elapsed();
+    match set_up.handle_frame(&mut answer)? {
+        Step::Send(_) => {}
+        Step::Done(_) => return Err(Error::Hostile("more than was asked for")),
+    }
+    let negotiated = set_up.negotiated().copied();
+    negotiated.map(|found| (took, found)).ok_or(Error::Hostile("an interim answer to NEGOTIATE"))
+}
+
+/// What a server takes of everything that the client could offer, each asked for alone.
+#[derive(Clone, Debug, Default)]
+pub struct Offers {
+    /// Dialects.
+    pub dialects: Vec<Dialect>,
+    /// Ciphers of 3.1.1.
+    pub ciphers: Vec<Cipher>,
+    /// Algorithms of signatures of 3.1.1.
+    pub signing_algorithms: Vec<SigningAlgorithm>,
+}
+
+/// Asks with one connection for each dialect, cipher and algorithm: at most eleven.
+pub async fn offers(to: SocketAddr, base: &Options, host: &dyn Host, within: Duration) -> Offers {
+    let mut found = Offers::default();
+    for dialect in base.dialects() {
+        let options = Options { dialect_min: dialect, dialect_max: dialect, ..base.clone() };
+        if negotiate(to, &options, host, within).await.is_ok() {
+            found.dialects.push(dialect);
+        }
+    }
+    if !found.dialects.contains(&Dialect::Smb311) {
+        return found;
+    }
+    for cipher in &base.ciphers {
+        let options = Options { ciphers: vec![*cipher], ..base.clone() };
+        let answer = negotiate(to, &options, host, within).await;
+        if answer.is_ok_and(|(_, negotiated)| negotiated.cipher == Some(*cipher)) {
+            found.ciphers.push(*cipher);
+        }
+    }
+    for algorithm in &base.signing_algorithms {
+        let options = Options { signing_algorithms: vec![*algorithm], ..base.clone() };
+        let answer = negotiate(to, &options, host, within).await;
+        if answer.is_ok_and(|(_, negotiated)| negotiated.signing == *algorithm) {
+            found.signing_algorithms.push(*algorithm);
+        }
+    }
+    found
+}
