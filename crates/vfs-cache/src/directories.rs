@@ -136,6 +136,11 @@ impl Directories {
         self.by_key.get(self.by_follow.get(&follow)?)?.path.as_deref()
     }
 
+    /// Where the directory is, if it is followed and paths lead through it.
+    pub fn path_at(&self, key: FileKey) -> Option<&[u8]> {
+        self.by_key.get(&key)?.path.as_deref()
+    }
+
     /// It was used.
     pub fn touch(&mut self, key: FileKey) {
         if let Some(directory) = self.by_key.get_mut(&key) {

@@ -19,6 +19,7 @@ mod index;
 mod listing;
 mod listings;
 mod opening;
+mod pace;
 mod places;
 mod records;
 mod spelling;

@@ -5,8 +5,8 @@ use crate::state::{Foreknown, State, split};
 use crate::tree::CachedVfs;
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Node, OpenHow,
-    Opened, RelPath, Result, Wait, Wanted,
+    Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Located, Node,
+    NodeHandle, OpenHow, Opened, RelPath, Result, Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -236,6 +236,26 @@ impl CachedVfs {
         }
         state.settle();
         Some(facts)
+    }
+
+    /// Keeps what a handle leads to, from the second time on, where it is heard when its
+    /// path leads elsewhere.
+    pub(crate) fn keep_found(&self, handle: &NodeHandle, Located { node, path, .. }: &Located) {
+        if path.is_nameless() || !self.fresh().places.is_seen_again(path.as_bytes()) {
+            return;
+        }
+        let above = path.split().map_or_else(RelPath::root, |(parent, _)| parent);
+        if !self.establish(&above, Wait::Allowed) {
+            return;
+        }
+        let look = self.fresh().places.begin_look(path.as_bytes());
+        // It was found before that began.
+        let now = self.inner.path_of(&**node);
+        let mut state = self.fresh();
+        if state.places.end_look(look) && now.as_ref() == Ok(path) {
+            state.places.keep_found(path.as_bytes(), handle, node);
+            state.settle();
+        }
     }
 
     /// Follows the directory at `path` and those above it; whether they are followed

@@ -6,11 +6,11 @@
 //! [`crate::directories`].
 
 use crate::counters::Counters;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use vfs::{Attributes, FileKey, FileKind, Identity, KnownSecurity, Node};
+use vfs::{Attributes, FileKey, FileKind, Identity, KnownSecurity, Node, NodeHandle};
 
 /// Bytes of a place beside its path: entries of tables and of the queue.
 const PLACE_BYTES: usize = 512;
@@ -63,12 +63,22 @@ struct Held {
     idle_ticks: u8,
 }
 
+/// A node that is kept for who knows it by its handle. Nothing else is known of it.
+#[derive(Debug)]
+struct Found {
+    handle: NodeHandle,
+    node: Arc<dyn Node>,
+    idle_ticks: u8,
+}
+
 #[derive(Debug, Default)]
 struct Place {
     /// Of a directory that is followed.
     directory: Option<FileKey>,
     facts: Option<Facts>,
     kept: Vec<Held>,
+    /// What the path leads to, if somebody knows that by its handle.
+    found: Option<Found>,
     /// Who was seen to be let through the directory.
     searchers: Vec<Identity>,
     was_used: bool,
@@ -90,6 +100,8 @@ pub struct Places {
     budget_bytes: usize,
     kept_max: usize,
     by_path: BTreeMap<Box<[u8]>, Place>,
+    /// The places that have something [`Found`].
+    by_handle: HashMap<NodeHandle, Box<[u8]>>,
     /// Whose turn to be given up comes when; may name some that have gone.
     turns: VecDeque<Box<[u8]>>,
     looks: Vec<Look>,
@@ -118,6 +130,7 @@ impl Places {
             budget_bytes,
             kept_max,
             by_path: BTreeMap::new(),
+            by_handle: HashMap::new(),
             turns: VecDeque::new(),
             looks: Vec::new(),
             next_look: 0,
@@ -246,6 +259,46 @@ impl Places {
         self.recharge(path);
     }
 
+    /// The node of a handle and a path of it, if it is kept: while the path leads to it.
+    pub fn find_by_handle(&mut self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, &[u8])> {
+        let path = self.by_handle.get(handle)?;
+        let place = self.by_path.get_mut(path)?;
+        let found = place.found.as_mut()?;
+        found.idle_ticks = 0;
+        place.was_used = true;
+        Some((found.node.clone(), path))
+    }
+
+    /// Keeps the node that a path leads to for who knows it by its handle.
+    pub fn keep_found(&mut self, path: &[u8], handle: &NodeHandle, node: &Arc<dyn Node>) {
+        if !self.has_parent(path) {
+            return;
+        }
+        while self.kept_count >= self.kept_max && self.evict_one() {}
+        // Its only path so far, or one of several names.
+        let before = self.by_handle.get(handle).cloned();
+        [before.as_deref(), Some(path)].into_iter().flatten().for_each(|at| self.drop_found(at));
+        let found = Found { handle: handle.clone(), node: node.clone(), idle_ticks: 0 };
+        self.entry(path).found = Some(found);
+        self.by_handle.insert(handle.clone(), path.into());
+        self.kept_count += 1;
+        self.recharge(path);
+    }
+
+    fn drop_found(&mut self, path: &[u8]) {
+        let found = self.by_path.get_mut(path).and_then(|place| place.found.take());
+        if let Some(found) = found {
+            self.let_go(found);
+            self.recharge(path);
+        }
+    }
+
+    fn let_go(&mut self, found: Found) {
+        self.by_handle.remove(&found.handle);
+        self.kept_count -= 1;
+        self.closing.push(found.node);
+    }
+
     /// `who` was let through the directory at `path`.
     pub fn note_searcher(&mut self, path: &[u8], who: &Identity) {
         let Some(place) = self.by_path.get_mut(path) else { return };
@@ -290,8 +343,16 @@ impl Places {
             idle.extend(place.kept.extract_if(.., |held| held.idle_ticks > IDLE_TICKS_MAX));
         }
         self.drop_held(idle);
+        let mut idle = Vec::new();
+        for place in self.by_path.values_mut() {
+            let Some(found) = &mut place.found else { continue };
+            found.idle_ticks += 1;
+            idle.extend(place.found.take_if(|found| found.idle_ticks > IDLE_TICKS_MAX));
+        }
+        idle.into_iter().for_each(|found| self.let_go(found));
         let is_empty = |place: &Place| {
-            place.kept.is_empty() && place.facts.is_none() && place.directory.is_none()
+            let has_node = !place.kept.is_empty() || place.found.is_some();
+            !has_node && place.facts.is_none() && place.directory.is_none()
         };
         let empty = self.by_path.iter().filter(|(_, place)| is_empty(place));
         let gone: Vec<Box<[u8]>> = empty.map(|(path, _)| path.clone()).collect();
@@ -334,7 +395,11 @@ impl Places {
         let identity = |who: &Identity| size_of::<Identity>() + 4 * who.groups.len();
         let kept: usize = place.kept.iter().map(|h| KEPT_BYTES + identity(&h.kept.who)).sum();
         let searchers: usize = place.searchers.iter().map(identity).sum();
-        let bytes = PLACE_BYTES + 2 * path.len() + kept + searchers;
+        let found = place
+            .found
+            .as_ref()
+            .map_or(0, |found| KEPT_BYTES + 2 * found.handle.as_bytes().len() + path.len());
+        let bytes = PLACE_BYTES + 2 * path.len() + kept + found + searchers;
         self.bytes = self.bytes - place.charged_bytes + bytes;
         place.charged_bytes = bytes;
     }
@@ -373,6 +438,9 @@ impl Places {
         self.bytes -= place.charged_bytes;
         self.given_up.extend(place.directory);
         self.drop_held(place.kept);
+        if let Some(found) = place.found {
+            self.let_go(found);
+        }
     }
 
     fn drop_held(&mut self, held: Vec<Held>) {

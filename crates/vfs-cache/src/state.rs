@@ -5,7 +5,7 @@ use crate::directories::{Answer, Directories};
 use crate::index::Spelling;
 use crate::places::{Places, join};
 use std::sync::Arc;
-use vfs::{Identity, NameChange, RelPath};
+use vfs::{FileKey, Identity, NameChange, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -115,6 +115,15 @@ impl State {
             Answer::Found(Spelling::Exact) => Foreknown::Nothing,
             Answer::Unread | Answer::BeingRead | Answer::TooMany => Foreknown::Nothing,
         }
+    }
+
+    /// Where a directory is, if that cannot change unheard.
+    pub fn path_of(&mut self, key: FileKey) -> Option<RelPath> {
+        let path = self.directories.path_at(key)?;
+        let is_so = self.places.directory(path) == Some(key);
+        let path = RelPath::of_bytes(path).filter(|_| is_so);
+        self.directories.touch(key);
+        path
     }
 
     /// What leads to the node at a path was used.

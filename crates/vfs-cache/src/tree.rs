@@ -2,16 +2,17 @@
 
 use crate::counters::{Count, Counters};
 use crate::listings::Listings;
+use crate::pace::Pace;
 use crate::spelling::{Place, Spelt, has_no_case};
 use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, KnownOpen, ListSink,
-    ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
-    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
-    TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
+    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, KnownOpen,
+    ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
+    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
+    TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -62,6 +63,8 @@ pub struct CachedVfs {
     /// Never held together with the state.
     pub(crate) listings: Mutex<Listings>,
     pub(crate) clock: Clock,
+    /// How long it takes to make something.
+    pace: Pace,
     /// Held while a name is looked for and made, by its hash: so nobody makes it
     /// in another case in between.
     making: [Mutex<()>; MAKING_LOCKS],
@@ -82,6 +85,7 @@ impl CachedVfs {
             feed: OnceLock::new(),
             state: Mutex::new(state),
             clock,
+            pace: Pace::default(),
             counters,
             read: Condvar::new(),
             enabled: AtomicBool::new(true),
@@ -177,6 +181,10 @@ impl CachedVfs {
         self.feed.get_or_init(start).as_deref()
     }
 
+    fn now(&self) -> Timestamp {
+        (self.clock.0)()
+    }
+
     fn making(&self, directory: FileKey, name: &[u8]) -> MutexGuard<'_, ()> {
         use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
         // Not secret: who makes two names wait for each other gains nothing.
@@ -210,6 +218,33 @@ impl CachedVfs {
                 }
                 other => other,
             },
+        }
+    }
+
+    /// Makes what nobody else makes in another case meanwhile.
+    fn create_spelt(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        if case == Case::Sensitive || !self.is_active() {
+            return self.inner.create(who, path, case, how);
+        }
+        let Some((parent, name)) = path.split() else {
+            return self.inner.create(who, path, case, how);
+        };
+        let Some((key, parent)) = self.directory_for(who, &parent)? else {
+            return self.inner.create(who, path, case, how);
+        };
+        let _making = self.making(key, name.as_bytes());
+        match self.spell_name((key, &parent), &name, Wait::Allowed)? {
+            Spelt::As(_) => Err(FsError::AlreadyExists),
+            Spelt::Missing(_) | Spelt::Absent(_) => {
+                self.inner.create(who, &parent.join(&name), Case::Sensitive, how)
+            }
+            Spelt::Unknown => self.inner.create(who, path, case, how),
         }
     }
 
@@ -297,27 +332,14 @@ impl Vfs for CachedVfs {
     }
 
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        if case == Case::Sensitive || !self.is_active() {
-            return self.inner.create(who, path, case, how);
-        }
-        let Some((parent, name)) = path.split() else {
-            return self.inner.create(who, path, case, how);
-        };
-        let Some((key, parent)) = self.directory_for(who, &parent)? else {
-            return self.inner.create(who, path, case, how);
-        };
-        let _making = self.making(key, name.as_bytes());
-        match self.spell_name((key, &parent), &name, Wait::Allowed)? {
-            Spelt::As(_) => Err(FsError::AlreadyExists),
-            Spelt::Missing(_) | Spelt::Absent(_) => {
-                self.inner.create(who, &parent.join(&name), Case::Sensitive, how)
-            }
-            Spelt::Unknown => self.inner.create(who, path, case, how),
-        }
+        let begun = self.now();
+        let result = self.create_spelt(who, path, case, how);
+        self.pace.took(begun, self.now());
+        result
     }
 
     fn creates_at_once(&self) -> bool {
-        self.inner.creates_at_once()
+        self.inner.creates_at_once() || self.pace.is_quick(self.now())
     }
 
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
@@ -387,10 +409,33 @@ impl Vfs for CachedVfs {
     }
 
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
-        self.inner.find(handle, wanted)
+        let located = self.inner.find(handle, wanted)?;
+        if located.is_certain && self.is_active() {
+            self.keep_found(handle, &located);
+        }
+        Ok(located)
+    }
+
+    fn find_known(&self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, RelPath)> {
+        if !self.is_active() {
+            return None;
+        }
+        let mut state = self.fresh();
+        let (node, path) = state.places.find_by_handle(handle)?;
+        let path = RelPath::of_bytes(path)?;
+        state.touch_parent(&path);
+        drop(state);
+        self.counters.handles.hit();
+        Some((node, path))
     }
 
     fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        if node.kind() == FileKind::Directory && self.is_active() {
+            let known = self.fresh().path_of(node.key());
+            if let Some(path) = known {
+                return Ok(path);
+            }
+        }
         self.inner.path_of(node)
     }
 

@@ -320,6 +320,13 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
+    /// The node of a handle and its path, if both are known without a look: as surely as
+    /// [`Vfs::find`] finds them, and at once.
+    fn find_known(&self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, RelPath)> {
+        let _ = handle;
+        None
+    }
+
     /// Where a node is now: one of its paths, of which none has to be known of what
     /// is no directory ([`RelPath::nameless`]).
     ///

@@ -63,6 +63,13 @@ impl RelPath {
         Self(format!("\0{:x}.{:x}", key.device, key.inode).into_bytes())
     }
 
+    /// The path that [`RelPath::as_bytes`] said.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let names = bytes.split(|b| *b == b'/').filter(|_| !bytes.is_empty());
+        names.map(|name| Name::new(name).ok()).collect()
+    }
+
     /// Whether it is [`RelPath::nameless`].
     #[must_use]
     pub fn is_nameless(&self) -> bool {

@@ -1,8 +1,8 @@
 //! The two places of a copy: paths, shares and exports, with their connections.
 
 use crate::bench::Connection;
-use crate::remote::{World, address};
 use crate::export_url::ExportUrl;
+use crate::remote::{World, address};
 use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use ::copy::{Place, Side};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
-use vfs::{Case, FileKind, Identity, Node, OpenHow, Replace, Vfs, Wait};
+use vfs::{Case, FileKind, Identity, Node, OpenHow, Replace, Vfs, Wait, Wanted};
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
@@ -204,4 +204,88 @@ fn what_is_mounted_over_a_directory_is_seen_after_the_next_tick() {
     cached.set_enabled(false);
     assert!(unmount().unwrap().success(), "nothing is kept open there");
     assert_eq!(seen, (false, true));
+}
+
+#[test]
+fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir(at("d")).unwrap();
+    std::fs::write(at("d/f"), b"content").unwrap();
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local.clone(), CacheOptions::default());
+    let handle = local.handle(&*open(&*local, "d/f", false).unwrap().node).unwrap();
+    let known = || cached.find_known(&handle).map(|(_, path)| path);
+    let find = || cached.find(&handle, Wanted::default()).map(|found| found.path);
+    assert_eq!((known(), find().unwrap()), (None, path("d/f")));
+    assert_eq!(known(), None, "asked for once is not worth keeping");
+    assert_eq!((find().unwrap(), known()), (path("d/f"), Some(path("d/f"))));
+    std::fs::write(at("d/f"), b"another content").unwrap();
+    assert_eq!(known(), Some(path("d/f")), "it is the same file");
+    std::fs::rename(at("d/f"), at("d/g")).unwrap();
+    assert_eq!(known(), None);
+    if find() == Ok(path("d/g")) {
+        // By a handle of the kernel's, not by where it was last.
+        (0..2).for_each(|_| drop(find()));
+        assert_eq!(known(), Some(path("d/g")));
+        std::fs::rename(at("d"), at("e")).unwrap();
+        assert_eq!((known(), find().unwrap()), (None, path("e/g")), "the directory above");
+        (0..2).for_each(|_| drop(find()));
+        let node = Arc::downgrade(&cached.find_known(&handle).unwrap().0);
+        std::fs::remove_file(at("e/g")).unwrap();
+        std::fs::write(at("e/g"), b"another file").unwrap();
+        assert_eq!((known(), node.upgrade().map(drop)), (None, None), "nor is it kept open");
+        assert_eq!(find(), Err(vfs::FsError::Stale));
+    }
+}
+
+#[test]
+fn what_is_known_by_a_handle_is_closed_after_a_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("f"), b"content").unwrap();
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let options = CacheOptions { kept_max: 10, ..CacheOptions::default() };
+    let cached = over(local.clone(), options);
+    let handle = local.handle(&*open(&*local, "f", false).unwrap().node).unwrap();
+    let find = || cached.find(&handle, Wanted::default()).unwrap();
+    (0..2).for_each(|_| drop(find()));
+    (0..5).for_each(|_| cached.tick());
+    assert!(cached.find_known(&handle).is_some(), "and is used again");
+    (0..6).for_each(|_| cached.tick());
+    assert!(cached.find_known(&handle).is_none());
+    (0..2).for_each(|_| drop(find()));
+    assert!(cached.find_known(&handle).is_some());
+    for number in 0..10 {
+        let name = format!("other{number}");
+        std::fs::write(folder.path().join(&name), b"").unwrap();
+        let other = local.handle(&*open(&*local, &name, false).unwrap().node).unwrap();
+        (0..2).for_each(|_| drop(cached.find(&other, Wanted::default()).unwrap()));
+    }
+    assert!(cached.find_known(&handle).is_none(), "no more is kept than may be");
+    cached.set_enabled(false);
+}
+
+#[test]
+fn where_a_directory_is_is_right_after_every_rename() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(at("a/b")).unwrap();
+    std::fs::write(at("a/b/f"), b"").unwrap();
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local.clone(), CacheOptions::default());
+    let node = open(&*local, "a/b", false).unwrap().node;
+    let renames = [("a/b", "a/c"), ("a", "d"), ("d/c", "c"), ("c", "d/b"), ("d", "a")];
+    for (from, to) in renames {
+        let file = local.path_of(&*node).unwrap().join(&vfs::Name::new(&b"f"[..]).unwrap());
+        let file = String::from_utf8(file.as_bytes().to_vec()).unwrap();
+        // It is followed from the second time on.
+        (0..3).for_each(|_| drop(open(&cached, &file, false).unwrap()));
+        assert_eq!(cached.path_of(&*node), local.path_of(&*node));
+        std::fs::rename(at(from), at(to)).unwrap();
+        assert_eq!(cached.path_of(&*node), local.path_of(&*node), "{from} to {to}");
+    }
+    std::fs::remove_file(at("a/b/f")).unwrap();
+    std::fs::remove_dir(at("a/b")).unwrap();
+    std::fs::create_dir(at("a/b")).unwrap();
+    assert_eq!(cached.path_of(&*node), Err(vfs::FsError::Stale));
 }
