@@ -66,8 +66,8 @@ pub use grants::{
 pub use list::Child;
 pub use names::NamePatterns;
 pub use object::{
-    Handle, HandleSeal, Listed, ListedObject, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
-    VolumeId, XattrWish,
+    Handle, HandleSeal, ListWish, Listed, ListedObject, NewObject, Object, ObjectChanges,
+    ObjectOpen, OpenAt, VolumeId, XattrWish,
 };
 pub use offload::Workers;
 pub use open::{

@@ -49,6 +49,14 @@ impl Files {
         result
     }
 
+    /// Length of the file in bytes.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn size_bytes(&self, open: &OpenFile) -> Result<u64> {
+        Ok(open.node.attributes(Wanted::default())?.size_bytes)
+    }
+
     /// The part of a file that a read would give, if all of it is in memory
     /// and can be sent from there; none if it must be read.
     ///

@@ -42,6 +42,14 @@ impl Files {
         Ok(object.volume.shown(object.path.as_bytes(), attributes))
     }
 
+    /// The same without [`Attributes::dos`] and [`Attributes::stored`], which take longer.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn object_attributes_alone(&self, object: &Object) -> Result<Attributes> {
+        object.node.attributes(Wanted::default())
+    }
+
     /// All that the caller may do to the object; for a directory the rights that are
     /// about its entries have the same bits.
     ///

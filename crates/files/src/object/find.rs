@@ -61,9 +61,13 @@ impl Files {
         .await
     }
 
-    /// A directory that was found lately, if it is still there.
+    /// What was found lately, if it is still there.
     fn find_known(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
-        let node = self.known.find(&volume.vfs, handle.node())?;
+        let Some(node) = self.known.find(&volume.vfs, handle.node()) else {
+            let (node, path) = volume.vfs.find_known(handle.node())?;
+            let is_served = volume.options.veto_names.check(&path, false).is_ok();
+            return is_served.then(|| Object { volume: volume.clone(), node, path });
+        };
         let path = volume.vfs.path_of(&*node);
         match path {
             Ok(path) if volume.options.veto_names.check(&path, false).is_ok() => {
@@ -154,10 +158,10 @@ impl Object {
         }
     }
 
-    /// Calls with the path that the object has, and again if it has another one
-    /// afterwards: then the path may have led elsewhere.
+    /// Calls with the path that the object had when it was found, and again if it has
+    /// another one afterwards: then the path may have led elsewhere.
     pub(super) fn steadily<T>(&self, call: impl Fn(&RelPath) -> Result<T>) -> Result<T> {
-        let mut path = self.present_path()?;
+        let mut path = self.path.clone();
         for _ in 0..TRIES_MAX {
             let result = call(&path);
             let now = self.present_path()?;

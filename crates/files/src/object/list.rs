@@ -6,7 +6,8 @@ use crate::authorize::{allowed, descriptor_of};
 use crate::{Access, Caller, Files};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow, Result, Wait,
+    Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, NodeHandle, OpenHow,
+    Result, Wait,
 };
 
 /// One name in a directory, with what it names.
@@ -20,7 +21,7 @@ pub struct ListedObject {
     /// The number that the directory has for it: another than the object's own where
     /// a file system is mounted on it.
     pub mounted_on: u64,
-    /// What it names, as by [`Files::object_attributes`].
+    /// What it names.
     pub attributes: Attributes,
     /// What it names, if handles were asked for and there is one.
     pub handle: Option<Handle>,
@@ -35,10 +36,32 @@ pub struct Listed {
     pub is_end: bool,
 }
 
+/// What is asked of a listing.
+#[derive(Clone, Copy, Debug)]
+pub struct ListWish {
+    /// To go on after this entry; 0: from the start.
+    pub cookie: u64,
+    /// Most entries.
+    pub count_max: usize,
+    /// No more names than this many bytes hold, but one in any case.
+    pub name_bytes_max: usize,
+    /// No more than what fits into so many bytes, if each takes `entry_bytes` beside its
+    /// name; but one in any case. What does not fit need not be looked at.
+    pub bytes_max: usize,
+    /// See [`ListWish::bytes_max`].
+    pub entry_bytes: usize,
+    /// With handles in the volume of this name.
+    pub handles: Option<VolumeId>,
+    /// With [`Attributes::dos`] and [`Attributes::stored`], which take longer.
+    pub stored: bool,
+}
+
+/// Names that are looked at before a worker goes on: a small directory costs no change of
+/// threads.
+const INLINE_ENTRIES: usize = 64;
+
 impl Files {
-    /// Entries after `cookie` (0: from the start) with their attributes, and with
-    /// handles in the volume of that name: at most `count_max`, and no more names than
-    /// `name_bytes_max` holds, but one in any case. Without `.` and `..`.
+    /// A part of a directory, without `.` and `..`, with attributes.
     ///
     /// # Errors
     /// [`FsError::NotDirectory`], [`FsError::AccessDenied`].
@@ -46,45 +69,115 @@ impl Files {
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
-        cookie: u64,
-        (count_max, name_bytes_max): (usize, usize),
-        handles: Option<VolumeId>,
+        wish: ListWish,
     ) -> Result<Listed> {
         directory.need_directory()?;
-        let (caller, directory) = (caller.clone(), directory.clone());
-        let mut listed = self
-            .offload(move || {
-                let list = Listing { caller, directory, count_max, name_bytes_max };
-                list.run(cookie, handles.is_some())
-            })
-            .await?;
-        let is_end = listed.0;
-        let seal = |(mut entry, node): (ListedObject, Option<vfs::NodeHandle>)| {
-            entry.handle = handles.zip(node).map(|(volume, node)| self.seal(volume, node));
+        let mut listing = Listing::new(caller, directory, wish);
+        // What goes on is long.
+        let mut is_done = wish.cookie == 0 && {
+            listing.run(INLINE_ENTRIES)?;
+            listing.is_end || listing.found.len() < INLINE_ENTRIES.min(wish.count_max)
+        };
+        is_done |= listing.found.len() >= wish.count_max;
+        if !is_done {
+            listing = self
+                .offload(move || {
+                    listing.run(wish.count_max)?;
+                    Ok(listing)
+                })
+                .await?;
+        }
+        let seal = |(mut entry, node): (ListedObject, Option<NodeHandle>)| {
+            entry.handle = wish.handles.zip(node).map(|(volume, node)| self.seal(volume, node));
             entry
         };
-        Ok(Listed { entries: listed.1.drain(..).map(seal).collect(), is_end })
+        Ok(Listed {
+            entries: listing.found.into_iter().map(seal).collect(),
+            is_end: listing.is_end,
+        })
     }
 }
 
+/// A listing under way.
 struct Listing {
     caller: Arc<Caller>,
     directory: Object,
-    count_max: usize,
-    name_bytes_max: usize,
+    wish: ListWish,
+    /// The directory, open for listing.
+    node: Option<Arc<dyn Node>>,
+    found: Vec<(ListedObject, Option<NodeHandle>)>,
+    /// Of the names so far.
+    bytes: usize,
+    is_end: bool,
 }
 
-type Found = Vec<(ListedObject, Option<vfs::NodeHandle>)>;
+/// Takes entries into a listing, up to so many.
+struct Taking<'l> {
+    listing: &'l mut Listing,
+    node: &'l dyn Node,
+    count_max: usize,
+}
+
+impl ListSink for Taking<'_> {
+    fn choose(&mut self, name: &[u8], _: u64) -> Choice {
+        let Listing { directory, wish, found, bytes, .. } = &*self.listing;
+        if directory.volume.options.veto_names.has(name) {
+            return Choice::Pass;
+        }
+        let name_bytes = bytes + name.len();
+        let all_bytes = name_bytes.saturating_add((found.len() + 1) * wish.entry_bytes);
+        let is_full = name_bytes > wish.name_bytes_max || all_bytes > wish.bytes_max;
+        if (is_full && !found.is_empty()) || found.len() >= self.count_max {
+            Choice::Stop
+        } else {
+            Choice::Take
+        }
+    }
+
+    fn put(&mut self, entry: vfs::Listed<'_>) -> bool {
+        let (Ok(name), Some(attributes)) = (Name::new(entry.name), entry.attributes) else {
+            return true;
+        };
+        let volume = self.listing.directory.volume.clone();
+        if volume.options.hide_unreadable && !self.listing.may_read(&name, attributes.kind) {
+            return true;
+        }
+        let attributes = volume.shown_as(name.as_bytes(), attributes);
+        let wants_handle = self.listing.wish.handles.is_some();
+        let handle =
+            wants_handle.then(|| volume.vfs.child_handle(self.node, &name, attributes.key).ok());
+        self.listing.bytes += name.as_bytes().len();
+        let (cookie, mounted_on) = (entry.next, entry.inode);
+        let listed = ListedObject { name, cookie, mounted_on, attributes, handle: None };
+        self.listing.found.push((listed, handle.flatten()));
+        true
+    }
+}
 
 impl Listing {
-    fn run(&self, cookie: u64, handles: bool) -> Result<(bool, Found)> {
-        let node = self.open()?;
-        let mut sink =
-            Collecting { listing: self, node: &*node, handles, found: Found::new(), bytes: 0 };
-        let wanted = ListWanted { attributes: true, stored: true, few: self.count_max == 1 };
-        let (vfs, who) = (&self.directory.volume.vfs, &self.caller.identity);
-        let is_end = vfs.list_with_attributes(&*node, who, cookie, wanted, &mut sink)?;
-        Ok((is_end, sink.found))
+    fn new(caller: &Arc<Caller>, directory: &Object, wish: ListWish) -> Self {
+        let (caller, directory) = (caller.clone(), directory.clone());
+        let (node, found, bytes, is_end) = (None, Vec::new(), 0, false);
+        Self { caller, directory, wish, node, found, bytes, is_end }
+    }
+
+    /// Goes on until there are `count_max`, or as many as are wanted.
+    fn run(&mut self, count_max: usize) -> Result<()> {
+        let node = match self.node.take() {
+            Some(node) => node,
+            None => self.open()?,
+        };
+        let cookie = self.found.last().map_or(self.wish.cookie, |(last, _)| last.cookie);
+        let count_max = count_max.min(self.wish.count_max);
+        let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
+        let caller = self.caller.clone();
+        let vfs = self.directory.volume.vfs.clone();
+        let mut taking = Taking { listing: self, node: &*node, count_max };
+        let is_end =
+            vfs.list_with_attributes(&*node, &caller.identity, cookie, wanted, &mut taking)?;
+        self.is_end = is_end;
+        self.node = Some(node);
+        Ok(())
     }
 
     /// As [`Files::child_attributes`] has it.
@@ -110,45 +203,5 @@ impl Listing {
             Err(FsError::NotSupported) => Ok(volume.vfs.open(identity, path, how)?.node),
             other => Ok(other?.node),
         }
-    }
-}
-
-/// Takes what is listed, and handles of it.
-struct Collecting<'a> {
-    listing: &'a Listing,
-    node: &'a dyn Node,
-    handles: bool,
-    found: Found,
-    /// Of names.
-    bytes: usize,
-}
-
-impl ListSink for Collecting<'_> {
-    fn choose(&mut self, name: &[u8], _: u64) -> Choice {
-        let Listing { directory, count_max, name_bytes_max, .. } = self.listing;
-        if directory.volume.options.veto_names.has(name) {
-            return Choice::Pass;
-        }
-        self.bytes += name.len();
-        let is_full = self.found.len() >= *count_max
-            || (self.bytes > *name_bytes_max && !self.found.is_empty());
-        if is_full { Choice::Stop } else { Choice::Take }
-    }
-
-    fn put(&mut self, entry: vfs::Listed<'_>) -> bool {
-        let (Some(attributes), Ok(name)) = (entry.attributes, Name::new(entry.name)) else {
-            return true;
-        };
-        let volume = &self.listing.directory.volume;
-        if volume.options.hide_unreadable && !self.listing.may_read(&name, attributes.kind) {
-            return true;
-        }
-        let attributes = volume.shown_as(entry.name, attributes);
-        let handle = || volume.vfs.child_handle(self.node, &name, attributes.key).ok();
-        let handle = self.handles.then(handle).flatten();
-        let (cookie, mounted_on) = (entry.next, entry.inode);
-        let listed = ListedObject { name, cookie, mounted_on, attributes, handle: None };
-        self.found.push((listed, handle));
-        true
     }
 }

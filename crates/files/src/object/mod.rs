@@ -27,7 +27,7 @@ use vfs::{FileKey, FileKind, Node, RelPath};
 pub use attributes::ObjectChanges;
 pub use handle::{Handle, HandleSeal, VolumeId};
 pub(crate) use known::Known;
-pub use list::{Listed, ListedObject};
+pub use list::{ListWish, Listed, ListedObject};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};
 pub use xattr::XattrWish;

@@ -315,6 +315,8 @@ struct Opening {
     descriptor: Option<Descriptor>,
     /// Where the plan's path comes from.
     place: Place,
+    /// It has looked where that is.
+    was_aimed: bool,
     with: ObjectOpen,
     /// What it has made, and not entered yet.
     made: Option<Made>,
@@ -343,6 +345,7 @@ impl Opening {
             descriptor,
             plan,
             place: Place::Path,
+            was_aimed: false,
             with: ObjectOpen::default(),
             made: None,
         })
@@ -421,7 +424,7 @@ impl Opening {
             (Some(found), None) => self.open_existing(found, wait, seen),
             (Some(found), Some(name)) => self.open_stream(found, name, seen),
             // However fast it was missed, making it may wait for a journal.
-            (None, None) if wait == Wait::Never && !self.volume.vfs.creates_at_once() => {
+            (None, None) if wait == Wait::Never && !self.creates_at_once() => {
                 Err(FsError::WouldBlock)
             }
             (None, None) => match self.create(seen) {
@@ -626,6 +629,12 @@ impl Opening {
     /// By which the client keeps the directory that the file is in.
     fn parent_key(&self) -> Option<ParentKey> {
         self.plan.caching.as_ref()?.key?.parent
+    }
+
+    /// Whether making it takes no longer than others can wait for.
+    fn creates_at_once(&self) -> bool {
+        self.plan.allocation_bytes.unwrap_or(0) <= INLINE_CUT_BYTES_MAX
+            && self.volume.vfs.creates_at_once()
     }
 
     /// Whether an existing file loses what is in it.

@@ -41,8 +41,13 @@ impl Opening {
                     other => other?,
                 }
             }
+            // Where it was found first, which is looked at again before anything counts.
+            Place::In(directory, name) if !self.was_aimed => {
+                self.plan.path = directory.path.join(name);
+            }
             Place::In(directory, name) => self.plan.path = directory.present_path()?.join(name),
         }
+        self.was_aimed = true;
         Ok(())
     }
 

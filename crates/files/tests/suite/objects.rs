@@ -3,8 +3,8 @@
 use crate::harness::*;
 use crate::watch::EVERYTHING;
 use files::{
-    Access, HandleSeal, IfExists, IfMissing, LockKind, LockOwner, NamedAce, NamedList, NamedWho,
-    NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan,
+    Access, HandleSeal, IfExists, IfMissing, ListWish, LockKind, LockOwner, NamedAce, NamedList,
+    NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan,
     OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
 };
 use futures_util::FutureExt;
@@ -408,6 +408,41 @@ fn a_list_of_names_is_the_descriptor_that_windows_sees() {
     assert!(!access.intersects(Access::READ_DATA), "a new mode takes the list's place");
 }
 
+fn wish(
+    cookie: u64,
+    (count_max, name_bytes_max): (usize, usize),
+    handles: Option<VolumeId>,
+) -> ListWish {
+    let (bytes_max, entry_bytes, stored) = (1 << 20, 0, true);
+    ListWish { cookie, count_max, name_bytes_max, bytes_max, entry_bytes, handles, stored }
+}
+
+#[test]
+fn a_long_listing_has_every_name_once_whoever_reads_on() {
+    let served = serve();
+    let root = served.root();
+    for number in 0..200 {
+        served.put(&format!("name{number}"), b"");
+    }
+    for count in [1000, 200, 65, 64, 63] {
+        let (mut cookie, mut names, mut pieces) = (0, Vec::new(), 0);
+        loop {
+            let wish = wish(cookie, (count, 100_000), None);
+            let piece = now(served.files.list_objects(&served.alice, &root, wish)).unwrap();
+            pieces += 1;
+            names.extend(piece.entries.iter().map(|entry| entry.name.clone()));
+            if piece.is_end {
+                break;
+            }
+            assert_eq!(piece.entries.len(), count, "as many as are wanted");
+            cookie = piece.entries.last().unwrap().cookie;
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 200, "in {pieces} pieces of {count}");
+    }
+}
+
 #[test]
 fn a_listing_says_what_looking_says() {
     let served = serve();
@@ -417,7 +452,7 @@ fn a_listing_says_what_looking_says() {
     }
     served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
     let list = |cookie, count| {
-        now(served.files.list_objects(&served.alice, &root, cookie, (count, 1000), Some(V)))
+        now(served.files.list_objects(&served.alice, &root, wish(cookie, (count, 1000), Some(V))))
             .unwrap()
     };
     let whole = list(0, 100);
@@ -437,10 +472,17 @@ fn a_listing_says_what_looking_says() {
     }
     let names: Vec<_> = whole.entries.iter().map(|entry| entry.name.clone()).collect();
     assert_eq!(pieces, names);
-    let few = now(served.files.list_objects(&served.alice, &root, 0, (100, 2), None)).unwrap();
+    let few =
+        now(served.files.list_objects(&served.alice, &root, wish(0, (100, 2), None))).unwrap();
     assert_eq!((few.entries.len(), few.is_end), (2, false));
-    let one = now(served.files.list_objects(&served.alice, &root, 0, (100, 0), None)).unwrap();
+    let one =
+        now(served.files.list_objects(&served.alice, &root, wish(0, (100, 0), None))).unwrap();
     assert_eq!((one.entries.len(), one.is_end), (1, false), "one in any case");
+    let fitting = |bytes_max| {
+        let wish = ListWish { bytes_max, entry_bytes: 10, ..wish(0, (100, 1000), None) };
+        now(served.files.list_objects(&served.alice, &root, wish)).unwrap().entries.len()
+    };
+    assert_eq!([0, 11, 21, 22, 43, 44].map(fitting), [1, 1, 1, 2, 3, 4], "a byte of name each");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! beginning: the rest is pairs of a place in it and what is put there, or with the
 //! highest bit the handle itself.
 
-use files::{Caller, Files, Handle, Object, Volume, VolumeId, VolumeOptions, Workers};
+use files::{Caller, Files, Handle, ListWish, Object, Volume, VolumeId, VolumeOptions, Workers};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, LazyLock};
@@ -36,6 +36,15 @@ struct Tree {
 }
 
 const V: VolumeId = VolumeId(1);
+const LISTED: ListWish = ListWish {
+    cookie: 0,
+    count_max: 100,
+    name_bytes_max: 10_000,
+    bytes_max: 10_000,
+    entry_bytes: 0,
+    handles: None,
+    stored: false,
+};
 
 impl Tree {
     fn of(vfs: Arc<dyn Vfs>, whole: Option<Arc<dyn Vfs>>) -> Self {
@@ -63,7 +72,7 @@ impl Tree {
         let mut at = 0;
         while let Some(object) = objects.get(at).cloned() {
             at += 1;
-            let list = self.files.list_objects(&caller, &object, 0, (100, 10_000), None);
+            let list = self.files.list_objects(&caller, &object, LISTED);
             let Ok(listed) = list.now_or_never().unwrap() else { continue };
             for entry in listed.entries {
                 let found = self.files.look_up(&caller, &object, &entry.name);

@@ -46,7 +46,12 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     }
     let object = run.object_place()?.object(&files).await?;
     let export = run.object_place()?.export.clone();
-    let attributes = files.object_attributes(&object).or_status()?;
+    // The time of its making alone is kept beside the file.
+    let attributes = match requested.contains(attribute::TIME_CREATE) {
+        true => files.object_attributes(&object),
+        false => files.object_attributes_alone(&object),
+    };
+    let attributes = attributes.or_status()?;
     let attributes = delegate::with_kept(run, requested, &object, attributes).await?;
     let around = around(run, Some(&export), requested)?;
     let list = match (requested & LISTS).is_empty() {
@@ -345,5 +350,5 @@ async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsS
 
 /// The change attribute of a directory, for what happens around a change.
 pub(crate) fn change_of(run: &Run<'_>, object: &Object) -> u64 {
-    run.server().files.object_attributes(object).map_or(0, |attributes| attributes.change)
+    run.server().files.object_attributes_alone(object).map_or(0, |attributes| attributes.change)
 }

@@ -83,7 +83,7 @@ pub(crate) async fn read(
     let writer = ReadWriter::begin(&mut answer.writer());
     let count = files.read(&open, args.offset, length, &mut answer.out).await.or_status()?;
     let is_end = count < length || {
-        let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
+        let size = files.size_bytes(&open).or_status()?;
         args.offset.saturating_add(count as u64) >= size
     };
     writer.finish(&mut answer.writer(), is_end);

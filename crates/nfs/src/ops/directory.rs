@@ -4,13 +4,13 @@
 use super::attributes::{
     Wished, around, change_of, fsid, mount_point, set_list, shown_root, wished,
 };
-use crate::attributes::{LISTS, Shown, check_readable, put};
+use crate::attributes::{Around, LISTS, Shown, check_readable, put};
 use crate::compound::Run;
 use crate::config::Export;
 use crate::limits::{READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN};
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
-use files::{Caller, Files, NewObject, Object};
+use files::{Caller, Files, ListWish, NewObject, Object};
 use std::sync::Arc;
 use vfs::SpecialKind;
 use vfs::{Device, FileKind, FsError, Name};
@@ -89,6 +89,9 @@ pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
     run.server().files.read_object_link(&object).await.or_status()
 }
 
+/// No handle of an object is shorter.
+const HANDLE_BYTES_MIN: usize = 16;
+
 /// An entry to be written.
 struct Entry {
     cookie: u64,
@@ -100,7 +103,7 @@ struct Entry {
 pub(crate) struct Listing {
     entries: Vec<Entry>,
     is_end: bool,
-    around: crate::attributes::Around,
+    around: Around,
 }
 
 /// Cookies 0, 1 and 2 mean something else. RFC 8881 18.23.3.
@@ -124,9 +127,17 @@ pub(crate) async fn list(run: &mut Run<'_>, args: &ReadDirArgs) -> Result<Listin
         wanted => wanted.min(bytes_max),
     };
     let after = args.cookie.saturating_sub(COOKIE_FIRST);
-    let files = &run.server().files;
-    let listed = files.list_objects(&caller, &directory, after, (count, name_bytes), handles).await;
-    let listed = listed.or_status()?;
+    let around = around(run, Some(&export), args.requested)?;
+    let wish = ListWish {
+        cookie: after,
+        count_max: count,
+        name_bytes_max: name_bytes,
+        bytes_max,
+        entry_bytes: entry_bytes_min(run, args, &around),
+        handles,
+        stored: args.requested.contains(attribute::TIME_CREATE),
+    };
+    let listed = run.server().files.list_objects(&caller, &directory, wish).await.or_status()?;
     let entry = |entry: files::ListedObject| Entry {
         cookie: entry.cookie.saturating_add(COOKIE_FIRST),
         name: entry.name.as_bytes().to_vec(),
@@ -140,9 +151,8 @@ pub(crate) async fn list(run: &mut Run<'_>, args: &ReadDirArgs) -> Result<Listin
     };
     let mut entries: Vec<Entry> = listed.entries.into_iter().map(entry).collect();
     if !(args.requested & LISTS).is_empty() {
-        find_lists(files, (&caller, &directory), &mut entries).await;
+        find_lists(&run.server().files, (&caller, &directory), &mut entries).await;
     }
-    let around = around(run, Some(&export), args.requested)?;
     Ok(Listing { entries, is_end: listed.is_end, around })
 }
 
@@ -159,6 +169,16 @@ async fn find_lists(
             entry.shown.list = files.object_list(caller, &object).await.ok();
         }
     }
+}
+
+/// The fewest bytes that an entry takes beside its name: cookie, length, attributes, and
+/// whether there is another. RFC 8881 18.23.2.
+fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize {
+    let handle = FileHandle::new(&[0; HANDLE_BYTES_MIN]);
+    let mut written = Vec::new();
+    let shown = Shown { handle, ..shown_root(run) };
+    put(&mut XdrWriter::new(&mut written), args.requested, &shown, around);
+    16 + written.len()
 }
 
 /// The shares that the client's machine may reach, as directories.

@@ -74,7 +74,7 @@ pub(crate) async fn open(
         OpenAt::Object(_) => None,
     };
     let before = directory.as_ref().map_or(0, |directory| change_of(run, directory));
-    let (opened, state_id) = take(run, &client, args, &wish).await?;
+    let (opened, state_id, place) = take(run, &client, args, &wish).await?;
     let attributes_set = furnish(run, &wish, &opened).await?;
     let change = match &directory {
         Some(directory) => change_info(run, directory, before),
@@ -85,7 +85,7 @@ pub(crate) async fn open(
     }
     let by = (args.share_access, &args.claim);
     let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
-    run.go(Place::of(wish.export, opened.open.object()));
+    run.go(place);
     run.current_id = Some(state_id);
     let mut flags = OpenResultFlags::LOCKTYPE_POSIX;
     if client.answers_callbacks() {
@@ -153,7 +153,7 @@ async fn take(
     client: &Arc<Client>,
     args: &OpenArgs<'_>,
     wish: &Wish,
-) -> Result<(Opened, StateId), NfsStatus> {
+) -> Result<(Opened, StateId, Place), NfsStatus> {
     let files = run.server().files.clone();
     let owner = args.owner.owner.to_vec();
     let holder: Arc<dyn CacheHolder> = Holder::new(run.server(), client);
@@ -173,10 +173,11 @@ async fn take(
         }
     }
     let mut opened = result.map_err(status_of)?;
+    let mut place = Place::of(wish.export.clone(), opened.open.object());
     let key = opened.open.key();
     let Some((number, held, had)) = held_of(client, key, &owner) else {
-        let id = add(run, client, owner, wish, &opened)?;
-        return Ok((opened, id));
+        let id = add(run, client, owner, wish, &opened, &mut place)?;
+        return Ok((opened, id, place));
     };
     // A further open of the same owner: both together.
     let share = had.with(wish.share);
@@ -201,7 +202,7 @@ async fn take(
     } else {
         let _ = files.close(held.open).await;
     }
-    Ok((opened, id))
+    Ok((opened, id, place))
 }
 
 fn add(
@@ -210,8 +211,8 @@ fn add(
     owner: Vec<u8>,
     wish: &Wish,
     opened: &Opened,
+    place: &mut Place,
 ) -> Result<StateId, NfsStatus> {
-    let mut place = Place::of(wish.export.clone(), opened.open.object());
     let handle = place.handle(&run.server().files)?;
     let holds = HeldOpen { open: opened.open.clone(), handle, export: wish.export.clone() };
     let state = OpenState { owner, share: wish.share, holds };
