@@ -339,18 +339,23 @@ pub fn status_of(results: &[u8]) -> NfsStatus {
     CompoundResults::decode(&mut XdrReader::new(results)).expect("results").status
 }
 
+/// A record of who calls itself so, in one of its lives.
+pub fn introduction(name: &str, life: u8) -> Bytes {
+    let args = ExchangeIdArgs {
+        client_owner: ClientOwner {
+            verifier: Verifier([life; 8]),
+            owner_id: Opaque(name.as_bytes()),
+        },
+        flags: ExchangeIdFlags(0),
+        state_protect: StateProtectArgs::None,
+        implementation_id: List::default(),
+    };
+    record(1, &[Operation::ExchangeId(args)])
+}
+
 impl Client {
     fn introduce(&mut self, name: &str, life: u8) {
-        let args = ExchangeIdArgs {
-            client_owner: ClientOwner {
-                verifier: Verifier([life; 8]),
-                owner_id: Opaque(name.as_bytes()),
-            },
-            flags: ExchangeIdFlags(0),
-            state_protect: StateProtectArgs::None,
-            implementation_id: List::default(),
-        };
-        let results = answer(&mut self.conn, record(1, &[Operation::ExchangeId(args)]));
+        let results = answer(&mut self.conn, introduction(name, life));
         let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
         let result: ExchangeIdResult<'_> =
             results.succeed(OperationNumber::EXCHANGE_ID).expect("a client");

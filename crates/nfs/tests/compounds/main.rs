@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod access_lists;
+mod bounded;
 mod delegations;
 mod harness;
 mod locks;
