@@ -2,6 +2,7 @@
 //! RFC 8881 2.4, 8.3.
 
 use crate::clients::Introduction;
+use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
 use crate::held::ClientStates;
 use crate::session::Session;
@@ -51,6 +52,8 @@ pub struct Client {
     pub states: Mutex<ClientStates>,
     /// Locks that it is told of once they may be free.
     pub(crate) waiting_locks: Mutex<WaitingLocks>,
+    /// Its copies that go on after their answer.
+    pub copies: Copies,
     /// It is written down.
     pub is_remembered: AtomicBool,
     /// It has said that it reclaims nothing more. RFC 8881 18.51.
@@ -75,6 +78,7 @@ impl Client {
             create_session: Mutex::default(),
             states: Mutex::new(ClientStates::new(tag_of(id))),
             waiting_locks: Mutex::default(),
+            copies: Copies::new(tag_of(id)),
             is_remembered: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             facts: Mutex::new(who.facts),

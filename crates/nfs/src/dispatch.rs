@@ -192,6 +192,12 @@ impl Run<'_> {
                 results.end_put(answer, put, result);
             }
             Operation::Copy(args) => results.push(answer, number, &copy::copy(self, &args).await),
+            Operation::OffloadStatus(args) => {
+                results.push(answer, number, &copy::offload_status(self, &args));
+            }
+            Operation::OffloadCancel(args) => {
+                results.push(answer, number, &copy::offload_cancel(self, &args));
+            }
             Operation::Clone(args) => results.push(answer, number, &copy::clone(self, &args).await),
             Operation::GetXattr(args) => {
                 let value = xattr::get(self, &args, answer.room()).await;

@@ -15,6 +15,7 @@ mod clients;
 mod compound;
 mod config;
 mod conn;
+mod copies;
 mod create_session;
 mod credentials;
 mod delegations;

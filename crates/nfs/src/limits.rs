@@ -106,5 +106,13 @@ pub const READDIR_ENTRY_BYTES_MIN: usize = 32;
 
 /// Segments of one READ_PLUS.
 pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
+/// Copies of one client that go on after their answer, or have ended without its hearing of
+/// it. A program that copies has one.
+pub const COPIES_PER_CLIENT_MAX: usize = 16;
+/// A COPY of more than this goes on after its answer, if its client can be told of the end:
+/// Linux lets it from 14 times its largest read on.
+pub const COPY_LATER_BYTES_MIN: u64 = 16 * 1024 * 1024;
+/// How much of such a copy is made at once: then it is seen whether it was cancelled.
+pub const COPY_PIECE_BYTES: u64 = 16 * 1024 * 1024;
 /// What one COPY copies at most before it answers: the client asks for the rest.
 pub const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -164,6 +164,7 @@ impl Server {
         client.sessions().iter().for_each(|session| self.remove_session(session));
         // Files are closed outside of the lock.
         let ended = client.with_states(|states| states.clear());
+        client.copies.cancel_all();
         drop(ended);
         self.forget(client);
     }

@@ -1,15 +1,21 @@
 //! COPY, CLONE, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2, 15.8, 15.9, 15.13.
 //!
-//! Copies are made before they are answered: a client asks for as much at once as it
-//! would wait for.
+//! A large copy goes on after its answer, if its client lets it and can be called back.
+//! Others are made before: of more than a client would wait for, it asks for the rest. A
+//! copy from another server would have to be fetched from there: COPY_NOTIFY is not here,
+//! and COPY with source servers is refused, so that clients read and write themselves.
 
 use super::data::anonymous_open;
 use crate::compound::Run;
-use crate::limits::COPY_BYTES_MAX;
+use crate::copies::Copying;
+use crate::limits::{COPY_BYTES_MAX, COPY_LATER_BYTES_MIN};
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
 use std::sync::Arc;
-use wire::nfs::ops::{CloneArgs, CopyArgs, CopyReply, CopyRequirements, CopyResult, WriteResponse};
+use wire::nfs::ops::{
+    CloneArgs, CopyArgs, CopyReply, CopyRequirements, CopyResult, OffloadArgs, OffloadStatusResult,
+    WriteResponse,
+};
 use wire::nfs::{NfsStatus, StableHow, StateId};
 
 /// The opens of the saved and of the current file.
@@ -53,20 +59,70 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     if args.destination_offset.checked_add(wished).is_none_or(|end| end > i64::MAX as u64) {
         return Err(NfsStatus::FBIG);
     }
+    if !args.is_synchronous
+        && wished > COPY_LATER_BYTES_MIN
+        && let Some(result) = copy_later(run, args, (&from, &to), wished)?
+    {
+        return Ok(result);
+    }
     let count = wished.min(COPY_BYTES_MAX);
     if count > 0 {
         let (source_at, target_at) = (args.source_offset, args.destination_offset);
         files.copy_range(&from, source_at, &to, target_at, count).await.or_status()?;
     }
-    Ok(CopyResult {
-        response: WriteResponse {
-            callback_id: Vec::new().into(),
-            count,
-            committed: StableHow::Unstable,
-            verifier: run.server().write_verifier,
-        },
-        requirements: CopyRequirements { is_consecutive: true, is_synchronous: true },
-    })
+    Ok(result_of(run, None, count))
+}
+
+/// What COPY answers: with a state id the copy goes on.
+fn result_of(run: &Run<'_>, id: Option<StateId>, count: u64) -> CopyResult {
+    let verifier = run.server().write_verifier;
+    let callback_id: Vec<StateId> = id.into_iter().collect();
+    let (callback_id, committed) = (callback_id.into(), StableHow::Unstable);
+    CopyResult {
+        response: WriteResponse { callback_id, count, committed, verifier },
+        requirements: CopyRequirements { is_consecutive: true, is_synchronous: id.is_none() },
+    }
+}
+
+/// Begins a copy that goes on after its answer. None if its client could not be told how it
+/// ends, or has too many.
+fn copy_later(
+    run: &mut Run<'_>,
+    args: &CopyArgs<'_>,
+    (from, to): (&Arc<OpenFile>, &Arc<OpenFile>),
+    length_bytes: u64,
+) -> Result<Option<CopyResult>, NfsStatus> {
+    let (server, client) = (run.server().clone(), run.client()?);
+    if !client.answers_callbacks() {
+        return Ok(None);
+    }
+    let handle = run.place()?.handle(&server.files)?;
+    let Some((id, progress)) = client.copies.begin() else { return Ok(None) };
+    let copying = Copying {
+        id,
+        progress,
+        source: (from.clone(), args.source_offset),
+        target: (to.clone(), args.destination_offset),
+        length_bytes,
+        handle,
+        referring: run.referring(),
+    };
+    let host = server.host.clone();
+    host.carry_on(Box::pin(copying.carry_out(server, client)));
+    Ok(Some(result_of(run, Some(id), 0)))
+}
+
+pub(crate) fn offload_status(
+    run: &mut Run<'_>,
+    args: &OffloadArgs,
+) -> Result<OffloadStatusResult, NfsStatus> {
+    run.place()?;
+    run.client()?.copies.status(&args.state_id)
+}
+
+pub(crate) fn offload_cancel(run: &mut Run<'_>, args: &OffloadArgs) -> Result<(), NfsStatus> {
+    run.place()?;
+    run.client()?.copies.cancel(&args.state_id)
 }
 
 pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), NfsStatus> {

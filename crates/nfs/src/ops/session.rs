@@ -219,7 +219,7 @@ pub(crate) fn destroy_session(
 
 pub(crate) fn destroy_client(run: &Run<'_>, args: &DestroyClientIdArgs) -> Result<(), NfsStatus> {
     let client = run.server().find_client(args.client_id)?;
-    if !client.sessions().is_empty() || client.holds_state() {
+    if !client.sessions().is_empty() || client.holds_state() || client.copies.is_busy() {
         return Err(NfsStatus::CLIENTID_BUSY);
     }
     run.server().remove_client(&client);

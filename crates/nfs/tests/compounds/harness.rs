@@ -17,7 +17,7 @@ use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp};
 use wire::nfs::attributes::{Attributes, Fattr};
 use wire::nfs::callback::{
-    Callback, CallbackCompound, CallbackReply, CbSequenceArgs, CbSequenceResult,
+    Callback, CallbackCompound, CallbackReply, CbOffloadArgs, CbSequenceArgs, CbSequenceResult,
 };
 use wire::nfs::compound::{CompoundRequest, CompoundResults};
 use wire::nfs::ops::*;
@@ -265,6 +265,8 @@ pub enum Told {
     Recall(StateId),
     GetAttr,
     NotifyLock(Vec<u8>),
+    /// CB_OFFLOAD.
+    Offload(Box<CbOffloadArgs>),
 }
 
 fn channel() -> ChannelAttributes {
@@ -432,6 +434,10 @@ impl Client {
                 Callback::NotifyLock(args) => {
                     assert_eq!(args.lock_owner.client_id, self.id);
                     told.push(Told::NotifyLock(args.lock_owner.owner.0.to_vec()));
+                    results.push(w, number, &Ok::<_, NfsStatus>(()));
+                }
+                Callback::Offload(args) => {
+                    told.push(Told::Offload(Box::new(args)));
                     results.push(w, number, &Ok::<_, NfsStatus>(()));
                 }
                 other => panic!("{other:?}"),

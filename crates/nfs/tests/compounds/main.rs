@@ -3,6 +3,7 @@
 
 mod access_lists;
 mod bounded;
+mod copies;
 mod delegations;
 mod harness;
 mod locks;

@@ -1,0 +1,218 @@
+//! Copies that go on after they were answered: their state ids, how far they are, and what
+//! their client is told in the end. RFC 7862 4.2, 4.8, 16.1.
+//!
+//! A copy is made piece by piece by workers, so that it can be cancelled and its progress
+//! shown. What became of it is kept until the client has heard of it or has asked.
+
+use crate::client::{Client, lock};
+use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
+use crate::server::Server;
+use crate::status::status_of;
+use files::{Asking, OpenFile};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use wire::nfs::callback::{Callback, CbOffloadArgs, OffloadOutcome, ReferringCalls};
+use wire::nfs::ops::{OffloadStatusResult, WriteResponse};
+use wire::nfs::{FileHandle, NfsStatus, StableHow, StateId, Verifier};
+
+/// In the numbers of copies, which opens and locks never reach.
+const IS_COPY: u64 = 1 << 63;
+
+/// The copies of one client.
+#[derive(Debug)]
+pub struct Copies {
+    /// In every state id of the client.
+    tag: u32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: u64,
+    copies: BTreeMap<u64, Arc<Progress>>,
+}
+
+/// How far a copy is.
+#[derive(Debug, Default)]
+pub struct Progress {
+    copied_bytes: AtomicU64,
+    is_cancelled: AtomicBool,
+    outcome: Mutex<Option<NfsStatus>>,
+}
+
+impl Progress {
+    fn outcome(&self) -> Option<NfsStatus> {
+        *lock(&self.outcome)
+    }
+}
+
+impl Copies {
+    /// No copies. `tag` tells state ids of this client from those of others.
+    #[must_use]
+    pub fn new(tag: u32) -> Self {
+        Self { tag, state: Mutex::default() }
+    }
+
+    /// A copy begins. None if too many are under way; of those that have ended and of which
+    /// nobody has asked, the oldest makes room.
+    #[must_use]
+    pub fn begin(&self) -> Option<(StateId, Arc<Progress>)> {
+        let mut state = lock(&self.state);
+        if state.copies.len() >= COPIES_PER_CLIENT_MAX {
+            let mut ended = state.copies.iter().filter(|(_, copy)| copy.outcome().is_some());
+            let oldest = *ended.next()?.0;
+            state.copies.remove(&oldest);
+        }
+        state.last += 1;
+        let number = state.last | IS_COPY;
+        let progress = Arc::<Progress>::default();
+        state.copies.insert(number, progress.clone());
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&self.tag.to_be_bytes());
+        other[4..].copy_from_slice(&number.to_be_bytes());
+        Some((StateId { seqid: 1, other }, progress))
+    }
+
+    fn number(&self, id: &StateId) -> Option<u64> {
+        let (tag, number) = id.other.split_first_chunk::<4>()?;
+        let number = number.try_into().map(u64::from_be_bytes).ok()?;
+        (u32::from_be_bytes(*tag) == self.tag && id.seqid <= 1).then_some(number)
+    }
+
+    /// How far a copy is, and how it ended.
+    ///
+    /// # Errors
+    /// BAD_STATEID if there is no such copy, or its end has been told.
+    pub fn status(&self, id: &StateId) -> Result<OffloadStatusResult, NfsStatus> {
+        let state = lock(&self.state);
+        let copy = self.number(id).and_then(|number| state.copies.get(&number));
+        let copy = copy.ok_or(NfsStatus::BAD_STATEID)?;
+        let complete: Vec<NfsStatus> = copy.outcome().into_iter().collect();
+        let count = copy.copied_bytes.load(Ordering::Acquire);
+        Ok(OffloadStatusResult { count, complete: complete.into() })
+    }
+
+    /// A copy is to end, and nobody will be told of it.
+    ///
+    /// # Errors
+    /// As [`Copies::status`]; COMPLETE_ALREADY if it has ended.
+    pub fn cancel(&self, id: &StateId) -> Result<(), NfsStatus> {
+        let copy = self.forget(id).ok_or(NfsStatus::BAD_STATEID)?;
+        copy.is_cancelled.store(true, Ordering::Release);
+        if copy.outcome().is_some() { Err(NfsStatus::COMPLETE_ALREADY) } else { Ok(()) }
+    }
+
+    fn forget(&self, id: &StateId) -> Option<Arc<Progress>> {
+        lock(&self.state).copies.remove(&self.number(id)?)
+    }
+
+    /// The client is gone.
+    pub fn cancel_all(&self) {
+        let copies = std::mem::take(&mut lock(&self.state).copies);
+        copies.values().for_each(|copy| copy.is_cancelled.store(true, Ordering::Release));
+    }
+
+    /// Whether one is under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        lock(&self.state).copies.values().any(|copy| copy.outcome().is_none())
+    }
+}
+
+/// A copy that is to be made.
+#[derive(Debug)]
+pub struct Copying {
+    /// What it is called.
+    pub id: StateId,
+    /// Where its progress is shown.
+    pub progress: Arc<Progress>,
+    /// From which open, at which byte.
+    pub source: (Arc<OpenFile>, u64),
+    /// To which open, at which byte.
+    pub target: (Arc<OpenFile>, u64),
+    /// How much.
+    pub length_bytes: u64,
+    /// The file that is copied to.
+    pub handle: FileHandle,
+    /// The request that asked for it: its answer may come after the end is told.
+    pub referring: Option<ReferringCalls>,
+}
+
+impl Copying {
+    /// Copies, and tells the client, unless it has cancelled.
+    pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
+        let asking = Asking::new(client.tag());
+        let result = asking.around(self.copy(&server)).await;
+        let status = result.err().unwrap_or(NfsStatus::OK);
+        *lock(&self.progress.outcome) = Some(status);
+        if self.progress.is_cancelled.load(Ordering::Acquire) {
+            return;
+        }
+        let told = Callback::Offload(self.news(status, server.write_verifier));
+        if client.call_back(&server.files, &told, self.referring.as_ref()).await.is_ok() {
+            client.copies.forget(&self.id);
+        }
+    }
+
+    async fn copy(&self, server: &Server) -> Result<(), NfsStatus> {
+        let ((from, source_at), (to, target_at)) = (&self.source, &self.target);
+        let mut done = 0;
+        while done < self.length_bytes && !self.progress.is_cancelled.load(Ordering::Acquire) {
+            let count = (self.length_bytes - done).min(COPY_PIECE_BYTES);
+            let copied =
+                server.files.copy_range(from, source_at + done, to, target_at + done, count);
+            copied.await.map_err(status_of)?;
+            done += count;
+            self.progress.copied_bytes.store(done, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn news(&self, status: NfsStatus, verifier: Verifier) -> CbOffloadArgs {
+        let copied_bytes = self.progress.copied_bytes.load(Ordering::Acquire);
+        let outcome = match status {
+            NfsStatus::OK => OffloadOutcome::Done(WriteResponse {
+                callback_id: Vec::new().into(),
+                count: copied_bytes,
+                committed: StableHow::Unstable,
+                verifier,
+            }),
+            status => OffloadOutcome::Failed { status, copied_bytes },
+        };
+        CbOffloadArgs { handle: self.handle, state_id: self.id, outcome }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_bounded_and_the_oldest_that_ended_makes_room() {
+        let copies = Copies::new(7);
+        let all: Vec<_> = (0..COPIES_PER_CLIENT_MAX).map(|_| copies.begin().unwrap()).collect();
+        assert!(copies.begin().is_none(), "all are under way");
+        *lock(&all[3].1.outcome) = Some(NfsStatus::OK);
+        assert!(copies.begin().is_some());
+        assert!(copies.begin().is_none());
+        assert_eq!(copies.status(&all[3].0).err(), Some(NfsStatus::BAD_STATEID));
+        assert!(copies.status(&all[2].0).is_ok() && copies.is_busy());
+    }
+
+    #[test]
+    fn only_the_client_that_has_a_copy_finds_it() {
+        let (mine, theirs) = (Copies::new(7), Copies::new(8));
+        let (id, progress) = mine.begin().unwrap();
+        let _other = theirs.begin().unwrap();
+        assert_eq!(theirs.cancel(&id), Err(NfsStatus::BAD_STATEID));
+        assert_eq!(mine.cancel(&StateId { seqid: 2, ..id }), Err(NfsStatus::BAD_STATEID));
+        assert_eq!(mine.cancel(&id), Ok(()));
+        assert!(progress.is_cancelled.load(Ordering::Acquire));
+        assert_eq!(mine.cancel(&id), Err(NfsStatus::BAD_STATEID), "it is not there any more");
+        let (id, progress) = mine.begin().unwrap();
+        *lock(&progress.outcome) = Some(NfsStatus::NOSPC);
+        assert_eq!(*mine.status(&id).unwrap().complete, [NfsStatus::NOSPC]);
+        assert_eq!(mine.cancel(&id), Err(NfsStatus::COMPLETE_ALREADY));
+    }
+}

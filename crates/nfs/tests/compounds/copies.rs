@@ -1,0 +1,193 @@
+//! Copies that are answered when they are made, and copies that go on after it.
+
+use crate::harness::{Bench, Client, READ_WRITE, Told, open_args};
+use wire::nfs::callback::{CbOffloadArgs, OffloadOutcome};
+use wire::nfs::ops::*;
+use wire::nfs::xdr::List;
+use wire::nfs::{NfsStatus, StableHow, StateId};
+
+/// More than is copied before the answer.
+const LARGE: u64 = 40 * 1024 * 1024;
+
+/// Makes a file of this length, all holes but its last byte, and an empty one.
+fn furnish(client: &mut Client, length_bytes: u64) {
+    for (name, end) in [(&b"from"[..], length_bytes), (b"to", 0)] {
+        client.make_file(name);
+        let mut operations = client.walk(&[b"share", name]);
+        let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+        let data = &b"!"[..end.min(1) as usize];
+        let offset = end.saturating_sub(1);
+        operations.push(Operation::Write(WriteArgs { state_id, offset, stable, data }));
+        assert_eq!(client.status(&operations), NfsStatus::OK);
+    }
+}
+
+fn args(is_synchronous: bool) -> CopyArgs<'static> {
+    CopyArgs {
+        source_state_id: StateId::ANONYMOUS,
+        destination_state_id: StateId::ANONYMOUS,
+        source_offset: 0,
+        destination_offset: 0,
+        count: 0,
+        is_consecutive: true,
+        is_synchronous,
+        source_servers: List::default(),
+    }
+}
+
+fn copy_operations<'a>(client: &Client, args: CopyArgs<'a>) -> Vec<Operation<'a>> {
+    let mut operations = client.walk(&[b"share", b"from"]);
+    operations.push(Operation::SaveFh);
+    operations.extend(client.walk(&[b"share", b"to"]));
+    operations.push(Operation::Copy(args));
+    operations
+}
+
+fn copy(client: &mut Client, is_synchronous: bool) -> CopyResult {
+    let operations = copy_operations(client, args(is_synchronous));
+    client.last(&operations, |r| r.get().unwrap())
+}
+
+fn later(client: &mut Client) -> StateId {
+    let result = copy(client, false);
+    assert!(!result.requirements.is_synchronous);
+    assert_eq!(result.response.count, 0);
+    result.response.callback_id[0]
+}
+
+fn offload_status(
+    client: &mut Client,
+    state_id: StateId,
+) -> Result<(u64, Vec<NfsStatus>), NfsStatus> {
+    let mut operations = client.walk(&[b"share", b"to"]);
+    operations.push(Operation::OffloadStatus(OffloadArgs { state_id }));
+    match client.compound(&operations).pop() {
+        Some(Err(status)) => Err(status),
+        _ => Ok(client.last(&operations, |r| {
+            let shown: OffloadStatusResult = r.get().unwrap();
+            (shown.count, shown.complete.to_vec())
+        })),
+    }
+}
+
+fn cancel(client: &mut Client, state_id: StateId) -> NfsStatus {
+    let mut operations = client.walk(&[b"share", b"to"]);
+    operations.push(Operation::OffloadCancel(OffloadArgs { state_id }));
+    client.status(&operations)
+}
+
+/// What the client is told of the end of a copy.
+fn ended(client: &mut Client, bench: &Bench) -> Option<CbOffloadArgs> {
+    match client.callbacks(bench).pop()? {
+        Told::Offload(args) => Some(*args),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn size(client: &mut Client, name: &[u8]) -> u64 {
+    let wanted = [wire::nfs::attributes::attribute::SIZE];
+    client.attributes(&[b"share", name], &wanted).size.unwrap()
+}
+
+#[test]
+fn a_large_copy_goes_on_after_its_answer_and_its_client_is_told_of_the_end() {
+    let bench = Bench::new();
+    let mut client = bench.callee("one");
+    furnish(&mut client, LARGE);
+    let to = client.handle(&[b"share", b"to"]);
+    let id = later(&mut client);
+    assert_eq!(offload_status(&mut client, id), Ok((0, vec![])), "nothing has been done yet");
+    let told = ended(&mut client, &bench).expect("it is told");
+    assert_eq!((told.state_id, told.handle), (id, to));
+    match told.outcome {
+        OffloadOutcome::Done(response) => assert_eq!(response.count, LARGE),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(size(&mut client, b"to"), LARGE);
+    assert_eq!(offload_status(&mut client, id), Err(NfsStatus::BAD_STATEID), "it has heard of it");
+}
+
+#[test]
+fn a_client_that_does_not_answer_can_ask_how_its_copy_ended() {
+    let bench = Bench::new();
+    let mut client = bench.callee("one");
+    furnish(&mut client, LARGE);
+    let id = later(&mut client);
+    bench.work();
+    assert_eq!(offload_status(&mut client, id), Ok((LARGE, vec![NfsStatus::OK])));
+    assert_eq!(cancel(&mut client, id), NfsStatus::COMPLETE_ALREADY);
+}
+
+#[test]
+fn a_copy_that_is_cancelled_stops_and_nobody_is_told() {
+    let bench = Bench::new();
+    let mut client = bench.callee("one");
+    furnish(&mut client, LARGE);
+    let id = later(&mut client);
+    assert_eq!(cancel(&mut client, id), NfsStatus::OK);
+    assert_eq!(ended(&mut client, &bench), None);
+    assert_eq!(size(&mut client, b"to"), 0);
+    assert_eq!(cancel(&mut client, id), NfsStatus::BAD_STATEID);
+}
+
+#[test]
+fn who_cannot_be_called_back_or_wants_to_wait_or_copies_little_gets_the_copy_with_its_answer() {
+    let bench = Bench::new();
+    let mut deaf = bench.client("one");
+    furnish(&mut deaf, LARGE);
+    let mut client = bench.callee("two");
+    for (client, is_synchronous) in [(&mut deaf, false), (&mut client, true)] {
+        let result = copy(client, is_synchronous);
+        assert!(result.requirements.is_synchronous && result.response.callback_id.is_empty());
+        assert_eq!(result.response.count, LARGE);
+    }
+    let operations = copy_operations(&client, CopyArgs { count: 5, ..args(false) });
+    let result: CopyResult = client.last(&operations, |r| r.get().unwrap());
+    assert_eq!(result.response.count, 5);
+}
+
+#[test]
+fn a_copy_that_fails_says_why_and_how_much_was_copied() {
+    let bench = Bench::new();
+    let mut client = bench.callee("one");
+    furnish(&mut client, LARGE);
+    let id = later(&mut client);
+    // What is read is gone before it is.
+    let cut = wire::nfs::attributes::Attributes { size: Some(7), ..Default::default() };
+    let mut values = Vec::new();
+    let mut operations = client.walk(&[b"share", b"from"]);
+    let (state_id, attributes) = (StateId::ANONYMOUS, cut.to_fattr(&mut values));
+    operations.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    let told = ended(&mut client, &bench).expect("it is told");
+    let failed = OffloadOutcome::Failed { status: NfsStatus::INVAL, copied_bytes: 0 };
+    assert_eq!((told.state_id, told.outcome), (id, failed));
+}
+
+#[test]
+fn copies_under_way_are_bounded_and_keep_their_client_known() {
+    let bench = Bench::new();
+    let mut client = bench.callee("one");
+    furnish(&mut client, LARGE);
+    for _ in 0..nfs::limits::COPIES_PER_CLIENT_MAX {
+        later(&mut client);
+    }
+    assert!(copy(&mut client, false).requirements.is_synchronous, "one too many");
+}
+
+#[test]
+fn nothing_is_copied_from_another_server() {
+    let bench = Bench::new();
+    let mut client = bench.callee("one");
+    furnish(&mut client, 5);
+    let elsewhere = NetLocation::Name(b"elsewhere");
+    let from_there = CopyArgs { source_servers: List(vec![elsewhere]), ..args(false) };
+    let operations = copy_operations(&client, from_there);
+    assert_eq!(client.status(&operations), NfsStatus::NOTSUPP);
+    let mut notify = client.walk(&[b"share"]);
+    notify.push(Operation::Open(open_args(b"from", READ_WRITE, 0, false)));
+    let source_state_id = StateId::CURRENT;
+    let destination_server = elsewhere;
+    notify.push(Operation::CopyNotify(CopyNotifyArgs { source_state_id, destination_server }));
+    assert_eq!(client.status(&notify), NfsStatus::NOTSUPP);
+}
