@@ -5,7 +5,9 @@ mod access_lists;
 mod bounded;
 mod copies;
 mod delegations;
+mod foreign;
 mod harness;
+mod limits;
 mod locks;
 mod sessions;
 

@@ -1,0 +1,262 @@
+//! Every session and connection is kept to what was agreed, and the server to its limits.
+
+use crate::harness::*;
+use futures_util::FutureExt;
+use nfs::Conn;
+use nfs::limits::*;
+use proptest::prelude::*;
+use wire::nfs::attributes::attribute;
+use wire::nfs::compound::{CompoundResults, NoResult};
+use wire::nfs::ops::*;
+use wire::nfs::xdr::{List, XdrReader};
+use wire::nfs::{Bitmap4, NfsStatus, OperationNumber, SessionId, StableHow, StateId, Verifier};
+
+/// Bytes of the RPC header before the results of COMPOUND.
+const HEADER_BYTES: usize = 24;
+
+fn wish() -> ChannelAttributes {
+    ChannelAttributes {
+        header_pad_bytes: 0,
+        request_bytes_max: MESSAGE_BYTES_MAX,
+        response_bytes_max: MESSAGE_BYTES_MAX,
+        response_cached_bytes_max: 4096,
+        operations_max: 16,
+        requests_max: 4,
+        rdma_ird: List::default(),
+    }
+}
+
+/// A further session of a client, by its connection.
+fn create(
+    client: &mut Client,
+    sequence_id: u32,
+    fore: ChannelAttributes,
+) -> Result<CreateSessionResult, NfsStatus> {
+    let args = CreateSessionArgs {
+        client_id: client.id,
+        sequence_id,
+        flags: CreateSessionFlags(0),
+        fore_channel: fore,
+        back_channel: wish(),
+        callback_program: 1,
+        callback_security: List(vec![CallbackSecurity::None]),
+    };
+    let results = answer(&mut client.conn, record(9, &[Operation::CreateSession(args)]));
+    let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
+    results.succeed(OperationNumber::CREATE_SESSION).map_err(|no| match no {
+        NoResult::Failed(status) => status,
+        NoResult::Malformed(_) => NfsStatus::BADXDR,
+    })
+}
+
+/// A client in a session as wished.
+fn client_with(bench: &Bench, fore: ChannelAttributes) -> Client {
+    let mut client = bench.client("one");
+    let created = create(&mut client, 2, fore).unwrap();
+    (client.session, client.sequence, client.cache_this) = (created.session_id, 0, false);
+    client
+}
+
+/// A request of a session's first slot, by any connection.
+fn ask(conn: &mut Conn, session_id: SessionId, slot_id: u32, sequence_id: u32) -> NfsStatus {
+    let sequence = SequenceArgs {
+        session_id,
+        sequence_id,
+        slot_id,
+        highest_slot_id: slot_id,
+        cache_this: false,
+    };
+    let operations = [Operation::Sequence(sequence), Operation::PutRootFh];
+    status_of(&answer(conn, record(1, &operations)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_compound_has_no_more_operations_than_were_agreed(wished in 2..200u32, count in 0..200u32) {
+        let bench = Bench::new();
+        let mut client = client_with(&bench, ChannelAttributes { operations_max: wished, ..wish() });
+        let operations = vec![Operation::PutRootFh; count as usize];
+        let fits = count < wished.min(OPERATIONS_MAX);
+        let expected = if fits { NfsStatus::OK } else { NfsStatus::TOO_MANY_OPS };
+        prop_assert_eq!(client.status(&operations), expected);
+        prop_assert_eq!(ask(&mut client.conn, client.session, 1, 1), NfsStatus::OK);
+    }
+
+    #[test]
+    fn a_session_has_the_slots_that_were_agreed(wished in 1..300u32, slot in 0..400u32) {
+        let bench = Bench::new();
+        let mut client = client_with(&bench, ChannelAttributes { requests_max: wished, ..wish() });
+        let is_there = slot < wished.min(SLOTS_MAX);
+        let expected = if is_there { NfsStatus::OK } else { NfsStatus::BADSLOT };
+        prop_assert_eq!(ask(&mut client.conn, client.session, slot, 1), expected);
+    }
+
+    #[test]
+    fn no_answer_is_longer_than_was_agreed(
+        wished in RESPONSE_BYTES_MIN..4000,
+        asked in proptest::collection::vec((0..4u8, 0..3000u32), 1..6),
+    ) {
+        let bench = Bench::new();
+        let mut client =
+            client_with(&bench, ChannelAttributes { response_bytes_max: wished, ..wish() });
+        client.make_file(b"f");
+        let data = [7; 3000];
+        let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+        let mut write = client.walk(&[b"share", b"f"]);
+        write.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data: &data }));
+        prop_assert_eq!(client.status(&write), NfsStatus::OK);
+        let mut operations = client.walk(&[b"share", b"f"]);
+        for (kind, bytes) in asked {
+            let all = GetAttrArgs { requested: Bitmap4::of(&[attribute::ACL, attribute::OWNER]) };
+            operations.push(match kind {
+                0 => Operation::Read(ReadArgs { state_id, offset: 0, count: bytes }),
+                1 => Operation::GetAttr(all),
+                2 => Operation::ReadPlus(ReadPlusArgs { state_id, offset: 0, count: bytes }),
+                _ => Operation::GetFh,
+            });
+        }
+        let results = client.results(&operations);
+        prop_assert!(results.len() + HEADER_BYTES <= wished as usize, "{}", results.len());
+        let status = status_of(&results);
+        prop_assert!(matches!(status, NfsStatus::OK | NfsStatus::REP_TOO_BIG), "{status:?}");
+    }
+
+    #[test]
+    fn no_request_is_longer_than_was_agreed(wished in REQUEST_BYTES_MIN..4000, bytes in 0..5000usize) {
+        let bench = Bench::new();
+        let mut client =
+            client_with(&bench, ChannelAttributes { request_bytes_max: wished, ..wish() });
+        client.make_file(b"f");
+        let data = vec![7; bytes];
+        let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+        let mut write = client.walk(&[b"share", b"f"]);
+        write.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data: &data }));
+        let record = client.next(&write);
+        let expected = match record.len() > wished as usize {
+            true => NfsStatus::REQ_TOO_BIG,
+            false => NfsStatus::OK,
+        };
+        prop_assert_eq!(status_of(&answer(&mut client.conn, record)), expected);
+    }
+}
+
+#[test]
+fn a_client_has_so_many_sessions_and_then_no_more() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    for sequence in 2..=SESSIONS_PER_CLIENT_MAX as u32 {
+        create(&mut client, sequence, wish()).unwrap();
+    }
+    let one_more = SESSIONS_PER_CLIENT_MAX as u32 + 1;
+    assert_eq!(create(&mut client, one_more, wish()).err(), Some(NfsStatus::DELAY));
+    assert_eq!(bench.server.clients()[0].sessions().len(), SESSIONS_PER_CLIENT_MAX);
+    let end = Operation::DestroySession(DestroySessionArgs { session_id: client.session });
+    assert_eq!(status_of(&answer(&mut client.conn, record(9, &[end]))), NfsStatus::OK);
+    assert!(create(&mut client, one_more, wish()).is_ok(), "one has gone");
+}
+
+#[test]
+fn a_connection_is_bound_to_the_sessions_that_it_served_last() {
+    let bench = Bench::new();
+    let mut clients = [bench.client("one"), bench.client("two")];
+    let mut sessions = Vec::new();
+    for client in &mut clients {
+        let created = (2..=40).map(|sequence| create(client, sequence, wish()).unwrap().session_id);
+        sessions.extend(created.collect::<Vec<_>>());
+    }
+    let mut conn = bench.conn();
+    for id in &sessions {
+        assert_eq!(ask(&mut conn, *id, 0, 1), NfsStatus::OK);
+    }
+    let is_bound = |conn: &Conn, id: &SessionId| conn.shared().session(*id).is_some();
+    let bound = sessions.iter().filter(|id| is_bound(&conn, id)).count();
+    assert_eq!(bound, SESSIONS_PER_CONNECTION_MAX);
+    assert!(!is_bound(&conn, &sessions[0]) && is_bound(&conn, sessions.last().unwrap()));
+    assert_eq!(ask(&mut conn, sessions[0], 0, 2), NfsStatus::OK, "it is bound again");
+}
+
+#[test]
+fn more_connections_than_are_shown_work_all_the_same() {
+    let bench = Bench::new();
+    let client = bench.client("one");
+    let mut connections: Vec<Conn> =
+        (0..CONNECTIONS_PER_SESSION_MAX + 40).map(|_| bench.conn()).collect();
+    for (at, conn) in connections.iter_mut().enumerate() {
+        let sequence = client.sequence + 1 + at as u32;
+        assert_eq!(ask(conn, client.session, 0, sequence), NfsStatus::OK);
+    }
+    let session = bench.server.find_session(client.session).unwrap();
+    assert_eq!(session.connections().len(), CONNECTIONS_PER_SESSION_MAX);
+    connections.clear();
+    assert!(session.connections().len() <= 1, "those that are closed do not count");
+}
+
+#[test]
+fn when_slots_are_rare_new_sessions_get_one_and_old_ones_are_asked_to_use_few() {
+    let bench = Bench::new();
+    let much = || ChannelAttributes { requests_max: u32::MAX, ..wish() };
+    let needed = SLOTS_TOTAL_MAX.div_ceil(SLOTS_MAX as usize - 1);
+    let (mut first, mut made, mut last) = (None, 0, 0);
+    let mut number = 0;
+    while made <= needed {
+        number += 1;
+        let mut client = bench.client(&format!("client {number}"));
+        for sequence in 2..=SESSIONS_PER_CLIENT_MAX as u32 {
+            let created = create(&mut client, sequence, much()).unwrap();
+            (made, last) = (made + 1, created.fore_channel.requests_max);
+            first.get_or_insert((created.session_id, last));
+        }
+    }
+    let (first, slots) = first.unwrap();
+    assert_eq!((slots, last), (SLOTS_MAX, 1));
+    bench.pass(std::time::Duration::from_secs(1));
+    let session = bench.server.find_session(first).unwrap();
+    assert_eq!(session.highest_slots(), (SLOTS_MAX - 1, SLOTS_UNDER_PRESSURE - 1));
+}
+
+#[test]
+fn one_listing_has_no_more_entries_than_are_kept_at_once() {
+    let bench = Bench::new();
+    let mut client = client_with(&bench, wish());
+    for number in 0..READDIR_ENTRIES_MAX + 10 {
+        client.make_file(format!("{number}").as_bytes());
+    }
+    let mut list = client.walk(&[b"share"]);
+    list.push(Operation::ReadDir(ReadDirArgs {
+        cookie: 0,
+        cookie_verifier: Verifier::default(),
+        directory_bytes: MESSAGE_BYTES_MAX,
+        bytes_max: MESSAGE_BYTES_MAX,
+        requested: Bitmap4::EMPTY,
+    }));
+    let (count, is_end) = client.last(&list, |r| {
+        let listed: ReadDirResult<'_> = r.get().unwrap();
+        (listed.entries.len(), listed.is_end)
+    });
+    assert_eq!((count, is_end), (READDIR_ENTRIES_MAX, false));
+}
+
+#[test]
+fn a_record_that_is_far_too_long_is_not_read_and_one_that_is_too_long_is_answered() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let new = bench.conn();
+    assert_eq!(
+        new.record_bytes_max(&[0; SESSION_PROOF_BYTES]),
+        MESSAGE_BYTES_MAX_BEFORE_SESSION as usize
+    );
+    let known = client.conn.record_bytes_max(&[0; SESSION_PROOF_BYTES]);
+    assert!(known > MESSAGE_BYTES_MAX as usize);
+    let data = vec![0; MESSAGE_BYTES_MAX as usize];
+    let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+    let write = Operation::Write(WriteArgs { state_id, offset: 0, stable, data: &data });
+    let record = client.next(&[Operation::PutRootFh, write]);
+    assert!(record.len() < known);
+    client.conn.handle_record(record).unwrap();
+    let job = client.conn.poll_job().expect("it is answered");
+    client.conn.handle_finished(job.now_or_never().expect("at once"));
+    let out = client.conn.poll_transmit().unwrap();
+    assert_eq!(status_of(&out[4 + HEADER_BYTES..]), NfsStatus::REQ_TOO_BIG);
+}
