@@ -65,6 +65,9 @@ pub(crate) struct Run<'c> {
     sequence: Option<SequenceArgs>,
 }
 
+/// Bytes of the result of an operation that is refused: its number and status.
+const REFUSAL_BYTES: usize = 8;
+
 /// Where the answer is written, and how long it may become.
 pub(crate) struct Answer {
     pub out: Vec<u8>,
@@ -74,6 +77,8 @@ pub(crate) struct Answer {
     /// Where the results of COMPOUND begin: what is kept for a retry.
     results_at: usize,
     bytes_max: usize,
+    /// What the operation at work leaves free: the next one may have to be refused.
+    free_bytes: usize,
     /// The status for an answer that would be longer.
     too_big: NfsStatus,
     /// The answer is not kept: data that ends it need not be in it.
@@ -94,7 +99,8 @@ impl Answer {
         let bytes_max = crate::limits::MESSAGE_BYTES_MAX as usize;
         let too_big = NfsStatus::REP_TOO_BIG;
         let (is_passing, file) = (false, None);
-        Self { out, mark, message_at, results_at, bytes_max, too_big, is_passing, file }
+        let free_bytes = 0;
+        Self { out, mark, message_at, results_at, bytes_max, free_bytes, too_big, is_passing, file }
     }
 
     /// Whether data that would end the answer may be left where it is, to be sent from there.
@@ -106,13 +112,13 @@ impl Answer {
         XdrWriter::new(&mut self.out)
     }
 
-    /// How many bytes more the answer may have.
+    /// How many bytes more the operation at work may write.
     pub fn room(&self) -> usize {
-        self.bytes_max.saturating_sub(self.out.len() - self.message_at)
+        self.bytes_max.saturating_sub(self.out.len() - self.message_at + self.free_bytes)
     }
 
     fn is_too_long(&self) -> bool {
-        self.out.len() - self.message_at > self.bytes_max
+        self.out.len() - self.message_at + self.free_bytes > self.bytes_max
     }
 
     /// The record.
@@ -392,7 +398,12 @@ impl Call {
             }
             let is_last = compound.operations_left() == 0;
             answer.is_passing = is_last && !sequence.cache_this;
+            answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
             run.operate(operation, is_last, answer, results).await;
+            if !results.status.is_ok() {
+                // Nothing comes after it.
+                answer.free_bytes = 0;
+            }
             if answer.is_too_long() {
                 answer.out.truncate(before);
                 results.reply = count;

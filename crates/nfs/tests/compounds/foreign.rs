@@ -22,7 +22,7 @@ fn answered(conn: &mut Conn, call: Vec<u8>) -> Vec<u32> {
         conn.handle_finished(job.now_or_never().expect("nothing waits here"));
     }
     let out = conn.poll_transmit().expect("an answer");
-    let words = out[4..].chunks_exact(4);
+    let words = out.buffer[4..].chunks_exact(4);
     words.map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect()
 }
 

@@ -99,14 +99,15 @@ proptest! {
         asked in proptest::collection::vec((0..4u8, 0..3000u32), 1..6),
     ) {
         let bench = Bench::new();
-        let mut client =
-            client_with(&bench, ChannelAttributes { response_bytes_max: wished, ..wish() });
-        client.make_file(b"f");
+        let mut maker = bench.client("two");
+        maker.make_file(b"f");
         let data = [7; 3000];
         let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
-        let mut write = client.walk(&[b"share", b"f"]);
+        let mut write = maker.walk(&[b"share", b"f"]);
         write.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data: &data }));
-        prop_assert_eq!(client.status(&write), NfsStatus::OK);
+        prop_assert_eq!(maker.status(&write), NfsStatus::OK);
+        let mut client =
+            client_with(&bench, ChannelAttributes { response_bytes_max: wished, ..wish() });
         let mut operations = client.walk(&[b"share", b"f"]);
         for (kind, bytes) in asked {
             let all = GetAttrArgs { requested: Bitmap4::of(&[attribute::ACL, attribute::OWNER]) };
@@ -128,7 +129,7 @@ proptest! {
         let bench = Bench::new();
         let mut client =
             client_with(&bench, ChannelAttributes { request_bytes_max: wished, ..wish() });
-        client.make_file(b"f");
+        bench.client("two").make_file(b"f");
         let data = vec![7; bytes];
         let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
         let mut write = client.walk(&[b"share", b"f"]);
@@ -258,5 +259,5 @@ fn a_record_that_is_far_too_long_is_not_read_and_one_that_is_too_long_is_answere
     let job = client.conn.poll_job().expect("it is answered");
     client.conn.handle_finished(job.now_or_never().expect("at once"));
     let out = client.conn.poll_transmit().unwrap();
-    assert_eq!(status_of(&out[4 + HEADER_BYTES..]), NfsStatus::REQ_TOO_BIG);
+    assert_eq!(status_of(&out.buffer[4 + HEADER_BYTES..]), NfsStatus::REQ_TOO_BIG);
 }
