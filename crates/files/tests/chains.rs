@@ -1,0 +1,152 @@
+//! What a chain of requests asks of the backend: a path is resolved once by who opens it,
+//! and nothing that the open has told is asked again.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use files::{
+    Access, BasicChange, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, Semantics, Share,
+    Volume, VolumeOptions, WishedKind, Workers,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
+use vfs::{Identity, Name, RelPath, Timestamp};
+
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Counts calls by their kind.
+#[derive(Default)]
+struct Counting(Mutex<BTreeMap<&'static str, usize>>);
+
+impl Surroundings for Counting {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_750_000_000_000_000_000)
+    }
+
+    fn before(&self, call: Call) -> Fate {
+        let kind = match call {
+            Call::Open(_) => "open",
+            Call::Create => "create",
+            Call::Attributes => "attributes",
+            Call::SetAttributes => "set attributes",
+            Call::Read(_) => "read",
+            Call::Write { .. } => "write",
+            Call::Xattr => "descriptor",
+            _ => "other",
+        };
+        *self.0.lock().unwrap().entry(kind).or_default() += 1;
+        Fate::Runs
+    }
+}
+
+struct Served {
+    counting: Arc<Counting>,
+    files: Files,
+    volume: Arc<Volume>,
+    caller: Arc<Caller>,
+}
+
+fn serve() -> Served {
+    let counting = Arc::<Counting>::default();
+    let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), counting.clone()));
+    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let caller = Arc::new(Caller::of(Identity::root()));
+    Served { counting, files: Files::new(Arc::new(Inline)), volume, caller }
+}
+
+fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
+    let path: RelPath = at.split('/').map(|part| Name::new(part.as_bytes()).unwrap()).collect();
+    OpenPlan {
+        path,
+        stream: None,
+        desired,
+        share: Share::ALL,
+        if_exists: if makes { IfExists::Fail } else { IfExists::Open },
+        if_missing: if makes { IfMissing::Create } else { IfMissing::Fail },
+        kind: WishedKind::File,
+        delete_on_close: false,
+        dos_bits: 0,
+        allocation_bytes: None,
+        descriptor: None,
+        xattrs: Vec::new(),
+        no_follow: false,
+        uncompressed: false,
+        caching: None,
+        semantics: Semantics::Windows,
+        mode: None,
+    }
+}
+
+impl Served {
+    fn open(&self, plan: OpenPlan) -> Arc<OpenFile> {
+        let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never();
+        opened.expect("nothing is waited for").unwrap().open
+    }
+
+    /// Opens, does something, and closes; the calls of each kind.
+    fn chain(
+        &self,
+        plan: OpenPlan,
+        run: impl FnOnce(&Files, &Arc<OpenFile>),
+    ) -> Vec<(&'static str, usize)> {
+        self.counting.0.lock().unwrap().clear();
+        let open = self.open(plan);
+        run(&self.files, &open);
+        self.files.close(open).now_or_never().expect("nothing is waited for").unwrap();
+        self.counting.0.lock().unwrap().clone().into_iter().collect()
+    }
+}
+
+#[test]
+fn a_chain_resolves_its_path_once() {
+    let served = serve();
+    let all = Access::FILE_ALL;
+    served.chain(plan("file", all, true), |files, open| {
+        files.write(open, 0, b"content").unwrap();
+    });
+    let queried = served.chain(plan("file", Access::READ_ATTRIBUTES, false), |files, open| {
+        assert_eq!(files.attributes(open).unwrap().size_bytes, 7);
+    });
+    assert_eq!(queried, QUERY);
+    let read = served.chain(plan("file", Access::FILE_READ, false), |files, open| {
+        let mut data = Vec::new();
+        files.read(open, 0, 100, &mut data).now_or_never().unwrap().unwrap();
+        assert_eq!(data, b"content");
+    });
+    assert_eq!(read, READ);
+    let written = served.chain(plan("file", Access::FILE_WRITE, false), |files, open| {
+        files.write(open, 0, b"other").unwrap();
+    });
+    assert_eq!(written, WRITE);
+    let set = served.chain(plan("file", Access::WRITE_ATTRIBUTES, false), |files, open| {
+        let change = BasicChange { dos_bits: Some(2), ..BasicChange::default() };
+        files.set_basic(open, &change).unwrap();
+    });
+    assert_eq!(set, SET);
+    let made = served.chain(plan("new", all, true), |files, open| {
+        files.write(open, 0, b"content").unwrap();
+    });
+    assert_eq!(made, MAKE);
+}
+
+/// One open each, which tells attributes; the descriptor says what the user may do.
+const QUERY: [(&str, usize); 3] = [("attributes", 1), ("descriptor", 1), ("open", 1)];
+const READ: [(&str, usize); 3] = [("descriptor", 1), ("open", 1), ("read", 1)];
+const WRITE: [(&str, usize); 3] = [("descriptor", 1), ("open", 1), ("write", 1)];
+/// What is set is set as the owner, whoever that is by then.
+const SET: [(&str, usize); 4] =
+    [("attributes", 1), ("descriptor", 1), ("open", 1), ("set attributes", 1)];
+/// What is to be made is looked for, and the directory asked for what is inherited.
+const MAKE: [(&str, usize); 4] = [("create", 1), ("descriptor", 1), ("open", 2), ("write", 1)];
