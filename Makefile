@@ -26,7 +26,7 @@ clients: ## Foreign clients against the built server
 
 servers: ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
 	conformance/ganesha-root
-	cargo test --package cli --test client --test bench --locked --quiet -- --ignored --test-threads 1
+	cargo test --package cli --test client --test bench --test copy --locked --quiet -- --ignored --test-threads 1
 
 kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli
@@ -62,5 +62,6 @@ bench: ## Side by side with Samba and NFS-Ganesha; takes some minutes
 	cargo xtask bench peers --charts benchmarks
 	cargo xtask bench lines --charts benchmarks
 	cargo xtask bench metadata
+	cargo xtask bench copy
 	conformance/ganesha-root
 	cargo xtask bench nfs --charts benchmarks
