@@ -1,16 +1,21 @@
 //! `anabranch bench`.
 
+mod clients;
+mod connection;
+mod html;
+mod series;
+
 use crate::export_url::ExportUrl;
 use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
 use anyhow::{Context, Result, bail};
-use client::load::{Plan, Progress, Report, Run, Storage, Until, Work};
+use client::load::{self, Plan, Progress, Report, Run, Storage, Until, Work};
 use client::nfs;
-use client::{Options, Signing};
+use connection::{Arm, Connection};
+use series::{Measured, Series, in_turns};
 use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::smb::Dialect;
 
 /// Shown below the options.
 const EXAMPLES: &str = "\
@@ -26,10 +31,15 @@ What to measure:
   what a build or a mail server does  --metadata --depth 32
   what unpacking an archive takes     --small-files --files 50000 --file-size 4K
 
-Compare one thing at a time, with all else equal:
-  --channels 1    and  --channels 4      what Multichannel gains
-  --sign off      and  --sign gmac       what signing costs (the server may insist on it)
-  --encrypt off   and  --encrypt gcm     what sealing costs
+Compare kinds of connections, measured in turns with all else equal:
+  --channels 1,4          what Multichannel gains
+  --sign off,gmac,cmac    what signing costs (the server may insist on it)
+  --encrypt off,gcm       what sealing costs
+  --nconnect 1,4,16       what several connections of NFS gain
+
+Known loads, all at once: --profile seed-multichannel, seed-anf-random, seed-anf-single,
+seed-nconnect, seed-copy or quick; in a hundredth of their times and sizes unless --scale
+says otherwise. The command lines of diskspd and fio are read, too, and done by this program.
 
 The first line of the results says what was really used. A read that the server has
 in memory measures network and processor, not disks: use a --file-size beyond its memory.
@@ -38,7 +48,11 @@ Examples:
   anabranch bench smb://alice@server/data
   anabranch bench smb://alice@server/data --random --block 4K --depth 32 --json result.json
   anabranch bench smb://alice@127.0.0.1:4450/data --metadata --server-pid $(pidof anabranch)
-  anabranch bench nfs://server/export/scratch --nconnect 4 --random --block 4K --depth 64";
+  anabranch bench nfs://server/export/scratch --nconnect 4 --random --block 4K --depth 64
+  anabranch bench smb://alice@server/data --profile seed-multichannel --html report.html
+  anabranch bench smb://alice@server/data --random --block 4K --mix-sweep 10 --csv mix.csv
+  anabranch bench smb://alice@server/data diskspd -- -r -w100 -b4k -t8 -o8 -d60 -c2G a.dat
+  anabranch bench nfs://server/export fio -- --rw=randread --bs=4k --iodepth=64 --filesize=4G";
 
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
@@ -47,6 +61,39 @@ pub struct Args {
     /// Share to measure: smb://[DOMAIN;]USER@HOST[:PORT]/SHARE[/FOLDER], or export:
     /// nfs://HOST[:PORT]/PATH
     url: Url,
+    /// The line after -- is one of this program
+    #[arg(requires = "line", conflicts_with_all = ["work", "profile"])]
+    program: Option<Program>,
+    /// Arguments of that program
+    #[arg(last = true, requires = "program")]
+    line: Vec<String>,
+    /// Loads by name
+    #[arg(long, value_name = "NAME", conflicts_with = "work")]
+    profile: Option<String>,
+    /// Part of the times and sizes of a profile or line to do
+    #[arg(long, value_name = "PART")]
+    scale: Option<f64>,
+    /// Shares of reads from 100 to 0 per cent, in so many steps
+    #[arg(long, value_name = "STEPS", conflicts_with_all = ["work", "profile", "program"], value_parser = clap::value_parser!(u8).range(1..=100))]
+    mix_sweep: Option<u8>,
+    /// How often each load of a comparison is measured
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=100))]
+    rounds: u8,
+    /// Clients that do the load at the same time, each a process with files of its own
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=64))]
+    clients: Option<u8>,
+    /// Hosts on which these run, over ssh, instead of this one; anabranch is there already
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    hosts: Vec<String>,
+    /// Write a comparison as comma-separated values to a file
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write it as one page with charts to a file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write its charts as SVG files to a directory
+    #[arg(long, value_name = "DIR")]
+    charts: Option<PathBuf>,
     /// Read the password from standard input
     #[arg(long)]
     password_stdin: bool,
@@ -112,115 +159,15 @@ pub struct Args {
     seed: u64,
 }
 
-/// How to connect.
-#[derive(Debug, clap::Args)]
-pub struct Connection {
-    /// Connections of an SMB session, as far as the server says that they help
-    #[arg(long, default_value_t = 4)]
-    pub channels: usize,
-    /// Connections of an NFS session
-    #[arg(long, value_name = "CONNECTIONS", default_value_t = 1)]
-    nconnect: usize,
-    /// Version of NFS
-    #[arg(long, value_name = "VERSION", default_value = "4.1")]
-    nfs_version: NfsVersionArg,
-    /// Several connections to one address, whatever the server says
-    #[arg(long)]
-    any_interface: bool,
-    /// Dialect to speak; without it the newest that the server has
-    #[arg(long, value_name = "VERSION")]
-    dialect: Option<DialectArg>,
-    /// Signing; "off" still signs for a server that insists
-    #[arg(long, value_name = "HOW", default_value = "off")]
-    sign: SignArg,
-    /// Sealing; "off" still seals for a server that insists
-    #[arg(long, value_name = "HOW", default_value = "off")]
-    encrypt: EncryptArg,
-}
-
+/// Whose command line is read.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum DialectArg {
-    #[value(name = "2.1")]
-    Smb210,
-    #[value(name = "3.0")]
-    Smb300,
-    #[value(name = "3.0.2")]
-    Smb302,
-    #[value(name = "3.1.1")]
-    Smb311,
+enum Program {
+    Diskspd,
+    Fio,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum NfsVersionArg {
-    #[value(name = "4.1")]
-    Nfs41,
-    #[value(name = "4.2")]
-    Nfs42,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum SignArg {
-    Off,
-    /// With the best that the server knows
-    On,
-    Gmac,
-    Cmac,
-    Hmac,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum EncryptArg {
-    Off,
-    /// With the best that the server knows
-    On,
-    Gcm,
-    Ccm,
-    #[value(name = "gcm-256")]
-    Gcm256,
-    #[value(name = "ccm-256")]
-    Ccm256,
-}
-
-impl Connection {
-    /// Options of an SMB session.
-    pub fn options(&self) -> Options {
-        let mut options =
-            Options { assume_rss: self.any_interface, ..remote::options(self.channels) };
-        if let Some(dialect) = self.dialect {
-            let dialect = match dialect {
-                DialectArg::Smb210 => Dialect::Smb210,
-                DialectArg::Smb300 => Dialect::Smb300,
-                DialectArg::Smb302 => Dialect::Smb302,
-                DialectArg::Smb311 => Dialect::Smb311,
-            };
-            (options.dialect_min, options.dialect_max) = (dialect, dialect);
-        }
-        let algorithm = match self.sign {
-            SignArg::Off | SignArg::On => None,
-            SignArg::Gmac => Some(SigningAlgorithm::AesGmac),
-            SignArg::Cmac => Some(SigningAlgorithm::AesCmac),
-            SignArg::Hmac => Some(SigningAlgorithm::HmacSha256),
-        };
-        if !matches!(self.sign, SignArg::Off) {
-            options.signing = Signing::Required;
-        }
-        if let Some(algorithm) = algorithm {
-            options.signing_algorithms = vec![algorithm];
-        }
-        let cipher = match self.encrypt {
-            EncryptArg::Off | EncryptArg::On => None,
-            EncryptArg::Gcm => Some(Cipher::Aes128Gcm),
-            EncryptArg::Ccm => Some(Cipher::Aes128Ccm),
-            EncryptArg::Gcm256 => Some(Cipher::Aes256Gcm),
-            EncryptArg::Ccm256 => Some(Cipher::Aes256Ccm),
-        };
-        options.sealed = !matches!(self.encrypt, EncryptArg::Off);
-        if let Some(cipher) = cipher {
-            options.ciphers = vec![cipher];
-        }
-        options
-    }
-}
+/// Part of a profile's times and sizes that is done if nothing is said.
+const PROFILE_SCALE: f64 = 0.01;
 
 /// Bytes with a unit of powers of two.
 pub fn parse_size(text: &str) -> Result<u64, String> {
@@ -237,26 +184,65 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "that is too much".into())
 }
 
+/// What is to be measured.
+struct Loads {
+    name: String,
+    scale: f64,
+    plans: Vec<Plan>,
+    /// Numbers of connections that belong to it.
+    connections: Option<Vec<usize>>,
+}
+
 /// Measures.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let plan = args.plan()?;
-    let runtime = if args.threads > 1 {
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(args.threads)
-            .enable_all()
-            .build()
+    let loads = args.loads()?;
+    let is_nfs = matches!(args.url, Url::Nfs(_));
+    let arms = args.connection.arms(is_nfs, loads.connections.as_deref());
+    let arms = arms.map_err(anyhow::Error::msg)?;
+    let password = match &args.url {
+        Url::Smb(url) => remote::password(url, args.password_stdin)?,
+        Url::Nfs(_) => String::new(),
+    };
+    if args.clients.is_some() || !args.hosts.is_empty() {
+        let count = usize::from(args.clients.unwrap_or(1));
+        print_together(args, &clients::measure(count, &args.hosts, &password)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let writes = args.csv.is_some() || args.html.is_some() || args.charts.is_some();
+    if let ([plan], [arm], false) = (&loads.plans[..], &arms[..], writes) {
+        // Threads of other programs' lines are requests under way; here few threads do for all.
+        let threads =
+            if args.program.is_some() { plan.threads.min(processors) } else { plan.threads };
+        let report = runtime(threads)?.block_on(async {
+            match &args.url {
+                Url::Smb(url) => measure_smb(args, url, plan.clone(), &password, arm).await,
+                Url::Nfs(url) => measure_nfs(args, url, plan.clone(), arm).await,
+            }
+        })?;
+        print(args, &report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if loads.plans.iter().any(|plan| plan.work != Work::Data) {
+        bail!("only reads and writes are compared: call it once for each kind of connection");
+    }
+    let threads = loads.plans.iter().map(|plan| plan.threads).max().unwrap_or(1);
+    let measured = runtime(threads.min(processors))?.block_on(async {
+        match &args.url {
+            Url::Smb(url) => compare_smb(args, url, &loads, &password, &arms).await,
+            Url::Nfs(url) => compare_nfs(args, url, &loads, &arms).await,
+        }
+    })?;
+    print_series(args, &Series::new(&loads.name, loads.scale, measured))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
+    Ok(if threads > 1 {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()
     } else {
         tokio::runtime::Builder::new_current_thread().enable_all().build()
-    }?;
-    let report = match &args.url {
-        Url::Smb(url) => {
-            let password = remote::password(url, args.password_stdin)?;
-            runtime.block_on(measure_smb(args, url, plan, &password))?
-        }
-        Url::Nfs(url) => runtime.block_on(measure_nfs(args, url, plan))?,
-    };
-    print(args, &report)?;
-    Ok(ExitCode::SUCCESS)
+    }?)
 }
 
 impl Args {
@@ -268,6 +254,55 @@ impl Args {
             Self { small_files: true, .. } => Work::SmallFiles,
             _ => Work::Data,
         }
+    }
+
+    fn loads(&self) -> Result<Loads> {
+        let scale = |by_default: f64| {
+            let part = self.scale.unwrap_or(by_default);
+            let fits = part > 0.0 && part <= 1.0;
+            if fits {
+                Ok(part)
+            } else {
+                Err(anyhow::anyhow!("--scale is more than 0, and 1 at most"))
+            }
+        };
+        let placed = |plans: Vec<Plan>, part: f64| -> Result<Vec<Plan>> {
+            let folder = self.plan()?.folder;
+            let plan = |plan: &Plan| Plan { folder: folder.clone(), ..plan.scaled(part) };
+            Ok(plans.iter().map(plan).collect())
+        };
+        if let Some(name) = &self.profile {
+            let Some(profile) = load::profile(name) else {
+                let all = load::profiles();
+                let lines = all.iter().map(|one| format!("\n  {}: {}", one.name, one.about));
+                bail!("there is no profile {name}; there are{}", lines.collect::<String>());
+            };
+            let part = scale(PROFILE_SCALE)?;
+            let plans = placed(profile.plans, part)?;
+            let connections = Some(profile.connections);
+            return Ok(Loads { name: name.clone(), scale: part, plans, connections });
+        }
+        if let Some(program) = self.program {
+            let words: Vec<&str> = self.line.iter().map(String::as_str).collect();
+            let (name, plan) = match program {
+                Program::Diskspd => ("diskspd", load::diskspd(&words)),
+                Program::Fio => ("fio", load::fio(&words)),
+            };
+            let plan = plan.map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
+            let part = scale(1.0)?;
+            // A whole line keeps its sizes as they are.
+            let plan = if part < 1.0 { plan.scaled(part) } else { plan };
+            let plans = vec![Plan { folder: self.plan()?.folder, ..plan }];
+            return Ok(Loads { name: name.into(), scale: part, plans, connections: None });
+        }
+        let plan = self.plan()?;
+        let plans = match self.mix_sweep {
+            Some(steps) => load::mixes(steps)
+                .map(|read_percent| Plan { read_percent, ..plan.clone() })
+                .collect(),
+            None => vec![plan],
+        };
+        Ok(Loads { name: String::new(), scale: 1.0, plans, connections: None })
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -296,21 +331,22 @@ impl Args {
     }
 }
 
-async fn measure_smb(args: &Args, url: &ShareUrl, plan: Plan, password: &str) -> Result<Report> {
-    let client = connect_smb(url, password, args.connection.options()).await?;
+async fn measure_smb(
+    args: &Args,
+    url: &ShareUrl,
+    plan: Plan,
+    password: &str,
+    arm: &Arm,
+) -> Result<Report> {
+    let client = connect_smb(url, password, arm.options.clone()).await?;
     let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
     let report = measure(args, plan, tree).await;
     client.close().await;
     report
 }
 
-async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan) -> Result<Report> {
-    let minor_version = match args.connection.nfs_version {
-        NfsVersionArg::Nfs41 => 1,
-        NfsVersionArg::Nfs42 => 2,
-    };
-    let connections = args.connection.nconnect;
-    let client = connect_nfs(&url.host, url.port, minor_version, connections).await?;
+async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan, arm: &Arm) -> Result<Report> {
+    let client = connect_nfs(&url.host, url.port, arm.minor_version, arm.nconnect).await?;
     let export = nfs::Export::open(client.clone(), &url.path).await;
     let report = match export.with_context(|| format!("/{}", url.path)) {
         Ok(export) => measure(args, plan, export).await,
@@ -318,6 +354,89 @@ async fn measure_nfs(args: &Args, url: &ExportUrl, plan: Plan) -> Result<Report>
     };
     client.close().await;
     report
+}
+
+async fn compare_smb(
+    args: &Args,
+    url: &ShareUrl,
+    loads: &Loads,
+    password: &str,
+    arms: &[Arm],
+) -> Result<Vec<Measured>> {
+    let (mut clients, mut storages) = (Vec::new(), Vec::new());
+    for arm in arms {
+        let client = connect_smb(url, password, arm.options.clone()).await?;
+        let tree = client.tree(&url.share).await.with_context(|| url.share.clone())?;
+        storages.push((arm.label.clone(), tree));
+        clients.push(client);
+    }
+    let measured = compare(args, loads, storages).await;
+    for client in clients {
+        client.close().await;
+    }
+    measured
+}
+
+async fn compare_nfs(
+    args: &Args,
+    url: &ExportUrl,
+    loads: &Loads,
+    arms: &[Arm],
+) -> Result<Vec<Measured>> {
+    let (mut clients, mut storages) = (Vec::new(), Vec::new());
+    for arm in arms {
+        let client = connect_nfs(&url.host, url.port, arm.minor_version, arm.nconnect).await?;
+        let export = nfs::Export::open(client.clone(), &url.path).await;
+        storages.push((arm.label.clone(), export.with_context(|| format!("/{}", url.path))?));
+        clients.push(client);
+    }
+    let measured = compare(args, loads, storages).await;
+    for client in clients {
+        client.close().await;
+    }
+    measured
+}
+
+/// All loads over all kinds of connections: each kind has files of its own.
+async fn compare<S: Storage>(
+    args: &Args,
+    loads: &Loads,
+    storages: Vec<(String, S)>,
+) -> Result<Vec<Measured>> {
+    let first = loads.plans.first().context("there is nothing to measure")?;
+    // Files are full if anything reads them.
+    let reads = loads.plans.iter().map(|plan| plan.read_percent).max().unwrap_or_default();
+    let base = Plan { read_percent: reads, ..first.clone() };
+    let mut runs = Vec::new();
+    for (label, storage) in storages {
+        runs.push((label, Run::new(storage, base.clone(), &own_name("bench"))?));
+    }
+    let shows = !args.quiet && std::io::stderr().is_terminal();
+    let measuring = async {
+        for (_, run) in &mut runs {
+            run.prepare().await?;
+        }
+        let tell = |text: &str| {
+            if shows {
+                eprint!("\r\x1b[K{text}");
+            }
+        };
+        in_turns(&mut runs, &loads.plans, args.rounds.into(), args.server_pid, tell).await
+    };
+    let measured = tokio::select! {
+        measured = measuring => measured,
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    if shows {
+        eprint!("\r\x1b[K");
+    }
+    let mut cleaned = Ok(());
+    for (_, run) in &mut runs {
+        cleaned = cleaned.and(run.clean().await.context("could not remove the files"));
+    }
+    let measured = measured?;
+    cleaned?;
+    Ok(measured)
 }
 
 async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Report> {
@@ -377,6 +496,50 @@ fn print(args: &Args, report: &Report) -> Result<()> {
         None => {}
     }
     print!("{}", report.table());
+    Ok(())
+}
+
+fn print_together(args: &Args, all: &clients::Together) -> Result<()> {
+    let json = serde_json::to_string_pretty(all)?;
+    match args.json.as_deref() {
+        Some("-") => {
+            println!("{json}");
+            return Ok(());
+        }
+        Some(file) => {
+            std::fs::write(file, json + "\n").with_context(|| format!("cannot write {file}"))?;
+        }
+        None => {}
+    }
+    print!("{}", all.table());
+    Ok(())
+}
+
+fn print_series(args: &Args, series: &Series) -> Result<()> {
+    let write = |file: &Path, text: &str| {
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    };
+    if let Some(file) = &args.csv {
+        write(file, &series.csv())?;
+    }
+    if let Some(file) = &args.html {
+        write(file, &html::page(series)?)?;
+    }
+    if let Some(folder) = &args.charts {
+        for (name, svg) in html::charts(series) {
+            write(&folder.join(format!("{name}.svg")), &svg)?;
+        }
+    }
+    let json = || serde_json::to_string_pretty(series);
+    match args.json.as_deref() {
+        Some("-") => {
+            println!("{}", json()?);
+            return Ok(());
+        }
+        Some(file) => write(Path::new(file), &(json()? + "\n"))?,
+        None => {}
+    }
+    print!("{}", series.table());
     Ok(())
 }
 

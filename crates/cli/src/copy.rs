@@ -3,9 +3,9 @@
 mod place;
 mod progress;
 
-use crate::bench::Connection;
 use ::copy::{Filter, Options, Place, Side, Summary, Tally};
 use anyhow::{Result, bail};
+use place::Connection;
 use place::{Open, Url, names_more};
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;

@@ -16,6 +16,7 @@ mod mounts;
 mod probe;
 mod remote;
 mod serve;
+mod session;
 mod share_url;
 mod status;
 mod user;
@@ -69,7 +70,7 @@ enum Command {
     /// Measure what holds a share back, and say what to set
     Advise(advice::Args),
     /// Measure any SMB server: throughput, latency, processor time
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
 }
 
 fn main() -> ExitCode {

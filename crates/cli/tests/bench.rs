@@ -242,3 +242,115 @@ fn a_server_that_goes_away_ends_the_run_with_its_reason() {
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("the connection was lost"), "{}", text(&output.stderr));
 }
+
+/// A comparison: what was measured in turns, as JSON.
+fn compared(url: &str, arguments: &[&str]) -> Value {
+    let output = anabranch()
+        .args(["bench", url, "--quiet", "--json", "-"])
+        .args(arguments)
+        .env("ANABRANCH_PASSWORD", PASSWORD)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const BRIEF: [&str; 6] = ["--duration", "0.2", "--warm-up", "0.1", "--file-size", "4M"];
+
+#[test]
+fn a_mix_is_swept_in_eleven_points() {
+    let server = Setup::new().start();
+    let url = format!("smb://{}@{}/data", user(), server.smb);
+    let sweep = ["--random", "--block", "4K", "--mix-sweep", "10", "--rounds", "1"];
+    let found = compared(&url, &[&sweep[..], &BRIEF].concat());
+    let summary = found["summary"].as_array().unwrap();
+    let shares: Vec<u64> =
+        summary.iter().map(|one| one["read_percent"].as_u64().unwrap()).collect();
+    assert_eq!(shares, [100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0]);
+    assert!(is_empty(&server.data()));
+}
+
+#[test]
+fn kinds_of_connections_are_compared_in_turns_and_told_in_every_form() {
+    let server = Setup::new().start();
+    let url = format!("smb://{}@{}/data", user(), server.smb);
+    let (csv, html) = (server.path("mix.csv"), server.path("report.html"));
+    let charts = server.folder.path().join("charts");
+    std::fs::create_dir(&charts).unwrap();
+    let files = ["--csv", csv.to_str().unwrap(), "--html", html.to_str().unwrap()];
+    let pictures = ["--charts", charts.to_str().unwrap()];
+    let kinds = ["--channels", "1,4", "--sign", "off,gmac", "--encrypt", "off,gcm"];
+    let found = compared(&url, &[&kinds[..], &files, &pictures, &BRIEF].concat());
+    let runs = found["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2 * 2 * 2 * 2, "two rounds of eight kinds");
+    let arms: Vec<&str> = runs.iter().map(|run| run["arm"].as_str().unwrap()).collect();
+    assert_eq!(arms[..8], arms[8..], "each round has all kinds, in the same order");
+    let used = |at: usize, key: &str| runs[at]["report"]["environment"][key].clone();
+    assert_eq!((used(0, "channels"), used(0, "signing")), (1.into(), "off".into()));
+    assert_eq!(
+        (used(1, "cipher"), used(2, "signing")),
+        ("AES-128-GCM".into(), "AES-128-GMAC".into())
+    );
+    assert_eq!(used(7, "channels"), 4);
+    let summary = found["summary"].as_array().unwrap();
+    let csv = std::fs::read_to_string(csv).unwrap();
+    assert_eq!(csv.lines().count(), summary.len() + 1);
+    let page = std::fs::read_to_string(html).unwrap();
+    let embedded = page.split("id=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    let embedded: Value = serde_json::from_str(embedded).unwrap();
+    assert_eq!(embedded, found, "the page has the numbers that the JSON has");
+    for (at, one) in summary.iter().enumerate() {
+        let rate = one["per_second"].as_f64().unwrap();
+        let product = rate * one["block_bytes"].as_f64().unwrap();
+        assert!((one["bytes_per_second"].as_f64().unwrap() / product - 1.0).abs() < 0.01, "{one}");
+        let drawn = page.split("data-chart=\"rate\"").nth(1).unwrap();
+        let drawn = drawn.split(&format!("data-row=\"{at}\" data-value=\"")).nth(1).unwrap();
+        let drawn: f64 = drawn.split('"').next().unwrap().parse().unwrap();
+        assert!((drawn / rate - 1.0).abs() < 1e-9, "the bar of {one} is another's: {drawn}");
+    }
+    assert_eq!(std::fs::read_dir(charts).unwrap().count(), 4);
+    assert!(!page.contains("http://") || page.matches("http://").count() == 4, "only namespaces");
+    assert!(is_empty(&server.data()));
+}
+
+#[test]
+fn lines_of_diskspd_and_fio_and_profiles_are_done() {
+    let server = Setup::new().start();
+    let url = format!("smb://{}@{}/data", user(), server.smb);
+    let line = "-W300 -C5 -r -w100 -b4k -t8 -o8 -Sh -d60 -L -c2G -Z1G z:\\write0.dat \
+                z:\\write1.dat z:\\write2.dat z:\\write3.dat z:\\write4.dat z:\\write5.dat \
+                z:\\write6.dat z:\\write7.dat z:\\write8.dat z:\\write9.dat";
+    let scaled = ["--scale", "0.003", "diskspd", "--"];
+    let words: Vec<&str> = scaled.into_iter().chain(line.split_whitespace()).collect();
+    let report = compared(&url, &words);
+    assert_eq!((&report["plan"]["files"], &report["plan"]["threads"]), (&10.into(), &80.into()));
+    assert_eq!(report["operations"][0]["name"], "write");
+    let line = "--ioengine=libaio --direct=1 --nrfiles=4 --numjobs=1 --runtime=1800 --time_based \
+                --bs=8k --iodepth=64 --filesize=4G --rw=randread --group_reporting --ramp_time=300";
+    let words: Vec<&str> =
+        ["--scale", "0.0003", "fio", "--"].into_iter().chain(line.split_whitespace()).collect();
+    let report = compared(&url, &words);
+    assert_eq!(
+        (&report["plan"]["depth"], &report["plan"]["block_bytes"]),
+        (&64.into(), &8192.into())
+    );
+    let found = compared(&url, &["--profile", "quick", "--scale", "0.0005", "--rounds", "1"]);
+    assert_eq!(found["summary"].as_array().unwrap().len(), 8, "four loads, one channel and four");
+    let unknown = bench(server.smb, &user(), &["--profile", "slow"]);
+    assert!(text(&unknown.stderr).contains("seed-nconnect"), "{}", text(&unknown.stderr));
+    assert!(is_empty(&server.data()));
+}
+
+#[test]
+fn several_clients_measure_together_and_are_added_up() {
+    let server = Setup::new().start();
+    let url = format!("smb://{}@{}/data", user(), server.smb);
+    let found = compared(&url, &[&["--clients", "5", "--block", "4K"][..], &BRIEF].concat());
+    assert_eq!(found["clients"], 5);
+    let each = found["each"].as_array().unwrap();
+    let rate = |one: &Value| one["report"]["per_second"].as_f64().unwrap();
+    assert!(each.len() == 5 && each.iter().all(|one| rate(one) > 0.0), "{found:#}");
+    let sum: f64 = each.iter().map(rate).sum();
+    assert!((found["per_second"].as_f64().unwrap() / sum - 1.0).abs() < 1e-9, "{found:#}");
+    assert!(is_empty(&server.data()));
+}

@@ -1,8 +1,8 @@
 //! The two places of a copy: paths, shares and exports, with their connections.
 
-use crate::bench::Connection;
 use crate::export_url::ExportUrl;
 use crate::remote::{World, address};
+use crate::session::{EncryptArg, SessionArgs, SignArg};
 use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use ::copy::{Place, Side};
@@ -62,6 +62,28 @@ impl Url {
 /// Whether both are of one user of one server.
 fn is_one_session(a: &ShareUrl, b: &ShareUrl) -> bool {
     (&a.host, a.port, &a.user, &a.domain) == (&b.host, b.port, &b.user, &b.domain)
+}
+
+/// How to connect to both.
+#[derive(Debug, clap::Args)]
+pub struct Connection {
+    /// Connections to each server: channels of SMB, as far as it says that they help, or of NFS
+    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
+    channels: usize,
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Signing; "off" still signs for a server that insists
+    #[arg(long, value_name = "HOW", default_value = "off")]
+    sign: SignArg,
+    /// Sealing; "off" still seals for a server that insists
+    #[arg(long, value_name = "HOW", default_value = "off")]
+    encrypt: EncryptArg,
+}
+
+impl Connection {
+    fn options(&self) -> client::Options {
+        self.session.options(self.channels, self.sign, self.encrypt)
+    }
 }
 
 /// The passwords of both places; empty where there is none to be known.

@@ -7,16 +7,20 @@
 mod data;
 mod folder;
 mod histogram;
+mod lines;
 mod names;
 mod nfs;
 mod processor;
+mod profiles;
 mod report;
 mod small;
 mod smb;
 mod storage;
 
 pub use histogram::Histogram;
+pub use lines::{diskspd, fio};
 pub use processor::{TICKS_PER_SECOND, ticks};
+pub use profiles::{Profile, mixes, profile, profiles};
 pub use report::{Environment, Latency, OperationFigures, Report};
 pub use storage::Storage;
 

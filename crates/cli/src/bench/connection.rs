@@ -1,0 +1,131 @@
+//! How to connect: what is asked for, and the kinds that are compared.
+
+use crate::session::{EncryptArg, SessionArgs, SignArg};
+use clap::ValueEnum;
+use client::Options;
+
+/// Kinds of connections that are compared in one call.
+const ARMS_MAX: usize = 32;
+
+/// Arguments about the connection. Of those with several values all are compared, in turns.
+#[derive(Debug, clap::Args)]
+pub struct Connection {
+    /// Connections of an SMB session, as far as the server says that they help; several numbers,
+    /// as in 1,4, are compared [default: 4]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    channels: Vec<usize>,
+    /// Connections of an NFS session; several numbers are compared [default: 1]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    nconnect: Vec<usize>,
+    /// Version of NFS
+    #[arg(long, value_name = "VERSION", default_value = "4.1")]
+    nfs_version: NfsVersionArg,
+    #[command(flatten)]
+    session: SessionArgs,
+    /// Signing; "off" still signs for a server that insists; several are compared
+    #[arg(long, value_name = "HOW", default_value = "off", value_delimiter = ',')]
+    sign: Vec<SignArg>,
+    /// Sealing; "off" still seals for a server that insists; several are compared
+    #[arg(long, value_name = "HOW", default_value = "off", value_delimiter = ',')]
+    encrypt: Vec<EncryptArg>,
+}
+
+/// One kind of connection.
+#[derive(Clone, Debug)]
+pub struct Arm {
+    /// What tells it from the others; empty if nothing does.
+    pub label: String,
+    /// Options of SMB.
+    pub options: Options,
+    /// Connections of NFS, and the minor version.
+    pub nconnect: usize,
+    /// See [`Arm::nconnect`].
+    pub minor_version: u32,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum NfsVersionArg {
+    #[value(name = "4.1")]
+    Nfs41,
+    #[value(name = "4.2")]
+    Nfs42,
+}
+
+impl Connection {
+    /// All kinds that are asked for, in the order of the arguments; `by_default` are the numbers
+    /// of connections if none is named.
+    pub fn arms(&self, is_nfs: bool, by_default: Option<&[usize]>) -> Result<Vec<Arm>, String> {
+        let named = if is_nfs { &self.nconnect } else { &self.channels };
+        let fallback = by_default.unwrap_or(if is_nfs { &[1] } else { &[4] });
+        let numbers = if named.is_empty() { fallback } else { named };
+        let what = if is_nfs { "nconnect" } else { "channels" };
+        let mut arms = Vec::new();
+        for number in numbers {
+            for sign in &self.sign {
+                for encrypt in &self.encrypt {
+                    let mut parts = Vec::new();
+                    if numbers.len() > 1 {
+                        parts.push(format!("{what} {number}"));
+                    }
+                    if self.sign.len() > 1 {
+                        parts.push(format!("sign {}", name_of(sign)));
+                    }
+                    if self.encrypt.len() > 1 {
+                        parts.push(format!("encrypt {}", name_of(encrypt)));
+                    }
+                    arms.push(Arm {
+                        label: parts.join(", "),
+                        options: self.session.options(*number, *sign, *encrypt),
+                        nconnect: *number,
+                        minor_version: match self.nfs_version {
+                            NfsVersionArg::Nfs41 => 1,
+                            NfsVersionArg::Nfs42 => 2,
+                        },
+                    });
+                }
+            }
+        }
+        if is_nfs && self.sign.len().max(self.encrypt.len()) > 1 {
+            return Err("NFS has no signing and sealing to compare".into());
+        }
+        if arms.len() > ARMS_MAX {
+            return Err(format!("at most {ARMS_MAX} kinds of connections are compared"));
+        }
+        Ok(arms)
+    }
+}
+
+fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        connection: Connection,
+    }
+
+    fn labels(line: &str, is_nfs: bool) -> Vec<String> {
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        let line = Line::try_parse_from(words).expect("it is one");
+        let arms = line.connection.arms(is_nfs, None).expect("it fits");
+        arms.into_iter().map(|arm| arm.label).collect()
+    }
+
+    #[test]
+    fn every_combination_is_one_kind_and_only_what_differs_is_named() {
+        assert_eq!(labels("", false), [""]);
+        assert_eq!(labels("--channels 1,4", false), ["channels 1", "channels 4"]);
+        assert_eq!(labels("--nconnect 1,4,16", true).len(), 3);
+        assert_eq!(
+            labels("--sign off,gmac,cmac --encrypt off,gcm", false)[2],
+            "sign gmac, encrypt off"
+        );
+        assert_eq!(labels("--channels 2 --sign off,gmac,cmac --encrypt off,gcm", false).len(), 6);
+    }
+}

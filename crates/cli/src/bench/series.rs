@@ -1,0 +1,230 @@
+//! Several loads over several kinds of connections, measured in turns.
+
+use anyhow::{Context, Result};
+use client::load::{Plan, Report, Run, Storage};
+use serde::Serialize;
+
+/// Digits of a ratio.
+const DIGITS: usize = 2;
+
+/// One load over one kind of connection, once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// What is compared, as "channels 4"; empty if nothing is.
+    pub arm: String,
+    /// The load in words.
+    pub load: String,
+    /// From 1.
+    pub round: usize,
+    /// Its figures.
+    pub report: Report,
+}
+
+/// All rounds of one load over one kind of connection.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// See [`Measured::arm`].
+    pub arm: String,
+    /// See [`Measured::load`].
+    pub load: String,
+    /// Size of a request.
+    pub block_bytes: u32,
+    /// Share of reads.
+    pub read_percent: u8,
+    /// Requests in a second: the mean of the rounds.
+    pub per_second: f64,
+    /// Payload in a second: requests times their size.
+    pub bytes_per_second: f64,
+    /// Median time of a request, in microseconds.
+    pub p50_us: f64,
+    /// 99 of 100 are faster.
+    pub p99_us: f64,
+    /// How far the rounds lie apart, as a part of their mean.
+    pub spread: f64,
+    /// Rate over that of the first kind of connection.
+    pub ratio: f64,
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// The profile or the line, if there was one.
+    pub name: String,
+    /// Part of the times and sizes that was done.
+    pub scale: f64,
+    /// Each load of each round.
+    pub runs: Vec<Measured>,
+    /// What they come to.
+    pub summary: Vec<Summary>,
+    /// What the documents say of such loads.
+    pub documents: Vec<&'static str>,
+}
+
+impl Series {
+    /// From what was measured, in the order in which it was.
+    pub fn new(name: &str, scale: f64, runs: Vec<Measured>) -> Self {
+        let mut keys: Vec<(&str, &str)> = Vec::new();
+        for run in &runs {
+            let key = (run.load.as_str(), run.arm.as_str());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.sort_by_key(|(load, _)| runs.iter().position(|run| run.load == *load));
+        let mut summary: Vec<Summary> =
+            keys.iter().filter_map(|(load, arm)| summed(&runs, load, arm)).collect();
+        for at in 0..summary.len() {
+            let first = summary.iter().find(|one| one.load == summary[at].load);
+            let base = first.map_or(0.0, |first| first.per_second);
+            summary[at].ratio = if base > 0.0 { summary[at].per_second / base } else { 1.0 };
+        }
+        let documents = documents(name);
+        Self { name: name.to_owned(), scale, runs, summary, documents }
+    }
+
+    /// The summary as a table.
+    pub fn table(&self) -> String {
+        let wide = |of: fn(&Summary) -> usize| self.summary.iter().map(of).max().unwrap_or(0);
+        let (load, arm) =
+            (wide(|one| one.load.chars().count()), wide(|one| one.arm.chars().count()));
+        let mut out = String::new();
+        if let Some(first) = self.runs.first() {
+            let at = &first.report.environment;
+            out += &format!("{}: {} {}\n", at.server, at.protocol, at.dialect);
+        }
+        if self.scale != 1.0 {
+            out += &format!("{}: {} of its times and sizes\n", self.name, self.scale);
+        }
+        out += &format!(
+            "\n{:<load$}  {:<arm$}  {:>10} x {:>8} = {:>11}/s  {:>9}  {:>9}  {:>6}  {:>7}\n",
+            "", "", "/s", "size", "payload", "p50 µs", "p99 µs", "ratio", "spread"
+        );
+        for one in &self.summary {
+            out += &format!(
+                "{:<load$}  {:<arm$}  {:>10.0} x {:>8} = {:>11}/s  {:>9.0}  {:>9.0}  {:>5.DIGITS$}x  {:>6.1}%\n",
+                one.load,
+                one.arm,
+                one.per_second,
+                advise::size(f64::from(one.block_bytes)),
+                advise::size(one.bytes_per_second.round()),
+                one.p50_us,
+                one.p99_us,
+                one.ratio,
+                one.spread * 100.0
+            );
+        }
+        if !self.documents.is_empty() {
+            out += "\nthe documents, on their machines:\n";
+            self.documents.iter().for_each(|line| out += &format!("  {line}\n"));
+        }
+        out
+    }
+
+    /// The summary as comma-separated values.
+    pub fn csv(&self) -> String {
+        let mut out = String::from(
+            "load,arm,block_bytes,read_percent,per_second,bytes_per_second,p50_us,p99_us,spread,ratio\n",
+        );
+        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+        for one in &self.summary {
+            out += &format!(
+                "{},{},{},{},{},{},{},{},{},{}\n",
+                quoted(&one.load),
+                quoted(&one.arm),
+                one.block_bytes,
+                one.read_percent,
+                one.per_second,
+                one.bytes_per_second,
+                one.p50_us,
+                one.p99_us,
+                one.spread,
+                one.ratio
+            );
+        }
+        out
+    }
+}
+
+fn summed(runs: &[Measured], load: &str, arm: &str) -> Option<Summary> {
+    let rounds: Vec<&Report> = runs
+        .iter()
+        .filter(|r| (r.load.as_str(), r.arm.as_str()) == (load, arm))
+        .map(|r| &r.report)
+        .collect();
+    let mean = |of: &dyn Fn(&Report) -> f64| {
+        rounds.iter().map(|report| of(report)).sum::<f64>() / rounds.len() as f64
+    };
+    let first = rounds.first()?;
+    let rates: Vec<f64> = rounds.iter().map(|report| report.per_second).collect();
+    let per_second = mean(&|report| report.per_second);
+    let (low, high) = rates
+        .iter()
+        .fold((f64::MAX, 0.0f64), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+    // The slower of reads and writes: what an application waits for.
+    let slowest = |report: &Report, of: fn(&client::load::Latency) -> f64| {
+        report.operations.iter().map(|one| of(&one.latency_us)).fold(0.0, f64::max)
+    };
+    Some(Summary {
+        arm: arm.to_owned(),
+        load: load.to_owned(),
+        block_bytes: first.plan.block_bytes,
+        read_percent: first.plan.read_percent,
+        per_second,
+        bytes_per_second: mean(&|report| report.bytes_per_second),
+        p50_us: mean(&|report| slowest(report, |l| l.p50)),
+        p99_us: mean(&|report| slowest(report, |l| l.p99)),
+        spread: if per_second > 0.0 { (high - low) / per_second } else { 0.0 },
+        ratio: 1.0,
+    })
+}
+
+/// Ratios that the documents print, by profile: to stand beside ours.
+fn documents(name: &str) -> Vec<&'static str> {
+    match name {
+        "seed-multichannel" => vec![
+            "many files: 2 to 4 times by four channels; reads 2 to 3, writes 3 to 4 times",
+            "one file, small requests: about 10 % less",
+        ],
+        "seed-anf-random" => vec!["four channels are enough; 8 and 16 bring next to nothing"],
+        "seed-nconnect" => vec![
+            "reads of all sizes 2 to 4 times, writes of 64 KiB and 1 MiB 3 times by nconnect 4",
+        ],
+        "seed-copy" => vec!["1 GB at 23 ms: 57 s over one channel, 33 s over four (1.73 times)"],
+        _ => Vec::new(),
+    }
+}
+
+/// Measures every load over every kind of connection in turns, so that whatever else happens
+/// meets all alike. The runs have their files already.
+pub async fn in_turns<S: Storage>(
+    runs: &mut [(String, Run<S>)],
+    plans: &[Plan],
+    rounds: usize,
+    server: Option<u32>,
+    mut tell: impl FnMut(&str),
+) -> Result<Vec<Measured>> {
+    let mut measured = Vec::new();
+    for plan in plans {
+        for round in 1..=rounds {
+            for (arm, run) in runs.iter_mut() {
+                tell(&format!("{} {arm}, round {round}", plan.describe()));
+                run.change(plan.clone())?;
+                let report = run.measure(server, |_| {}).await.context(arm.clone())?;
+                let (arm, load) = (arm.clone(), named(plan));
+                measured.push(Measured { arm, load, round, report });
+            }
+        }
+    }
+    Ok(measured)
+}
+
+/// What tells one load of a series from the others.
+fn named(plan: &Plan) -> String {
+    let mix = match plan.read_percent {
+        100 => "read".to_owned(),
+        0 => "write".to_owned(),
+        percent => format!("{percent} % read"),
+    };
+    let order = if plan.random { "random" } else { "sequential" };
+    format!("{order} {} {mix}", advise::size(f64::from(plan.block_bytes)))
+}

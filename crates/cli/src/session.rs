@@ -1,0 +1,94 @@
+//! Arguments about an SMB session, which several commands take.
+
+use crate::remote;
+use client::{Options, Signing};
+use wire::crypto::{Cipher, SigningAlgorithm};
+use wire::smb::Dialect;
+
+/// What is the same for all sessions of a command.
+#[derive(Debug, clap::Args)]
+pub struct SessionArgs {
+    /// Several connections to one address, whatever the server says
+    #[arg(long)]
+    any_interface: bool,
+    /// Dialect to speak; without it the newest that the server has
+    #[arg(long, value_name = "VERSION")]
+    dialect: Option<DialectArg>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum DialectArg {
+    #[value(name = "2.1")]
+    Smb210,
+    #[value(name = "3.0")]
+    Smb300,
+    #[value(name = "3.0.2")]
+    Smb302,
+    #[value(name = "3.1.1")]
+    Smb311,
+}
+
+/// Signing.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum SignArg {
+    Off,
+    /// With the best that the server knows
+    On,
+    Gmac,
+    Cmac,
+    Hmac,
+}
+
+/// Sealing.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum EncryptArg {
+    Off,
+    /// With the best that the server knows
+    On,
+    Gcm,
+    Ccm,
+    #[value(name = "gcm-256")]
+    Gcm256,
+    #[value(name = "ccm-256")]
+    Ccm256,
+}
+
+impl SessionArgs {
+    /// Options of a session with so many channels, protected so.
+    pub fn options(&self, channels: usize, sign: SignArg, encrypt: EncryptArg) -> Options {
+        let mut options = Options { assume_rss: self.any_interface, ..remote::options(channels) };
+        if let Some(dialect) = self.dialect {
+            let dialect = match dialect {
+                DialectArg::Smb210 => Dialect::Smb210,
+                DialectArg::Smb300 => Dialect::Smb300,
+                DialectArg::Smb302 => Dialect::Smb302,
+                DialectArg::Smb311 => Dialect::Smb311,
+            };
+            (options.dialect_min, options.dialect_max) = (dialect, dialect);
+        }
+        let algorithm = match sign {
+            SignArg::Off | SignArg::On => None,
+            SignArg::Gmac => Some(SigningAlgorithm::AesGmac),
+            SignArg::Cmac => Some(SigningAlgorithm::AesCmac),
+            SignArg::Hmac => Some(SigningAlgorithm::HmacSha256),
+        };
+        if !matches!(sign, SignArg::Off) {
+            options.signing = Signing::Required;
+        }
+        if let Some(algorithm) = algorithm {
+            options.signing_algorithms = vec![algorithm];
+        }
+        let cipher = match encrypt {
+            EncryptArg::Off | EncryptArg::On => None,
+            EncryptArg::Gcm => Some(Cipher::Aes128Gcm),
+            EncryptArg::Ccm => Some(Cipher::Aes128Ccm),
+            EncryptArg::Gcm256 => Some(Cipher::Aes256Gcm),
+            EncryptArg::Ccm256 => Some(Cipher::Aes256Ccm),
+        };
+        options.sealed = !matches!(encrypt, EncryptArg::Off);
+        if let Some(cipher) = cipher {
+            options.ciphers = vec![cipher];
+        }
+        options
+    }
+}

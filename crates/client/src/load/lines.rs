@@ -1,0 +1,56 @@
+//! Command lines of other load generators, read as loads of ours.
+
+mod diskspd;
+mod fio;
+
+pub use diskspd::diskspd;
+pub use fio::fio;
+
+use super::{Plan, Until, Work};
+
+/// Words of one line.
+const WORDS_MAX: usize = 1024;
+
+/// Splits a line as a shell would that knows no quotes; a line that is one word already is too.
+fn words<'a>(line: &[&'a str]) -> Result<Vec<&'a str>, String> {
+    let words: Vec<&str> = line.iter().flat_map(|part| part.split_whitespace()).collect();
+    if words.len() > WORDS_MAX { Err("the line is too long".into()) } else { Ok(words) }
+}
+
+/// A size with K, M, G or T, powers of two.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(format!("{text:?} is no size")),
+    };
+    let number: u64 = digits.parse().map_err(|_| format!("{text:?} is no size"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too much"))
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+/// What both programs do if nothing is said.
+fn default_plan() -> Plan {
+    Plan {
+        work: Work::Data,
+        folder: String::new(),
+        block_bytes: 4096,
+        depth: 1,
+        threads: 1,
+        files: 1,
+        file_bytes: 1 << 30,
+        random: false,
+        read_percent: 100,
+        until: Until::Seconds(10.0),
+        warm_up_seconds: 0.0,
+        verify: false,
+        seed: 1,
+    }
+}

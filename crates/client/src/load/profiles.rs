@@ -1,0 +1,177 @@
+//! Loads by name: those that the documents measured with, and a quick one.
+
+use super::{Plan, Until, Work};
+
+/// A profile: loads on the same files, and the numbers of connections to compare.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Numbers of connections.
+    pub connections: Vec<usize>,
+    /// The loads in full size, in their order.
+    pub plans: Vec<Plan>,
+}
+
+const KIB: u32 = 1024;
+const GIB: u64 = 1 << 30;
+
+fn plan(files: usize, file_bytes: u64, threads: usize, depth: usize, times: [f64; 2]) -> Plan {
+    Plan {
+        work: Work::Data,
+        folder: String::new(),
+        block_bytes: 4 * KIB,
+        depth,
+        threads,
+        files,
+        file_bytes,
+        random: false,
+        read_percent: 100,
+        until: Until::Seconds(times[0]),
+        warm_up_seconds: times[1],
+        verify: false,
+        seed: 1,
+    }
+}
+
+/// Random reads and writes of these sizes.
+fn both(blocks: &[u32], plan: &Plan) -> Vec<Plan> {
+    let of = |block: &u32| {
+        let block_bytes = *block;
+        [100, 0].map(|read_percent| Plan {
+            random: true,
+            block_bytes,
+            read_percent,
+            ..plan.clone()
+        })
+    };
+    blocks.iter().flat_map(of).collect()
+}
+
+fn sweep(block_bytes: u32, random: bool) -> Vec<Plan> {
+    let load = Plan { block_bytes, random, ..plan(16, 64 * GIB, 16, 16, [60.0, 15.0]) };
+    mixes(10).map(|read_percent| Plan { read_percent, ..load.clone() }).collect()
+}
+
+/// All profiles. Times are those of the documents: what is measured, and what is not counted.
+#[must_use]
+pub fn profiles() -> Vec<Profile> {
+    let copy = Plan { block_bytes: 1024 * KIB, ..plan(1, GIB, 1, 8, [30.0, 2.0]) };
+    let sizes = [4 * KIB, 16 * KIB, 64 * KIB, 1024 * KIB];
+    vec![
+        Profile {
+            name: "seed-multichannel",
+            about: "ten files, eight threads of depth 10 each, several sizes: one channel and four",
+            connections: vec![1, 4],
+            plans: both(&sizes, &plan(10, 2 * GIB, 80, 10, [60.0, 300.0])),
+        },
+        Profile {
+            name: "seed-anf-random",
+            about: "4 KiB at random in 40 GiB, pure reads and writes: 1, 4, 8 and 16 channels",
+            connections: vec![1, 4, 8, 16],
+            plans: both(&[4 * KIB], &plan(10, 4 * GIB, 16, 16, [60.0, 15.0])),
+        },
+        Profile {
+            name: "seed-anf-single",
+            about: "16 threads of depth 16 on 1 TiB, 4 KiB at random and 64 KiB in sequence, in \
+                    eleven mixes",
+            connections: vec![4],
+            plans: [sweep(4 * KIB, true), sweep(64 * KIB, false)].concat(),
+        },
+        Profile {
+            name: "seed-nconnect",
+            about: "four files of 4 GiB at depth 64, four sizes, reads and writes: nconnect 1 and 4",
+            connections: vec![1, 4],
+            plans: both(
+                &[4 * KIB, 8 * KIB, 64 * KIB, 1024 * KIB],
+                &plan(4, 4 * GIB, 1, 64, [1800.0, 300.0]),
+            ),
+        },
+        Profile {
+            name: "seed-copy",
+            about: "a file of 1 GiB in sequence, eight requests at a time: one channel and four",
+            connections: vec![1, 4],
+            plans: [100, 0].map(|read_percent| Plan { read_percent, ..copy.clone() }).to_vec(),
+        },
+        Profile {
+            name: "quick",
+            about: "small and large, reads and writes, a few seconds each: one channel and four",
+            connections: vec![1, 4],
+            plans: both(&[4 * KIB, 1024 * KIB], &plan(4, GIB, 2, 16, [400.0, 50.0])),
+        },
+    ]
+}
+
+/// The profile of this name.
+#[must_use]
+pub fn profile(name: &str) -> Option<Profile> {
+    profiles().into_iter().find(|profile| profile.name == name)
+}
+
+/// Shares of reads from all to none, in so many steps.
+pub fn mixes(steps: u8) -> impl Iterator<Item = u8> {
+    let steps = steps.clamp(1, 100);
+    (0..=steps).map(move |step| (100 - u32::from(step) * 100 / u32::from(steps)) as u8)
+}
+
+impl Plan {
+    /// The same load in a part of its time, and on files of that part of their size, as far as they
+    /// still hold a few blocks.
+    #[must_use]
+    pub fn scaled(&self, part: f64) -> Self {
+        let least = u64::from(self.block_bytes) * 8;
+        // Files are made once for all loads of a profile: of a size that fits each.
+        let least = least.max(8 << 20).min(self.file_bytes);
+        let bytes = (self.file_bytes as f64 * part) as u64;
+        Self {
+            file_bytes: bytes.max(least).next_multiple_of(1 << 20),
+            until: match self.until {
+                Until::Seconds(seconds) => Until::Seconds((seconds * part).max(0.2)),
+                Until::Bytes(bytes) => Until::Bytes(((bytes as f64 * part) as u64).max(least)),
+            },
+            warm_up_seconds: self.warm_up_seconds * part,
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn profiles_are_the_documents_tests() {
+        let of = |name: &str| profile(name).unwrap_or_else(|| panic!("{name} is missing"));
+        let multichannel = of("seed-multichannel");
+        assert!(multichannel.plans.iter().all(|p| p.files == 10 && p.depth == 10 && p.random));
+        assert_eq!(multichannel.connections, [1, 4]);
+        let random = of("seed-anf-random");
+        let set: u64 = random.plans[0].file_bytes * random.plans[0].files as u64;
+        assert_eq!((set, random.plans.len()), (40 << 30, 2));
+        let single = of("seed-anf-single");
+        assert_eq!(single.plans.len(), 22, "eleven mixes of two loads");
+        assert!(single.plans.iter().all(|p| (p.threads, p.depth) == (16, 16)));
+        assert_eq!(single.plans[0].file_bytes * 16, 1 << 40);
+        let nconnect = of("seed-nconnect");
+        assert_eq!(nconnect.plans.len(), 8);
+        assert!(nconnect.plans.iter().all(|p| (p.files, p.depth) == (4, 64)));
+        assert_eq!(of("seed-copy").plans[0].file_bytes, 1 << 30);
+        assert!(profile("quick").is_some() && profile("slow").is_none());
+    }
+
+    #[test]
+    fn a_scaled_load_keeps_its_form_and_all_of_a_profile_share_their_files() {
+        assert_eq!(mixes(10).collect::<Vec<_>>(), [100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0]);
+        for profile in profiles() {
+            let scaled: Vec<Plan> = profile.plans.iter().map(|plan| plan.scaled(0.001)).collect();
+            for (small, large) in scaled.iter().zip(&profile.plans) {
+                assert_eq!((small.files, small.depth), (large.files, large.depth));
+                assert_eq!(small.file_bytes, scaled[0].file_bytes, "{}", profile.name);
+                assert!(small.file_bytes >= u64::from(small.block_bytes));
+                assert!(matches!(small.until, Until::Seconds(s) if s < 2.0));
+            }
+        }
+    }
+}
