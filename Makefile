@@ -14,6 +14,7 @@ check: ## Form, lints, licences, house rules
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	cargo xtask licences
 	cargo xtask tidy
+	cargo xtask coverage --check
 
 units: ## Everything that needs no other program
 	cargo test --workspace --locked --quiet
@@ -26,7 +27,7 @@ clients: ## Foreign clients against the built server
 
 servers: ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
 	conformance/ganesha-root
-	cargo test --package cli --test client --test bench --test copy --locked --quiet -- --ignored --test-threads 1
+	cargo test --package cli --test client --test bench --test copy --test probe --locked --quiet -- --ignored --test-threads 1
 
 kernel: ## The Linux kernel's own client, in a virtual machine
 	cargo build --locked --quiet --package cli

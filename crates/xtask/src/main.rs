@@ -1,8 +1,9 @@
-//! Project automation: `cargo xtask tidy|licences|conformance|bench|sim|fuzz`.
+//! Project automation: `cargo xtask tidy|licences|coverage|conformance|bench|sim|fuzz`.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod conformance;
+mod coverage;
 mod fuzz;
 mod licences;
 mod server;
@@ -27,6 +28,8 @@ enum Task {
     Tidy,
     /// Check that every dependency's licence is one we may use
     Licences,
+    /// Write which test or command shows each requirement, or check it
+    Coverage(coverage::Args),
     /// Run a foreign test suite against the server
     Conformance(conformance::Args),
     /// Measure side by side with another server
@@ -41,6 +44,7 @@ fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Tidy => tidy::run(&root()),
         Task::Licences => licences::run(&root()),
+        Task::Coverage(args) => coverage::run(&root(), &args),
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
         Task::Sim(args) => sim::run(&root(), &args),
