@@ -9,6 +9,9 @@
 //! taken from what is kept, the feed is drained: what was changed before a request
 //! came is known to it.
 //!
+//! What directories list is kept with the attributes of files ([`listings`]), until the
+//! backend tells of the first change in them ([`vfs::ListingFeed`]).
+//!
 //! Where a backend cannot tell, or there is no room, it is asked as if nothing
 //! stood in between.
 #![forbid(unsafe_code)]
