@@ -6,6 +6,7 @@ mod files;
 mod handles;
 mod messages;
 mod nfs;
+mod nfs_conversation;
 mod security;
 
 use crate::Target;
@@ -37,6 +38,12 @@ pub const TARGETS: &[Target] = &[
     of_decoder("nfs_records", nfs::records),
     of_decoder("nfs_callbacks", nfs::callbacks),
     of_decoder("nfs_attributes", nfs::attributes),
+    Target {
+        name: "nfs_conversation",
+        run: nfs_conversation::conversation,
+        memory_bytes_max: nfs_conversation::bytes_max,
+        rounds: 60_000,
+    },
     // Asks the file system.
     Target { rounds: 60_000, ..of_decoder("handles", handles::handles) },
     of_decoder("security_descriptor", security::security_descriptor),

@@ -1,0 +1,341 @@
+//! Whole conversations over NFS: records to two connections of one client, jobs polled,
+//! answers looked at; and when the client is gone for good, nothing of it is left.
+//!
+//! An input is a row of messages, each behind two bytes: its length, and flags. A message
+//! is a record as it stands, or operations behind the one byte that counts them, which a
+//! good call of COMPOUND is made of, with the SEQUENCE that is due: else nearly every
+//! input would stop there.
+
+use bytes::Bytes;
+use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
+use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Job, Now, Server, Squash, Transmit};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{Identity, Timestamp};
+use wire::nfs::ops::{
+    CallbackSecurity, ChannelAttributes, ClientOwner, CreateSessionArgs, CreateSessionFlags,
+    CreateSessionResult, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult, ReclaimCompleteArgs,
+    SequenceArgs, StateProtectArgs,
+};
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, Scan, scan_record};
+use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
+use wire::nfs::{
+    ClientId, CompoundResults, Operation, OperationNumber, OperationResult, SessionId, Verifier,
+};
+
+/// Bytes that a message of an input may have; the other bits of its head are flags.
+const LENGTH: u16 = 0x0FFF;
+/// A record as it stands.
+const RAW: u16 = 0x8000;
+/// It comes by the second connection.
+const OTHER: u16 = 0x4000;
+/// It repeats the request before it.
+const AGAIN: u16 = 0x2000;
+/// The answer is to be kept for that.
+const KEEP: u16 = 0x1000;
+
+/// Bytes that files may have in memory.
+const CAPACITY: u64 = 1024 * 1024;
+/// Jobs that wait for something that does not come.
+const WAITING_MAX: usize = 64;
+/// Room for the connections and their server themselves.
+const BASE_BYTES: usize = 512 * 1024;
+
+/// An answer may be as long as may be, in a buffer that has doubled just now; files have
+/// their room; slots keep answers.
+pub fn bytes_max(input_bytes: usize) -> usize {
+    BASE_BYTES + 4 * MESSAGE_BYTES_MAX as usize + 2 * CAPACITY as usize + 512 * input_bytes
+}
+
+/// The process, as one that always does the same.
+struct StillHost {
+    random: AtomicU8,
+    now: Mutex<Now>,
+}
+
+impl Host for StillHost {
+    fn random(&self, out: &mut [u8]) {
+        out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn now(&self) -> Now {
+        *self.now.lock().unwrap()
+    }
+
+    fn caller(&self, identity: Identity) -> Arc<Caller> {
+        Arc::new(Caller::of(identity))
+    }
+
+    fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
+}
+
+/// Carries everything out where it is asked for.
+struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[derive(Debug)]
+struct Anyone;
+
+impl HostFilter for Anyone {
+    fn admits(&self, _: IpAddr) -> bool {
+        true
+    }
+}
+
+/// A client with one session and two connections to a server with one share.
+struct Rig {
+    host: Arc<StillHost>,
+    server: Arc<Server>,
+    conns: [Conn; 2],
+    waiting: Vec<(usize, Job)>,
+    session: SessionId,
+    sequence: u32,
+    /// The last answer, without its mark.
+    answer: Vec<u8>,
+}
+
+/// Records of someone who has a session.
+pub fn conversation(input: &[u8]) {
+    let mut rig = Rig::new();
+    rig.begin();
+    for (flags, message) in messages(input) {
+        let by = usize::from(flags & OTHER != 0);
+        let record = if flags & RAW != 0 {
+            Bytes::copy_from_slice(message)
+        } else {
+            rig.sequence += u32::from(flags & AGAIN == 0);
+            rig.call(message, flags & KEEP != 0)
+        };
+        if !rig.feed(by, record) {
+            break;
+        }
+    }
+    rig.end();
+}
+
+/// Flags and messages of an input.
+fn messages(mut input: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (head, rest) = input.split_first_chunk::<2>()?;
+        let head = u16::from_le_bytes(*head);
+        let (message, rest) = rest.split_at(usize::from(head & LENGTH).min(rest.len()));
+        input = rest;
+        Some((head & !LENGTH, message))
+    })
+}
+
+impl Rig {
+    fn new() -> Self {
+        let vfs = MemoryVfs::new(
+            MemoryOptions { capacity_bytes: CAPACITY, ..MemoryOptions::default() },
+            Arc::new(StillClock::default()),
+        );
+        let export = Export {
+            id: VolumeId(7),
+            name: b"share".to_vec(),
+            volume: Arc::new(Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() }),
+            squash: Squash::None,
+            anonymous: (65_534, 65_534),
+            hosts: Arc::new(Anyone),
+        };
+        let lease = Duration::from_secs(10);
+        let exports = vec![Arc::new(export)];
+        let config = Config { exports, lease, owner: b"server".to_vec() };
+        let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
+        let host = Arc::new(StillHost { random: AtomicU8::new(1), now: Mutex::new(now) });
+        let files = Arc::new(Files::new(Arc::new(Inline)));
+        let server = Server::new(config, files, host.clone());
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 2049));
+        let conns = [1, 2]
+            .map(|id| Conn::new(server.clone(), ConnFacts { id, peer: address, local: address }));
+        let session = SessionId([0; 16]);
+        Self { host, server, conns, waiting: Vec::new(), session, sequence: 0, answer: Vec::new() }
+    }
+
+    /// Gets a session.
+    fn begin(&mut self) {
+        let introduction = Operation::ExchangeId(ExchangeIdArgs {
+            client_owner: ClientOwner { verifier: Verifier([1; 8]), owner_id: Opaque(b"one") },
+            flags: ExchangeIdFlags(0),
+            state_protect: StateProtectArgs::None,
+            implementation_id: List::default(),
+        });
+        self.one(&introduction);
+        let answer = self.results_of();
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&answer)).unwrap();
+        let client: ExchangeIdResult<'_> = results.succeed(OperationNumber::EXCHANGE_ID).unwrap();
+        let id: ClientId = client.client_id;
+        let channel = || ChannelAttributes {
+            header_pad_bytes: 0,
+            request_bytes_max: MESSAGE_BYTES_MAX,
+            response_bytes_max: MESSAGE_BYTES_MAX,
+            response_cached_bytes_max: 4096,
+            operations_max: 64,
+            requests_max: 4,
+            rdma_ird: List::default(),
+        };
+        let wish = Operation::CreateSession(CreateSessionArgs {
+            client_id: id,
+            sequence_id: client.sequence_id,
+            flags: CreateSessionFlags::CONN_BACK_CHAN,
+            fore_channel: channel(),
+            back_channel: channel(),
+            callback_program: 1,
+            callback_security: List(vec![CallbackSecurity::None]),
+        });
+        self.one(&wish);
+        let answer = self.results_of();
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&answer)).unwrap();
+        let made: CreateSessionResult = results.succeed(OperationNumber::CREATE_SESSION).unwrap();
+        self.session = made.session_id;
+        let mut done = vec![1];
+        let reclaimed = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        let w = &mut XdrWriter::new(&mut done);
+        w.put(&reclaimed.number());
+        reclaimed.encode_args(w);
+        self.sequence = 1;
+        let record = self.call(&done, false);
+        assert!(self.feed(0, record));
+    }
+
+    /// Sends one operation outside of a session.
+    fn one(&mut self, operation: &Operation<'_>) {
+        let mut body = Vec::new();
+        let w = &mut XdrWriter::new(&mut body);
+        w.put(&operation.number());
+        operation.encode_args(w);
+        let record = compound(1, &body);
+        assert!(self.feed(0, record));
+    }
+
+    /// A call with the SEQUENCE that is due and some operations, behind their number.
+    fn call(&self, message: &[u8], cache_this: bool) -> Bytes {
+        let (count, operations) = message.split_first().unwrap_or((&0, &[]));
+        let sequence = Operation::Sequence(SequenceArgs {
+            session_id: self.session,
+            sequence_id: self.sequence,
+            slot_id: 0,
+            highest_slot_id: 0,
+            cache_this,
+        });
+        let mut body = Vec::new();
+        let w = &mut XdrWriter::new(&mut body);
+        w.put(&sequence.number());
+        sequence.encode_args(w);
+        body.extend_from_slice(operations);
+        compound(u32::from(*count) + 1, &body)
+    }
+
+    /// What stands behind the header of the last answer.
+    fn results_of(&self) -> Vec<u8> {
+        let r = &mut XdrReader::new(&self.answer);
+        assert!(matches!(Message::decode(r), Ok(Message::Reply(_))));
+        r.rest().to_vec()
+    }
+
+    /// Hands over a record as the server's task does, and looks at the answers; false once
+    /// the connection must be closed.
+    fn feed(&mut self, by: usize, record: Bytes) -> bool {
+        assert!(record.len() <= self.conns[by].record_bytes_max(&record));
+        if self.conns[by].handle_record(record).is_err() {
+            return false;
+        }
+        while let Some(job) = self.conns[by].poll_job() {
+            self.waiting.push((by, job));
+        }
+        // What a job waits for may be what a later one did.
+        let mut waiting = Vec::new();
+        for (by, mut job) in self.waiting.drain(..) {
+            match job.as_mut().now_or_never() {
+                Some(finished) => self.conns[by].handle_finished(finished),
+                None => waiting.push((by, job)),
+            }
+        }
+        waiting.truncate(WAITING_MAX);
+        self.waiting = waiting;
+        for by in 0..self.conns.len() {
+            while let Some(transmit) = self.conns[by].poll_transmit() {
+                self.look_at(&transmit);
+                self.conns[by].recycle(transmit.buffer);
+            }
+        }
+        true
+    }
+
+    /// Answers are whole, and every result in them can be read.
+    fn look_at(&mut self, transmit: &Transmit) {
+        assert!(transmit.file.is_none(), "what is in memory cannot be sent from a file");
+        let record = &transmit.buffer;
+        let bytes_max = MESSAGE_BYTES_MAX as usize;
+        let Ok(Scan::Complete(extent)) = scan_record(record, bytes_max) else {
+            panic!("no whole record")
+        };
+        assert_eq!((extent.stream_bytes, extent.fragments), (record.len(), 1));
+        let message = extent.payload(record).into_owned();
+        let r = &mut XdrReader::new(&message);
+        match Message::decode(r).unwrap() {
+            // To the client: nobody answers here.
+            Message::Call(_) => return,
+            Message::Reply(_) => {}
+        }
+        if let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(r.rest())) {
+            while let Some((number, status)) = results.next_status().unwrap() {
+                OperationResult::decode(number, status, results.reader()).unwrap();
+            }
+            assert_eq!(results.reader().remaining(), 0);
+        }
+        self.answer = message;
+    }
+
+    /// The client is gone and does not come back.
+    fn end(mut self) {
+        self.waiting.clear();
+        drop(self.conns);
+        let later = {
+            let mut now = self.host.now.lock().unwrap();
+            now.instant += COURTESY + Duration::from_secs(60);
+            *now
+        };
+        self.server.handle_tick(later);
+        assert_eq!(self.server.snapshot().clients.len(), 0);
+    }
+}
+
+/// A call of COMPOUND by the superuser, with so many operations.
+fn compound(count: u32, operations: &[u8]) -> Bytes {
+    let mut body = Vec::new();
+    let groups = Groups::new(&[]);
+    let sys = AuthSys { stamp: 0, machine_name: Opaque(b"m"), uid: 0, gid: 0, groups };
+    XdrWriter::new(&mut body).put(&sys);
+    let mut out = Vec::new();
+    let w = &mut XdrWriter::new(&mut out);
+    w.put(&Call {
+        xid: 1,
+        program: 100_003,
+        version: 4,
+        procedure: 1,
+        credentials: OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) },
+        verifier: OpaqueAuth::NONE,
+    });
+    w.opaque(b"");
+    w.u32(2);
+    w.u32(count);
+    out.extend_from_slice(operations);
+    out.into()
+}
