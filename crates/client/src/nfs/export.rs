@@ -45,6 +45,9 @@ pub(super) const LISTED: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_MODIFY,
 ]);
 
+/// What a kernel asks a listing for beside that: it looks at files by their handles then.
+const HANDLES: Bitmap4 = Bitmap4::of(&[attribute::FILEHANDLE]);
+
 /// A directory of a server, in which paths begin. Copies share what is known.
 #[derive(Clone, Debug)]
 pub struct Export {
@@ -303,7 +306,7 @@ impl Export {
                 cookie_verifier,
                 directory_bytes: READDIR_BYTES,
                 bytes_max: READDIR_BYTES.min(self.client.io_bytes_max()),
-                requested: LISTED,
+                requested: LISTED | HANDLES,
             });
             let answer = self.client.compound(&[put(&directory), read]).await?;
             let listed: ReadDirResult<'_> = result(&answer, PUT, OperationNumber::READDIR)?;

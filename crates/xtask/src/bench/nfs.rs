@@ -21,14 +21,18 @@ const PORTS: [u16; 2] = [24_454, 24_455];
 const CONNECTIONS: [&str; 5] = ["1", "2", "4", "8", "16"];
 
 /// Loads: name, and arguments of `anabranch bench`.
-const LOADS: [(&str, &str); 6] = [
+const LOADS: [(&str, &str); 7] = [
     ("read 4 KiB, depth 64", "--random --block 4K --depth 64"),
     ("write 4 KiB, depth 64", "--random --block 4K --depth 64 --read-percent 0"),
     ("read 4 KiB, depth 1", "--random --block 4K --depth 1"),
     ("read 1020 KiB, depth 8", "--block 1020K --depth 8"),
     ("write 1020 KiB, depth 8", "--block 1020K --depth 8 --read-percent 0"),
     ("create, getattr, readdir, remove; depth 8", "--metadata --depth 8"),
+    ("ls -l of 50,000 files", "--listing --files 50000 --depth 1"),
 ];
+
+/// Files of the folder that is listed, and what it is called.
+const LISTED: (u32, &str) = (50_000, "listed");
 
 /// Million bits in a second of each connection where they are slow.
 const SLOW_MEGABITS: u32 = 200;
@@ -41,6 +45,8 @@ struct Server {
     address: String,
     port: u16,
     path: &'static str,
+    /// Where that lies on this machine.
+    folder: PathBuf,
 }
 
 impl Server {
@@ -62,7 +68,8 @@ impl Server {
             std::fs::create_dir(folder.join(part))?;
         }
         let path = "export/ganesha";
-        Ok((Self { name: "Ganesha", child, pid, address, port, path }, folder))
+        let own = folder.join("ganesha");
+        Ok((Self { name: "Ganesha", child, pid, address, port, path, folder: own }, folder))
     }
 
     /// Starts ours with a share in `folder`.
@@ -78,8 +85,8 @@ impl Server {
             .stderr(Stdio::null())
             .spawn()
             .with_context(|| format!("cannot start {}", binary.display()))?;
-        let (pid, path) = (child.id(), "bench");
-        let mut server = Self { name: "ours", child, pid, address, port, path };
+        let (pid, path, folder) = (child.id(), "bench", folder.join("ours"));
+        let mut server = Self { name: "ours", child, pid, address, port, path, folder };
         server.wait()?;
         Ok(server)
     }
@@ -100,6 +107,17 @@ impl Server {
 
     fn url(&self) -> String {
         format!("nfs://{}:{}/{}", self.address, self.port, self.path)
+    }
+
+    /// Makes the folder that is listed.
+    fn fill(&self) -> Result<()> {
+        let (count, name) = LISTED;
+        let folder = self.folder.join(name);
+        std::fs::create_dir(&folder)?;
+        for number in 0..count {
+            std::fs::write(folder.join(format!("file{number}")), b"")?;
+        }
+        Ok(())
     }
 }
 
@@ -152,10 +170,15 @@ fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
     let mut chart = Chart::new("Processor time for each operation, µs", ["Anabranch", "Ganesha"]);
     for (name, arguments) in LOADS.iter().filter(|load| args.wants(load.0)) {
         let arguments: Vec<&str> = arguments.split(' ').collect();
+        let is_listing = arguments.contains(&"--listing");
+        if is_listing {
+            servers.iter().try_for_each(|server| server.fill())?;
+        }
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
             for (at, server) in servers.iter().enumerate() {
-                let figure = measure(Command::new(binary), server, args.seconds, &arguments);
+                let folder = if is_listing { LISTED.1 } else { "" };
+                let figure = measure(Command::new(binary), server, folder, args, &arguments);
                 figures[at].push(figure.with_context(|| format!("{name} on {}", server.name))?);
             }
         }
@@ -197,7 +220,7 @@ fn sweep(
         for (at, server) in servers.iter().enumerate() {
             let mut figures = Vec::new();
             for _ in 0..args.rounds {
-                let figure = measure(client(), server, args.seconds, &arguments);
+                let figure = measure(client(), server, "", args, &arguments);
                 figures.push(figure.with_context(|| format!("{connections} on {}", server.name))?);
             }
             rates[at] = median(figures, |f| f.rate).map_or(0.0, |figure| figure.rate);
@@ -217,16 +240,18 @@ fn sweep(
     args.draw(chart_file, &chart)
 }
 
-/// Runs a load once.
+/// Runs a load once, in a folder of what is exported.
 fn measure(
     mut anabranch: Command,
     server: &Server,
-    seconds: u32,
+    folder: &str,
+    args: &Args,
     arguments: &[impl AsRef<OsStr>],
 ) -> Result<Figure> {
     let output = anabranch
-        .args(["bench", &server.url(), "--quiet", "--json", "-", "--warm-up", "1"])
-        .args(["--duration", &seconds.to_string(), "--server-pid", &server.pid.to_string()])
+        .args(["bench", format!("{}/{folder}", server.url()).trim_end_matches('/')])
+        .args(["--quiet", "--json", "-", "--warm-up", "1"])
+        .args(["--duration", &args.seconds.to_string(), "--server-pid", &server.pid.to_string()])
         .args(["--file-size", "64M"])
         .args(arguments)
         .output()

@@ -1,0 +1,61 @@
+//! Our server over NFS, by our own client.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod support;
+
+use client::nfs::{Client, Export, Options, Target};
+use std::net::SocketAddr;
+use support::Setup;
+
+fn address(host: u8) -> SocketAddr {
+    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
+    format!("127.0.{net}.{host}:24457").parse().unwrap()
+}
+
+async fn connect(address: SocketAddr, connections: usize) -> Client {
+    let target =
+        Target { name: "server".into(), address, uid: 0, gid: 0, instance: [host_of(address); 8] };
+    Client::connect(target, Options { connections, ..Options::default() }).await.unwrap()
+}
+
+fn host_of(address: SocketAddr) -> u8 {
+    match address.ip() {
+        std::net::IpAddr::V4(ip) => ip.octets()[3],
+        std::net::IpAddr::V6(_) => 0,
+    }
+}
+
+/// Large reads leave by `sendfile`, small ones and those of odd length from a buffer: what
+/// the client gets must not show which.
+#[test]
+fn reads_of_every_length_give_what_was_written() {
+    let address = address(95);
+    let mut setup = Setup::new();
+    let folder = setup.folder.path().join("exported");
+    std::fs::create_dir(&folder).unwrap();
+    let share = format!("exported={},nfs_squash=none", folder.display());
+    setup.arguments.extend(["--nfs".into(), address.to_string(), "--share".into(), share]);
+    let _server = setup.start();
+    let length = 1_000_003_usize;
+    let whole: Vec<u8> = (0..length as u32).map(|at| (at ^ (at >> 8)) as u8).collect();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = connect(address, 3).await;
+        let export = Export::open(client, "exported").await.unwrap();
+        let file = export.open_file("file", true).await.unwrap();
+        for at in (0..length).step_by(300_001) {
+            let end = length.min(at + 300_001);
+            export.write(&file, at as u64, &whole[at..end]).await.unwrap();
+        }
+        let kib = 1024;
+        let lengths = [1, 4095, 4096, 16 * kib - 1, 16 * kib, 16 * kib + 2, 256 * kib, 1000 * kib];
+        for count in lengths {
+            for at in [0, 1, 4096, 700_000, length - count.min(length), length - 1, length] {
+                let read = export.read(&file, at as u64, count as u32).await.unwrap();
+                let end = length.min(at + count);
+                assert!(read[..] == whole[at.min(end)..end], "{count} bytes at {at}");
+            }
+        }
+        export.close(file).await.unwrap();
+    });
+}
