@@ -64,7 +64,7 @@ enum Command {
     /// Manage who may log on
     User(user::Args),
     /// Copy files and trees between directories, SMB shares and NFS exports
-    Copy(copy::Args),
+    Copy(Box<copy::Args>),
     /// Look at any SMB or NFS server layer by layer: which one is slow or broken
     Probe(probe::Args),
     /// Measure what holds a share back, and say what to set

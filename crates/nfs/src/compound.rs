@@ -469,7 +469,7 @@ impl<'c> Run<'c> {
         let config = call.server.config();
         let (current, current_id, saved) = (None, None, None);
         let (granting, sequence) = (Vec::new(), None);
-        let run = Self {
+        Self {
             call,
             config,
             minor_version,
@@ -479,8 +479,7 @@ impl<'c> Run<'c> {
             saved,
             granting,
             sequence,
-        };
-        run
+        }
     }
 
     /// Names this request to the client: what it brings may be asked back before the

@@ -112,13 +112,13 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     let args = CbRecallArgs { state_id: facts.id, truncate: false, handle: facts.handle };
     loop {
         let referring = facts.referring.as_ref();
-        match client.call_back(&server.files, &Callback::Recall(args), referring).await {
-            Ok(answer) => match answer.result::<()>(CallbackNumber::RECALL) {
+        let answer = client.call_back(&server.files, &Callback::Recall(args), referring).await;
+        if let Ok(answer) = answer {
+            match answer.result::<()>(CallbackNumber::RECALL) {
                 Ok(()) => return,
                 // It is at work on what this is about, or has not heard of it yet.
                 Err(status) => tracing::debug!(?status, "a delegation is not given back"),
-            },
-            Err(crate::callbacks::Unheard) => {}
+            }
         }
         server.files.pause(RECALL_PAUSE).await;
         let is_over = server.host.now().instant >= at;

@@ -50,7 +50,7 @@ const DIRECTION: [(&str, &[&str]); 18] = [
     ("copy", &["client", "wire"]),
     ("cli", &["advise", "client", "copy", "server", "wire"]),
     ("sim", &["wire", "files", "smb", "vfs", "vfs-cache"]),
-    ("fuzz", &["acl", "client", "files", "smb", "vfs", "vfs-local", "wire"]),
+    ("fuzz", &["acl", "client", "files", "nfs", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
 ];
 

@@ -89,7 +89,7 @@ impl Rate {
 fn line(progress: &Progress, per_second: f64, connections: usize) -> String {
     let Progress { files, files_found, bytes, bytes_found, is_listed } = *progress;
     let bytes_found = bytes_found.max(bytes);
-    let filled = if bytes_found == 0 { 0 } else { bytes * BAR_WIDTH / bytes_found };
+    let filled = (bytes * BAR_WIDTH).checked_div(bytes_found).unwrap_or(0);
     let bar: String = (0..BAR_WIDTH).map(|at| if at < filled { '█' } else { '░' }).collect();
     let mut text = format!(
         "{bar} {} of {}{}, {files} of {}, {}/s",

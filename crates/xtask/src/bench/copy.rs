@@ -15,7 +15,6 @@ use std::time::Instant;
 /// Files in one folder of the many.
 const FOLDER_FILES: usize = 1000;
 const SMALL_BYTES: usize = 4096;
-const MIB: f64 = 1_048_576.0;
 
 /// How much is copied.
 #[derive(Clone, Copy, Debug, clap::Args)]
