@@ -12,9 +12,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use support::copying::{Both, command, contents, copied, folder, noise, set_time};
 
-const KILLS: u64 = 5;
-const LARGE: usize = 48 << 20;
-const SMALL_FILES: u64 = 200;
+const KILLS: u64 = 4;
+const LARGE: usize = 24 << 20;
+const SMALL_FILES: u64 = 100;
 
 fn kills() -> u64 {
     std::env::var("ANABRANCH_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS)

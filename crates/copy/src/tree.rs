@@ -101,7 +101,7 @@ struct Task {
 /// What a task found, or did.
 #[derive(Debug)]
 enum Event {
-    Listed(Box<Folder>, Result<Pairs, Error>),
+    Listed(Box<(Folder, Result<Pairs, Error>)>),
     Copied { is_large: bool },
 }
 
@@ -187,9 +187,10 @@ impl Walk {
             }
             let Some(ended) = self.tasks.join_next().await else { break };
             match ended {
-                Ok(Event::Listed(folder, pairs)) => {
+                Ok(Event::Listed(listed)) => {
                     self.listings -= 1;
-                    self.take_listing(*folder, pairs);
+                    let (folder, pairs) = *listed;
+                    self.take_listing(folder, pairs);
                 }
                 Ok(Event::Copied { is_large: true }) => self.large_under_way -= 1,
                 Ok(Event::Copied { is_large: false }) => self.small_under_way -= 1,
@@ -217,7 +218,7 @@ impl Walk {
             let job = self.job.clone();
             self.tasks.spawn(async move {
                 let pairs = list(&job, &folder).await;
-                Event::Listed(Box::new(folder), pairs)
+                Event::Listed(Box::new((folder, pairs)))
             });
         }
         while self.small_under_way < threads * SMALL_FILES_EACH_THREAD {

@@ -102,13 +102,14 @@ pub fn contents(root: &Path) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
-            let metadata = path.symlink_metadata().expect("it is there");
+            // A server may be about to rename what a client asked for before it was killed.
+            let Ok(metadata) = path.symlink_metadata() else { continue };
             if metadata.is_dir() {
                 folders.push(path);
                 continue;
             }
             let name = path.strip_prefix(root).expect("below").to_string_lossy().into_owned();
-            let data = std::fs::read(&path).expect("a file");
+            let Ok(data) = std::fs::read(&path) else { continue };
             found.insert(name, (data, metadata.mtime(), metadata.mtime_nsec()));
         }
     }

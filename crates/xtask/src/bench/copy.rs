@@ -201,9 +201,7 @@ fn measure(
     way: &Way<'_>,
 ) -> Result<f64> {
     let (there, back) = (share.join(way.there), stage.work.join("back"));
-    for path in [&back, &share.join("small")] {
-        remove(path)?;
-    }
+    remove(&back)?;
     if way.is_up {
         remove(&there)?;
         if way.is_tree && tool == Tool::Smbclient || tool == Tool::SmbclientTar {
