@@ -5,7 +5,8 @@ set -e
 trees=$1
 mkdir -p /mnt/one /mnt/other /mnt/smb
 mount -i -t nfs4 -o vers=4.1,addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/data /mnt/one
-mount -i -t nfs4 -o vers=4.2,addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/data /mnt/other
+# This one asks for attributes each time, so that what it shows is what the server says.
+mount -i -t nfs4 -o vers=4.2,actimeo=0,lookupcache=none,addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/data /mnt/other
 mkdir -m 777 /mnt/one/folder
 mount -t cifs //192.0.2.1/data /mnt/smb -o username=alice,password=secret.0,actimeo=0
 timeout 300 python3 "$trees/nfs_delegations.py" /mnt/one/folder /mnt/other/folder /mnt/smb/folder

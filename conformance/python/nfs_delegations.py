@@ -48,7 +48,10 @@ def remove():
 def is_opened_by_itself(directory):
     """Whether the client opens a file to read without asking."""
     read(directory)
-    asked = lambda: count(directory, "OPEN") + count(directory, "OPEN_NOATTR")
+
+    def asked():
+        return count(directory, "OPEN") + count(directory, "OPEN_NOATTR")
+
     before = asked()
     for _ in range(20):
         read(directory)
@@ -89,8 +92,9 @@ def kept_by_its_writer():
     make(b"")
     with open(f"{one}/{NAME}", "r+b", buffering=0) as file:
         file.write(b"x" * 1000)
-        assert os.stat(f"{other}/{NAME}").st_size == 1000, "what is kept is not seen"
-        assert read(smb) == b"x" * 1000, "nor read"
+        size = os.stat(f"{other}/{NAME}").st_size
+        assert size == 1000, f"what is kept is not seen: {size}"
+    assert read(smb) == b"x" * 1000, "what was written is not there once it is closed"
     remove()
 
 

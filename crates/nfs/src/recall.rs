@@ -112,8 +112,8 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     let args = CbRecallArgs { state_id: facts.id, truncate: false, handle: facts.handle };
     loop {
         let referring = facts.referring.as_ref();
-        let answer = client.call_back(&server.files, &Callback::Recall(args), referring).await;
-        if let Ok(answer) = answer {
+        let heard = client.call_back(&server.files, &Callback::Recall(args), referring).await;
+        if let Ok(answer) = heard {
             match answer.result::<()>(CallbackNumber::RECALL) {
                 Ok(()) => return,
                 // It is at work on what this is about, or has not heard of it yet.
