@@ -42,7 +42,7 @@ pub const TARGETS: &[Target] = &[
         name: "nfs_conversation",
         run: nfs_conversation::conversation,
         memory_bytes_max: nfs_conversation::bytes_max,
-        rounds: 60_000,
+        rounds: 20_000,
     },
     // Asks the file system.
     Target { rounds: 60_000, ..of_decoder("handles", handles::handles) },
