@@ -31,7 +31,7 @@ pub fn fio(line: &[&str]) -> Result<Plan, String> {
     let (mut mode, mut total) = ("read", None);
     for (at, word) in words(line)?.into_iter().enumerate() {
         let Some(option) = word.strip_prefix("--") else {
-            if at == 0 && word.ends_with("fio") {
+            if at == 0 && word.rsplit('/').next() == Some("fio") {
                 continue;
             }
             return Err(format!("{word} is not known here: options begin with --"));
