@@ -1,17 +1,15 @@
 //! The two places of a copy: paths, shares and exports, with their connections.
 
 use crate::export_url::ExportUrl;
-use crate::remote::{World, address};
+use crate::remote::{self, connect_nfs, connect_smb};
 use crate::session::{EncryptArg, SessionArgs, SignArg};
 use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use ::copy::{Place, Side};
 use anyhow::{Context, Result};
-use client::{Client, Host, Target, nfs};
+use client::{Client, nfs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
-use wire::ntlm::{Credentials, NtHash};
 
 /// A place as it was typed.
 #[derive(Clone, Debug)]
@@ -25,19 +23,17 @@ impl FromStr for Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with("nfs:") {
-            return text.parse().map(Self::Nfs);
-        }
-        if text.starts_with("smb:") {
-            return text.parse().map(Self::Smb);
-        }
-        if text.contains("://") {
-            return Err("it is a path, or begins with smb:// or nfs://".into());
-        }
         if text.is_empty() {
             return Err("the empty path is none".into());
         }
-        Ok(Self::Local(text.into()))
+        let is_url = text.contains("://") || text.starts_with("nfs:") || text.starts_with("smb:");
+        if !is_url {
+            return Ok(Self::Local(text.into()));
+        }
+        text.parse().map(|url| match url {
+            remote::Url::Smb(url) => Self::Smb(url),
+            remote::Url::Nfs(url) => Self::Nfs(url),
+        })
     }
 }
 
@@ -62,6 +58,14 @@ impl Url {
 /// Whether both are of one user of one server.
 fn is_one_session(a: &ShareUrl, b: &ShareUrl) -> bool {
     (&a.host, a.port, &a.user, &a.domain) == (&b.host, b.port, &b.user, &b.domain)
+}
+
+/// Whether a server does not want what it was asked for.
+fn is_refusal(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(client::Error::RefusedOperation(..) | client::Error::Hostile(_))
+    )
 }
 
 /// How to connect to both.
@@ -145,15 +149,7 @@ impl Open {
         let client = match known {
             Some((_, client)) => client.clone(),
             None => {
-                let credentials = Credentials {
-                    user: url.user.clone(),
-                    domain: url.domain.clone(),
-                    workstation: String::new(),
-                    hash: NtHash::of_password(password),
-                };
-                let address = address(&url.host, url.port)?;
-                let target = Target { name: url.host.clone(), address, credentials };
-                let client = Client::connect(target, connection.options(), Arc::new(World)).await?;
+                let client = connect_smb(url, password, connection.options()).await?;
                 self.smb.push((url.clone(), client.clone()));
                 client
             }
@@ -165,24 +161,11 @@ impl Open {
     }
 
     async fn export(&mut self, url: &ExportUrl, connection: &Connection) -> Result<Place> {
-        let mut instance = [0; 8];
-        World.random(&mut instance);
-        let target = nfs::Target {
-            name: url.host.clone(),
-            address: address(&url.host, url.port)?,
-            uid: rustix::process::getuid().as_raw(),
-            gid: rustix::process::getgid().as_raw(),
-            instance,
-        };
+        let connections = connection.channels.clamp(1, nfs::CONNECTIONS_MAX);
         // 4.2 knows holes; a server that does not know 4.2 says so at once.
-        let options = |minor_version| nfs::Options {
-            minor_version,
-            connections: connection.channels.clamp(1, nfs::CONNECTIONS_MAX),
-            ..nfs::Options::default()
-        };
-        let client = match nfs::Client::connect(target.clone(), options(2)).await {
-            Err(client::Error::RefusedOperation(..) | client::Error::Hostile(_)) => {
-                nfs::Client::connect(target, options(1)).await
+        let client = match connect_nfs(&url.host, url.port, 2, connections).await {
+            Err(error) if is_refusal(&error) => {
+                connect_nfs(&url.host, url.port, 1, connections).await
             }
             other => other,
         }?;
