@@ -174,13 +174,8 @@ fn every_kind_over_nfs(address: SocketAddr, path: &str, pid: u32) {
 
 #[test]
 fn loads_over_nfs_run_on_our_server_and_leave_nothing_behind() {
-    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-    let address: SocketAddr = format!("127.0.{net}.94:24456").parse().unwrap();
     let mut setup = Setup::new();
-    let folder = setup.folder.path().join("exported");
-    std::fs::create_dir(&folder).unwrap();
-    let share = format!("exported={},nfs_squash=none", folder.display());
-    setup.arguments.extend(["--nfs".into(), address.to_string(), "--share".into(), share]);
+    let (address, folder) = setup.export(94, 24456);
     let _server = setup.start();
     every_kind_over_nfs(address, "exported", std::process::id());
     assert!(is_empty(&folder));

@@ -7,11 +7,6 @@ use client::nfs::{Client, Export, Options, Target};
 use std::net::SocketAddr;
 use support::Setup;
 
-fn address(host: u8) -> SocketAddr {
-    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-    format!("127.0.{net}.{host}:24457").parse().unwrap()
-}
-
 async fn connect(address: SocketAddr, connections: usize) -> Client {
     let target =
         Target { name: "server".into(), address, uid: 0, gid: 0, instance: [host_of(address); 8] };
@@ -29,12 +24,8 @@ fn host_of(address: SocketAddr) -> u8 {
 /// the client gets must not show which.
 #[test]
 fn reads_of_every_length_give_what_was_written() {
-    let address = address(95);
     let mut setup = Setup::new();
-    let folder = setup.folder.path().join("exported");
-    std::fs::create_dir(&folder).unwrap();
-    let share = format!("exported={},nfs_squash=none", folder.display());
-    setup.arguments.extend(["--nfs".into(), address.to_string(), "--share".into(), share]);
+    let (address, _) = setup.export(95, 24457);
     let _server = setup.start();
     let length = 1_000_003_usize;
     let whole: Vec<u8> = (0..length as u32).map(|at| (at ^ (at >> 8)) as u8).collect();

@@ -72,13 +72,8 @@ fn a_good_server_is_found_good_in_every_layer_and_left_as_it_was() {
 
 #[test]
 fn nfs_is_looked_at_too() {
-    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-    let address: SocketAddr = format!("127.0.{net}.97:24457").parse().unwrap();
     let mut setup = Setup::new();
-    let folder = setup.folder.path().join("exported");
-    std::fs::create_dir(&folder).unwrap();
-    let share = format!("exported={},nfs_squash=none", folder.display());
-    setup.arguments.extend(["--nfs".into(), address.to_string(), "--share".into(), share]);
+    let (address, folder) = setup.export(97, 24457);
     let _server = setup.start();
     let found = found(&[&format!("nfs://{address}/exported")]);
     let host = is_all_found(&found);
@@ -204,13 +199,8 @@ fn a_server_without_multichannel_fails_the_steps_that_need_it() {
 
 #[test]
 fn the_connections_of_an_export_are_shown_with_their_spread() {
-    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-    let address: SocketAddr = format!("127.0.{net}.96:24458").parse().unwrap();
     let mut setup = Setup::new();
-    let folder = setup.folder.path().join("exported");
-    std::fs::create_dir(&folder).unwrap();
-    let share = format!("exported={},nfs_squash=none", folder.display());
-    setup.arguments.extend(["--nfs".into(), address.to_string(), "--share".into(), share]);
+    let (address, _) = setup.export(96, 24458);
     let _server = setup.start();
     channels_of(&format!("nfs://{address}/exported"), 8);
 }
@@ -270,13 +260,8 @@ fn advice_for_a_share_rests_on_a_matrix_of_loads() {
 
 #[test]
 fn advice_for_an_export_names_nconnect_and_reading_ahead() {
-    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-    let address: SocketAddr = format!("127.0.{net}.93:24459").parse().unwrap();
     let mut setup = Setup::new();
-    let folder = setup.folder.path().join("exported");
-    std::fs::create_dir(&folder).unwrap();
-    let share = format!("exported={},nfs_squash=none", folder.display());
-    setup.arguments.extend(["--nfs".into(), address.to_string(), "--share".into(), share]);
+    let (address, folder) = setup.export(93, 24459);
     let _server = setup.start();
     let found = advice(&format!("nfs://{address}/exported"), "1,4");
     let ids = ids(&found);

@@ -19,11 +19,10 @@ const LEASE_SECONDS: u64 = 5;
 
 /// A server of both.
 fn start(host: u8) -> (Running, SocketAddr) {
-    let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-    let nfs: SocketAddr = format!("127.0.{net}.{host}:24459").parse().unwrap();
     let mut setup = Setup::new().server(&format!("nfs_lease_seconds = {LEASE_SECONDS}"));
     setup.shares += "nfs_squash = \"none\"\n";
-    (setup.argument("--nfs").argument(&nfs.to_string()).start(), nfs)
+    let nfs = setup.serve_nfs(host, 24459);
+    (setup.start(), nfs)
 }
 
 async fn over_smb(server: &Running) -> Tree {

@@ -18,11 +18,9 @@ pub struct Both {
 impl Both {
     /// Its NFS has the loopback address with this last number.
     pub fn start(host: u8) -> Self {
-        let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
-        let nfs: SocketAddr = format!("127.0.{net}.{host}:24457").parse().expect("an address");
         let mut setup = Setup::new();
         setup.shares += "nfs_squash = \"none\"\n";
-        setup.arguments.extend(["--nfs".into(), nfs.to_string()]);
+        let nfs = setup.serve_nfs(host, 24457);
         Self { server: setup.start(), nfs }
     }
 

@@ -106,6 +106,25 @@ impl Setup {
         self
     }
 
+    /// Serves NFS, too, at an address of this test run's own, 127.0.NET.`last`.
+    pub fn serve_nfs(&mut self, last: u8, port: u16) -> SocketAddr {
+        let net = std::env::var("ANABRANCH_TEST_NET").unwrap_or_else(|_| "0".into());
+        let address: SocketAddr = format!("127.0.{net}.{last}:{port}").parse().expect("one");
+        self.arguments.extend(["--nfs".into(), address.to_string()]);
+        let state = self.folder.path().join("state");
+        self.server += &format!("state = \"{}\"\n", state.display());
+        address
+    }
+
+    /// Exports a folder as `exported`; see [`Setup::serve_nfs`].
+    pub fn export(&mut self, last: u8, port: u16) -> (SocketAddr, PathBuf) {
+        let folder = self.folder.path().join("exported");
+        std::fs::create_dir(&folder).expect("a folder");
+        let share = format!("exported={},nfs_squash=none", folder.display());
+        self.arguments.extend(["--share".into(), share]);
+        (self.serve_nfs(last, port), folder)
+    }
+
     pub fn config(&self) -> String {
         let users = self.folder.path().join("users.toml");
         format!(
