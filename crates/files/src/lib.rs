@@ -69,7 +69,7 @@ pub use object::{
     Handle, HandleSeal, ListWish, Listed, ListedObject, NewObject, Object, ObjectChanges,
     ObjectOpen, OpenAt, VolumeId, XattrWish,
 };
-pub use offload::Workers;
+pub use offload::{Inline, Workers};
 pub use open::{
     Begun, IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
     WishedKind,

@@ -17,6 +17,21 @@ pub trait Workers: Send + Sync {
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
+/// Runs everything at once where it is asked for, and no time passes: for tests and
+/// tools without threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Inline;
+
+impl Workers for Inline {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        task();
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
 impl Files {
     /// Runs `call` on a worker.
     ///

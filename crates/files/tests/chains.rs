@@ -3,28 +3,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, BasicChange, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, Semantics, Share,
-    Volume, VolumeOptions, WishedKind, Workers,
+    Access, BasicChange, Caller, Files, IfExists, IfMissing, Inline, OpenFile, OpenPlan, Semantics,
+    Share, Volume, VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Identity, Name, RelPath, Timestamp};
-
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
 
 /// Counts calls by their kind.
 #[derive(Default)]
@@ -70,22 +56,11 @@ fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
     let path: RelPath = at.split('/').map(|part| Name::new(part.as_bytes()).unwrap()).collect();
     OpenPlan {
         path,
-        stream: None,
-        desired,
-        share: Share::ALL,
         if_exists: if makes { IfExists::Fail } else { IfExists::Open },
         if_missing: if makes { IfMissing::Create } else { IfMissing::Fail },
         kind: WishedKind::File,
-        delete_on_close: false,
-        dos_bits: 0,
-        allocation_bytes: None,
-        descriptor: None,
-        xattrs: Vec::new(),
-        no_follow: false,
-        uncompressed: false,
-        caching: None,
         semantics: Semantics::Windows,
-        mode: None,
+        ..OpenPlan::posix(desired, Share::ALL)
     }
 }
 

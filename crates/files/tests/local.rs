@@ -2,29 +2,14 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan,
-    OpenResult, Range, RangeLock, Semantics, Share, Volume, VolumeOptions, WishedKind, Workers,
+    Access, Caller, Files, IfExists, IfMissing, Inline, LockKind, OpenAction, OpenFile, OpenPlan,
+    OpenResult, Range, RangeLock, Semantics, Share, Volume, VolumeOptions, WishedKind,
 };
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use vfs::{FsError, Identity, Name, RelPath, Result};
-
-/// Runs everything at once, on the caller's thread.
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        // Time stands still.
-        Box::pin(std::future::pending())
-    }
-}
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -48,22 +33,10 @@ fn path(text: &str) -> RelPath {
 fn plan(text: &str) -> OpenPlan {
     OpenPlan {
         path: path(text),
-        stream: None,
-        desired: Access::FILE_ALL,
-        share: Share::ALL,
-        if_exists: IfExists::Open,
         if_missing: IfMissing::Create,
         kind: WishedKind::Any,
-        delete_on_close: false,
-        dos_bits: 0,
-        allocation_bytes: None,
-        descriptor: None,
-        xattrs: Vec::new(),
-        no_follow: false,
-        uncompressed: false,
-        caching: None,
         semantics: Semantics::Windows,
-        mode: None,
+        ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
     }
 }
 

@@ -4,11 +4,10 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, OpenPlan, Semantics, Share, Volume, VolumeOptions,
-    WishedKind, Workers,
+    Access, Caller, Files, IfExists, IfMissing, Inline, OpenPlan, Semantics, Share, Volume,
+    VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Name, RelPath, Timestamp, Vfs};
@@ -19,18 +18,6 @@ use vfs_local::LocalVfs;
 const TURNS: usize = 7;
 const ROUNDS: usize = 400;
 const LONGEST: Duration = Duration::from_millis(600);
-
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
 
 struct Fixture {
     files: Files,
@@ -58,22 +45,10 @@ impl Fixture {
     fn open(&self, at: &str, desired: Access, if_missing: IfMissing) -> bool {
         let plan = OpenPlan {
             path: path(at),
-            stream: None,
-            desired,
-            share: Share::ALL,
-            if_exists: IfExists::Open,
             if_missing,
             kind: WishedKind::File,
-            delete_on_close: false,
-            dos_bits: 0,
-            allocation_bytes: None,
-            descriptor: None,
-            xattrs: Vec::new(),
-            no_follow: false,
-            uncompressed: false,
-            caching: None,
             semantics: Semantics::Windows,
-            mode: None,
+            ..OpenPlan::posix(desired, Share::ALL)
         };
         let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never().unwrap();
         let Ok(opened) = opened else { return false };

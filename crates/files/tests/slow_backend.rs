@@ -2,11 +2,10 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, OpenPlan, Semantics, Share, Volume, VolumeOptions,
-    WishedKind, Workers,
+    Access, Caller, Files, IfExists, IfMissing, Inline, OpenPlan, Semantics, Share, Volume,
+    VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,18 +16,6 @@ use vfs_cache::{CacheOptions, CachedVfs, Clock};
 /// How long a call takes.
 const CALL_TAKES: Duration = Duration::from_millis(1);
 const ROUNDS: u64 = 40;
-
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
 
 /// Nothing is in memory; every call that may wait is counted, and waits. Each
 /// look at the clock finds it a second later.
@@ -82,22 +69,10 @@ impl Fixture {
     fn open(&self, at: &str, desired: Access, if_missing: IfMissing, kind: WishedKind) -> bool {
         let plan = OpenPlan {
             path: path(at),
-            stream: None,
-            desired,
-            share: Share::ALL,
-            if_exists: IfExists::Open,
             if_missing,
             kind,
-            delete_on_close: false,
-            dos_bits: 0,
-            allocation_bytes: None,
-            descriptor: None,
-            xattrs: Vec::new(),
-            no_follow: false,
-            uncompressed: false,
-            caching: None,
             semantics: Semantics::Windows,
-            mode: None,
+            ..OpenPlan::posix(desired, Share::ALL)
         };
         let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never().unwrap();
         let Ok(opened) = opened else { return false };

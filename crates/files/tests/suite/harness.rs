@@ -1,5 +1,6 @@
 //! A served directory, a user, and a way to step in between.
 
+pub use files::Inline;
 use files::{
     Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Semantics, Share,
     Volume, VolumeOptions, WishedKind, Workers,
@@ -23,20 +24,6 @@ pub const WRITE: Access = Access::FILE_WRITE;
 pub const LOOK: Access = Access::READ_ATTRIBUTES;
 pub const DELETE: Access = Access::DELETE;
 pub const ALL: Access = Access::FILE_ALL;
-
-/// Runs everything where it is called.
-pub struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        // Time stands still.
-        Box::pin(std::future::pending())
-    }
-}
 
 /// Keeps everything until it is asked for.
 #[derive(Default)]
@@ -314,22 +301,10 @@ pub fn name(text: &str) -> Name {
 pub fn plan(at: &str, desired: Access) -> OpenPlan {
     OpenPlan {
         path: path(at),
-        stream: None,
-        desired,
-        share: Share::ALL,
-        if_exists: IfExists::Open,
         if_missing: IfMissing::Fail,
         kind: WishedKind::Any,
-        delete_on_close: false,
-        dos_bits: 0,
-        allocation_bytes: None,
-        descriptor: None,
-        xattrs: Vec::new(),
-        no_follow: false,
-        uncompressed: false,
-        caching: None,
         semantics: Semantics::Windows,
-        mode: None,
+        ..OpenPlan::posix(desired, Share::ALL)
     }
 }
 

@@ -4,27 +4,12 @@
 //! beginning: the rest is pairs of a place in it and what is put there, or with the
 //! highest bit the handle itself.
 
-use files::{Caller, Files, Handle, ListWish, Object, Volume, VolumeId, VolumeOptions, Workers};
+use files::{Caller, Files, Handle, Inline, ListWish, Object, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{FileKey, Identity, Name, Vfs};
 use vfs_local::LocalVfs;
-
-/// Runs everything where it is called.
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
-}
 
 /// A served tree, what is in it, and good handles: of that, and where there is
 /// something beside the tree, of that as another server gives it out.

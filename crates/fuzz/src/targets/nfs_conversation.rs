@@ -7,9 +7,8 @@
 //! input would stop there.
 
 use bytes::Bytes;
-use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
+use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
 use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Job, Now, Server, Squash, Transmit};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -74,19 +73,6 @@ impl Host for StillHost {
     }
 
     fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
-}
-
-/// Carries everything out where it is asked for.
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
-    }
 }
 
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::repair::Repair;
 use bytes::BytesMut;
-use files::{Caller, Files, Volume, VolumeOptions, Workers};
+use files::{Caller, Files, Inline, Volume, VolumeOptions};
 use futures_util::FutureExt;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
@@ -12,7 +12,6 @@ use smb::{
     Share, Transmit,
 };
 use std::net::{Ipv4Addr, SocketAddr};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -77,20 +76,6 @@ impl Host for StillHost {
 
     fn interfaces(&self, _: u16) -> Vec<InterfaceFact> {
         Vec::new()
-    }
-}
-
-/// Carries everything out where it is asked for.
-struct Inline;
-
-impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        task();
-    }
-
-    /// No time passes.
-    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(std::future::pending())
     }
 }
 
