@@ -24,6 +24,7 @@ clients: ## Foreign clients against the built server
 	conformance/clients
 	conformance/shares
 	conformance/samba
+	conformance/nfs-tls
 
 servers: ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
 	conformance/ganesha-root

@@ -118,7 +118,8 @@ fn shown(page: &Value) -> String {
             let text = |key: &str| plain(&connection[key]);
             out += &format!("  connection {}  {}", text("ConnectionId"), text("Client"));
             out += &format!(" -> {}  received {}", text("Server"), text("BytesReceived"));
-            out += &format!("  sent {}  core {}\n", text("BytesSent"), text("Core"));
+            out += &format!("  sent {}  core {}", text("BytesSent"), text("Core"));
+            out += if connection["Tls"] == true { "  TLS\n" } else { "\n" };
         }
     }
     out

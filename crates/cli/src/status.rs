@@ -82,6 +82,10 @@ fn nfs_client(client: &Value) -> String {
         let text = |key: &str| plain(&session[key]);
         out += &format!("  session {}  slots {}  busy {}", text("id"), text("slots"), text("busy"));
         out += &format!("  calls {}  connections {}", text("calls"), text("connections"));
+        let under_tls = session["under_tls"].as_u64().unwrap_or_default();
+        if under_tls > 0 {
+            out += &format!(", {under_tls} under TLS");
+        }
         let reached = session["callbacks"].as_bool().unwrap_or_default();
         out += if reached { "\n" } else { "  no callbacks\n" };
     }

@@ -397,7 +397,8 @@ impl Call {
                 break;
             }
             let is_last = compound.operations_left() == 0;
-            answer.is_passing = is_last && !sequence.cache_this;
+            // Data that TLS seals passes through here anyhow.
+            answer.is_passing = is_last && !sequence.cache_this && !self.conn.is_under_tls();
             answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
             run.operate(operation, is_last, answer, results).await;
             if !results.status.is_ok() {

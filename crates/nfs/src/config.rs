@@ -1,10 +1,12 @@
 //! What the NFS layer is configured with.
 
+use crate::conn::Shared;
 use files::{Volume, VolumeId};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Identity;
+use wire::nfs::NfsStatus;
 
 /// Whose power a client's users have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,9 +41,26 @@ pub struct Export {
     pub anonymous: (u32, u32),
     /// Who may reach it.
     pub hosts: Arc<dyn HostFilter>,
+    /// Only connections under TLS reach it.
+    pub tls_required: bool,
 }
 
 impl Export {
+    /// Whether a connection may reach it.
+    ///
+    /// # Errors
+    /// ACCESS for other machines; WRONGSEC without TLS where that is required.
+    pub(crate) fn admit(&self, conn: &Shared) -> Result<(), NfsStatus> {
+        if !self.hosts.admits(conn.facts.peer.ip()) {
+            return Err(NfsStatus::ACCESS);
+        }
+        if self.tls_required && !conn.is_under_tls() {
+            conn.warn_of_missing_tls(&self.name);
+            return Err(NfsStatus::WRONGSEC);
+        }
+        Ok(())
+    }
+
     /// Whom a client's user is here.
     #[must_use]
     pub fn squashed(&self, identity: Option<&Identity>) -> Identity {
@@ -72,6 +91,8 @@ pub struct Config {
     /// The server's name for clients that reach it at several addresses: the same at
     /// all of them, another one on every other server. RFC 8881 2.5.
     pub owner: Vec<u8>,
+    /// Connections may go on under TLS. RFC 9289.
+    pub offers_tls: bool,
 }
 
 impl Config {
@@ -117,6 +138,7 @@ mod tests {
             squash,
             anonymous: (65_534, 65_533),
             hosts: Arc::new(Anyone),
+            tls_required: false,
         };
         let who = export.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));
         (who.uid, who.gid, who.groups)

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::rpc::{
-    AcceptStatus, AuthStatus, Call, Message, OpaqueAuth, Reply, ReplyBody, UnreadableMessage,
-    begin_record, end_record,
+    AcceptStatus, AuthFlavor, AuthStatus, Call, Message, OpaqueAuth, Reply, ReplyBody,
+    UnreadableMessage, begin_record, end_record,
 };
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 use wire::nfs::{Compound, Operation, SessionId};
@@ -92,6 +92,10 @@ pub struct Shared {
     pub callers: Callers,
     /// A client has shown who it is on it.
     is_known: AtomicBool,
+    /// Its records come and go under TLS.
+    is_under_tls: AtomicBool,
+    /// It was said that something here needs TLS.
+    is_warned: AtomicBool,
     /// Sessions that it is bound to, that of its latest request first: almost always that
     /// of the next one.
     sessions: Mutex<Vec<Arc<Session>>>,
@@ -101,6 +105,19 @@ impl Shared {
     /// A client has shown who it is.
     pub fn set_known(&self) {
         self.is_known.store(true, Ordering::Release);
+    }
+
+    /// Whether its records come and go under TLS.
+    pub fn is_under_tls(&self) -> bool {
+        self.is_under_tls.load(Ordering::Acquire)
+    }
+
+    /// Says once what a client without TLS has to do to reach a share.
+    pub fn warn_of_missing_tls(&self, share: &[u8]) {
+        if !self.is_warned.swap(true, Ordering::Relaxed) {
+            let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
+            tracing::warn!(%peer, %share, "refused, since nfs_tls is required here and the connection is not under TLS; mount with xprtsec=tls, for which tlshd must run on the client");
+        }
     }
 
     /// The session of this name, if the connection is bound to it.
@@ -137,6 +154,10 @@ pub struct Conn {
     outbox: VecDeque<Transmit>,
     outbox_bytes: usize,
     spare: Vec<Vec<u8>>,
+    /// A COMPOUND was called.
+    has_worked: bool,
+    /// What was said last is that TLS begins.
+    starts_tls: bool,
 }
 
 /// A job that was not taken yet.
@@ -157,6 +178,8 @@ impl Conn {
             calls: Calls::default(),
             callers: Callers::default(),
             is_known: AtomicBool::new(false),
+            is_under_tls: AtomicBool::new(false),
+            is_warned: AtomicBool::new(false),
             sessions: Mutex::default(),
         };
         Self {
@@ -166,6 +189,8 @@ impl Conn {
             outbox: VecDeque::new(),
             outbox_bytes: 0,
             spare: Vec::new(),
+            has_worked: false,
+            starts_tls: false,
         }
     }
 
@@ -242,12 +267,16 @@ impl Conn {
             let status = AcceptStatus::ProgramMismatch { low: NFS_VERSION, high: NFS_VERSION };
             return self.refuse(call.xid, accepted(status));
         }
+        if call.credentials.flavor == AuthFlavor::TLS {
+            return self.handle_probe(call);
+        }
         let Some(credentials) = Credentials::of(&call.credentials) else {
             return self.refuse(call.xid, ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS));
         };
         match call.procedure {
             PROCEDURE_NULL => self.refuse(call.xid, accepted(AcceptStatus::Success)),
             PROCEDURE_COMPOUND => {
+                self.has_worked = true;
                 let call = compound::Call {
                     server: self.server.clone(),
                     conn: self.shared.clone(),
@@ -261,6 +290,28 @@ impl Conn {
             }
             _ => self.refuse(call.xid, accepted(AcceptStatus::ProcedureUnavailable)),
         }
+    }
+
+    /// Whether TLS may begin. RFC 9289 4.1. It begins once and before anything else: an answer
+    /// under way would come in the middle of the handshake.
+    fn handle_probe(&mut self, call: &Call<'_>) {
+        let is_probe =
+            call.procedure == PROCEDURE_NULL && call.credentials == OpaqueAuth::TLS_PROBE;
+        let is_fresh = !self.has_worked && !self.shared.is_under_tls();
+        if !is_probe || !is_fresh || !self.server.config().offers_tls {
+            return self.refuse(call.xid, ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS));
+        }
+        let (verifier, status) = (OpaqueAuth::STARTTLS, AcceptStatus::Success);
+        self.refuse(call.xid, ReplyBody::Accepted { verifier, status });
+        self.starts_tls = true;
+        self.shared.is_under_tls.store(true, Ordering::Release);
+    }
+
+    /// Whether, from now on, records come and go under TLS: what [`Conn::poll_transmit`] has is
+    /// the last that leaves without. Says so once.
+    #[must_use]
+    pub fn starts_tls(&mut self) -> bool {
+        std::mem::take(&mut self.starts_tls)
     }
 
     /// Answers by a header alone.

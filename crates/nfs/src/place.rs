@@ -36,7 +36,7 @@ impl Place {
     ///
     /// # Errors
     /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more;
-    /// ACCESS if the client's machine may not reach it.
+    /// those of [`Export::admit`].
     pub fn parse(
         files: &Files,
         config: &Config,
@@ -48,9 +48,7 @@ impl Place {
         }
         let handle = files.parse_handle(handle.as_bytes()).map_err(|_| NfsStatus::BADHANDLE)?;
         let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();
-        if !export.hosts.admits(conn.facts.peer.ip()) {
-            return Err(NfsStatus::ACCESS);
-        }
+        export.admit(conn)?;
         Ok(Self::Object(ObjectPlace { export, handle: Some(handle), object: None }))
     }
 

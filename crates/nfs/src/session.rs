@@ -5,9 +5,10 @@
 
 use crate::backchannel::Backchannel;
 use crate::client::{Client, lock};
-use crate::conn::{ConnFacts, Shared};
+use crate::conn::Shared;
 use crate::limits::CONNECTIONS_PER_SESSION_MAX;
 use crate::slot::{Begun, Fingerprint, Slots};
+use crate::snapshot::ConnectionFact;
 use bytes::Bytes;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -145,10 +146,14 @@ impl Session {
 
     /// Connections that it is bound to.
     #[must_use]
-    pub fn connections(&self) -> Vec<ConnFacts> {
+    pub fn connections(&self) -> Vec<ConnectionFact> {
         let connections = lock(&self.connections);
         let open = connections.iter().filter_map(Weak::upgrade).filter(|c| c.calls.is_open());
-        open.map(|connection| connection.facts).collect()
+        let fact = |connection: Arc<Shared>| ConnectionFact {
+            facts: connection.facts,
+            is_under_tls: connection.is_under_tls(),
+        };
+        open.map(fact).collect()
     }
 
     /// How many requests are at work.

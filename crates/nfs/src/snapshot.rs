@@ -54,7 +54,16 @@ pub struct SessionFact {
     /// Callbacks reach the client.
     pub has_callbacks: bool,
     /// Connections that it is bound to.
-    pub connections: Vec<ConnFacts>,
+    pub connections: Vec<ConnectionFact>,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionFact {
+    /// Where it comes from.
+    pub facts: ConnFacts,
+    /// Its records come and go under TLS.
+    pub is_under_tls: bool,
 }
 
 impl Server {

@@ -12,6 +12,7 @@ use crate::throttle::Throttle;
 use crate::users::Users;
 use files::Caller;
 use futures_util::future::BoxFuture;
+use rustls::ServerConfig;
 use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
 use std::future::Future;
@@ -49,6 +50,8 @@ pub struct ProcessHost {
     /// NFS clients that have something here, and those that had when the last run ended.
     nfs_clients: RwLock<(Option<Journal>, Vec<Vec<u8>>)>,
     nfs_identity: RwLock<Option<NfsIdentity>>,
+    /// What TLS is offered with below NFS.
+    tls: RwLock<Option<Arc<ServerConfig>>>,
 }
 
 impl ProcessHost {
@@ -68,6 +71,7 @@ impl ProcessHost {
             journal: RwLock::default(),
             nfs_clients: RwLock::default(),
             nfs_identity: RwLock::default(),
+            tls: RwLock::default(),
         }
     }
 
@@ -105,6 +109,16 @@ impl ProcessHost {
     /// What NFS clients know the server by, if it outlives the process.
     pub fn nfs_identity(&self) -> Option<NfsIdentity> {
         *self.nfs_identity.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What TLS is offered with from now on, if it is.
+    pub fn set_tls(&self, tls: Option<Arc<ServerConfig>>) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+    }
+
+    /// What TLS is offered with, if it is.
+    pub fn tls(&self) -> Option<Arc<ServerConfig>> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {

@@ -8,6 +8,7 @@ use crate::limits::{
 };
 use crate::protocol::{End, Framing};
 use crate::spare;
+use crate::tls::Tls;
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, BytesMut};
 use std::future::{Future, poll_fn};
@@ -86,6 +87,24 @@ impl<F: Framing> Input<F> {
             received
         })
         .await
+    }
+
+    /// As [`Input::receive`], of a stream under TLS.
+    ///
+    /// # Errors
+    /// Those of [`Tls::arrived`].
+    pub async fn receive_by(
+        &mut self,
+        tls: &mut Tls,
+        stream: &TcpStream,
+        room: usize,
+    ) -> Result<usize, End> {
+        if !tls.arrived(stream).await? {
+            return Ok(0);
+        }
+        let into = self.prepare(room);
+        let room = room.min(into.remaining_mut());
+        tls.take(&mut into.limit(room)).map_err(End::Network)
     }
 
     /// Receives once what is there already; says how many bytes. The end of the stream and errors

@@ -31,6 +31,7 @@ mod spare;
 pub mod system_users;
 mod task;
 mod throttle;
+mod tls;
 pub mod users;
 mod workers;
 

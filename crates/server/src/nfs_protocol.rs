@@ -90,6 +90,10 @@ impl Protocol for Conn {
         Ok(self.handle_record(message.freeze())?)
     }
 
+    fn starts_tls(&mut self) -> bool {
+        self.starts_tls()
+    }
+
     fn poll_job(&mut self) -> Option<Job> {
         self.poll_job()
     }

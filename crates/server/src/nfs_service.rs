@@ -1,6 +1,6 @@
 //! NFS in this process: its listener, and what it is configured with.
 
-use crate::config::{Config, NfsSquash, ShareConfig};
+use crate::config::{Config, NfsSquash, NfsTls, ShareConfig};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
@@ -80,7 +80,8 @@ fn nfs_config(config: &Config, shares: &smb::Config, host: &ProcessHost) -> nfs:
     let guid = host.nfs_identity().map_or(shares.server_guid, |identity| identity.guid);
     let guid: String = guid.iter().map(|byte| format!("{byte:02x}")).collect();
     let owner = format!("anabranch {guid}").into_bytes();
-    nfs::Config { exports, lease: config.nfs_lease, owner }
+    let offers_tls = host.tls().is_some();
+    nfs::Config { exports, lease: config.nfs_lease, owner, offers_tls }
 }
 
 fn export_of(
@@ -105,6 +106,7 @@ fn export_of(
         squash,
         anonymous: (NOBODY, NOBODY),
         hosts: Arc::new(Hosts(served.clone())),
+        tls_required: share.nfs_tls == NfsTls::Required,
     })
 }
 

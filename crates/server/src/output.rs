@@ -2,6 +2,7 @@
 //! system call, and parts of files that are sent from the page cache.
 
 use crate::protocol::{Outgoing, Protocol};
+use crate::tls::Tls;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -69,6 +70,39 @@ impl Output {
             }
         }
         Ok(before - self.bytes)
+    }
+
+    /// As [`Output::flush`], on a stream under TLS. What is sealed is no longer here.
+    ///
+    /// # Errors
+    /// As those.
+    pub fn flush_by(
+        &mut self,
+        tls: &mut Tls,
+        stream: &TcpStream,
+        conn: &mut impl Protocol,
+    ) -> io::Result<usize> {
+        let mut sent = tls.send(stream)?;
+        while !tls.has_unsent() && !self.queue.is_empty() {
+            let count = self.seal_buffers(tls)?;
+            self.advance(count, conn);
+            sent += tls.send(stream)?;
+        }
+        Ok(sent)
+    }
+
+    /// As much as TLS takes at once. Data that stays in a file is not asked for under TLS.
+    fn seal_buffers(&self, tls: &mut Tls) -> io::Result<usize> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (slice, item) in slices.iter_mut().zip(&self.queue) {
+            if item.message.file.is_some() {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            *slice = IoSlice::new(&item.message.buffer[item.sent..]);
+            count += 1;
+        }
+        tls.seal(&slices[..count])
     }
 
     /// Buffers up to the first that a file follows.

@@ -141,6 +141,12 @@ pub trait Protocol: Sized + Send + 'static {
         now: Now,
     ) -> Result<(), End>;
 
+    /// Whether what follows comes and goes under TLS, behind what is there to be sent now.
+    /// Says so once.
+    fn starts_tls(&mut self) -> bool {
+        false
+    }
+
     /// The next job to poll.
     fn poll_job(&mut self) -> Option<Self::Job>;
 

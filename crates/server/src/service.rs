@@ -12,6 +12,7 @@ use crate::metadata_cache::MetadataCaches;
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
 use crate::system_users;
+use crate::tls;
 use crate::users::Users;
 use crate::workers::Pool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
@@ -64,6 +65,7 @@ impl Service {
         raise_descriptor_limit();
         let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
+        host.set_tls(load_tls(config)?);
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
@@ -134,7 +136,9 @@ impl Service {
         let users = load_users(config, extra)?;
         let present = self.listener.server.config();
         let next = smb_config(config, present.server_guid, Some(&present), &self.caches)?;
+        let tls = load_tls(config)?;
         self.host.configure(users, config.guest.clone());
+        self.host.set_tls(tls);
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         self.listener.connections.configure(config.connections_max, config.patience);
         self.nfs.configure(config, &next);
@@ -273,6 +277,11 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
         tracing::warn!("the server's GUID cannot be written down; the next one has another");
     }
     guid
+}
+
+fn load_tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, StartError> {
+    let files = config.nfs_tls.as_ref().filter(|_| !config.nfs.is_empty());
+    files.map(tls::load).transpose().map_err(StartError)
 }
 
 fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {

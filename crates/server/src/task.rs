@@ -16,7 +16,8 @@ use crate::limits::{
     PAUSE_BYTES_MAX,
 };
 use crate::output::Output;
-use crate::protocol::{End, Protocol};
+use crate::protocol::{End, Framing, Protocol};
+use crate::tls::Tls;
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::net::tcp::ReadHalf;
 
 /// A connection being served.
 pub struct Task<P: Protocol> {
@@ -38,6 +40,8 @@ pub struct Task<P: Protocol> {
     conn: P,
     shared: Arc<P::Shared>,
     stream: TcpStream,
+    /// Between the two, if the client wanted that.
+    tls: Option<Box<Tls>>,
     host: Arc<ProcessHost>,
     input: Input<P::Framing>,
     place: Place,
@@ -79,6 +83,19 @@ async fn finished<P: Protocol>(
     .await
 }
 
+/// Receives once, through TLS where there is one.
+async fn receive<F: Framing>(
+    input: &mut Input<F>,
+    tls: &mut Option<Box<Tls>>,
+    reader: &mut ReadHalf<'_>,
+    room: usize,
+) -> Result<usize, End> {
+    match tls {
+        None => input.receive(reader, room).await.map_err(End::Network),
+        Some(tls) => input.receive_by(tls, (*reader).as_ref(), room).await,
+    }
+}
+
 impl<P: Protocol> Task<P> {
     /// A task for a connection that was just accepted.
     pub fn new(
@@ -91,6 +108,7 @@ impl<P: Protocol> Task<P> {
         let now = Host::now(&*host).instant;
         Self {
             stream,
+            tls: None,
             shared: conn.shared(),
             conn,
             host,
@@ -120,6 +138,9 @@ impl<P: Protocol> Task<P> {
                     // Answers to what came before the end; the socket takes them or not.
                     _ => {
                         let _ = self.send();
+                        if let Some(tls) = &mut self.tls {
+                            tls.close(&self.stream);
+                        }
                     }
                 }
                 self.leave_jobs();
@@ -161,7 +182,7 @@ impl<P: Protocol> Task<P> {
     }
 
     async fn wait(&mut self, reads: bool) -> Result<(), End> {
-        let writes = !self.output.is_empty();
+        let writes = self.is_sending();
         let room = self.input.room(self.message_bytes_max())?;
         if !reads {
             self.input.unwatch();
@@ -179,8 +200,8 @@ impl<P: Protocol> Task<P> {
                     self.conn.handle_finished(finished, now);
                 }
             }
-            received = self.input.receive(&mut reader, room), if reads => {
-                let count = received.map_err(End::Network)?;
+            received = receive(&mut self.input, &mut self.tls, &mut reader, room), if reads => {
+                let count = received?;
                 link.count_received(count);
                 match count {
                     0 => self.end_later(End::Closed),
@@ -278,10 +299,26 @@ impl<P: Protocol> Task<P> {
     ) -> Result<(), End> {
         self.conn.handle_message(frame, checked, now)?;
         self.start_jobs(now).await;
+        if self.conn.starts_tls() {
+            self.start_tls()?;
+        }
         if self.conn.is_worth_sending() {
             self.send().map_err(End::Network)?;
         }
         Ok(())
+    }
+
+    /// RFC 9289 4.1: the client waits for the answer, and then its first word is one of TLS.
+    /// What is there already was not sealed, and may be somebody else's.
+    fn start_tls(&mut self) -> Result<(), End> {
+        self.send().map_err(End::Network)?;
+        match self.host.tls() {
+            Some(config) if self.output.is_empty() && self.input.is_empty() => {
+                self.tls = Some(Box::new(Tls::new(config)?));
+                Ok(())
+            }
+            _ => Err(End::Refused("something came between the word for TLS and its beginning")),
+        }
     }
 
     async fn start_jobs(&mut self, now: Now) {
@@ -305,12 +342,16 @@ impl<P: Protocol> Task<P> {
 
     fn send(&mut self) -> io::Result<()> {
         self.collect();
-        if self.output.is_empty() {
+        if !self.is_sending() {
             return Ok(());
         }
-        let sent = self.output.flush(&self.stream, &mut self.conn)?;
+        let (stream, conn) = (&self.stream, &mut self.conn);
+        let sent = match &mut self.tls {
+            None => self.output.flush(stream, conn)?,
+            Some(tls) => self.output.flush_by(tls, stream, conn)?,
+        };
         self.place.link().count_sent(sent);
-        if self.output.is_empty() {
+        if !self.is_sending() {
             self.stuck_since = None;
         } else if sent > 0 || self.stuck_since.is_none() {
             self.stuck_since = Some(self.clock);
@@ -331,9 +372,14 @@ impl<P: Protocol> Task<P> {
         }
     }
 
+    /// Whether something has not left.
+    fn is_sending(&self) -> bool {
+        !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
+    }
+
     /// Whether nothing is under way.
     fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && self.output.is_empty() && self.input.is_empty()
+        self.jobs.is_empty() && !self.is_sending() && self.input.is_empty()
     }
 
     fn end_later(&mut self, end: End) {
@@ -349,7 +395,7 @@ impl<P: Protocol> Task<P> {
 
     /// Requests that wait for another client's doing do not hold up the end.
     fn end_if_done(&mut self) -> Result<(), End> {
-        let done = self.output.is_empty() && self.jobs.len() <= self.conn.waiting_count();
+        let done = !self.is_sending() && self.jobs.len() <= self.conn.waiting_count();
         match self.ending.take() {
             Some((end, _)) if done || Self::is_over(&end) => Err(end),
             ending => {

@@ -137,12 +137,13 @@ impl Rig {
             name: b"share".to_vec(),
             volume: Arc::new(Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() }),
             squash: Squash::None,
+            tls_required: false,
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
-        let config = Config { exports, lease, owner: b"server".to_vec() };
+        let config = Config { exports, lease, owner: b"server".to_vec(), offers_tls: true };
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(StillHost { random: AtomicU8::new(1), now: Mutex::new(now) });
         let files = Arc::new(Files::new(Arc::new(Inline)));

@@ -50,9 +50,7 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
 async fn enter_share(run: &mut Run<'_>, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
     let export = run.config.export_named(name).ok_or(NfsStatus::NOENT)?.clone();
-    if !export.hosts.admits(run.call.conn.facts.peer.ip()) {
-        return Err(NfsStatus::ACCESS);
-    }
+    export.admit(&run.call.conn)?;
     let root = run.server().files.root_object(&export.volume).await.or_status()?;
     run.go(Place::of(export, root));
     Ok(())

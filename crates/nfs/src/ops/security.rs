@@ -17,8 +17,12 @@ pub(crate) async fn of_name(
     run: &mut Run<'_>,
     args: &SecInfoArgs<'_>,
 ) -> Result<SecInfoResult<'static>, NfsStatus> {
-    // The name must be there.
-    look_up(run, &LookupArgs { name: args.name }).await?;
+    // The name must be there. A share that needs TLS is, and how its users are known says who
+    // comes without: WRONGSEC is no answer here.
+    match look_up(run, &LookupArgs { name: args.name }).await {
+        Ok(()) | Err(NfsStatus::WRONGSEC) => {}
+        Err(status) => return Err(status),
+    }
     run.consume();
     Ok(flavors())
 }

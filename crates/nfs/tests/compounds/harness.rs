@@ -133,12 +133,13 @@ impl Bench {
             name: b"share".to_vec(),
             volume: Arc::new(volume),
             squash: Squash::Root,
+            tls_required: false,
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
-        let config = Config { exports, lease, owner: b"server".to_vec() };
+        let config = Config { exports, lease, owner: b"server".to_vec(), offers_tls: true };
         let clock = Clock { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
         let host = StillHost {
             random: AtomicU64::new(1),
@@ -158,6 +159,21 @@ impl Bench {
     /// The server after it was killed: what is on disk is all that is left.
     pub fn restarted(&self) -> Self {
         Self::start(self.config.clone(), self.host.clone())
+    }
+
+    /// Another configuration.
+    pub fn configure(&self, change: impl FnOnce(&mut Config)) {
+        let mut config = self.config.clone();
+        change(&mut config);
+        self.server.configure(config);
+    }
+
+    /// The share is for connections under TLS from now on.
+    pub fn require_tls(&self) {
+        self.configure(|config| {
+            let export = Export { tls_required: true, ..(*config.exports[0]).clone() };
+            config.exports = vec![Arc::new(export)];
+        });
     }
 
     /// How many clients are written down.

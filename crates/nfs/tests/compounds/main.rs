@@ -10,6 +10,7 @@ mod harness;
 mod limits;
 mod locks;
 mod sessions;
+mod tls;
 
 use harness::{ALL, Bench, Client, READ_WRITE, open_args};
 use wire::nfs::attributes::{Attributes, attribute};

@@ -1,8 +1,7 @@
 //! NFS clients, their sessions and connections.
 
 use crate::connections::{Connections, Traffic};
-use nfs::ConnFacts;
-use nfs::snapshot::{ClientFact, SessionFact, Snapshot};
+use nfs::snapshot::{ClientFact, ConnectionFact, SessionFact, Snapshot};
 use serde_json::{Value, json};
 
 /// What `status` shows.
@@ -35,6 +34,7 @@ fn session(session: &SessionFact) -> Value {
         "calls": session.calls,
         "callbacks": session.has_callbacks,
         "connections": session.connections.len(),
+        "under_tls": session.connections.iter().filter(|c| c.is_under_tls).count(),
     })
 }
 
@@ -46,7 +46,7 @@ fn id_of(session: &SessionFact) -> String {
 pub fn channels(snapshot: &Snapshot, connections: &Connections) -> Value {
     let sessions = snapshot.clients.iter().flat_map(|client| {
         client.sessions.iter().map(move |session| {
-            let of = |facts: &ConnFacts| connection(facts, connections);
+            let of = |fact: &ConnectionFact| connection(fact, connections);
             json!({
                 "SessionId": id_of(session),
                 "Client": client.owner,
@@ -58,13 +58,15 @@ pub fn channels(snapshot: &Snapshot, connections: &Connections) -> Value {
     sessions.collect()
 }
 
-fn connection(facts: &ConnFacts, connections: &Connections) -> Value {
+fn connection(fact: &ConnectionFact, connections: &Connections) -> Value {
+    let facts = &fact.facts;
     let Traffic { received_bytes, sent_bytes, core } =
         connections.traffic(facts.id).unwrap_or_default();
     json!({
         "ConnectionId": facts.id,
         "Client": facts.peer.to_string(),
         "Server": facts.local.to_string(),
+        "Tls": fact.is_under_tls,
         "BytesReceived": received_bytes,
         "BytesSent": sent_bytes,
         "Core": core,

@@ -108,6 +108,38 @@ pub enum NfsSquash {
     Root,
 }
 
+/// Whether an NFS client has to come under TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum NfsTls {
+    /// The client decides.
+    #[default]
+    Offered,
+    /// Without, nothing is reached.
+    Required,
+}
+
+fn tls_of(value: &str) -> Result<NfsTls, ConfigError> {
+    match value {
+        "offered" => Ok(NfsTls::Offered),
+        "required" => Ok(NfsTls::Required),
+        _ => Err(ConfigError::of(format!("nfs_tls is offered or required, not {value:?}"))),
+    }
+}
+
+/// What TLS is offered with below NFS: PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those between it and one that clients trust.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// Certificates that sign those of the clients; none if clients need not show one.
+    pub client_ca: Option<PathBuf>,
+    /// Where the certificate stands in the file.
+    pub line: Option<usize>,
+}
+
 fn squash_of(value: &str) -> Result<NfsSquash, ConfigError> {
     match value {
         "all" => Ok(NfsSquash::All),
@@ -187,6 +219,8 @@ pub struct ShareConfig {
     pub nfs: Option<bool>,
     /// Whose power users of NFS clients have.
     pub nfs_squash: NfsSquash,
+    /// Whether NFS clients have to come under TLS.
+    pub nfs_tls: NfsTls,
 }
 
 /// A configuration that makes sense.
@@ -202,6 +236,8 @@ pub struct Config {
     pub nfs: Vec<SocketAddr>,
     /// How long an NFS client that says nothing keeps what it has.
     pub nfs_lease: Duration,
+    /// What TLS is offered with below NFS, if it is.
+    pub nfs_tls: Option<TlsFiles>,
     /// Address of the admin API, if any.
     pub admin: Option<SocketAddr>,
     /// See [`Signing`].
@@ -260,6 +296,7 @@ impl Config {
             smb: Vec::new(),
             nfs: Vec::new(),
             nfs_lease: nfs::limits::LEASE,
+            nfs_tls: None,
             admin: None,
             signing: Signing::default(),
             encryption: Encryption::default(),
@@ -311,13 +348,17 @@ impl Config {
     }
 
     /// What is wrong outside of the file: directories, users and groups that
-    /// are not there.
+    /// are not there, certificates that cannot be used.
     #[must_use]
     pub fn problems_outside(&self) -> Vec<Problem> {
         let of = |share: &ShareConfig| {
             share.problem_outside().into_iter().chain(share.unknown_names()).collect::<Vec<_>>()
         };
-        self.shares.iter().flat_map(of).collect()
+        let tls = self.nfs_tls.as_ref().and_then(|files| {
+            let text = crate::tls::load(files).err()?;
+            Some(Problem { line: files.line, text })
+        });
+        tls.into_iter().chain(self.shares.iter().flat_map(of)).collect()
     }
 }
 
@@ -357,6 +398,7 @@ impl ShareConfig {
             size_limit_bytes: None,
             nfs: None,
             nfs_squash: NfsSquash::default(),
+            nfs_tls: NfsTls::default(),
         }
     }
 
@@ -420,6 +462,7 @@ impl ShareConfig {
             "snapshot_root" => self.snapshots().root = Some(value.into()),
             "nfs" => self.nfs = Some(flag()?),
             "nfs_squash" => self.nfs_squash = squash_of(value)?,
+            "nfs_tls" => self.nfs_tls = tls_of(value)?,
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),

@@ -4,8 +4,8 @@ use super::multichannel::RawMultichannel;
 use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
-    Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, NfsSquash, Problem, ShareConfig,
-    Signing, SnapshotsConfig, check_share_name, parse_mode, same_name,
+    Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, NfsSquash, NfsTls, Problem, ShareConfig,
+    Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -36,6 +36,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "named_streams",
     "nfs",
     "nfs_squash",
+    "nfs_tls",
     "posix",
     "read_only",
     "read_users",
@@ -82,6 +83,12 @@ struct RawServer {
     nfs: Option<Vec<SocketAddr>>,
     /// Seconds that an NFS client which says nothing keeps what it has.
     nfs_lease_seconds: Option<Spanned<u64>>,
+    /// The server's certificate for NFS under TLS, with those that it needs, as PEM.
+    nfs_tls_certificate: Option<Spanned<PathBuf>>,
+    /// Its key, as PEM.
+    nfs_tls_key: Option<Spanned<PathBuf>>,
+    /// Clients must show a certificate that one of these has signed.
+    nfs_tls_client_ca: Option<Spanned<PathBuf>>,
     /// Address of the admin API, or `"off"`, which it is if left out.
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
@@ -157,6 +164,8 @@ struct RawShare {
     nfs: Option<bool>,
     /// Whose power users of NFS clients have: `root`, `all` or `none` are nobody in particular.
     nfs_squash: Option<NfsSquash>,
+    /// Whether NFS clients have to come under TLS: `offered` or `required`.
+    nfs_tls: Option<NfsTls>,
     /// Leave out of listings what the user may not read.
     #[serde(default)]
     hide_unreadable: bool,
@@ -215,8 +224,26 @@ pub(super) struct Meaning<'a> {
 }
 
 impl Meaning<'_> {
+    fn tls(&mut self, raw: &RawServer) -> Option<TlsFiles> {
+        let path = |value: &Spanned<PathBuf>| value.get_ref().clone();
+        let (certificate, key) = (&raw.nfs_tls_certificate, &raw.nfs_tls_key);
+        let either = certificate.as_ref().or(key.as_ref()).or(raw.nfs_tls_client_ca.as_ref())?;
+        let (Some(certificate), Some(key)) = (certificate, key) else {
+            let what = "TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both";
+            self.wrong(either.span(), what);
+            return None;
+        };
+        Some(TlsFiles {
+            certificate: path(certificate),
+            key: path(key),
+            client_ca: raw.nfs_tls_client_ca.as_ref().map(path),
+            line: Some(line_of(self.text, certificate.span().start)),
+        })
+    }
+
     fn server(&mut self, raw: RawServer) -> Config {
         let mut config = Config::empty();
+        config.nfs_tls = self.tls(&raw);
         if let Some(name) = raw.name {
             self.name(&name);
             config.name = name.into_inner().to_uppercase();
@@ -373,6 +400,7 @@ impl Meaning<'_> {
         share.guest_ok = raw.guest_ok;
         share.nfs = raw.nfs;
         share.nfs_squash = raw.nfs_squash.unwrap_or_default();
+        share.nfs_tls = raw.nfs_tls.unwrap_or_default();
         share.force_user = raw.force_user;
         share.force_group = raw.force_group;
         for what in share.contradictions(config) {

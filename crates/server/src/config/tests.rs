@@ -288,3 +288,41 @@ fn more_channels_than_usual_are_warned_of_with_their_line() {
     assert_eq!(warnings.iter().map(|w| w.line).collect::<Vec<_>>(), [Some(3)]);
     assert!(warnings[0].text.starts_with("channels_max = 9: more than 4 connections"));
 }
+
+#[test]
+fn mistakes_about_tls_are_named_alike() {
+    for (text, said) in [
+        (
+            "[server]\nnfs_tls_key = \"k\"\n",
+            "line 2: TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both",
+        ),
+        (
+            "[server]\nnfs_tls_client_ca = \"c\"\nnfs_tls_certificate = \"c\"\n",
+            "line 3: TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both",
+        ),
+        (
+            "[[share]]\nname = \"a\"\npath = \"/x\"\nnfs_tls = \"required\"\n",
+            "line 2: share a: nfs_tls = \"required\" needs nfs_tls_certificate and nfs_tls_key in [server]",
+        ),
+    ] {
+        assert_eq!(wrong(text), said);
+    }
+}
+
+#[test]
+fn tls_is_offered_with_a_certificate_and_required_where_a_share_says_so() {
+    let text = "[server]\nnfs_tls_key = \"k\"\nnfs_tls_certificate = \"c\"\n[[share]]\nname = \"a\"\npath = \"/x\"\n";
+    let config = Config::parse(text).unwrap();
+    let files = config.nfs_tls.as_ref().unwrap();
+    assert_eq!((files.certificate.to_str(), files.key.to_str()), (Some("c"), Some("k")));
+    assert_eq!((&files.client_ca, files.line), (&None, Some(3)));
+    assert_eq!(config.shares[0].nfs_tls, NfsTls::Offered);
+    let config = Config::parse(&format!("{text}nfs_tls = \"required\"\n")).unwrap();
+    assert_eq!(config.shares[0].nfs_tls, NfsTls::Required);
+    assert_eq!(Config::parse("").unwrap().nfs_tls, None);
+    let mut share = config.shares[0].clone();
+    share.set("nfs_tls", "offered").unwrap();
+    assert_eq!(share.nfs_tls, NfsTls::Offered);
+    let said = share.set("nfs_tls", "yes").unwrap_err().to_string();
+    assert_eq!(said, "nfs_tls is offered or required, not \"yes\"");
+}

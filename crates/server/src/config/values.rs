@@ -1,6 +1,6 @@
 //! What single values of a share's keys mean.
 
-use super::{Config, Encryption, Problem, ShareConfig, Signing};
+use super::{Config, Encryption, NfsTls, Problem, ShareConfig, Signing};
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use crate::system_users;
 use smb::{Listed, Network};
@@ -89,6 +89,9 @@ impl ShareConfig {
         let mut wrong = Vec::new();
         if self.encryption_required && config.encryption == Encryption::Off {
             wrong.push(format!("share {name}: encryption_required needs encryption in [server], where it is \"off\""));
+        }
+        if self.nfs_tls == NfsTls::Required && config.nfs_tls.is_none() {
+            wrong.push(format!("share {name}: nfs_tls = \"required\" needs nfs_tls_certificate and nfs_tls_key in [server]"));
         }
         if self.guest_ok && config.guest.is_none() {
             wrong.push(format!("share {name}: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\""));
