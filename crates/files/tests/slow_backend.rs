@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, Inline, OpenPlan, Semantics, Share, Volume,
-    VolumeOptions, WishedKind,
+    Access, Caller, Files, IfMissing, Inline, OpenPlan, Semantics, Share, Volume, VolumeOptions,
+    WishedKind,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
