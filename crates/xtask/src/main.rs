@@ -56,3 +56,13 @@ fn main() -> Result<ExitCode> {
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn no_two_arguments_of_a_command_have_one_name() {
+        super::Cli::command().debug_assert();
+    }
+}

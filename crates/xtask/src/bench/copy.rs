@@ -24,7 +24,7 @@ pub struct Amount {
     large_mib: usize,
     /// Small files of `copy`, of 4 KiB each
     #[arg(long, default_value_t = 20_000)]
-    small_files: usize,
+    copied_files: usize,
 }
 
 /// A program that copies.
@@ -102,7 +102,7 @@ fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) ->
         let stage = Stage { binary, ends: Some(&ends), work, args };
         let less = Amount {
             large_mib: amount.large_mib.div_ceil(8),
-            small_files: amount.small_files.div_ceil(20),
+            copied_files: amount.copied_files.div_ceil(20),
         };
         table(&stage, &servers, less, "23 ms there and back")?;
     }
@@ -117,7 +117,7 @@ fn table(
 ) -> Result<()> {
     let (large, small) = (stage.work.join("large"), stage.work.join("small"));
     make_large(&large, amount.large_mib)?;
-    make_small(&small, amount.small_files)?;
+    make_small(&small, amount.copied_files)?;
     println!("\nCopies, {line}, seconds (MiB/s or files/s):\n");
     println!("| what | program | Anabranch | Samba |");
     println!("|---|---|---|---|");
@@ -139,7 +139,7 @@ fn rows(
 ) -> Result<()> {
     let direction = if way.is_up { "up" } else { "down" };
     let (what, count) = match way.is_tree {
-        true => (format!("{} files of 4 KiB {direction}", amount.small_files), amount.small_files),
+        true => (format!("{} files of 4 KiB {direction}", amount.copied_files), amount.copied_files),
         false => (format!("{} MiB {direction}", amount.large_mib), amount.large_mib),
     };
     let mut tools = vec![Tool::Anabranch { channels: 4 }, Tool::Anabranch { channels: 1 }];
