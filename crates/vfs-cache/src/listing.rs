@@ -91,7 +91,7 @@ impl CachedVfs {
     ) -> Found {
         let Some(feed) = self.listing_feed() else { return Found::Nothing };
         let key = directory.key();
-        let grows = wanted.attributes && wanted.stored && !wanted.few;
+        let grows = wanted.attributes && !wanted.few;
         let mut listings = self.fresh_listings();
         match listings.find(key, cookie, who) {
             Found::End(_) if !grows => Found::Nothing,
@@ -124,6 +124,8 @@ impl CachedVfs {
         wanted: ListWanted,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
+        // What is kept is whole: others want what this one does not.
+        let wanted = ListWanted { stored: true, ..wanted };
         let room_bytes = self.listings().budget_bytes();
         let device = directory.key().device;
         let mut keeping = Keeping {
