@@ -129,6 +129,7 @@ fn hot_paths_ask_a_slow_backend_two_thirds_as_often_at_most() {
         all_on = (all_on.0 + calls_on, all_on.1 + time_on.as_secs_f64());
         all_off = (all_off.0 + calls_off, all_off.1 + time_off.as_secs_f64());
     }
+    // The times are only printed: they are those of the calls, and of whatever else this
+    // machine does.
     assert!(all_off.0 >= 1.6 * all_on.0, "{all_on:?}, without {all_off:?}");
-    assert!(all_on.1 <= 0.7 * all_off.1, "{all_on:?}, without {all_off:?}");
 }
