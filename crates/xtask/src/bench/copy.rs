@@ -139,7 +139,9 @@ fn rows(
 ) -> Result<()> {
     let direction = if way.is_up { "up" } else { "down" };
     let (what, count) = match way.is_tree {
-        true => (format!("{} files of 4 KiB {direction}", amount.copied_files), amount.copied_files),
+        true => {
+            (format!("{} files of 4 KiB {direction}", amount.copied_files), amount.copied_files)
+        }
         false => (format!("{} MiB {direction}", amount.large_mib), amount.large_mib),
     };
     let mut tools = vec![Tool::Anabranch { channels: 4 }, Tool::Anabranch { channels: 1 }];
