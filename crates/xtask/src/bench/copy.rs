@@ -341,8 +341,8 @@ fn script(tool: Tool, way: &Way<'_>, back: &Path, tar: &Path) -> String {
     let (here, there, back) = (way.here.display(), way.there, back.display());
     let tar = tar.display();
     match (tool, way.is_tree, way.is_up) {
-        (Tool::SmbclientTar, _, true) => format!("cd {there}; tar xq {tar}"),
-        (Tool::SmbclientTar, _, false) => format!("cd {there}; tar cq {tar}"),
+        (Tool::SmbclientTar, _, true) => format!("cd {there}; tar x {tar}"),
+        (Tool::SmbclientTar, _, false) => format!("cd {there}; tar c {tar}"),
         (_, true, true) => format!("recurse on; prompt off; cd {there}; lcd {here}; mput *"),
         (_, true, false) => format!("recurse on; prompt off; cd {there}; lcd {back}; mget *"),
         (_, false, true) => format!("put {here} {there}"),
