@@ -1,6 +1,6 @@
 //! What a chain of requests asks of the backend: a path is resolved once by who opens it,
 //! and nothing that the open has told is asked again.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
     Access, BasicChange, Caller, Files, IfExists, IfMissing, Inline, OpenFile, OpenPlan, Semantics,

@@ -183,7 +183,7 @@ pub(super) fn object_of(volume: &Arc<Volume>, opened: Opened) -> Object {
 }
 
 /// For a node that is to be looked at only.
-pub(super) fn looking(wait: Wait) -> OpenHow {
+pub(crate) fn looking(wait: Wait) -> OpenHow {
     let (case, wanted) = (Case::Sensitive, Wanted::default());
     OpenHow { read: false, write: false, case, wanted, no_follow: true, wait }
 }
