@@ -5,12 +5,11 @@ mod support;
 
 use bytes::Bytes;
 use client::nfs::{Client as NfsClient, Export, Options as NfsOptions, Target as NfsTarget};
-use client::{Client, Error, Host, OpenHow, Options, Tree};
+use client::{Error, Host, OpenHow};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
-use support::library::{World, target};
-use support::{PASSWORD, Running, Setup, user};
+use support::library::{self, World};
+use support::{Running, Setup};
 use wire::nfs::{NfsStatus, OperationNumber};
 use wire::ntstatus::NtStatus;
 
@@ -23,15 +22,6 @@ fn start(host: u8) -> (Running, SocketAddr) {
     setup.shares += "nfs_squash = \"none\"\n";
     let nfs = setup.serve_nfs(host, 24459);
     (setup.start(), nfs)
-}
-
-async fn over_smb(server: &Running) -> Tree {
-    let mut client_guid = [0; 16];
-    World.random(&mut client_guid);
-    let options = Options { client_guid, channels: 1, ..Options::default() };
-    let target = target(server.smb, &user(), PASSWORD);
-    let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
-    client.tree("data").await.unwrap()
 }
 
 async fn over_nfs(address: SocketAddr) -> Export {
@@ -54,7 +44,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn what_one_protocol_writes_renames_and_removes_the_other_sees() {
     let (server, nfs) = start(97);
     block_on(async {
-        let (smb, nfs) = (over_smb(&server).await, over_nfs(nfs).await);
+        let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
         nfs.make_directory("dir").await.unwrap();
         let ours = smb.open("dir/file", &OpenHow::read_write()).await.unwrap();
         ours.write(0, &Bytes::from_static(b"by SMB")).await.unwrap();
@@ -83,7 +73,7 @@ fn what_one_protocol_writes_renames_and_removes_the_other_sees() {
 fn an_open_of_one_protocol_keeps_away_what_it_denies_over_the_other() {
     let (server, nfs) = start(98);
     block_on(async {
-        let (smb, nfs) = (over_smb(&server).await, over_nfs(nfs).await);
+        let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
         let alone = OpenHow { share: 0, ..OpenHow::read_write() };
         let ours = smb.open("file", &alone).await.unwrap();
         let denied = nfs.open_file("file", false).await.unwrap_err();
@@ -104,7 +94,7 @@ fn an_open_of_one_protocol_keeps_away_what_it_denies_over_the_other() {
 fn what_a_client_of_nfs_left_open_goes_once_it_is_away_and_smb_needs_it() {
     let (server, nfs) = start(99);
     block_on(async {
-        let (smb, nfs) = (over_smb(&server).await, over_nfs(nfs).await);
+        let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
         let left = nfs.open_file("file", true).await.unwrap();
         // Without a word: its connections are gone, its opens are not.
         drop((left, nfs));

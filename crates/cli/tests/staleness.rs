@@ -8,13 +8,12 @@
 
 mod support;
 
-use client::{Client, Error, Host, OpenHow, Options, Tree};
+use client::{Error, OpenHow, Tree};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
-use support::library::{World, target};
-use support::{PASSWORD, Running, Setup, user};
+use support::Setup;
+use support::library;
 
 use wire::fscc::{FILE_CREATE, FILE_OPEN, FileTime};
 
@@ -274,15 +273,6 @@ async fn set_basic(tree: &Tree, path: &str, basic: &[u8]) {
     file.close().await.unwrap();
 }
 
-async fn session(server: &Running) -> Tree {
-    let mut client_guid = [0; 16];
-    World.random(&mut client_guid);
-    let options = Options { client_guid, channels: 1, ..Options::default() };
-    let target = target(server.smb, &user(), PASSWORD);
-    let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
-    client.tree("data").await.unwrap()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_told_is_so_whoever_changed_it_last() {
     let (steps, seed) =
@@ -290,7 +280,7 @@ async fn what_is_told_is_so_whoever_changed_it_last() {
     let server = Setup::new().start();
     let root = server.folder.path().join("data");
     DIRECTORIES.iter().for_each(|directory| std::fs::create_dir_all(root.join(directory)).unwrap());
-    let asked = [session(&server).await, session(&server).await];
+    let asked = [library::tree(&server).await, library::tree(&server).await];
     let ways = [
         ("local", Way::Local(root)),
         ("first", Way::Session(asked[0].clone())),

@@ -1,7 +1,9 @@
 //! What every user of the client library needs.
 
-use client::{Host, Target};
+use super::{PASSWORD, Running, user};
+use client::{Client, Host, Options, Target, Tree};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, NtHash};
 
@@ -28,4 +30,14 @@ pub fn target(address: SocketAddr, user: &str, password: &str) -> Target {
         hash: NtHash::of_password(password),
     };
     Target { name: address.ip().to_string(), address, credentials }
+}
+
+/// The share `data` of a server, as a new client with one channel has it.
+pub async fn tree(server: &Running) -> Tree {
+    let mut client_guid = [0; 16];
+    World.random(&mut client_guid);
+    let options = Options { client_guid, channels: 1, ..Options::default() };
+    let target = target(server.smb, &user(), PASSWORD);
+    let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
+    client.tree("data").await.unwrap()
 }
