@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod channels;
+pub mod doctor;
 mod facts;
 pub mod limit;
 pub mod probe;

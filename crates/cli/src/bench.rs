@@ -1,5 +1,7 @@
 //! `anabranch bench`.
 
+mod cache_switch;
+mod chart;
 mod clients;
 mod connection;
 mod html;
@@ -9,6 +11,7 @@ use crate::export_url::ExportUrl;
 use crate::remote::{self, Url, connect_nfs, connect_smb, own_name};
 use crate::share_url::ShareUrl;
 use anyhow::{Context, Result, bail};
+use cache_switch::CacheSwitch;
 use client::load::{self, Plan, Progress, Report, Run, Storage, Until, Work};
 use client::nfs;
 use connection::{Arm, Connection};
@@ -20,7 +23,7 @@ use std::process::ExitCode;
 /// Shown below the options.
 const EXAMPLES: &str = "\
 The password comes from the environment (ANABRANCH_PASSWORD), from standard input
-(--password-stdin), or is asked for. All files are made in a new folder, which is
+(--password-stdin), or is asked for, if there is no Kerberos ticket. All files are made in a new folder, which is
 removed at the end, also after an error or Ctrl-C.
 
 What to measure:
@@ -36,9 +39,14 @@ Compare kinds of connections, measured in turns with all else equal:
   --sign off,gmac,cmac    what signing costs (the server may insist on it)
   --encrypt off,gcm       what sealing costs
   --nconnect 1,4,16       what several connections of NFS gain
+  --metadata-cache on,off  what our server's cache gains, as in --metadata or --listing
+
+Compare loads: --block 4K,64K,1M for sizes of requests, --files 1,2,5,10 for numbers of files,
+--mix-sweep 10 for mixes of reads and writes. --html FILE shows any of these as charts, each to be saved as SVG or PNG.
 
 Known loads, all at once: --profile seed-multichannel, seed-anf-random, seed-anf-single,
-seed-nconnect, seed-copy or quick; in a hundredth of their times and sizes unless --scale
+seed-nconnect, seed-copy, quick, or what kinds of programs do: media, genomics, risk, database;
+in a hundredth of their times and sizes unless --scale
 says otherwise. The command lines of diskspd and fio are read, too, and done by this program.
 
 The first line of the results says what was really used. A read that the server has
@@ -116,18 +124,20 @@ pub struct Args {
     /// Share of reads among the requests; the rest are writes
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     read_percent: u8,
-    /// Size of one request, as in 4K or 1M
-    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = parse_size)]
-    block: u64,
+    /// Size of one request, as in 4K or 1M; several, as in 4K,64K,1M, are measured one after the
+    /// other
+    #[arg(long, value_name = "SIZES", default_value = "64K", value_delimiter = ',', value_parser = parse_size)]
+    block: Vec<u64>,
     /// Requests under way for each thread
     #[arg(long, default_value_t = 8)]
     depth: usize,
     /// Threads of the load generator
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Files that the requests are spread over
-    #[arg(long, default_value_t = 1)]
-    files: usize,
+    /// Files that the requests are spread over; several numbers, as in 1,2,5,10, are measured one
+    /// after the other
+    #[arg(long, value_name = "NUMBERS", default_value = "1", value_delimiter = ',')]
+    files: Vec<usize>,
     /// Size of each file
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
     file_size: u64,
@@ -210,7 +220,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let writes = args.csv.is_some() || args.html.is_some() || args.charts.is_some();
-    if let ([plan], [arm], false) = (&loads.plans[..], &arms[..], writes) {
+    let switches = arms.iter().any(|arm| arm.metadata_cache.is_some());
+    if let ([plan], [arm], false) = (&loads.plans[..], &arms[..], writes || switches) {
         // Threads of other programs' lines are requests under way; here few threads do for all.
         let threads =
             if args.program.is_some() { plan.threads.min(processors) } else { plan.threads };
@@ -223,8 +234,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         print(args, &report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if loads.plans.iter().any(|plan| plan.work != Work::Data) {
-        bail!("only reads and writes are compared: call it once for each kind of connection");
+    if loads.plans.iter().any(|plan| plan.work == Work::SmallFiles) {
+        bail!("small files are done once: call it once for each kind of connection");
     }
     let threads = loads.plans.iter().map(|plan| plan.threads).max().unwrap_or(1);
     let measured = runtime(threads.min(processors))?.block_on(async {
@@ -296,13 +307,26 @@ impl Args {
             return Ok(Loads { name: name.into(), scale: part, plans, connections: None });
         }
         let plan = self.plan()?;
-        let plans = match self.mix_sweep {
-            Some(steps) => load::mixes(steps)
-                .map(|read_percent| Plan { read_percent, ..plan.clone() })
-                .collect(),
-            None => vec![plan],
+        let mixes = match self.mix_sweep {
+            Some(steps) => load::mixes(steps).collect(),
+            None => vec![self.read_percent],
         };
+        let mut plans = Vec::new();
+        for block_bytes in self.blocks()? {
+            for read_percent in &mixes {
+                for files in &self.files {
+                    let (read_percent, files) = (*read_percent, *files);
+                    plans.push(Plan { block_bytes, read_percent, files, ..plan.clone() });
+                }
+            }
+        }
         Ok(Loads { name: String::new(), scale: 1.0, plans, connections: None })
+    }
+
+    /// Sizes of requests, of which there is one at least.
+    fn blocks(&self) -> Result<Vec<u32>> {
+        let size = |bytes: &u64| u32::try_from(*bytes).context("--block is too large");
+        self.block.iter().map(size).collect()
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -316,10 +340,11 @@ impl Args {
                 Url::Smb(url) => url.folder.clone(),
                 Url::Nfs(_) => String::new(),
             },
-            block_bytes: u32::try_from(self.block).context("--block is too large")?,
+            block_bytes: self.blocks()?[0],
             depth: self.depth,
             threads: self.threads,
-            files: self.files,
+            // All that any of the loads needs are made at first.
+            files: self.files.iter().copied().max().unwrap_or(1),
             file_bytes: self.file_size,
             random: self.random,
             read_percent: self.read_percent,
@@ -370,7 +395,8 @@ async fn compare_smb(
         storages.push((arm.label.clone(), tree));
         clients.push(client);
     }
-    let measured = compare(args, loads, storages).await;
+    let switch = CacheSwitch::new(args.connection.server_admin(), &url.share, arms)?;
+    let measured = compare(args, loads, storages, switch).await;
     for client in clients {
         client.close().await;
     }
@@ -390,7 +416,9 @@ async fn compare_nfs(
         storages.push((arm.label.clone(), export.with_context(|| format!("/{}", url.path))?));
         clients.push(client);
     }
-    let measured = compare(args, loads, storages).await;
+    let share = url.path.split('/').next().unwrap_or_default();
+    let switch = CacheSwitch::new(args.connection.server_admin(), share, arms)?;
+    let measured = compare(args, loads, storages, switch).await;
     for client in clients {
         client.close().await;
     }
@@ -402,11 +430,13 @@ async fn compare<S: Storage>(
     args: &Args,
     loads: &Loads,
     storages: Vec<(String, S)>,
+    mut switch: CacheSwitch,
 ) -> Result<Vec<Measured>> {
     let first = loads.plans.first().context("there is nothing to measure")?;
-    // Files are full if anything reads them.
-    let reads = loads.plans.iter().map(|plan| plan.read_percent).max().unwrap_or_default();
-    let base = Plan { read_percent: reads, ..first.clone() };
+    // Files are full if anything reads them, and as many as any load needs.
+    let most = |of: fn(&Plan) -> usize| loads.plans.iter().map(of).max().unwrap_or_default();
+    let read_percent = most(|plan| plan.read_percent.into()).min(100) as u8;
+    let base = Plan { read_percent, files: most(|plan| plan.files), ..first.clone() };
     let mut runs = Vec::new();
     for (label, storage) in storages {
         runs.push((label, Run::new(storage, base.clone(), &own_name("bench"))?));
@@ -421,7 +451,9 @@ async fn compare<S: Storage>(
                 eprint!("\r\x1b[K{text}");
             }
         };
-        in_turns(&mut runs, &loads.plans, args.rounds.into(), args.server_pid, tell).await
+        let turn_to = |arm| switch.turn_to(arm);
+        let rounds = args.rounds.into();
+        in_turns(&mut runs, &loads.plans, rounds, args.server_pid, turn_to, tell).await
     };
     let measured = tokio::select! {
         measured = measuring => measured,
@@ -430,7 +462,7 @@ async fn compare<S: Storage>(
     if shows {
         eprint!("\r\x1b[K");
     }
-    let mut cleaned = Ok(());
+    let mut cleaned = switch.put_back();
     for (_, run) in &mut runs {
         cleaned = cleaned.and(run.clean().await.context("could not remove the files"));
     }
@@ -526,8 +558,8 @@ fn print_series(args: &Args, series: &Series) -> Result<()> {
         write(file, &html::page(series)?)?;
     }
     if let Some(folder) = &args.charts {
-        for (name, svg) in html::charts(series) {
-            write(&folder.join(format!("{name}.svg")), &svg)?;
+        for one in chart::charts(series) {
+            write(&folder.join(format!("{}.svg", one.name)), &one.file(series))?;
         }
     }
     let json = || serde_json::to_string_pretty(series);

@@ -3,11 +3,10 @@
 mod of_url;
 mod sockets;
 
-use crate::admin::{list, page, plain, request};
+use crate::admin::{Admin, list, plain};
 use crate::remote::Url;
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 pub use of_url::own_interfaces;
@@ -18,7 +17,7 @@ With a URL: connects to that share of any server as a client, puts load on it, a
 channels under the names that Get-SmbMultichannelConnection and Get-SmbClientNetworkInterface
 give them, what each carried, and the six steps by which Multichannel is verified. The exit
 status is 1 if one of them fails. The password comes from ANABRANCH_PASSWORD, from standard
-input (--password-stdin), or is asked for.
+input (--password-stdin), or is asked for, if there is no Kerberos ticket.
 
 Examples:
   anabranch channels
@@ -60,9 +59,8 @@ pub struct Args {
     /// Read the password from standard input
     #[arg(long, requires = "url")]
     password_stdin: bool,
-    /// Address of the server's admin API
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480")]
-    admin: SocketAddr,
+    #[command(flatten)]
+    admin: Admin,
     /// Print what the server says, or what was found, as JSON
     #[arg(long)]
     json: bool,
@@ -78,11 +76,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return of_url::run(args, url);
     }
     if let Some(connection) = args.cut {
-        request(args.admin, "DELETE", &format!("/connections/{connection}"))
+        args.admin
+            .request("DELETE", &format!("/v1/connections/{connection}"), None)
             .with_context(|| format!("connection {connection} was not cut"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(page) = page(args.admin, "/channels", args.json)? {
+    if let Some(page) = args.admin.page("/v1/channels", args.json)? {
         print!("{}", shown(&page));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,9 @@
 //! `anabranch check`.
 
 use anyhow::Result;
-use server::config::Config;
+use server::config::{Config, Problem};
 use server::users::Users;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Shown below the options.
@@ -20,14 +20,36 @@ pub struct Args {
     config: PathBuf,
 }
 
+/// What there is to say of a file.
+pub struct Checked {
+    /// What it means, if it can be understood.
+    pub config: Option<Config>,
+    /// What is wrong in it or outside, each with its place.
+    pub problems: Vec<String>,
+    /// What should be thought about.
+    pub warnings: Vec<String>,
+}
+
 /// Says what is wrong, or that nothing is. Whatever is wrong is told at once.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let path = args.config.display();
-    let config = match Config::load(&args.config) {
+    let Checked { config, problems, warnings } = look(&args.config);
+    problems.iter().for_each(|problem| eprintln!("{problem}"));
+    warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    let Some(config) = config.filter(|_| problems.is_empty()) else {
+        return Ok(ExitCode::FAILURE);
+    };
+    println!("{}: nothing wrong; shares: {}", args.config.display(), names(&config));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a file and looks whether what it names is there.
+pub fn look(file: &Path) -> Checked {
+    let path = file.display();
+    let config = match Config::load(file) {
         Ok(config) => config,
         Err(error) => {
-            eprintln!("{error}");
-            return Ok(ExitCode::FAILURE);
+            let problems = error.to_string().lines().map(str::to_owned).collect();
+            return Checked { config: None, problems, warnings: Vec::new() };
         }
     };
     let outside = config.problems_outside().into_iter();
@@ -37,17 +59,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         problems.push(format!("{path}: nothing is served; add a [[share]] with name and path"));
     }
     problems.extend(problem_of_users(&config));
-    for problem in &problems {
-        eprintln!("{problem}");
-    }
-    for warning in config.warnings() {
-        eprintln!("{path}:{}: warning: {}", warning.line.unwrap_or(1), warning.text);
-    }
-    if !problems.is_empty() {
-        return Ok(ExitCode::FAILURE);
-    }
-    println!("{path}: nothing wrong; shares: {}", names(&config));
-    Ok(ExitCode::SUCCESS)
+    let warning = |w: Problem| format!("{path}:{}: warning: {}", w.line.unwrap_or(1), w.text);
+    let warnings = config.warnings().into_iter().map(warning).collect();
+    Checked { config: Some(config), problems, warnings }
 }
 
 fn names(config: &Config) -> String {

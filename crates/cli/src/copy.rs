@@ -11,6 +11,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// Robocopy's code for what could not begin.
 pub const FATAL: u8 = 16;
@@ -26,7 +27,8 @@ are whole are skipped, blocks of large files that are there are checked and kept
 name before it is whole.
 
 The password comes from the environment (ANABRANCH_PASSWORD; ANABRANCH_TARGET_PASSWORD
-for the target, if it is another), from standard input (--password-stdin), or is asked for.
+for the target, if it is another), from standard input (--password-stdin), or is asked for,
+if there is no Kerberos ticket.
 
 Exit code, as robocopy's, the sum of:
   0 nothing to do   1 files were copied   2 the target has more
@@ -185,8 +187,19 @@ async fn work(args: &Args, source: &Place, target: &Place) -> Result<Summary> {
         confirm(source, target, &options).await?;
     }
     let tally = Arc::new(Tally::default());
-    let copied = ::copy::run(source.clone(), target.clone(), options, tally.clone());
+    let copied = on_worker(::copy::run(source.clone(), target.clone(), options, tally.clone()));
     progress::shown(args.quiet, &tally, sides(source, target), copied).await
+}
+
+/// Runs it as a task: what the runtime's first thread waits for wakes that thread each time, and
+/// a copy waits for each of its files. Dropped, the task ends.
+async fn on_worker(copying: impl Future<Output = Summary> + Send + 'static) -> Summary {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(copying);
+    match tasks.join_next().await.expect("it was spawned") {
+        Ok(summary) => summary,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 fn sides(source: &Place, target: &Place) -> [Side; 2] {

@@ -1,9 +1,8 @@
 //! `anabranch feature`.
 
-use crate::admin::{list, page, plain, request};
+use crate::admin::{Admin, escaped, list, plain};
 use anyhow::{Context, Result};
 use serde_json::Value;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 /// Shown below the options.
@@ -21,9 +20,8 @@ the server ends; to stay, it is written into the share's configuration.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Address of the server's admin API
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480", global = true)]
-    admin: SocketAddr,
+    #[command(flatten)]
+    admin: Admin,
     /// Print what the server says as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -53,7 +51,7 @@ struct Which {
 impl Which {
     fn path(&self) -> String {
         let share = self.share.as_deref().map(|share| format!("/{}", escaped(share)));
-        format!("/features/{}{}", escaped(&self.name), share.unwrap_or_default())
+        format!("/v1/features/{}{}", escaped(&self.name), share.unwrap_or_default())
     }
 }
 
@@ -61,7 +59,7 @@ impl Which {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let (method, which) = match &args.command {
         Command::List => {
-            if let Some(features) = page(args.admin, "/features", args.json)? {
+            if let Some(features) = args.admin.page("/v1/features", args.json)? {
                 print!("{}", shown(list(&features)));
             }
             return Ok(ExitCode::SUCCESS);
@@ -69,7 +67,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Command::Register(which) => ("PUT", which),
         Command::Unregister(which) => ("DELETE", which),
     };
-    let answer = request(args.admin, method, &which.path())
+    let answer = args
+        .admin
+        .request(method, &which.path(), None)
         .with_context(|| format!("nothing was switched by the name {:?}", which.name))?;
     if args.json {
         println!("{answer}");
@@ -83,15 +83,31 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 fn shown(features: &[Value]) -> String {
     let mut out = String::new();
     for feature in features {
-        let (name, state) = (plain(&feature["FeatureName"]), &feature["RegistrationState"]);
-        out += &format!("{name}  {}{}\n", plain(state), since(&feature["Since"]));
-        out += &format!("  also {}\n", plain(&feature["Alias"]));
+        let name = plain(&feature["FeatureName"]);
+        out += &format!(
+            "{name}  {}{}\n",
+            stands(feature, "RegistrationState"),
+            since(&feature["Since"])
+        );
+        if feature["Alias"].is_string() {
+            out += &format!("  also {}\n", plain(&feature["Alias"]));
+        }
         for share in list(&feature["Shares"]) {
-            let (name, state) = (plain(&share["Share"]), plain(&share["State"]));
-            out += &format!("  share {name}  {state}{}\n", since(&share["Since"]));
+            let name = plain(&share["Share"]);
+            out +=
+                &format!("  share {name}  {}{}\n", stands(share, "State"), since(&share["Since"]));
         }
     }
     out
+}
+
+/// Where a feature stands: by its state, and as the service would say it.
+fn stands(of: &Value, registration: &str) -> String {
+    let registration = plain(&of[registration]);
+    match of["FeatureState"].as_str() {
+        Some(_) => format!("{} ({registration})", plain(&of["FeatureState"])),
+        None => registration,
+    }
 }
 
 fn since(seconds: &Value) -> String {
@@ -123,16 +139,6 @@ fn moment(seconds: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", days + 1)
 }
 
-/// What is no letter, digit or plain punctuation, as a URL has it.
-fn escaped(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-    let one = |byte| match plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    text.bytes().map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,18 +161,21 @@ mod tests {
     #[test]
     fn names_go_into_a_path_whole() {
         let which = Which { name: "a/b".into(), share: Some("my share&x".into()) };
-        assert_eq!(which.path(), "/features/a%2Fb/my%20share%26x");
+        assert_eq!(which.path(), "/v1/features/a%2Fb/my%20share%26x");
     }
 
     #[test]
     fn a_feature_is_shown_with_its_shares() {
-        let shares = json!([{ "Share": "da\u{1b}ta", "State": "Registered", "Since": 0 }]);
+        let share = json!({
+            "Share": "da\u{1b}ta", "State": "Registered", "FeatureState": "stable", "Since": 0,
+        });
+        let shares = json!([share]);
         let feature = json!({
             "FeatureName": "metadata-cache", "RegistrationState": "Registered",
             "Alias": "Other", "Since": null, "Shares": shares,
         });
         let text = shown(&[feature]);
-        let share = "  share da\u{fffd}ta  Registered  since 1970-01-01 00:00:00 UTC\n";
+        let share = "  share da\u{fffd}ta  stable (Registered)  since 1970-01-01 00:00:00 UTC\n";
         assert_eq!(text, format!("metadata-cache  Registered\n  also Other\n{share}"));
     }
 }

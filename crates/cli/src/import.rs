@@ -41,8 +41,8 @@ pub struct Args {
     /// Where to write the configuration
     #[arg(long, value_name = "FILE", default_value = "anabranch.toml")]
     output: PathBuf,
-    /// Where to add the users
-    #[arg(long, value_name = "FILE", default_value_os_t = default_users_file())]
+    /// Where to add the users; for root /var/lib/anabranch/users.toml, if nothing is named
+    #[arg(long, value_name = "FILE", default_value_os_t = default_users_file(), hide_default_value = true)]
     users: PathBuf,
     /// Replace a configuration and users that are there
     #[arg(long)]

@@ -9,19 +9,28 @@ mod bench;
 mod channels;
 mod check;
 mod copy;
+mod dashboard;
+mod doctor;
+mod drain;
 mod export_url;
 mod feature;
+mod generate;
 mod import;
+mod logging;
 mod mounts;
 mod probe;
 mod remote;
 mod serve;
 mod session;
+mod sessions;
+mod share_limits;
 mod share_url;
 mod status;
+mod tickets;
 mod user;
 
 use clap::{Parser, Subcommand};
+use server::config::Logging;
 use std::process::ExitCode;
 
 /// Requests allocate and free buffers of all sizes on every core.
@@ -53,6 +62,8 @@ enum Command {
     Serve(serve::Args),
     /// Say what is wrong with a configuration file, and where
     Check(check::Args),
+    /// Look at this machine: is it fit to serve, and what would help
+    Doctor(doctor::Args),
     /// Take over shares and users of Samba
     Import(import::Args),
     /// Show sessions, connections and open files of a running server
@@ -61,6 +72,14 @@ enum Command {
     Channels(channels::Args),
     /// Show features of a running server, or switch one
     Feature(feature::Args),
+    /// Show sessions of a running server, or close one
+    Sessions(sessions::Args),
+    /// Show or change class and limits of a share of a running server
+    Share(share_limits::Args),
+    /// Print the address of a running server's dashboard, with its token
+    Dashboard(dashboard::Args),
+    /// Prepare the end of a running server: no new clients, time for those that are there
+    Drain(drain::Args),
     /// Manage who may log on
     User(user::Args),
     /// Copy files and trees between directories, SMB shares and NFS exports
@@ -71,6 +90,9 @@ enum Command {
     Advise(advice::Args),
     /// Measure any SMB server: throughput, latency, processor time
     Bench(Box<bench::Args>),
+    /// Write manual pages, completions and the reference of the configuration
+    #[command(hide = true)]
+    Generate(generate::Args),
 }
 
 fn main() -> ExitCode {
@@ -83,25 +105,28 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ANABRANCH_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
+    // A server's log is as its configuration says.
+    if !matches!(cli.command, Command::Serve(_)) {
+        logging::begin(&Logging::default());
+    }
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Channels(args) => channels::run(&args),
         Command::Feature(args) => feature::run(&args),
+        Command::Sessions(args) => sessions::run(&args),
+        Command::Share(args) => share_limits::run(&args),
+        Command::Dashboard(args) => dashboard::run(&args),
+        Command::Drain(args) => drain::run(&args),
         Command::User(args) => user::run(&args),
         Command::Copy(args) => copy::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Advise(args) => advice::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Generate(args) => generate::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 A HOST is looked at on both ports, SMB's 445 and NFS's 2049; HOST:PORT on that port, which
 is NFS's if it is 2049. With a URL it goes on: a session, the share, channels, and reads of
 a file that is made in the share and removed. The password comes from ANABRANCH_PASSWORD,
-from standard input (--password-stdin), or is asked for.
+from standard input (--password-stdin), or is asked for, if there is no Kerberos ticket.
 
 Exit status: 0 if nothing is broken, 1 if something is.
 

@@ -2,6 +2,7 @@
 
 use crate::export_url::ExportUrl;
 use crate::share_url::ShareUrl;
+use crate::tickets;
 use crate::user::{ask_silently, read_line};
 use anyhow::{Context, Result};
 use client::{Client, Host, Options, Target, nfs};
@@ -65,13 +66,17 @@ pub fn options(channels: usize) -> Options {
     options
 }
 
-/// The user's password: from standard input, the environment, or by asking.
+/// The user's password: from standard input, the environment, or by asking. Nobody is asked, and
+/// it is empty, where there is a Kerberos ticket for the server: see [`connect_smb`].
 pub fn password(url: &ShareUrl, from_stdin: bool) -> Result<String> {
     if from_stdin {
         return read_line();
     }
     if let Ok(password) = std::env::var("ANABRANCH_PASSWORD") {
         return Ok(password);
+    }
+    if tickets::are_there(&url.host) {
+        return Ok(String::new());
     }
     let text = format!("Password of {}: ", url.user);
     let [password] = ask_silently([text.as_str()])?;
@@ -85,7 +90,7 @@ pub fn address(host: &str, port: u16) -> Result<SocketAddr> {
     found.next().with_context(|| format!("no address of {host}"))
 }
 
-/// Logs on.
+/// Logs on: by the password, or if that is empty by a ticket, if there is one.
 pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Result<Client> {
     let credentials = Credentials {
         user: url.user.clone(),
@@ -94,7 +99,8 @@ pub async fn connect_smb(url: &ShareUrl, password: &str, options: Options) -> Re
         hash: NtHash::of_password(password),
     };
     let address = address(&url.host, url.port)?;
-    let target = Target { name: url.host.clone(), address, credentials };
+    let tickets = tickets::instead_of(password, &url.host);
+    let target = Target { name: url.host.clone(), address, credentials, tickets };
     Ok(Client::connect(target, options, Arc::new(World)).await?)
 }
 

@@ -1,22 +1,30 @@
 //! `anabranch serve`.
 
-use crate::mounts;
+use crate::{admin, logging, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
 use server::config::{Config, Encryption, Signing};
+use server::supervisor::{Passed, Supervisor};
 use server::users::Users;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Prints a line. That the terminal has gone which it is for is no reason not to serve.
+macro_rules! say {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($what)*);
+    }};
+}
 
 /// Port for those who may not have 445.
 const PORT: u16 = 4450;
 /// Port that SMB clients use if none is named.
 const PORT_PRIVILEGED: u16 = 445;
-/// Address of the admin API if none is named.
-const ADMIN: &str = "127.0.0.1:4480";
 /// Address that NFS is served on if none is named.
 const NFS: &str = "0.0.0.0:2049";
 /// How long calls that hang on a dead disk may hold up the end of the process.
@@ -47,8 +55,8 @@ pub struct Args {
     /// several times. NFS clients say themselves who their users are
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, require_equals = false, default_missing_value = NFS)]
     nfs: Vec<SocketAddr>,
-    /// Address of the admin API, or `off`
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// Where the admin API is, or `off`
+    #[arg(long, value_name = "ADDR:PORT|unix:PATH")]
     admin: Option<String>,
     /// A share, with keys as read_only=yes; may be given several times
     #[arg(long, value_name = "NAME=PATH[,key=value…]")]
@@ -80,11 +88,13 @@ enum EncryptionArg {
 /// Serves until told to stop.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut config = configuration(args)?;
+    logging::begin(&config.log);
     let users = users_of(args)?;
     if config.shares.is_empty() {
         bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
     }
-    if config.smb.is_empty() {
+    let passed = Passed::from_environment()?;
+    if config.smb.is_empty() && !passed.serves() {
         config.smb = vec![default_address()];
     }
     first_user(&config, &users)?;
@@ -94,49 +104,73 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .max_blocking_threads(config.workers)
         .thread_name("anabranch")
         .build()?;
-    let result = runtime.block_on(serve(args, &config, &users));
+    let result = runtime.block_on(serve(args, &config, &users, passed));
     runtime.shutdown_timeout(STOP_WITHIN);
     result
 }
 
-async fn serve(args: &Args, config: &Config, users: &Users) -> Result<ExitCode> {
+async fn serve(args: &Args, config: &Config, users: &Users, passed: Passed) -> Result<ExitCode> {
+    let supervisor = Arc::new(Supervisor::from_environment());
     // Before anything is served: none of them may end the process untidily.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
-    let service = Service::start(config, users).await?;
+    let service = Service::start(config, users, passed).await?;
+    let summary = service.summary();
     announce(&service, config, users);
     warn(config);
+    supervisor.ready(&summary());
+    let attends =
+        tokio::spawn(supervisor.clone().attend(service.pulse().clone(), service.summary()));
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => reload(args, &service, config, users),
+            _ = hangup.recv() => {
+                supervisor.reloading();
+                drop(reload(args, &service, config, users));
+                supervisor.ready(&summary());
+            }
+            wish = service.reload_wish() => {
+                supervisor.reloading();
+                let done = reload(args, &service, config, users);
+                supervisor.ready(&summary());
+                // Who wished for it may be gone.
+                let _ = wish.send(done.map_err(|error| format!("{error:#}")));
+            }
         }
     }
+    attends.abort();
+    supervisor.stopping();
     tracing::info!("stopping; what is under way may finish");
     service.stop().await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-fn reload(args: &Args, service: &Service, first: &Config, users: &Users) {
+fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Result<()> {
     let result = configuration(args).and_then(|config| {
         service.reload(&config, users)?;
         Ok(config)
     });
-    match result {
+    match &result {
         Ok(config) => {
             tracing::info!(shares = config.shares.len(), "configuration reloaded");
-            warn(&config);
-            let fixed = |c: &Config| (c.smb.clone(), c.admin, c.workers);
+            warn(config);
+            let addresses = |c: &Config| (c.smb.clone(), c.nfs.clone(), c.admin.clone());
+            let fixed = |c: &Config| (addresses(c), c.workers, c.state.clone());
+            let of_log = |c: &Config| (c.log.format, c.log.level.clone(), c.log.audit.clone());
+            if of_log(config) != of_log(first) {
+                tracing::warn!("format, level and audit of [log] change at the next start only");
+            }
             // Without a file's word the addresses were chosen at the start.
-            if !config.smb.is_empty() && fixed(&config) != fixed(first) {
-                tracing::warn!("smb, admin and workers change at the next start only");
+            if !config.smb.is_empty() && fixed(config) != fixed(first) {
+                tracing::warn!("smb, nfs, admin, workers and state change at the next start only");
             }
         }
         Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
     }
+    result.map(drop)
 }
 
 fn warn(config: &Config) {
@@ -160,9 +194,10 @@ fn configuration(args: &Args) -> Result<Config> {
     match args.admin.as_deref() {
         Some("off") => config.admin = None,
         Some(address) => {
-            config.admin = Some(address.parse().context("--admin takes ADDR:PORT or off")?)
+            let address = address.parse().map_err(|why| anyhow!("--admin: {why}, nor off"))?;
+            config.admin = Some(address);
         }
-        None if args.config.is_none() => config.admin = ADMIN.parse().ok(),
+        None if args.config.is_none() => config.admin = admin::ADDRESS.parse().ok(),
         None => {}
     }
     if let Some(signing) = args.signing {
@@ -246,8 +281,8 @@ fn first_user(config: &Config, extra: &Users) -> Result<()> {
         random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
     Users::update(&config.users, |users| users.set_password(&name, &password))
         .map_err(anyhow::Error::msg)?;
-    println!("Made the first user (change the password with: anabranch user passwd {name}):\n");
-    println!("  user      {name}\n  password  {password}\n");
+    say!("Made the first user (change the password with: anabranch user passwd {name}):\n");
+    say!("  user      {name}\n  password  {password}\n");
     Ok(())
 }
 
@@ -257,24 +292,27 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
     for address in service.listening() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in &config.shares {
-            println!(
+            say!(
                 "{} is shared as \\\\{}\\{} ({shown}):\n",
                 share.path.display(),
                 config.name,
                 share.name
             );
-            println!("{}", mounts::commands(shown, &share.name, &user));
+            say!("{}", mounts::commands(shown, &share.name, &user));
         }
     }
     for address in service.listening_nfs() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in config.shares.iter().filter(|share| share.is_exported()) {
-            println!("{} over NFS:\n", share.path.display());
-            println!("{}", mounts::nfs_command(shown, &share.name));
+            say!("{} over NFS:\n", share.path.display());
+            say!("{}", mounts::nfs_command(shown, &share.name));
         }
     }
     if let Some(admin) = service.admin() {
-        println!("Look inside with: anabranch status --admin {admin}");
+        say!("Look inside with: anabranch status --admin {admin}");
+        if let server::config::AdminAddress::Tcp(_) = admin {
+            say!("See it live with: anabranch dashboard --admin {admin}");
+        }
     }
 }
 

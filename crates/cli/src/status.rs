@@ -1,9 +1,8 @@
 //! `anabranch status`.
 
-use crate::admin::{list, page, plain};
+use crate::admin::{Admin, list, plain};
 use anyhow::Result;
 use serde_json::Value;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 /// Shown below the options.
@@ -16,9 +15,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Address of the server's admin API
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480")]
-    admin: SocketAddr,
+    #[command(flatten)]
+    admin: Admin,
     /// Print what the server says as JSON
     #[arg(long)]
     json: bool,
@@ -26,7 +24,7 @@ pub struct Args {
 
 /// Shows what a running server is doing.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(status) = page(args.admin, "/status", args.json)? {
+    if let Some(status) = args.admin.page("/v1/status", args.json)? {
         print!("{}", shown(&status));
     }
     Ok(ExitCode::SUCCESS)
@@ -36,7 +34,7 @@ fn shown(status: &Value) -> String {
     let sessions = list(&status["sessions"]);
     let counts = [
         counted(status["connections"].as_u64(), "connection"),
-        counted(Some(sessions.len() as u64), "session"),
+        counted(status["sessions_total"].as_u64(), "session"),
         counted(status["requests"].as_u64(), "request"),
         counted(status["logons"].as_u64(), "logon"),
         format!("{} refused", status["logons_failed"].as_u64().unwrap_or_default()),
@@ -55,11 +53,20 @@ fn shown(status: &Value) -> String {
                 plain(&channel["server"])
             );
         }
-        for open in list(&session["opens"]) {
+        let opens = list(&session["opens"]);
+        for open in opens {
             let (share, path, access) =
                 (plain(&open["share"]), plain(&open["path"]), plain(&open["access"]));
             out += &format!("  open    {share}:/{path}  access {access}\n");
         }
+        let all = session["opens_total"].as_u64().unwrap_or_default();
+        if all > opens.len() as u64 {
+            out += &format!("  and {} more open\n", all - opens.len() as u64);
+        }
+    }
+    let all = status["sessions_total"].as_u64().unwrap_or_default();
+    if all > sessions.len() as u64 {
+        out += &format!("\nand {} more sessions\n", all - sessions.len() as u64);
     }
     for client in list(&status["nfs"]["clients"]) {
         out += &nfs_client(client);
@@ -105,8 +112,7 @@ mod tests {
     fn a_name_that_a_client_made_up_cannot_speak_to_the_terminal() {
         let open =
             serde_json::json!({"share": "data", "path": "\u{1b}[2Jx\n\u{9b}y", "access": "0x1"});
-        let status =
-            serde_json::json!({"connections": 2, "sessions": [{"id": "1", "opens": [open]}]});
+        let status = serde_json::json!({"connections": 2, "sessions_total": 1, "sessions": [{"id": "1", "opens": [open]}]});
         let shown = shown(&status);
         assert!(
             shown.starts_with("2 connections, 1 session, 0 requests, 0 logons, 0 refused\n"),

@@ -65,8 +65,8 @@ struct Bare {
 
 #[derive(Debug, clap::Args)]
 struct Place {
-    /// File of users
-    #[arg(long, value_name = "FILE", default_value_os_t = default_users_file())]
+    /// File of users; for root /var/lib/anabranch/users.toml, if none is named
+    #[arg(long, value_name = "FILE", default_value_os_t = default_users_file(), hide_default_value = true)]
     users: PathBuf,
 }
 

@@ -303,9 +303,60 @@ fn kinds_of_connections_are_compared_in_turns_and_told_in_every_form() {
         let drawn: f64 = drawn.split('"').next().unwrap().parse().unwrap();
         assert!((drawn / rate - 1.0).abs() < 1e-9, "the bar of {one} is another's: {drawn}");
     }
-    assert_eq!(std::fs::read_dir(charts).unwrap().count(), 4);
-    assert!(!page.contains("http://") || page.matches("http://").count() == 4, "only namespaces");
+    assert_eq!(std::fs::read_dir(charts).unwrap().count(), 5, "the server's process is not known");
+    let namespaces = page.matches("http://www.w3.org/2000/svg").count();
+    assert_eq!(page.matches("http://").count(), namespaces, "it asks for nothing elsewhere");
     assert!(is_empty(&server.data()));
+}
+
+#[test]
+fn larger_requests_bring_more_bytes_fewer_of_them_and_take_longer() {
+    let server = Setup::new().start();
+    let url = format!("smb://{}@{}/data", user(), server.smb);
+    let sizes = ["--random", "--block", "4K,64K,1M", "--depth", "8"];
+    let told = compared(&url, &[&sizes[..], &BRIEF].concat());
+    let of = |key: &str| -> Vec<f64> {
+        let summary = told["summary"].as_array().unwrap();
+        summary.iter().map(|one| one[key].as_f64().unwrap()).collect()
+    };
+    assert_eq!(of("block_bytes"), [4096.0, 65536.0, 1048576.0]);
+    assert!(of("bytes_per_second")[0] < of("bytes_per_second")[2], "{told:#}");
+    assert!(of("per_second").is_sorted_by(|small, large| small > large), "{told:#}");
+    assert!(of("p50_us").is_sorted_by(|small, large| small < large), "{told:#}");
+    let files = ["--files", "1,2,5,10", "--depth", "10"];
+    let told = compared(&url, &[&files[..], &BRIEF].concat());
+    let summary = told["summary"].as_array().unwrap();
+    let files: Vec<u64> = summary.iter().map(|one| one["files"].as_u64().unwrap()).collect();
+    assert_eq!(files, [1, 2, 5, 10]);
+    assert!(is_empty(&server.data()));
+}
+
+#[test]
+fn the_servers_metadata_cache_is_compared_on_and_off_and_left_as_it_was() {
+    let server = Setup::new().start();
+    let state = || {
+        let features: Value = serde_json::from_str(&server.page("/v1/features")).unwrap();
+        let share = features[0]["Shares"][0].clone();
+        (share["State"].clone(), share["Since"].as_u64())
+    };
+    let found = state();
+    // Times are told in whole seconds.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let url = format!("smb://{}@{}/data", user(), server.smb);
+    let admin = server.admin.to_string();
+    let arms = ["--metadata", "--metadata-cache", "on,off", "--server-admin", &admin];
+    let told = compared(&url, &[&arms[..], &BRIEF].concat());
+    let summary = told["summary"].as_array().unwrap();
+    let arms: Vec<&str> = summary.iter().map(|one| one["arm"].as_str().unwrap()).collect();
+    assert_eq!(arms, ["cache on", "cache off"]);
+    assert_eq!(summary[0]["load"], "create, stat, list, delete");
+    let left = state();
+    assert_eq!(left.0, found.0, "as it was found");
+    assert!(left.1 > found.1, "it was switched meanwhile: {found:?}, {left:?}");
+    assert!(is_empty(&server.data()));
+    let nowhere = ["--metadata", "--metadata-cache", "off", "--server-admin", "127.0.0.1:1"];
+    let output = bench(server.smb, &user(), &[&nowhere[..], &BRIEF].concat());
+    assert!(text(&output.stderr).contains("--metadata-cache"), "{}", text(&output.stderr));
 }
 
 #[test]

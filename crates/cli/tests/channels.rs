@@ -13,10 +13,10 @@ use support::channel::{
     ACCESS_DENIED, Channel, ECHO, INSUFFICIENT_RESOURCES, LOGOFF, REQUEST_NOT_ACCEPTED, SUCCESS,
     USER_SESSION_DELETED, status_of,
 };
-use support::{Running, Setup, anabranch, run, text, wait_for};
+use support::{Running, Setup, anabranch_by, run, text, wait_for};
 
 fn channels(server: &Running) -> Value {
-    serde_json::from_str(&server.page("/channels")).unwrap()
+    serde_json::from_str(&server.page("/v1/channels")).unwrap()
 }
 
 fn connections(server: &Running) -> Vec<u64> {
@@ -87,7 +87,8 @@ fn a_channel_is_cut_by_the_command_and_the_session_goes_on() {
     assert_eq!(connections(&server).len(), 2);
     let output = cut(old);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains(&format!("connection {old} was not cut: there is none")));
+    let refused = format!("connection {old} was not cut: there is no such connection");
+    assert!(text(&output.stderr).contains(&refused), "{output:?}");
     assert_eq!(server.metric("anabranch_connections_ended_total{reason=\"cut\"}"), 1);
     drop(third);
 }
@@ -254,8 +255,7 @@ impl Namespace {
 
     /// Addresses that clients are told, with what is said of them.
     fn told(&self, server: &Running) -> BTreeSet<String> {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0]).arg(anabranch().get_program());
+        let mut command = anabranch_by("ip", &["netns", "exec", &self.0]);
         let admin = server.admin.to_string();
         let output = command.args(["channels", "--json", "--admin", &admin]).output().unwrap();
         let page: Value = serde_json::from_str(&text(&output.stdout)).unwrap();

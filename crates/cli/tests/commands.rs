@@ -109,7 +109,7 @@ fn features_are_listed_and_unknown_ones_are_refused() {
     for (action, name) in [("register", "metadata"), ("unregister", "a/b")] {
         let refused = run(&["feature", action, name, "--admin", &admin]);
         assert_eq!(refused.status.code(), Some(1));
-        assert!(text(&refused.stderr).contains("there is none"), "{refused:?}");
+        assert!(text(&refused.stderr).contains("there is no such feature"), "{refused:?}");
     }
     let unknown =
         run(&["feature", "register", "metadata-cache", "--share", "no", "--admin", &admin]);

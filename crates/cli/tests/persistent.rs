@@ -207,7 +207,9 @@ fn what_changed_while_its_client_was_away_is_not_taken_for_known_after_a_kill() 
     let mut client = Client::ready_3(&server, CLIENT);
     let file = open_leased(&mut client, RH);
     drop(client);
-    wait_for("the loss", || (server.metric("anabranch_smb_sessions") == 0).then_some(()));
+    wait_for("the loss", || {
+        (server.metric("anabranch_sessions{protocol=\"SMB\"}") == 0).then_some(())
+    });
     let mut other = Client::ready_3(&server, [9; 16]);
     let seen = other.create("file");
     assert_eq!(other.call(WRITE, &Client::write_body(seen, 0, b"new")).status, SUCCESS);

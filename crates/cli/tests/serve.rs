@@ -224,7 +224,7 @@ fn metrics_count_what_happened() {
     assert_eq!(client.call(WRITE, &Client::write_body(file, 0, &[7; 50_000])).status, SUCCESS);
     assert_eq!(server.metric("anabranch_smb_logons_total"), 1);
     assert_eq!(server.metric("anabranch_connections"), 1);
-    assert_eq!(server.metric("anabranch_smb_sessions"), 1);
+    assert_eq!(server.metric("anabranch_sessions{protocol=\"SMB\"}"), 1);
     assert_eq!(server.metric("anabranch_open_files"), 1);
     assert!(server.metric("anabranch_received_bytes_total") > 50_000);
     assert!(server.metric("anabranch_smb_requests_total") >= 3);
@@ -236,7 +236,7 @@ fn metrics_count_what_happened() {
 fn the_admin_page_does_not_answer_to_foreign_names() {
     let server = Setup::new().start();
     for host in ["Host: evil.example.org\r\n", ""] {
-        let answer = server.request(&format!("GET /status HTTP/1.0\r\n{host}\r\n"));
+        let answer = server.request(&format!("GET /v1/status HTTP/1.0\r\n{host}\r\n"));
         assert!(answer.starts_with("HTTP/1.0 421"), "{answer}");
     }
 }

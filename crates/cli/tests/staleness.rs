@@ -1,27 +1,32 @@
-//! A tree that a local process and two sessions change at once, each with names of its
-//! own in common directories: whoever changed something asks both sessions at once,
-//! and what they are told must be so. SEMANTICS.md, "What is told is so".
+//! A tree that a local process, two sessions of SMB and a client of NFS change at once, each
+//! with names of its own in common directories: whoever changed something asks the
+//! others at once, by either protocol, and what is told must be so. SEMANTICS.md, "What is
+//! told is so".
 //!
-//! `ANABRANCH_STEPS` is how many changes each of the three makes, `ANABRANCH_SEED` where
+//! `ANABRANCH_STEPS` is how many changes each of the four makes, `ANABRANCH_SEED` where
 //! randomness begins.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod support;
 
+use client::nfs::{Client, Export, Facts, Options, Target};
 use client::{Error, OpenHow, Tree};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use support::Setup;
 use support::library;
 
 use wire::fscc::{FILE_CREATE, FILE_OPEN, FileTime};
+use wire::nfs::{NfsStatus, NfsTime};
 
 /// Changes of each of those who change, and what they take at most.
 const STEPS: u64 = 150;
 const SECONDS_MAX: u64 = 50;
 const DIRECTORIES: [&str; 3] = ["one", "two", "One more"];
 const NAMES: u64 = 12;
+const SHARE: &str = "exported";
 const HIDDEN: u32 = 2;
 const WRITE_ATTRIBUTES: u32 = 0x100;
 /// Listings one after the other: the second is kept, and the third told from that.
@@ -38,9 +43,32 @@ struct Known {
 
 impl Known {
     /// What is told of it, as far as it is known.
-    fn as_told(self, size_bytes: u64, attributes: u32, written: FileTime) -> Self {
-        let written = self.written.map(|_| written.0);
-        Self { size_bytes, is_hidden: attributes & HIDDEN != 0, written }
+    fn as_told(self, told: Told) -> Self {
+        let written = self.written.map(|_| told.written);
+        let is_hidden = told.is_hidden.unwrap_or(self.is_hidden);
+        Self { size_bytes: told.size_bytes, is_hidden, written }
+    }
+}
+
+/// What somebody is told of a file.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    size_bytes: u64,
+    /// Where the protocol tells.
+    is_hidden: Option<bool>,
+    written: u64,
+}
+
+impl Told {
+    fn over_smb(size_bytes: u64, attributes: u32, written: FileTime) -> Self {
+        Self { size_bytes, is_hidden: Some(attributes & HIDDEN != 0), written: written.0 }
+    }
+
+    fn over_nfs(entry: &client::nfs::Entry) -> Self {
+        let [_, NfsTime { seconds, nanoseconds }] = entry.times;
+        let seconds = u64::try_from(seconds).unwrap() + SECONDS_1601_TO_1970;
+        let written = seconds * 10_000_000 + u64::from(nanoseconds / 100);
+        Self { size_bytes: entry.size_bytes, is_hidden: None, written }
     }
 }
 
@@ -54,14 +82,57 @@ type Files = BTreeMap<(&'static str, String), Known>;
 enum Way {
     Local(PathBuf),
     Session(Tree),
+    Export(Export),
+}
+
+/// Who is asked.
+#[derive(Clone)]
+enum Asked {
+    Session(Tree),
+    Export(Export),
+}
+
+impl Asked {
+    /// What is told of a path; none if it is not there.
+    async fn stat(&self, path: &str) -> Option<Told> {
+        let told = match self {
+            Self::Session(tree) => {
+                let told = tree.stat(path).await;
+                told.map(|found| Told::over_smb(found.size_bytes, found.attributes, found.times[2]))
+            }
+            Self::Export(export) => export.stat(path).await.map(|entry| Told::over_nfs(&entry)),
+        };
+        match told {
+            Ok(told) => Some(told),
+            Err(Error::Refused(_, status)) if is_missing(status) => None,
+            Err(Error::RefusedOperation(_, NfsStatus::NOENT)) => None,
+            Err(error) => panic!("{path}: {error}"),
+        }
+    }
+
+    async fn list(&self, directory: &str) -> Vec<(String, Told)> {
+        match self {
+            Self::Session(tree) => {
+                let listed = tree.list(directory).await.unwrap().into_iter();
+                let told = listed.map(|entry| {
+                    let of = &entry.record;
+                    (entry.name, Told::over_smb(of.size_bytes, of.attributes, of.times[2]))
+                });
+                told.collect()
+            }
+            Self::Export(export) => {
+                let listed = export.list(directory).await.unwrap().into_iter();
+                listed.map(|entry| (entry.name.clone(), Told::over_nfs(&entry))).collect()
+            }
+        }
+    }
 }
 
 /// Who changes.
 struct Actor {
     name: &'static str,
     way: Way,
-    /// The sessions that are asked.
-    asked: [Tree; 2],
+    asked: Vec<Asked>,
     files: Files,
     random: u64,
 }
@@ -115,7 +186,7 @@ impl Actor {
                 let written = Some((seconds + SECONDS_1601_TO_1970) * 10_000_000);
                 self.files.insert(at, Known { written, ..known });
             }
-            2 => {
+            2 if !matches!(self.way, Way::Export(_)) => {
                 let is_hidden = !known.is_hidden;
                 self.way.hide(&path, is_hidden).await;
                 self.files.insert(at, Known { is_hidden, ..known });
@@ -131,37 +202,34 @@ impl Actor {
         }
     }
 
-    /// Asks one of the sessions for a name, in its own spelling and in another,
-    /// and for a directory.
+    /// Asks somebody for a name, in its own spelling and in another, and for a directory.
     async fn check(&mut self) {
-        let tree = self.asked[self.below(2) as usize].clone();
+        let number = self.below(self.asked.len() as u64) as usize;
+        let asked = self.asked[number].clone();
         let at = self.place();
         let expected = self.files.get(&at).copied();
-        for path in [path_of(&at), path_of(&at).to_uppercase()] {
-            let found = match tree.stat(&path).await {
-                Ok(found) => {
-                    let known = expected.unwrap_or_default();
-                    Some(known.as_told(found.size_bytes, found.attributes, found.times[2]))
-                }
-                Err(Error::Refused(_, status)) if is_missing(status) => None,
-                Err(error) => panic!("{path}: {error}"),
-            };
-            assert_eq!(found, expected, "{} asked for {path}", self.name);
-        }
+        let known = expected.unwrap_or_default();
+        let path = path_of(&at);
+        let other = path.to_uppercase();
+        let found = asked.stat(&path).await.map(|told| known.as_told(told));
+        assert_eq!(found, expected, "{} asked for {path}", self.name);
+        // Names of NFS have a case.
+        let expected = expected.filter(|_| matches!(asked, Asked::Session(_)));
+        let found = asked.stat(&other).await.map(|told| known.as_told(told));
+        assert_eq!(found, expected, "{} asked for {other}", self.name);
         if self.below(4) == 0 {
-            self.check_listing(&tree, at.0).await;
+            self.check_listing(&asked, at.0).await;
         }
     }
 
     /// Others change the directory meanwhile: their names say nothing.
-    async fn check_listing(&self, tree: &Tree, directory: &'static str) {
+    async fn check_listing(&self, asked: &Asked, directory: &'static str) {
         for round in 0..LISTINGS {
-            let listed = tree.list(directory).await.unwrap().into_iter();
-            let own = listed.filter(|entry| entry.name.starts_with(self.name)).map(|entry| {
-                let at = (directory, entry.name);
+            let listed = asked.list(directory).await.into_iter();
+            let own = listed.filter(|(name, _)| name.starts_with(self.name)).map(|(name, told)| {
+                let at = (directory, name);
                 let known = self.files.get(&at).copied().unwrap_or_default();
-                let record = entry.record;
-                (at, known.as_told(record.size_bytes, record.attributes, record.times[2]))
+                (at, known.as_told(told))
             });
             let expected = self.files.iter().filter(|(at, _)| at.0 == directory);
             let expected: Files = expected.map(|(at, known)| (at.clone(), *known)).collect();
@@ -182,8 +250,8 @@ impl Actor {
             }
         }
         for directory in DIRECTORIES {
-            for tree in self.asked.clone() {
-                self.check_listing(&tree, directory).await;
+            for asked in self.asked.clone() {
+                self.check_listing(&asked, directory).await;
             }
         }
     }
@@ -213,6 +281,11 @@ impl Way {
                 file.set_size(size_bytes).await.unwrap();
                 file.close().await.unwrap();
             }
+            Self::Export(export) => {
+                let file = export.open_file(path, is_new).await.unwrap();
+                export.set_size(&file, size_bytes).await.unwrap();
+                export.close(file).await.unwrap();
+            }
         }
     }
 
@@ -220,6 +293,7 @@ impl Way {
         match self {
             Self::Local(root) => std::fs::remove_file(root.join(path)).unwrap(),
             Self::Session(tree) => tree.remove(path).await.unwrap(),
+            Self::Export(export) => export.remove(path).await.unwrap(),
         }
     }
 
@@ -227,6 +301,7 @@ impl Way {
         match self {
             Self::Local(root) => std::fs::rename(root.join(from), root.join(to)).unwrap(),
             Self::Session(tree) => tree.rename(from, to, false).await.unwrap(),
+            Self::Export(export) => export.rename(from, to).await.unwrap(),
         }
     }
 
@@ -241,6 +316,13 @@ impl Way {
                 let mut basic = [0; 40];
                 basic[16..24].copy_from_slice(&time.to_le_bytes());
                 set_basic(tree, path, &basic).await;
+            }
+            Self::Export(export) => {
+                let seconds = i64::try_from(seconds).unwrap();
+                let modified = Some(NfsTime { seconds, nanoseconds: 0 });
+                let file = export.open_file(path, false).await.unwrap();
+                export.set_facts(&file, &Facts { modified, ..Facts::default() }).await.unwrap();
+                export.close(file).await.unwrap();
             }
         }
     }
@@ -260,6 +342,7 @@ impl Way {
                 basic[32..36].copy_from_slice(&attributes.to_le_bytes());
                 set_basic(tree, path, &basic).await;
             }
+            Self::Export(_) => unreachable!("it has no such attribute"),
         }
     }
 }
@@ -273,21 +356,35 @@ async fn set_basic(tree: &Tree, path: &str, basic: &[u8]) {
     file.close().await.unwrap();
 }
 
+/// A client of NFS, of a machine of its own.
+async fn export(address: SocketAddr, machine: u8) -> Export {
+    let target = Target { name: "server".into(), address, uid: 0, gid: 0, instance: [machine; 8] };
+    let client = Client::connect(target, Options::default()).await.unwrap();
+    Export::open(client, SHARE).await.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_is_told_is_so_whoever_changed_it_last() {
     let (steps, seed) =
         (from_environment("ANABRANCH_STEPS", STEPS), from_environment("ANABRANCH_SEED", 1));
-    let server = Setup::new().start();
-    let root = server.folder.path().join("data");
+    let mut setup = Setup::new();
+    let (address, root) = setup.export(92, 24460);
+    let server = setup.start();
     DIRECTORIES.iter().for_each(|directory| std::fs::create_dir_all(root.join(directory)).unwrap());
-    let asked = [library::tree(&server).await, library::tree(&server).await];
+    let trees = [library::share(&server, SHARE).await, library::share(&server, SHARE).await];
+    let exports = [export(address, 1).await, export(address, 2).await];
+    let mut asked: Vec<Asked> = trees.iter().cloned().map(Asked::Session).collect();
+    asked.extend(exports.iter().cloned().map(Asked::Export));
+    let [first, second] = trees;
+    let [exported, _] = exports;
     let ways = [
         ("local", Way::Local(root)),
-        ("first", Way::Session(asked[0].clone())),
-        ("second", Way::Session(asked[1].clone())),
+        ("first", Way::Session(first)),
+        ("second", Way::Session(second)),
+        ("over NFS", Way::Export(exported)),
     ];
     let actors = ways.into_iter().enumerate().map(|(at, (name, way))| {
-        let random = seed.wrapping_mul(3).wrapping_add(at as u64) << 20;
+        let random = seed.wrapping_mul(4).wrapping_add(at as u64) << 20;
         let actor = Actor { name, way, asked: asked.clone(), files: Files::new(), random };
         tokio::spawn(actor.run(steps))
     });

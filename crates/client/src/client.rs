@@ -19,7 +19,7 @@ use crate::sync::lock;
 use crate::tree::Tree;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -32,6 +32,7 @@ use wire::smb::negotiate::capabilities;
 use wire::smb::{
     Command, Dialect, FileId, Header, IoctlRequest, IoctlResponse, NetworkInterface, TreeId,
 };
+use wire::spnego;
 
 /// What the client needs of the world: both are read in one place of a program.
 pub trait Host: std::fmt::Debug + Send + Sync {
@@ -39,6 +40,16 @@ pub trait Host: std::fmt::Debug + Send + Sync {
     fn random(&self, out: &mut [u8]);
     /// The time.
     fn now(&self) -> FileTime;
+}
+
+/// Where Kerberos tickets come from.
+pub trait Tickets: std::fmt::Debug + Send + Sync {
+    /// A fresh exchange with the file server of this name. May ask the realm's servers, and wait
+    /// for them: it is called where waiting does no harm.
+    ///
+    /// # Errors
+    /// There is none, in words.
+    fn ticket(&self, server: &str) -> Result<Box<dyn spnego::Ticket>, String>;
 }
 
 /// Which server, and as whom.
@@ -50,6 +61,21 @@ pub struct Target {
     pub address: SocketAddr,
     /// Who logs on.
     pub credentials: Credentials,
+    /// If it is by a ticket: the credentials are not used then.
+    pub tickets: Option<Arc<dyn Tickets>>,
+}
+
+impl Target {
+    async fn ticket(&self) -> Result<Option<Box<dyn spnego::Ticket>>, Error> {
+        let Some(tickets) = self.tickets.clone() else { return Ok(None) };
+        let name = self.name.clone();
+        let found = tokio::task::spawn_blocking(move || tickets.ticket(&name)).await;
+        match found {
+            Ok(Ok(ticket)) => Ok(Some(ticket)),
+            Ok(Err(why)) => Err(Error::NoTicket(why.into())),
+            Err(_) => Err(Error::NoTicket("the search for a ticket failed".into())),
+        }
+    }
 }
 
 /// What happened to the channels of a client.
@@ -84,6 +110,8 @@ struct Inner {
     lost: AtomicU64,
     reopened: AtomicU64,
     replayed: AtomicU64,
+    /// Whether a WRITE leaves alone the times that its open has set, once that is known.
+    keeps_times: OnceLock<bool>,
 }
 
 impl Drop for Inner {
@@ -117,6 +145,7 @@ impl Client {
             lost: AtomicU64::new(0),
             reopened: AtomicU64::new(0),
             replayed: AtomicU64::new(0),
+            keeps_times: OnceLock::new(),
             options,
             host,
         });
@@ -126,6 +155,25 @@ impl Client {
             client.open_channels().await;
         }
         Ok(client)
+    }
+
+    /// A further session with the same server as the same user, over one connection and under
+    /// another name: to the server it is another client.
+    ///
+    /// # Errors
+    /// See [`Client::connect`].
+    pub async fn another(&self) -> Result<Self, Error> {
+        let Inner { target, options, host, .. } = &*self.inner;
+        let mut client_guid = [0; 16];
+        host.random(&mut client_guid);
+        let options = Options { client_guid, channels: 1, ..options.clone() };
+        Self::connect(target.clone(), options, host.clone()).await
+    }
+
+    /// Connections that were asked for.
+    #[must_use]
+    pub fn channels_wanted(&self) -> usize {
+        self.inner.options.channels
     }
 
     /// Connects to a share.
@@ -184,6 +232,17 @@ impl Client {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.inner.is_over()
+    }
+
+    /// Whether a WRITE leaves alone the times that its open has set; nothing as long as that is
+    /// not known. MS-FSA 2.1.5.4.
+    pub(crate) fn keeps_times_set(&self) -> Option<bool> {
+        self.inner.keeps_times.get().copied()
+    }
+
+    /// Notes what a file showed; the first to tell is believed.
+    pub(crate) fn learn_times_set(&self, keeps: bool) {
+        let _ = self.inner.keeps_times.set(keeps);
     }
 
     /// Whether both are one session.
@@ -495,7 +554,9 @@ async fn open(
         host.random(&mut secrets.session_key);
         let mut salt = [0; 32];
         host.random(&mut salt);
-        let logon = Logon { credentials: target.credentials.clone(), secrets, salt, binds };
+        let ticket = target.ticket().await?;
+        let credentials = target.credentials.clone();
+        let logon = Logon { credentials, ticket, secrets, salt, binds };
         set_up(stream, options, logon).await
     };
     match tokio::time::timeout(SET_UP_WITHIN, attempt).await {

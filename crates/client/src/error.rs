@@ -30,6 +30,8 @@ pub enum Error {
     },
     /// The server never gives as many credits as the request costs.
     NoCredits,
+    /// There is no Kerberos ticket for the server; the reason names the remedy.
+    NoTicket(Arc<str>),
     /// What was asked cannot be asked so.
     Misuse(&'static str),
 }
@@ -70,6 +72,7 @@ impl fmt::Display for Error {
             Self::Unreachable(kind, to) => write!(f, "cannot reach {to}: {kind}"),
             Self::Lost { why, .. } => write!(f, "the connection was lost: {why}"),
             Self::NoCredits => f.write_str("the server grants too few credits for this request"),
+            Self::NoTicket(why) => f.write_str(why),
             Self::Misuse(what) => f.write_str(what),
         }
     }

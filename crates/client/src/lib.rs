@@ -9,7 +9,7 @@
 //! 4.2. [`load`] measures with both, [`probe`] looks at the layers below a session.
 //!
 //! Absent on purpose: anything of the server; the clock of the wall and
-//! randomness ([`Host`] brings them); Kerberos, leases and SMB 2.0.2 so far.
+//! randomness ([`Host`] brings them); leases and SMB 2.0.2 so far.
 #![forbid(unsafe_code)]
 
 mod channel;
@@ -36,7 +36,7 @@ mod tree;
 mod whole;
 
 pub use channel::ChannelFacts;
-pub use client::{Client, Counters, Host, Target};
+pub use client::{Client, Counters, Host, Target, Tickets};
 pub use conn::{Conn, Taken};
 pub use error::Error;
 pub use file::{Created, File, OpenHow};

@@ -2,18 +2,22 @@
 //! requests under way as it has slots.
 //!
 //! [`Client`] keeps the session; [`Export`] and [`File`] are what programs use.
-//! Absent so far: callbacks and delegations, a new connection in place of a lost
-//! one, locks.
+//! Absent so far: a new connection in place of a lost one, reclaiming after a server's restart.
 
+mod callbacks;
 mod client;
 mod connection;
+mod delegation;
 mod export;
+mod lock;
 mod null;
 mod slots;
 mod whole;
 
 pub use client::{Answer, CONNECTIONS_MAX, Client, Options, SLOTS_MAX, Target};
+pub use delegation::{Delegation, OpenWish, Recall};
 pub use export::{Entry, Export, File};
+pub use lock::{Locked, Range};
 pub use null::null;
 pub use whole::{Facts, OpenFor};
 

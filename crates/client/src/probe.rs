@@ -65,7 +65,7 @@ async fn ask(
     // These are never used: nobody logs on.
     let secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
     let (mut set_up, frame) =
-        SetUp::new(options, Logon { credentials, secrets, salt, binds: None })?;
+        SetUp::new(options, Logon { credentials, secrets, salt, ticket: None, binds: None })?;
     let begun = Instant::now();
     stream.write_all(&frame).await.map_err(|e| Error::lost(true, e))?;
     let mut answer = receive_greeting(&mut stream).await?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use wire::crypto::{
-    Cipher, KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SigningAlgorithm,
-    SigningKey,
+    Cipher, KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey,
+    SigningAlgorithm, SigningKey,
 };
 use wire::smb::{Dialect, SessionId};
 
@@ -73,7 +73,7 @@ pub(crate) struct SessionParts {
     pub(crate) is_guest: bool,
     pub(crate) signs: bool,
     pub(crate) seals: bool,
-    pub(crate) session_key: [u8; 16],
+    pub(crate) session_key: SessionKey,
     pub(crate) preauth: PreauthHash,
 }
 

@@ -9,7 +9,7 @@ use crate::options::{Options, Signing};
 use crate::session::{Negotiated, Session, SessionParts};
 use std::sync::Arc;
 use wire::codec::{Reader, Writer};
-use wire::crypto::{Cipher, KeySource, PreauthHash, SigningAlgorithm};
+use wire::crypto::{Cipher, KeySource, PreauthHash, SessionKey, SigningAlgorithm};
 use wire::frame::{PREFIX_BYTES, prefix};
 use wire::ntlm;
 use wire::ntstatus::NtStatus;
@@ -24,10 +24,12 @@ use wire::smb::{
 use wire::spnego;
 
 /// Who logs on, and to what.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Logon {
     /// User and password.
     pub credentials: ntlm::Credentials,
+    /// A ticket for the server, which is shown instead.
+    pub ticket: Option<Box<dyn spnego::Ticket>>,
     /// Fresh random bytes.
     pub secrets: ntlm::Secrets,
     /// Fresh random bytes for the preauthentication hash.
@@ -68,7 +70,7 @@ pub struct Offer {
 #[derive(Debug)]
 enum State {
     Negotiating,
-    LoggingOn { negotiated: Negotiated, exchange: Box<spnego::Initiator>, key: Option<[u8; 16]> },
+    LoggingOn { negotiated: Negotiated, exchange: Box<spnego::Initiator>, key: Option<SessionKey> },
 }
 
 /// A set-up under way.
@@ -240,8 +242,13 @@ impl SetUp {
             check_alike(&session.negotiated, &negotiated)?;
         }
         self.preauth.update(frame);
-        let ntlm = ntlm::Initiator::new(self.logon.credentials.clone(), self.logon.secrets);
-        let exchange = Box::new(spnego::Initiator::new(ntlm));
+        let exchange = Box::new(match self.logon.ticket.take() {
+            Some(ticket) => spnego::Initiator::by_ticket(ticket),
+            None => spnego::Initiator::new(ntlm::Initiator::new(
+                self.logon.credentials.clone(),
+                self.logon.secrets,
+            )),
+        });
         let token = exchange.first();
         self.state = State::LoggingOn { negotiated, exchange, key: None };
         Ok(Step::Send(self.set_up(&token)))
@@ -299,16 +306,18 @@ impl SetUp {
             return Err(Error::Hostile("not the answer to SESSION_SETUP"));
         }
         self.legs += 1;
-        match header.status {
-            NtStatus::MORE_PROCESSING_REQUIRED if self.legs < SET_UP_LEGS_MAX => {}
-            NtStatus::SUCCESS => return self.handle_consent(frame, header),
-            status => return Err(Error::Refused(Command::SESSION_SETUP, status)),
+        let more = header.status == NtStatus::MORE_PROCESSING_REQUIRED;
+        if header.status != NtStatus::SUCCESS && !(more && self.legs < SET_UP_LEGS_MAX) {
+            return Err(Error::Refused(Command::SESSION_SETUP, header.status));
         }
         let first = self.session_id == SessionId(0);
         if header.session_id == SessionId(0) || (!first && header.session_id != self.session_id) {
             return Err(Error::Hostile("another session"));
         }
         self.session_id = header.session_id;
+        if !more {
+            return self.handle_consent(frame, header);
+        }
         let State::LoggingOn { exchange, key, .. } = &mut self.state else {
             return Err(Error::Hostile("out of turn"));
         };
@@ -321,18 +330,19 @@ impl SetUp {
         Ok(Step::Send(self.set_up(&answer.token)))
     }
 
-    /// The server lets us in: it must prove that it knows the password too.
+    /// The server lets us in: it must prove that it knows the password too, or that the ticket
+    /// is for it.
     fn handle_consent(&mut self, frame: &mut [u8], header: &Header) -> Result<Step, Error> {
-        let State::LoggingOn { negotiated, exchange, key: Some(key) } = &mut self.state else {
-            return Err(Error::Hostile("consent without a proof"));
+        let State::LoggingOn { negotiated, exchange, key } = &mut self.state else {
+            return Err(Error::Hostile("consent out of turn"));
         };
-        if header.session_id != self.session_id {
-            return Err(Error::Hostile("another session"));
-        }
         let mut r = Reader::new(frame);
         r.skip(Header::LENGTH, "header")?;
         let response = SessionSetupResponse::decode(&mut r)?;
-        exchange.handle_last(response.token)?;
+        let by_ticket = exchange.handle_last(response.token)?;
+        let Some(key) = by_ticket.as_ref().or(key.as_ref()) else {
+            return Err(Error::Hostile("consent without a proof"));
+        };
         let flags = response.flags;
         let nobody = flags.contains(SessionFlags::GUEST) || flags.contains(SessionFlags::ANONYMOUS);
         let needs_proof = !self.options.allow_guest
@@ -361,7 +371,7 @@ impl SetUp {
                     && (self.options.signing == Signing::Required
                         || negotiated.security_mode & SIGNING_REQUIRED != 0),
                 seals: self.options.sealed || flags.contains(SessionFlags::ENCRYPT_DATA),
-                session_key: *key,
+                session_key: key.clone(),
                 preauth: self.preauth.clone(),
             })),
         };

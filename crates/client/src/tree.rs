@@ -7,6 +7,7 @@ use crate::limits::{LIST_BYTES, LIST_ENTRIES_MAX};
 use crate::request::{Body, Request};
 use crate::slots::Reply;
 use crate::whole::rename_information;
+use std::sync::Arc;
 use wire::codec::{Reader, put_utf16};
 use wire::fscc::{self, DirectoryClass, DirectoryRecord, take_directory_record};
 use wire::ntstatus::NtStatus;
@@ -32,6 +33,7 @@ pub struct Entry {
 #[derive(Clone, Debug)]
 pub struct Tree {
     client: Client,
+    share: Arc<str>,
     id: TreeId,
     seals: bool,
     share_type: u8,
@@ -47,13 +49,22 @@ impl Tree {
         let answer = TreeConnectResponse::decode(&mut r)?;
         let seals = answer.flags & TreeConnectResponse::ENCRYPT_DATA != 0;
         let share_type = answer.share_type;
-        Ok(Self { client: client.clone(), id: reply.header.tree_id, seals, share_type })
+        let (client, share) = (client.clone(), share.into());
+        Ok(Self { client, share, id: reply.header.tree_id, seals, share_type })
     }
 
     /// Whether it holds files.
     #[must_use]
     pub fn is_disk(&self) -> bool {
         self.share_type == TreeConnectResponse::DISK
+    }
+
+    /// The same share in a session of its own: see [`Client::another`].
+    ///
+    /// # Errors
+    /// Why there is no session, or no share.
+    pub async fn in_another_session(&self) -> Result<Self, Error> {
+        self.client.another().await?.tree(&self.share).await
     }
 
     /// Its session.

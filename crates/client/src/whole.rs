@@ -34,6 +34,8 @@ pub struct Put<'a> {
     pub times: [FileTime; 4],
     /// FILE_ATTRIBUTE_*; 0 is left to the server.
     pub attributes: u32,
+    /// It was begun before, over a connection that was lost.
+    pub is_again: bool,
 }
 
 impl Put<'_> {
@@ -107,7 +109,7 @@ impl Tree {
         let created = judged(replies.next().flatten(), Command::CREATE)?;
         let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
         let read = if length_bytes > 0 { replies.next().flatten() } else { None };
-        let closed = self.closed(replies.next().flatten(), &answer).await;
+        let closed = self.closed(replies.next().flatten(), answer.file_id).await;
         let data = match read {
             Some(reply) if reply.header.status == NtStatus::END_OF_FILE => None,
             Some(reply) => {
@@ -130,15 +132,14 @@ impl Tree {
     async fn closed(
         &self,
         reply: Option<Reply>,
-        created: &CreateResponse,
+        file_id: FileId,
     ) -> Result<Option<CloseResponse>, Error> {
         if let Ok(reply) = judged(reply, Command::CLOSE) {
             let closed = CloseResponse::decode(&mut body_of(&reply)?)?;
             let told = closed.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0;
             return Ok(told.then_some(closed));
         }
-        let close = CloseRequest { flags: 0, file_id: created.file_id };
-        self.client().call(self.request(Body::Close(close))).await.map(|_| None)
+        self.client().call(self.close_of(file_id, false)).await.map(|_| None)
     }
 
     /// Makes a file under a temporary name, writes it, sets its times, and renames
@@ -152,7 +153,7 @@ impl Tree {
         if put.data.len() > self.client().negotiated().write_bytes_max as usize {
             return Err(Error::Misuse("more than the server writes at once"));
         }
-        let (mut tries, mut replaces) = (0, put.replaces);
+        let (mut tries, mut replaces) = (u32::from(put.is_again), put.replaces || put.is_again);
         loop {
             let done = self.put_once(&Put { replaces, ..*put }).await;
             let again = match &done {
@@ -172,20 +173,9 @@ impl Tree {
 
     async fn put_once(&self, put: &Put<'_>) -> Result<(), Error> {
         let name = utf16_path(put.temporary);
-        let basic = basic_information(put.times, put.attributes);
         let rename = rename_information(put.path, put.replaces);
-        let mut chain = vec![self.request(Put::how().body(&name, &[]))];
-        if !put.data.is_empty() {
-            let file_id = FileId::RELATED;
-            let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: put.data };
-            chain.push(self.request(write));
-        }
-        chain.push(self.set(FileId::RELATED, 4, &basic));
-        let filling = chain.len();
-        if !put.replaces {
-            chain.push(self.set(FileId::RELATED, 10, &rename));
-            chain.push(self.close_of(FileId::RELATED));
-        }
+        let basic = basic_information(put.times, put.attributes);
+        let (chain, filling, asks) = self.frame_of(put, &name, &basic, &rename);
         let mut replies = self.client().chain(&chain).await?.into_iter();
         let created = judged(replies.next().flatten(), Command::CREATE)?;
         let (answer, _) = CreateResponse::decode(&mut body_of(&created)?)?;
@@ -195,18 +185,82 @@ impl Tree {
             filled = filled.and(reply);
         }
         let (renamed, closed) = if put.replaces {
-            self.finish(&filled, answer.file_id, &rename).await?
+            self.finish(&filled, answer.file_id, &rename, asks).await?
         } else {
             let renamed = judged(replies.next().flatten(), Command::SET_INFO).map(drop);
-            let closed = self.closed(replies.next().flatten(), &answer).await.map(drop);
-            (renamed, closed)
+            (renamed, self.closed(replies.next().flatten(), answer.file_id).await)
         };
         let done = filled.and(renamed.clone()).and(closed);
-        if done.is_err() {
+        let Ok(closed) = done else {
             let left = if renamed.is_ok() { put.path } else { put.temporary };
             let _ = self.remove(left).await;
+            return done.map(drop);
+        };
+        match closed.filter(|_| asks) {
+            Some(closed) => self.learn_times(put, &basic, &closed).await,
+            None => Ok(()),
         }
-        done
+    }
+
+    /// The first frame of a file, how many of its requests fill the file, and whether CLOSE is to
+    /// tell times.
+    ///
+    /// Times are set before the data: MS-FSA 2.1.5.4 has a WRITE leave alone what was set by the
+    /// same open, and a server that knows them need not arrange for others (Samba does, by a
+    /// timer, which costs it more than the WRITE). The first files show whether a server keeps
+    /// to that; of one that does not, times are set last.
+    fn frame_of<'a>(
+        &self,
+        put: &Put<'a>,
+        name: &'a [u8],
+        basic: &'a [u8; 40],
+        rename: &'a [u8],
+    ) -> (Vec<Request<'a>>, usize, bool) {
+        let keeps = self.client().keeps_times_set();
+        let (has_data, has_facts) = (!put.data.is_empty(), *basic != [0; 40]);
+        let is_early = has_facts && keeps != Some(false);
+        let asks = is_early && has_data && keeps.is_none() && put.times[2] != FileTime(0);
+        let file_id = FileId::RELATED;
+        let set = || self.set(file_id, 4, basic);
+        let mut chain = vec![self.request(Put::how().body(name, &[]))];
+        chain.extend(is_early.then(set));
+        if has_data {
+            let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: put.data };
+            chain.push(self.request(write));
+        }
+        chain.extend((has_facts && !is_early).then(set));
+        let filling = chain.len();
+        if !put.replaces {
+            chain.push(self.set(file_id, 10, rename));
+            chain.push(self.close_of(file_id, asks));
+        }
+        (chain, filling, asks)
+    }
+
+    /// Whether the times stand as they were set; if not they are set once more.
+    async fn learn_times(
+        &self,
+        put: &Put<'_>,
+        basic: &[u8; 40],
+        closed: &CloseResponse,
+    ) -> Result<(), Error> {
+        let keeps = closed.times[2] == put.times[2];
+        self.client().learn_times_set(keeps);
+        if keeps {
+            return Ok(());
+        }
+        let name = utf16_path(put.path);
+        let how = OpenHow { access: WRITE_ATTRIBUTES, ..OpenHow::stat() };
+        let file_id = FileId::RELATED;
+        let chain = [
+            self.request(how.body(&name, &[])),
+            self.set(file_id, 4, basic),
+            self.close_of(file_id, false),
+        ];
+        let [opened, set, closed, ..] = self.client().chain(&chain).await?;
+        judged(opened, Command::CREATE)?;
+        judged(set, Command::SET_INFO)?;
+        judged(closed, Command::CLOSE).map(drop)
     }
 
     /// The second frame: the new name, if the file is whole, and the close.
@@ -215,19 +269,16 @@ impl Tree {
         filled: &Result<(), Error>,
         file_id: FileId,
         rename: &[u8],
-    ) -> Result<(Result<(), Error>, Result<(), Error>), Error> {
+        asks: bool,
+    ) -> Result<(Result<(), Error>, Result<Option<CloseResponse>, Error>), Error> {
         if let Err(error) = filled {
-            let closed = self.client().call(self.close_of(file_id)).await.map(drop);
+            let closed = self.client().call(self.close_of(file_id, false)).await.map(|_| None);
             return Ok((Err(error.clone()), closed));
         }
-        let chain = [self.set(file_id, 10, rename), self.close_of(FileId::RELATED)];
+        let chain = [self.set(file_id, 10, rename), self.close_of(FileId::RELATED, asks)];
         let [renamed, closed, ..] = self.client().chain(&chain).await?;
         let renamed = judged(renamed, Command::SET_INFO).map(drop);
-        let closed = match judged(closed, Command::CLOSE) {
-            Ok(_) => Ok(()),
-            Err(_) => self.client().call(self.close_of(file_id)).await.map(drop),
-        };
-        Ok((renamed, closed))
+        Ok((renamed, self.closed(closed, file_id).await))
     }
 
     fn set<'a>(&self, file_id: FileId, class: u8, input: &'a [u8]) -> Request<'a> {
@@ -235,8 +286,9 @@ impl Tree {
         self.request(Body::SetInfo(SetInfoRequest { kind, class, additional: 0, file_id, input }))
     }
 
-    fn close_of(&self, file_id: FileId) -> Request<'static> {
-        self.request(Body::Close(CloseRequest { flags: 0, file_id }))
+    fn close_of(&self, file_id: FileId, asks: bool) -> Request<'static> {
+        let flags = if asks { CloseRequest::POSTQUERY_ATTRIBUTES } else { 0 };
+        self.request(Body::Close(CloseRequest { flags, file_id }))
     }
 }
 

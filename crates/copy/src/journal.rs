@@ -93,6 +93,21 @@ pub enum Before {
     Changed,
 }
 
+fn path_of(folder: &Path, key: u64) -> PathBuf {
+    folder.join(format!("{key:016x}.journal"))
+}
+
+/// Removes the journal of a file that is whole: a run that was killed between the file's last name
+/// and this left it. One that another run has open stays.
+pub fn forget(folder: &Path, key: u64) {
+    let path = path_of(folder, key);
+    let Ok(file) = File::open(&path) else { return };
+    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    if rustix::fs::flock(&file, exclusive).is_ok() {
+        let _ = std::fs::remove_file(&path);
+    }
+}
+
 /// The journal of one file, locked while it is copied.
 #[derive(Debug)]
 pub struct Journal {
@@ -107,7 +122,7 @@ impl Journal {
     /// [`Error::Busy`] while another run has it; that it cannot be read or made.
     pub fn open(folder: &Path, key: u64, head: &str) -> Result<(Self, Before, Vec<Record>), Error> {
         std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{key:016x}.journal"));
+        let path = path_of(folder, key);
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
         let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
@@ -162,6 +177,16 @@ mod tests {
     use super::*;
     use crate::item::{Facts, Kind};
     use proptest::prelude::*;
+
+    #[test]
+    fn what_a_dead_run_left_of_a_whole_file_is_forgotten_and_not_what_another_run_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let (held, ..) = Journal::open(folder.path(), 1, "head").unwrap();
+        drop(Journal::open(folder.path(), 2, "head").unwrap());
+        (1..4).for_each(|key| forget(folder.path(), key));
+        assert!(held.path.exists());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     fn item(size_bytes: u64) -> Item {
         let facts = Facts { written: Some(5), ..Facts::default() };

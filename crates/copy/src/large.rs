@@ -9,7 +9,6 @@ use crate::limits::{CHANGED_TRIES_MAX, CHUNK_BYTES, CHUNKS_MAX};
 use crate::names;
 use crate::ranges::Ranges;
 use crate::side::{Handle, Side};
-use crate::smb::Smb;
 use crate::tally::add;
 use crate::tree::Job;
 use bytes::{Bytes, BytesMut};
@@ -341,18 +340,20 @@ async fn offload(job: &Arc<Job>, ends: &Arc<Ends>, data: &Ranges) -> Result<bool
     if !job.offloads {
         return Ok(false);
     }
-    let Ok(key) = Smb::resume_key(&ends.source).await else { return Ok(false) };
+    let side = &job.target.side;
+    let Some(how) = side.offload(&ends.source).await else { return Ok(false) };
     let mut pieces = data.blocks((CHUNKS_MAX * CHUNK_BYTES) as u32);
     let Some(first) = pieces.next() else { return Ok(true) };
     // Whether it can is known from the first one.
-    if let Err(error) = Smb::copy_range(&key, &ends.target, &first).await {
-        return if error.is_fatal() { Err(error) } else { Ok(false) };
+    if let Err(error) = side.copy_range(&how, &ends.source, &ends.target, &first).await {
+        let matters = error.is_fatal() || error == Error::Changed;
+        return if matters { Err(error) } else { Ok(false) };
     }
     add(&job.tally.bytes_copied, first.end - first.start);
     let work = |range: Range<u64>, permit| {
         let (job, ends) = (job.clone(), ends.clone());
         async move {
-            Smb::copy_range(&key, &ends.target, &range).await?;
+            job.target.side.copy_range(&how, &ends.source, &ends.target, &range).await?;
             add(&job.tally.bytes_copied, range.end - range.start);
             drop(permit);
             Ok(())

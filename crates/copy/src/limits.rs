@@ -46,3 +46,9 @@ pub const CHUNK_BYTES: u64 = 1024 * 1024;
 
 /// Named streams of one file.
 pub const STREAMS_MAX: usize = 1024;
+
+/// Sessions beside the first with one server, for small files: that many of its processes.
+pub const FURTHER_SESSIONS_MAX: usize = 7;
+
+/// Small files from which on further sessions are worth their logons.
+pub const FURTHER_SESSIONS_FROM_FILES: u64 = 100;

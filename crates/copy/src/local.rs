@@ -2,6 +2,7 @@
 //! that may wait.
 
 use crate::error::Error;
+use crate::gather::Gather;
 use crate::item::{Facts, Item, Kind};
 use crate::limits::{BLOCK_BYTES, RANGES_MAX};
 use crate::names::split;
@@ -23,6 +24,8 @@ const SPARSE_BYTES_MIN: u64 = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     root: PathBuf,
+    /// What is short enough to be done one after the other.
+    short: Gather,
 }
 
 async fn blocking<T: Send + 'static>(
@@ -40,7 +43,7 @@ fn second(file: &Handle) -> Result<File, Error> {
 
 impl Local {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root }
+        Self { root, short: Gather::default() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -59,7 +62,7 @@ impl Local {
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Item, Error> {
         let (name, path) = (split(path).1.to_owned(), self.path(path));
-        blocking(move || Ok(item_of(name, &std::fs::symlink_metadata(path)?))).await
+        self.short.run(move || Ok(item_of(name, &std::fs::symlink_metadata(path)?))).await
     }
 
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<Item>, Error> {
@@ -83,32 +86,34 @@ impl Local {
 
     pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
         let (name, path) = (split(path).1.to_owned(), self.path(path));
-        blocking(move || {
-            let file = open(&path, OpenOptions::new().read(true))?;
-            let mut data = vec![0; length as usize];
-            let filled = read_full(&file, 0, &mut data)?;
-            data.truncate(filled);
-            Ok((data.into(), item_of(name, &file.metadata()?)))
-        })
-        .await
+        self.short
+            .run(move || {
+                let file = open(&path, OpenOptions::new().read(true))?;
+                let mut data = vec![0; length as usize];
+                let filled = read_full(&file, 0, &mut data)?;
+                data.truncate(filled);
+                Ok((data.into(), item_of(name, &file.metadata()?)))
+            })
+            .await
     }
 
     pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
         let (temporary, path) = (self.path(whole.temporary), self.path(whole.path));
         let (data, facts) = (whole.data.clone(), *whole.facts);
-        blocking(move || {
-            let file = fresh(&temporary)?;
-            let filled = file
-                .write_all_at(&data, 0)
-                .map_err(Error::from)
-                .and_then(|()| set_facts(&file, &facts))
-                .and_then(|()| Ok(std::fs::rename(&temporary, &path)?));
-            if filled.is_err() {
-                let _ = std::fs::remove_file(&temporary);
-            }
-            filled
-        })
-        .await
+        self.short
+            .run(move || {
+                let file = fresh(&temporary)?;
+                let filled = file
+                    .write_all_at(&data, 0)
+                    .map_err(Error::from)
+                    .and_then(|()| set_facts(&file, &facts))
+                    .and_then(|()| Ok(std::fs::rename(&temporary, &path)?));
+                if filled.is_err() {
+                    let _ = std::fs::remove_file(&temporary);
+                }
+                filled
+            })
+            .await
     }
 
     pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {

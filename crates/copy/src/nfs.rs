@@ -7,6 +7,7 @@ use crate::ranges::Ranges;
 use crate::side::{Handle, Whole};
 use bytes::Bytes;
 use client::nfs::{self, Entry, Export, OpenFor};
+use std::ops::Range;
 use wire::nfs::{FileType, NfsStatus, NfsTime, OperationNumber};
 
 const NANOS: i128 = 1_000_000_000;
@@ -88,6 +89,29 @@ impl Nfs {
             at = end;
         }
         Some(Ranges::of(found))
+    }
+
+    pub(crate) fn is_one_session(&self, other: &Self) -> bool {
+        self.export.client().is_same(other.export.client())
+    }
+
+    /// Lets the server copy, which may do it bit by bit.
+    pub(crate) async fn copy_range(
+        &self,
+        source: &Handle,
+        target: &Handle,
+        range: &Range<u64>,
+    ) -> Result<(), Error> {
+        let (source, target) = (source.nfs()?, target.nfs()?);
+        let mut at = range.start;
+        while at < range.end {
+            match self.export.copy_range(source, target, &(at..range.end)).await? {
+                // It has ended before.
+                0 => return Err(Error::Changed),
+                count => at += count,
+            }
+        }
+        Ok(())
     }
 
     pub(crate) async fn flush(&self, file: &Handle) -> Result<(), Error> {

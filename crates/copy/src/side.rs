@@ -11,6 +11,7 @@ use crate::ranges::Ranges;
 use crate::smb::Smb;
 use bytes::Bytes;
 use client::{Tree, nfs::Export};
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// One side. Cheap to clone.
@@ -43,6 +44,14 @@ pub(crate) enum Handle {
     Local(std::fs::File),
     Nfs(client::nfs::File),
     Smb(client::File),
+}
+
+/// How a server is asked to copy by itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Offload {
+    /// By the key of the open source.
+    Smb([u8; 24]),
+    Nfs,
 }
 
 /// A whole small file to be made.
@@ -206,6 +215,53 @@ impl Side {
     /// Makes a directory, or finds it there.
     pub(crate) async fn make_directory(&self, path: &str) -> Result<(), Error> {
         on!(self, back => back.make_directory(path).await)
+    }
+
+    /// Whether one session has both, so that its server may copy by itself.
+    pub(crate) fn is_one_session(&self, other: &Self) -> bool {
+        match (&self.back, &other.back) {
+            (Back::Smb(a), Back::Smb(b)) => a.tree().client().is_same(b.tree().client()),
+            (Back::Nfs(a), Back::Nfs(b)) => a.is_one_session(b),
+            _ => false,
+        }
+    }
+
+    /// Looks whether the server can copy between two open files.
+    pub(crate) async fn offload(&self, source: &Handle) -> Option<Offload> {
+        match &self.back {
+            Back::Smb(_) => Smb::resume_key(source).await.ok().map(Offload::Smb),
+            Back::Nfs(_) => Some(Offload::Nfs),
+            Back::Local(_) => None,
+        }
+    }
+
+    /// Lets the server copy a range of at most 16 MiB.
+    pub(crate) async fn copy_range(
+        &self,
+        how: &Offload,
+        source: &Handle,
+        target: &Handle,
+        range: &Range<u64>,
+    ) -> Result<(), Error> {
+        match (&self.back, how) {
+            (Back::Smb(_), Offload::Smb(key)) => Smb::copy_range(key, target, range).await,
+            (Back::Nfs(back), Offload::Nfs) => back.copy_range(source, target, range).await,
+            _ => Err(foreign()),
+        }
+    }
+
+    /// Many small files are to come.
+    pub(crate) fn expect_many(&self) {
+        if let Back::Smb(back) = &self.back {
+            back.expect_many();
+        }
+    }
+
+    /// No more come.
+    pub(crate) async fn expect_no_more(&self) {
+        if let Back::Smb(back) = &self.back {
+            back.expect_no_more().await;
+        }
     }
 
     pub(crate) async fn set_directory_facts(&self, path: &str, facts: &Facts) -> Result<(), Error> {

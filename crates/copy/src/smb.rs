@@ -5,6 +5,7 @@ use crate::item::{Facts, Item, Kind};
 use crate::limits::{CHUNK_BYTES, CHUNKS_MAX, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
+use crate::sessions::Sessions;
 use crate::side::{Handle, Whole};
 use bytes::Bytes;
 use client::{Created, Entry, OpenHow, Put, Tree};
@@ -32,11 +33,13 @@ const LINKS: [u32; 3] = [0xA000_000C, 0xA000_0003, 0x8000_0014];
 #[derive(Clone, Debug)]
 pub(crate) struct Smb {
     tree: Tree,
+    /// The same in each session.
+    sessions: Sessions,
 }
 
 impl Smb {
     pub(crate) fn new(tree: Tree) -> Self {
-        Self { tree }
+        Self { sessions: Sessions::new(tree.clone()), tree }
     }
 
     pub(crate) fn tree(&self) -> &Tree {
@@ -44,7 +47,7 @@ impl Smb {
     }
 
     pub(crate) fn connections(&self) -> usize {
-        self.tree.client().channels().len()
+        self.sessions.connections()
     }
 
     pub(crate) fn io_bytes_max(&self) -> u32 {
@@ -60,15 +63,39 @@ impl Smb {
         Ok(self.tree.list(path).await?.into_iter().map(listed).collect())
     }
 
+    /// Many small files are to come.
+    pub(crate) fn expect_many(&self) {
+        self.sessions.open_more();
+    }
+
+    /// No more come.
+    pub(crate) async fn expect_no_more(&self) {
+        self.sessions.end().await;
+    }
+
     pub(crate) async fn get(&self, path: &str, length: u32) -> Result<(Bytes, Item), Error> {
-        let (data, created) = self.tree.get(path, length).await?;
+        let (tree, is_further) = self.sessions.next();
+        let got = match tree.get(path, length).await {
+            Err(client::Error::Lost { .. }) if is_further => {
+                self.sessions.first().get(path, length).await
+            }
+            other => other,
+        };
+        let (data, created) = got?;
         Ok((Bytes::from_owner(data), item_of(split(path).1, &created)))
     }
 
     pub(crate) async fn put(&self, whole: &Whole<'_>) -> Result<(), Error> {
         let (times, attributes) = basic(whole.facts);
         let Whole { temporary, path, replaces, data, .. } = *whole;
-        Ok(self.tree.put(&Put { temporary, path, replaces, data, times, attributes }).await?)
+        let put = Put { temporary, path, replaces, data, times, attributes, is_again: false };
+        let (tree, is_further) = self.sessions.next();
+        match tree.put(&put).await {
+            Err(client::Error::Lost { .. }) if is_further => {
+                Ok(self.sessions.first().put(&Put { is_again: true, ..put }).await?)
+            }
+            other => Ok(other?),
+        }
     }
 
     pub(crate) async fn open_source(&self, path: &str) -> Result<Handle, Error> {

@@ -7,14 +7,15 @@ use crate::decide::{Decision, Pairs, decide, pair};
 use crate::error::Error;
 use crate::extras;
 use crate::item::{Facts, Item, Kind};
+use crate::journal;
 use crate::large;
 use crate::limits::{
-    BLOCKS_EACH_THREAD, DEPTH_MAX, LISTINGS_EACH_THREAD, SMALL_FILES_EACH_THREAD, THREADS_MAX,
-    WAITING_FILES_MAX,
+    BLOCKS_EACH_THREAD, DEPTH_MAX, FURTHER_SESSIONS_FROM_FILES, LISTINGS_EACH_THREAD,
+    SMALL_FILES_EACH_THREAD, THREADS_MAX, WAITING_FILES_MAX,
 };
 use crate::names::{self, join};
 use crate::options::Options;
-use crate::side::Place;
+use crate::side::{Place, Side};
 use crate::small;
 use crate::tally::{Summary, Tally, add};
 use std::collections::VecDeque;
@@ -34,17 +35,14 @@ pub(crate) struct Job {
     pub window: Arc<Semaphore>,
     pub block_bytes: u32,
     pub small_bytes_max: u64,
-    /// Both ends are in one session of SMB, whose server may copy by itself.
+    /// Both ends are in one session, whose server may copy by itself.
     pub offloads: bool,
 }
 
 impl Job {
     fn new(source: Place, target: Place, mut options: Options, tally: Arc<Tally>) -> Self {
         options.threads = options.threads.clamp(1, THREADS_MAX);
-        let same = match (source.side.as_smb(), target.side.as_smb()) {
-            (Some(a), Some(b)) => a.client().is_same(b.client()),
-            _ => false,
-        };
+        let same = source.side.is_one_session(&target.side);
         Self {
             offloads: options.offload && same,
             block_bytes: source.side.io_bytes_max().min(target.side.io_bytes_max()),
@@ -55,6 +53,10 @@ impl Job {
             options,
             tally,
         }
+    }
+
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        [&self.source.side, &self.target.side].into_iter()
     }
 
     /// Those facts that are asked for.
@@ -70,6 +72,16 @@ impl Job {
             written: times.written,
             dos: rest.dos,
             mode: rest.mode,
+        }
+    }
+
+    /// Counts a file that is there already.
+    fn take_same(&self, path: &str, item: &Item) {
+        add(&self.tally.files_same, 1);
+        if let (Some(folder), true, false) =
+            (&self.options.state, self.is_large(item), self.options.dry_run)
+        {
+            journal::forget(folder, names::key(&self.source.name(path), &self.target.name(path)));
         }
     }
 
@@ -112,6 +124,9 @@ pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tall
     if let Err(error) = begin(&job).await {
         tally.fail("", &error);
     }
+    for side in job.sides() {
+        side.expect_no_more().await;
+    }
     tally.is_listed.store(true, Ordering::Relaxed);
     tally.summary()
 }
@@ -131,7 +146,7 @@ async fn begin(job: &Arc<Job>) -> Result<(), Error> {
             let why = "one is a file, the other a directory";
             return Err(Error::Refused(why.into()));
         }
-        Decision::Same => add(&job.tally.files_same, 1),
+        Decision::Same => job.take_same("", &item),
         decision if item.kind == Kind::File => walk.take_file(String::new(), item, decision),
         decision => walk.folders.push(Folder {
             path: String::new(),
@@ -157,6 +172,7 @@ struct Walk {
     extra: Vec<(String, Kind)>,
     tasks: JoinSet<Event>,
     listings: usize,
+    small_found: u64,
     small_under_way: usize,
     large_under_way: usize,
 }
@@ -172,6 +188,7 @@ impl Walk {
             extra: Vec::new(),
             tasks: JoinSet::new(),
             listings: 0,
+            small_found: 0,
             small_under_way: 0,
             large_under_way: 0,
         }
@@ -266,7 +283,7 @@ impl Walk {
                     add(&tally.mismatched, 1);
                     tally.say(format!("{below}: a file on one side, a directory on the other"));
                 }
-                Decision::Same => add(&tally.files_same, 1),
+                Decision::Same => self.job.take_same(&below, &item),
                 _ if is_directory && depth >= DEPTH_MAX => {
                     tally.fail(&below, &Error::Refused("it is too deep".into()));
                 }
@@ -298,7 +315,12 @@ impl Walk {
             add(&tally.files_copied, 1);
             return;
         }
-        let queue = if self.job.is_large(&item) { &mut self.large } else { &mut self.small };
+        let is_large = self.job.is_large(&item);
+        self.small_found += u64::from(!is_large);
+        if self.small_found == FURTHER_SESSIONS_FROM_FILES {
+            self.job.sides().for_each(Side::expect_many);
+        }
+        let queue = if is_large { &mut self.large } else { &mut self.small };
         queue.push_back(Task { path, item, decision });
     }
 

@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -123,10 +124,43 @@ pub fn begin_wait() {
     }
 }
 
+/// Breaks that were told since the start, by who caused them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BreakCounts {
+    /// Clients that wait as long as it takes: those of SMB.
+    pub smb: u64,
+    /// Clients that would rather ask again: those of NFS.
+    pub nfs: u64,
+    /// Nobody who asks us: processes of this machine, and time.
+    pub local: u64,
+}
+
+static BREAKS_SMB: AtomicU64 = AtomicU64::new(0);
+static BREAKS_NFS: AtomicU64 = AtomicU64::new(0);
+static BREAKS_LOCAL: AtomicU64 = AtomicU64::new(0);
+
+/// See [`BreakCounts`].
+#[must_use]
+pub fn break_counts() -> BreakCounts {
+    let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    BreakCounts { smb: of(&BREAKS_SMB), nfs: of(&BREAKS_NFS), local: of(&BREAKS_LOCAL) }
+}
+
+fn count_break(cause: Option<&Kept>) {
+    let counter = match cause {
+        None => &BREAKS_LOCAL,
+        Some(Kept { patience: Some(_), .. }) => &BREAKS_NFS,
+        Some(_) => &BREAKS_SMB,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Tells a holder of a break, or keeps that back until its own client's request is
 /// answered.
 pub(crate) fn tell(holder: Arc<dyn CacheHolder>, told: CacheBreak) {
-    match present().filter(|kept| holder.client() == Some(kept.client)) {
+    let present = present();
+    count_break(present.as_deref());
+    match present.filter(|kept| holder.client() == Some(kept.client)) {
         Some(kept) => kept.keep(holder, told),
         None => holder.handle_break(&told),
     }
@@ -139,8 +173,9 @@ pub(crate) fn present() -> Option<Arc<Kept>> {
 
 /// Calls on behalf of `who`.
 pub(crate) fn on_behalf<T>(who: Option<Arc<Kept>>, call: impl FnOnce() -> T) -> T {
+    let is_request = who.is_some();
     let _back = Back(PRESENT.replace(who));
-    call()
+    vfs::asked::work(is_request, call)
 }
 
 /// Whoever was before is again; also after a panic.

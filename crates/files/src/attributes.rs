@@ -123,6 +123,9 @@ impl Files {
             node.set_size(size_bytes)
         };
         result?;
+        if size_bytes < present {
+            open.note_cut(size_bytes);
+        }
         open.break_directory(&open.path());
         open.note_listed_change();
         open.restore_frozen(kept);
@@ -141,6 +144,7 @@ impl Files {
         }
         open.break_readers();
         let kept = open.node.attributes(Wanted::default())?;
+        open.claim_room(0, bytes)?;
         if bytes > 0 {
             let node = open.node.clone();
             match self.offload(move || node.allocate(0, bytes)).await {
@@ -283,6 +287,13 @@ impl Files {
             space.total_bytes = space.total_bytes.min(limit);
             space.free_bytes = space.free_bytes.min(limit);
             space.available_bytes = space.available_bytes.min(limit);
+        }
+        if let Some((limits, size_bytes)) = volume.sized() {
+            let used = limits.room().used_bytes();
+            let left = used.map_or(size_bytes, |used| size_bytes.saturating_sub(used));
+            space.total_bytes = space.total_bytes.min(size_bytes);
+            space.free_bytes = space.free_bytes.min(left);
+            space.available_bytes = space.available_bytes.min(left);
         }
         Ok(space)
     }

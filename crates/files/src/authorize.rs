@@ -105,11 +105,17 @@ pub(crate) fn stored_lets_remove(
 /// All that `caller` may do to a node with this descriptor. Deleting may also
 /// be the parent's to grant: see [`crate::Files::open`].
 pub(crate) fn allowed(volume: &Volume, caller: &Caller, descriptor: &Descriptor) -> Access {
-    let rights = if caller.is_root() {
-        Access::FILE_ALL | Access::SYSTEM_SECURITY
-    } else {
-        acl::maximal_access(descriptor, &caller.token)
-    };
+    allowed_by(volume, caller, || acl::maximal_access(descriptor, &caller.token))
+}
+
+/// The same, where a descriptor has to be found or made first: the superuser needs none.
+pub(crate) fn allowed_by(
+    volume: &Volume,
+    caller: &Caller,
+    by_descriptor: impl FnOnce() -> Access,
+) -> Access {
+    let rights =
+        if caller.is_root() { Access::FILE_ALL | Access::SYSTEM_SECURITY } else { by_descriptor() };
     rights & volume.max_access()
 }
 

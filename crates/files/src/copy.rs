@@ -24,6 +24,7 @@ impl Files {
         length: u64,
     ) -> Result<()> {
         may_copy(source, target, Access::WRITE_DATA | Access::APPEND_DATA)?;
+        target.claim_room(target_offset, length)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
         self.change_by(source, target, move |from, to| {

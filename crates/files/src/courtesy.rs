@@ -3,14 +3,21 @@
 
 use crate::Files;
 use crate::table::Table;
-use std::sync::Weak;
-use vfs::FileKey;
+use std::sync::{Arc, Weak};
+use vfs::{FileKey, Vfs};
 
 /// A protocol whose clients may be away with what they have.
 pub trait Courtesy: Send + Sync {
     /// Somebody needs the file: clients that are away let go of what they have of it. True
     /// if one did. Called with no lock of the file layer held.
     fn let_go(&self, file: FileKey) -> bool;
+
+    /// Clients of before a restart may still take back what they had open or locked in this
+    /// tree: others take nothing meanwhile that would be in their way. RFC 8881 8.4.2.1.
+    fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
+        let _ = vfs;
+        false
+    }
 }
 
 impl Files {
@@ -25,5 +32,11 @@ impl Table {
     pub(crate) fn let_go(&self, file: FileKey) -> bool {
         let courtesy = self.courtesy.get().and_then(Weak::upgrade);
         courtesy.is_some_and(|courtesy| courtesy.let_go(file))
+    }
+
+    /// See [`Courtesy::is_awaited`].
+    pub(crate) fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
+        let courtesy = self.courtesy.get().and_then(Weak::upgrade);
+        courtesy.is_some_and(|courtesy| courtesy.is_awaited(vfs))
     }
 }

@@ -107,7 +107,8 @@ impl Files {
     pub fn delegate(&self, open: &Arc<OpenFile>, delegate: Delegate) -> Result<Option<Delegation>> {
         let key = open.key.filter(|_| !open.is_directory() && open.name.stream.is_none());
         let key = key.ok_or(FsError::InvalidParameter)?;
-        if !open.granted().contains(delegate.access()) {
+        let is_unheard = open.volume().features().changed_unheard;
+        if is_unheard || !open.granted().contains(delegate.access()) {
             return Ok(None);
         }
         let held = open.state.lock();

@@ -21,6 +21,7 @@ impl Files {
         open.need_writable()?;
         open.need_unlocked(offset, length, true)?;
         let end = offset.checked_add(length).ok_or(FsError::TooLarge)?;
+        open.claim_room(offset, length)?;
         let node = open.node.clone();
         self.offload(move || node.allocate(offset, length)).await?;
         if open.node.attributes(Wanted::default())?.size_bytes < end {

@@ -36,14 +36,17 @@ mod remove;
 mod rename;
 mod reparse;
 mod restore;
+mod room;
 mod shown_link;
 mod stream;
 mod table;
+mod throttle;
 mod volume;
 mod watch;
 mod write;
 mod xattr;
 
+use meter::Meter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -51,7 +54,7 @@ use std::time::Duration;
 pub use acl::{
     Access, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid, Token,
 };
-pub use asking::{Asking, Patience, begin_wait};
+pub use asking::{Asking, BreakCounts, Patience, begin_wait, break_counts};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
@@ -78,6 +81,7 @@ pub use open_file::OpenFile;
 pub use read::ResidentRange;
 pub use reparse::{MetLink, Reparse};
 pub use restore::OpenFacts;
+pub use throttle::{Clock, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
     Change, ChangeKind, Filter, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX, WatchAnswer,
@@ -92,6 +96,8 @@ pub struct Files {
     seal: Option<Arc<dyn HandleSeal>>,
     /// Directories that were found by handles.
     known: Arc<object::Known>,
+    /// What protocols count of their requests.
+    meter: Arc<Meter>,
 }
 
 impl std::fmt::Debug for Files {
@@ -110,7 +116,20 @@ impl Files {
             next_open: AtomicU64::new(1),
             seal: None,
             known: Arc::default(),
+            meter: Arc::default(),
         }
+    }
+
+    /// Has protocols count into `meter`.
+    #[must_use]
+    pub fn with_meter(self, meter: Arc<Meter>) -> Self {
+        Self { meter, ..self }
+    }
+
+    /// What protocols count of their requests: one for all of them.
+    #[must_use]
+    pub fn meter(&self) -> &Arc<Meter> {
+        &self.meter
     }
 
     fn new_open_id(&self) -> OpenId {
@@ -126,6 +145,15 @@ impl Files {
     #[must_use]
     pub fn pause_for(&self, duration: Duration) -> futures_util::future::BoxFuture<'static, ()> {
         self.workers.sleep(duration)
+    }
+
+    /// The server is about to end: clients are asked to write what they keep back and to close
+    /// what only their caches keep open, and for delegations. How many have not written yet; to
+    /// be asked for again, since they may be given more meanwhile.
+    #[must_use]
+    pub fn ask_back(&self) -> usize {
+        let ask = |state: &Arc<table::FileState>| state.lock().grants.caches.handle_end_near();
+        self.table.cached().iter().map(ask).sum()
     }
 
     /// Number of files that are open.

@@ -5,7 +5,11 @@ use crate::{Files, OpenFile};
 use futures_channel::oneshot;
 use grants::{LockRefusal, Locking, OpenId, Range, RangeLock, WaitId};
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::{FsError, Result};
+
+/// How often a lock looks whether it has to wait for clients of before a restart.
+const AWAITED_LOOK: Duration = Duration::from_millis(500);
 
 impl Files {
     /// Locks all ranges, or none.
@@ -14,6 +18,10 @@ impl Files {
     /// [`FsError::LockNotGranted`], [`FsError::TooMany`], [`FsError::RangeNotLocked`]
     /// if the open has been closed.
     pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
+        // Who comes back after a restart has its locks first.
+        if !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
+            return Err(FsError::LockNotGranted);
+        }
         match try_once(open, wanted) {
             Err(FsError::LockNotGranted) if self.table.let_go(open.key()) => try_once(open, wanted),
             other => other,
@@ -26,6 +34,9 @@ impl Files {
     /// # Errors
     /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] once the open is closed.
     pub async fn lock(&self, open: &Arc<OpenFile>, wanted: RangeLock) -> Result<()> {
+        while !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
+            self.workers.sleep(AWAITED_LOOK).await;
+        }
         match stand_in_line(open, wanted)? {
             None => Ok(()),
             Some(waiting) => {

@@ -8,10 +8,12 @@ use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
 use crate::watch::{Filter, Watcher};
 use crate::{Access, CacheKey, Caller, Files, OpenId, Share, Volume};
+use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{
-    Attributes, Case, FileKey, FileKind, FsError, Node, RelPath, Result, StreamName, Timestamp,
+    Attributes, Case, FileKey, FileKind, FsError, KnownSecurity, Node, RelPath, Result, StreamName,
+    Timestamp,
 };
 
 /// A larger file is removed by a worker.
@@ -45,13 +47,32 @@ pub struct OpenFile {
     pub(crate) renames: AtomicBool,
     /// Who closes it wants to know whether the name was there, and went.
     tells_removal: AtomicBool,
-    /// What the file was turned into, if it was.
-    turned: OnceLock<Arc<dyn Node>>,
+    /// What few opens have.
+    aside: OnceLock<Box<Aside>>,
     pub(crate) table: Arc<Table>,
     /// Of a directory: who is told of changes in it.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
     /// Changes that watches are told of when the open is closed or flushed.
     unreported: AtomicU32,
+}
+
+/// What few opens have, in memory of its own: there may be a hundred thousand of them.
+#[derive(Debug, Default)]
+struct Aside {
+    /// What is known of the file as it was when it was opened.
+    known: OnceLock<Known>,
+    /// What the file was turned into, if it was.
+    turned: OnceLock<Arc<dyn Node>>,
+    /// In which its requests wait for the limits of its file, once one has to.
+    turns: OnceLock<Arc<Turns>>,
+}
+
+/// What is known of a file at one time.
+#[derive(Debug)]
+struct Known {
+    changed: Timestamp,
+    change: u64,
+    of_it: Arc<KnownSecurity>,
 }
 
 /// Beside what watches are told of: leases on the directory must break.
@@ -124,7 +145,7 @@ impl OpenFile {
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
             tells_removal: AtomicBool::new(false),
-            turned: OnceLock::new(),
+            aside: OnceLock::new(),
             table: parts.table,
             watch: OnceLock::new(),
             unreported: AtomicU32::new(0),
@@ -143,6 +164,37 @@ impl OpenFile {
         self.state.present_key()
     }
 
+    fn aside(&self) -> &Aside {
+        self.aside.get_or_init(Box::default)
+    }
+
+    fn turned(&self) -> Option<&Arc<dyn Node>> {
+        self.aside.get()?.turned.get()
+    }
+
+    /// In which its requests wait for the limits of its file, if one has had to.
+    pub(crate) fn turns(&self) -> Option<&Arc<Turns>> {
+        self.aside.get()?.turns.get()
+    }
+
+    /// The same, from now on.
+    pub(crate) fn make_turns(&self) -> &Arc<Turns> {
+        self.aside().turns.get_or_init(Arc::default)
+    }
+
+    /// This is known of the file with these attributes.
+    pub(crate) fn learn(&self, at: &Attributes, of_it: Option<Arc<KnownSecurity>>) {
+        let known = of_it.map(|of_it| Known { changed: at.changed, change: at.change, of_it });
+        known.map(|known| self.aside().known.set(known));
+    }
+
+    /// What is known of the file, if it has not changed since: present attributes tell.
+    pub(crate) fn known(&self, present: &Attributes) -> Option<&KnownSecurity> {
+        let known = self.aside.get()?.known.get()?;
+        let is_so = known.changed == present.changed && known.change == present.change;
+        (is_so && !self.is_turned()).then_some(&*known.of_it)
+    }
+
     /// File or directory.
     #[must_use]
     pub fn kind(&self) -> FileKind {
@@ -151,18 +203,18 @@ impl OpenFile {
 
     /// The node that its name leads to: its own, or what that was turned into.
     pub(crate) fn present(&self) -> &Arc<dyn Node> {
-        self.turned.get().unwrap_or(&self.node)
+        self.turned().unwrap_or(&self.node)
     }
 
     /// Whether its file was turned into another already.
     pub(crate) fn is_turned(&self) -> bool {
-        self.turned.get().is_some()
+        self.turned().is_some()
     }
 
     /// The file has been replaced by `node`, and this open goes on with that.
     pub(crate) fn become_node(&self, node: Arc<dyn Node>) {
         self.state.set_present_key(node.key());
-        let _ = self.turned.set(node);
+        let _ = self.aside().turned.set(node);
     }
 
     /// Whether it is of a directory.
@@ -396,6 +448,11 @@ impl Files {
     /// # Errors
     /// Those of removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
+        self.close_sized(open, None).await
+    }
+
+    /// As [`Files::close`]; the file has so many bytes, as far as that is known.
+    async fn close_sized(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
         let removes = open.delete_on_close || open.is_delete_pending();
         // Else the file might vanish by its old name, and stay by its new one:
         // POSIX renames what lies below, and files whose names have gone.
@@ -404,7 +461,7 @@ impl Files {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
             false => None,
         };
-        if removes && open.kind() == FileKind::File && open.is_better_removed_apart() {
+        if removes && open.kind() == FileKind::File && open.is_better_removed_apart(size_bytes) {
             let close = move || {
                 let _turn = turn;
                 open.close_now()
@@ -416,14 +473,15 @@ impl Files {
 }
 
 impl Files {
-    /// Closes an open whose name is to vanish, and says whether that could be.
+    /// Closes an open whose name is to vanish, of a file that had so many bytes a moment ago,
+    /// and says whether that could be.
     ///
     /// # Errors
     /// As [`Files::close`]; [`FsError::NotEmpty`] if something was put into the
     /// directory meanwhile, [`FsError::NotFound`] if somebody else removed the name.
-    pub(crate) async fn close_removing(&self, open: Arc<OpenFile>) -> Result<()> {
+    pub(crate) async fn close_removing(&self, open: Arc<OpenFile>, size_bytes: u64) -> Result<()> {
         open.tells_removal.store(true, Ordering::Relaxed);
-        self.close(open).await
+        self.close_sized(open, Some(size_bytes)).await
     }
 }
 
@@ -431,10 +489,11 @@ impl OpenFile {
     /// Whether a worker had better remove the file: freeing a large one takes long. And
     /// who keeps something of it is told before whoever removes it has the answer,
     /// which that client may act on.
-    fn is_better_removed_apart(&self) -> bool {
+    fn is_better_removed_apart(&self, size_bytes: Option<u64>) -> bool {
+        let present = || Some(self.node.attributes(vfs::Wanted::default()).ok()?.size_bytes);
         let is_large = || {
-            let size_bytes = self.node.attributes(vfs::Wanted::default()).map(|a| a.size_bytes);
-            size_bytes.is_ok_and(|size_bytes| size_bytes > INLINE_FREE_BYTES_MAX)
+            let size_bytes = size_bytes.or_else(present);
+            size_bytes.is_some_and(|size_bytes| size_bytes > INLINE_FREE_BYTES_MAX)
         };
         self.state.has_caches() || is_large()
     }

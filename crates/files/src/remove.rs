@@ -27,8 +27,26 @@ impl Files {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         if delete {
-            check_deletable(open, ignore_readonly || open.is_posix())?;
+            let ignores = ignore_readonly || open.is_posix();
+            let attributes = open.node.attributes(Wanted { dos: !ignores })?;
+            check_deletable(open, &attributes, ignores)?;
         }
+        self.dispose(open, delete)
+    }
+
+    /// Marks the name of an open that was just made to vanish at its close, whatever DOS
+    /// attributes say; it has these attributes.
+    ///
+    /// # Errors
+    /// As [`Files::set_delete`].
+    pub(crate) fn doom(&self, open: &OpenFile, attributes: &Attributes) -> Result<()> {
+        open.need_any(Access::DELETE)?;
+        open.need_writable()?;
+        check_deletable(open, attributes, true)?;
+        self.dispose(open, true)
+    }
+
+    fn dispose(&self, open: &OpenFile, delete: bool) -> Result<()> {
         let mut held = open.state.lock();
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
@@ -49,11 +67,10 @@ impl Files {
     }
 }
 
-fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
-    let attributes = open.node.attributes(Wanted { dos: true })?;
+fn check_deletable(open: &OpenFile, attributes: &Attributes, ignore_readonly: bool) -> Result<()> {
     let readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
     if open.name.stream.is_some() {
-        return check_stream_deletable(open, &attributes, readonly && !ignore_readonly);
+        return check_stream_deletable(open, attributes, readonly && !ignore_readonly);
     }
     let Some((parent, _)) = open.path().split() else { return Err(FsError::CannotDelete) };
     if readonly && !ignore_readonly {
@@ -65,7 +82,7 @@ fn check_deletable(open: &OpenFile, ignore_readonly: bool) -> Result<()> {
     // Better refused now than when nobody listens any more.
     let (vfs, who) = (&open.volume().vfs, &open.caller.identity);
     match vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed) {
-        Ok(found) if forbids(open, &found.opened, &attributes) => Err(FsError::AccessDenied),
+        Ok(found) if forbids(open, &found.opened, attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
 }
@@ -129,6 +146,7 @@ pub(crate) fn carry_out(
         // Who wanted it and who did it must be one to know of it.
         let except = parent_key.filter(|key| doomed.parent_key == Some(*key));
         report(table, doomed, gone, state.is_directory, except);
+        doomed.name.volume.note_freed();
     }
     table.removed(state, removal.link);
     result.map(|_| ())

@@ -56,12 +56,13 @@ impl Files {
         for _ in 0..WAITS_MAX {
             let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
             let turn = table.rename_turns.clone().lock_owned().await;
+            let is_quick = moves_at_once(&open, &to);
             let call = move || {
                 let _turn = turn;
                 let result = rename_now(&table, &open, (&to, into), replace, &mut below);
                 Ok((result, below))
             };
-            let (result, asked) = self.offload(call).await?;
+            let (result, asked) = if is_quick { call()? } else { self.offload(call).await? };
             match result {
                 Err(NotEntered::Refused(error)) => return Err(error),
                 Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await?,
@@ -114,6 +115,14 @@ impl Files {
         }
         Err(FsError::ShareViolation)
     }
+}
+
+/// Whether giving a file the name `to` takes no longer than others can wait for: it is known to be
+/// free, so nothing is looked for on a disk, and no file goes whose blocks are to be given back.
+/// All renames take turns, so going to a worker and back would be waited for by all.
+fn moves_at_once(open: &OpenFile, to: &RelPath) -> bool {
+    let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
+    is_plain && matches!(look_for(open, to, Wait::Never), Err(FsError::NotFound))
 }
 
 /// A name out of a kept state would be one of the volume as it is now.
@@ -382,8 +391,12 @@ fn target(
 }
 
 fn look(open: &OpenFile, path: &RelPath) -> Result<Opened> {
+    look_for(open, path, Wait::Allowed)
+}
+
+fn look_for(open: &OpenFile, path: &RelPath, wait: Wait) -> Result<Opened> {
     let case = if path.is_root() { Case::Sensitive } else { open.case() };
-    let (wanted, wait) = (Wanted { dos: true }, Wait::Allowed);
+    let wanted = Wanted { dos: true };
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
     open.volume().vfs.open(&open.caller.identity, path, how)
 }

@@ -79,6 +79,25 @@ impl Files {
         }
     }
 
+    /// Attributes of the file, whichever part of it is open, without those that are stored
+    /// beside it; and all named streams, which are not asked for if they are known.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn attributes_and_streams(
+        &self,
+        open: &OpenFile,
+    ) -> Result<(Attributes, Vec<StreamEntry>)> {
+        let node = open.name.stream.as_ref().map_or(&open.node, |stream| &stream.file);
+        let attributes = node.attributes(Wanted::default())?;
+        let known = open.known(&attributes).filter(|_| open.volume().has_streams());
+        let streams = match known {
+            Some(known) => known.streams(&**node),
+            None => self.streams(open),
+        }?;
+        Ok((open.shown(attributes), streams))
+    }
+
     /// Empties an open stream, which vanishes with its last open.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::caching::{
 };
 use crate::delegation::asking_owner;
 use crate::directory_lease::ParentKey;
+use crate::room::Extent;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
 use crate::{Access, Caller, Courtesy, Volume};
@@ -14,6 +15,7 @@ use grants::{
     Awaited, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, Closed, Decided,
     FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, Share, WaitId, insert_snugly,
 };
+use limits::FileUse;
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,6 +45,10 @@ pub(crate) struct FileState {
     /// True if the archive bit is stored as cleared: the next change sets it.
     /// Read without the mutex, too.
     lacks_archive: AtomicBool,
+    /// What it has used of its share's limits on each file, if there are any.
+    pub used: OnceLock<Box<FileUse>>,
+    /// How far what it has counts for its share's size, if that has one.
+    pub extent: Extent,
     /// Hears of changes by others while clients keep something.
     pub outside: Mutex<Option<Heed>>,
 }
@@ -401,6 +407,8 @@ impl FileState {
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
+            used: OnceLock::new(),
+            extent: Extent::new(),
             outside: Mutex::default(),
         })
     }
@@ -554,6 +562,14 @@ pub(crate) struct Entry<'a> {
     pub only_link: bool,
 }
 
+impl Entry<'_> {
+    /// Whether so many opens are all that its share allows of one file.
+    fn has_too_many(&self, opens: usize) -> bool {
+        let limits = self.volume.options.limits.as_ref();
+        limits.is_some_and(|limits| opens >= limits.handles_max(self.path.is_root()) as usize)
+    }
+}
+
 /// The same for a named stream.
 pub(crate) struct StreamEntry<'a> {
     /// Its file, which the caller holds open.
@@ -587,6 +603,8 @@ impl Table {
         let deletes = (wish.access | wish.once).contains(Access::DELETE);
         let result = if deletes && held.streams_forbid_delete() {
             Err(NotEntered::Refused(FsError::ShareViolation))
+        } else if entry.has_too_many(held.grants.open_count()) {
+            Err(NotEntered::Refused(FsError::TooMany))
         } else {
             held.enter(&state, name, wish, cache)
         };
@@ -727,6 +745,19 @@ impl Table {
             below.extend(found.cloned());
         }
         below
+    }
+
+    /// The files and streams on which clients keep something.
+    pub fn cached(&self) -> Vec<Arc<FileState>> {
+        let mut cached = Vec::new();
+        for shard in &self.shards {
+            for state in lock(shard).values() {
+                let streams = lock(&state.held).streams.clone();
+                let all = std::iter::once(state.clone()).chain(streams);
+                cached.extend(all.filter(|state| state.has_caches()));
+            }
+        }
+        cached
     }
 
     /// A directory was renamed: what is open below it has another path.

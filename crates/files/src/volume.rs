@@ -2,6 +2,7 @@
 
 use crate::{Files, NamePatterns};
 use acl::{Access, Sid, Token};
+use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result, Snapshots,
@@ -77,6 +78,8 @@ pub struct VolumeOptions {
     pub streams: bool,
     /// It is a state that was kept: rights are granted as they were, but nothing is changed.
     pub frozen: bool,
+    /// What it may be used for in a second, and how large it may become.
+    pub limits: Option<Arc<ShareLimits>>,
     /// States of it that were kept.
     pub snapshots: Option<Arc<dyn Snapshots>>,
 }
@@ -94,6 +97,7 @@ impl Default for VolumeOptions {
             size_limit_bytes: None,
             streams: true,
             frozen: false,
+            limits: None,
             snapshots: None,
         }
     }

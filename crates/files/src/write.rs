@@ -27,6 +27,7 @@ impl Files {
         let end = |node: &dyn Node| node.attributes(Wanted::default()).map(|a| a.size_bytes);
         let at = if appends { end(&*open.node)? } else { offset };
         open.need_unlocked(at, data.len() as u64, true)?;
+        open.claim_room(at, data.len() as u64)?;
         open.break_readers();
         let kept = open.keep_frozen();
         if appends {

@@ -10,7 +10,8 @@ use futures_util::FutureExt;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
-use vfs::{Identity, Name, RelPath, Timestamp};
+use vfs::{Identity, Name, RelPath, Timestamp, Vfs};
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 /// Counts calls by their kind.
 #[derive(Default)]
@@ -44,9 +45,15 @@ struct Served {
     caller: Arc<Caller>,
 }
 
-fn serve() -> Served {
+fn serve(is_cached: bool) -> Served {
     let counting = Arc::<Counting>::default();
-    let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), counting.clone()));
+    let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
+    let mut vfs: Arc<dyn Vfs> = Arc::new(memory);
+    if is_cached {
+        // A second later: what was changed is settled.
+        let clock = Clock(Arc::new(|| Timestamp(1_750_000_001_000_000_000)));
+        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
+    }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
     Served { counting, files: Files::new(Arc::new(Inline)), volume, caller }
@@ -86,7 +93,7 @@ impl Served {
 
 #[test]
 fn a_chain_resolves_its_path_once() {
-    let served = serve();
+    let served = serve(false);
     let all = Access::FILE_ALL;
     served.chain(plan("file", all, true), |files, open| {
         files.write(open, 0, b"content").unwrap();
@@ -125,3 +132,38 @@ const SET: [(&str, usize); 4] =
     [("attributes", 1), ("descriptor", 1), ("open", 1), ("set attributes", 1)];
 /// What is to be made is looked for, and the directory asked for what is inherited.
 const MAKE: [(&str, usize); 4] = [("create", 1), ("descriptor", 1), ("open", 2), ("write", 1)];
+
+#[test]
+fn a_chain_on_what_is_known_resolves_no_path() {
+    let served = serve(true);
+    let all = Access::FILE_ALL;
+    served.chain(plan("file", all, true), |_, _| {});
+    for _ in 0..3 {
+        served.chain(plan("file", Access::FILE_READ, false), |_, _| {});
+        served.chain(plan("file", Access::READ_ATTRIBUTES, false), |_, _| {});
+    }
+    let queried = served.chain(plan("file", Access::READ_ATTRIBUTES, false), |files, open| {
+        assert_eq!(files.attributes(open).unwrap().size_bytes, 0);
+    });
+    assert_eq!(queried, KNOWN_QUERY);
+    let read = served.chain(plan("file", Access::FILE_READ, false), |files, open| {
+        let mut data = Vec::new();
+        files.read(open, 0, 100, &mut data).now_or_never().unwrap().unwrap();
+    });
+    assert_eq!(read, KNOWN_READ);
+    let set = served.chain(plan("file", Access::WRITE_ATTRIBUTES, false), |files, open| {
+        let change = BasicChange { dos_bits: Some(2), ..BasicChange::default() };
+        files.set_basic(open, &change).unwrap();
+    });
+    assert_eq!(set, KNOWN_SET);
+    let written = served.chain(plan("other", all, true), |files, open| {
+        files.write(open, 0, b"content").unwrap();
+    });
+    assert_eq!(written, KNOWN_MAKE);
+}
+
+/// A look whether it is still so, and what is asked for.
+const KNOWN_QUERY: [(&str, usize); 1] = [("attributes", 2)];
+const KNOWN_READ: [(&str, usize); 2] = [("attributes", 1), ("read", 1)];
+const KNOWN_SET: [(&str, usize); 2] = [("attributes", 2), ("set attributes", 1)];
+const KNOWN_MAKE: [(&str, usize); 2] = [("create", 1), ("write", 1)];

@@ -3,7 +3,7 @@
 
 use files::{
     Access, Caller, Files, IfMissing, Inline, OpenPlan, Semantics, Share, Volume, VolumeOptions,
-    WishedKind,
+    WishedKind, Workers,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -132,4 +132,57 @@ fn hot_paths_ask_a_slow_backend_two_thirds_as_often_at_most() {
     // The times are only printed: they are those of the calls, and of whatever else this
     // machine does.
     assert!(all_off.0 >= 1.6 * all_on.0, "{all_on:?}, without {all_off:?}");
+}
+
+/// Runs what it is given at once, and counts it.
+#[derive(Debug, Default)]
+struct Counted(AtomicU64);
+
+impl Workers for Counted {
+    fn run(&self, run: Box<dyn FnOnce() + Send>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        run();
+    }
+
+    fn sleep(&self, time: Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        Inline.sleep(time)
+    }
+}
+
+/// A backend in memory that takes no time.
+#[derive(Debug)]
+struct Quick;
+
+impl Surroundings for Quick {
+    fn now(&self) -> Timestamp {
+        Timestamp(1_750_000_000_000_000_000)
+    }
+}
+
+/// All renames take turns: a change of threads for each would be waited for by all.
+#[test]
+fn a_file_takes_a_name_that_is_known_to_be_free_without_a_worker() {
+    let workers = Arc::new(Counted::default());
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(Quick)));
+    let clock = Clock(Arc::new(|| Quick.now()));
+    let vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
+    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let (files, caller) = (Files::new(workers.clone()), Arc::new(Caller::of(Identity::root())));
+    let make = |name: &str| {
+        let plan = OpenPlan {
+            path: path(name),
+            if_missing: IfMissing::Create,
+            kind: WishedKind::File,
+            semantics: Semantics::Windows,
+            ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+        };
+        files.open(&volume, &caller, plan).now_or_never().unwrap().unwrap().open
+    };
+    let (file, other) = (make("a"), make("other"));
+    let before = workers.0.load(Ordering::Relaxed);
+    assert_eq!(files.rename(&file, &path("b"), false).now_or_never(), Some(Ok(())));
+    assert_eq!(workers.0.load(Ordering::Relaxed), before, "the name was free");
+    files.close(other).now_or_never().unwrap().unwrap();
+    assert_eq!(files.rename(&file, &path("other"), true).now_or_never(), Some(Ok(())));
+    assert_eq!(workers.0.load(Ordering::Relaxed), before + 1, "a file went, and what it had");
 }

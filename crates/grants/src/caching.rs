@@ -387,6 +387,17 @@ impl Caches {
         true
     }
 
+    /// The end of all opens is near: whoever keeps what is not written yet, or handles, is asked
+    /// to let go of that, and delegations are asked back. How many still keep what is not written.
+    pub fn handle_end_near(&mut self) -> usize {
+        for at in (0..self.holders.len()).rev() {
+            let Holder { has, firm, .. } = self.holders[at];
+            let stays = if firm { Caching::NONE } else { has & Caching::READ };
+            self.begin_break(at, stays);
+        }
+        self.holders.iter().filter(|holder| holder.has.contains(Caching::WRITE)).count()
+    }
+
     /// Whether another than `by` has a delegation.
     #[must_use]
     pub fn has_delegations(&self, by: CacheOwner) -> bool {

@@ -46,20 +46,33 @@ impl Key {
         Some(unsafe { expand(key) })
     }
 
-    /// The tags of these messages, in their order.
-    pub fn sign_all(&self, messages: &[&[u8]]) -> Vec<[u8; TAG_BYTES]> {
+    /// The tags of these messages, in their order: as many.
+    pub fn sign_all(&self, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
         // SAFETY: a key exists only where the processor has AES instructions.
         #[allow(unsafe_code)] // See the module.
         unsafe {
-            sign_all(self, messages)
+            match (messages, &mut *tags) {
+                ([message], [tag]) => *tag = sign_one(self, message),
+                _ => sign_all(self, messages, tags),
+            }
         }
     }
 }
 
 #[target_feature(enable = "aes,sse2")]
-fn sign_all(key: &Key, messages: &[&[u8]]) -> Vec<[u8; TAG_BYTES]> {
+fn sign_one(key: &Key, message: &[u8]) -> [u8; TAG_BYTES] {
     let rounds = key.rounds.map(|bytes| load(&bytes));
-    let mut tags = vec![[0; TAG_BYTES]; messages.len()];
+    let (before, last) = message.split_at(blocks_before_last(message) * BLOCK);
+    let mut state = zero();
+    for block in before.as_chunks().0 {
+        state = encrypt(&rounds, _mm_xor_si128(state, load(block)));
+    }
+    store(encrypt(&rounds, _mm_xor_si128(state, load(&last_block(key, last)))))
+}
+
+#[target_feature(enable = "aes,sse2")]
+fn sign_all(key: &Key, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
+    let rounds = key.rounds.map(|bytes| load(&bytes));
     let mut waiting = messages.iter().enumerate();
     let mut lanes: [Option<Lane<'_>>; LANES] = Default::default();
     let mut states = [zero(); LANES];
@@ -75,7 +88,7 @@ fn sign_all(key: &Key, messages: &[&[u8]]) -> Vec<[u8; TAG_BYTES]> {
         // As many blocks as every lane still has before its last one.
         let Some(steps) = lanes.iter().flatten().map(|lane| blocks_before_last(lane.rest)).min()
         else {
-            return tags;
+            return;
         };
         absorb(&rounds, &mut states, &mut lanes, steps);
         for (lane, state) in lanes.iter_mut().zip(&states) {

@@ -62,6 +62,8 @@ pub struct Client {
     sessions: Mutex<Vec<Arc<Session>>>,
     is_confirmed: AtomicBool,
     state_count: AtomicUsize,
+    /// Of all clients.
+    states_total: Arc<AtomicUsize>,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
 }
@@ -69,8 +71,14 @@ pub struct Client {
 impl Client {
     /// A client that is not confirmed yet.
     #[must_use]
-    pub fn new(id: ClientId, who: Introduction, now: Instant) -> Self {
+    pub fn new(
+        id: ClientId,
+        who: Introduction,
+        now: Instant,
+        states_total: Arc<AtomicUsize>,
+    ) -> Self {
         Self {
+            states_total,
             id,
             owner: who.owner,
             verifier: who.verifier,
@@ -140,7 +148,9 @@ impl Client {
 
     /// How many opens, locks and delegations it has now.
     pub fn count_state(&self, count: usize) {
-        self.state_count.store(count, Ordering::Release);
+        let before = self.state_count.swap(count, Ordering::AcqRel);
+        // Wraps around where there are fewer now.
+        self.states_total.fetch_add(count.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Works on its state; how much of it there is then is noted.

@@ -8,6 +8,7 @@ use crate::client::{Client, ClientFacts, Principal};
 use crate::limits::{CLIENTS_MAX, UNCONFIRMED_CLIENTS_MAX};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use wire::nfs::{ClientId, NfsStatus, Verifier};
 
@@ -51,13 +52,31 @@ pub struct Clients {
     next: u32,
     owners: HashMap<Vec<u8>, Owner>,
     ids: HashMap<ClientId, Arc<Client>>,
+    /// Opens, locks and delegations of all.
+    states_total: Arc<AtomicUsize>,
 }
 
 impl Clients {
     /// No clients. `instance` differs from one run of the server to the next.
     #[must_use]
     pub fn new(instance: u32, lease: Duration) -> Self {
-        Self { lease, instance, next: 1, owners: HashMap::new(), ids: HashMap::new() }
+        let (owners, ids, states_total) = (HashMap::new(), HashMap::new(), Arc::default());
+        Self { lease, instance, next: 1, owners, ids, states_total }
+    }
+
+    /// Opens, locks and delegations of all of them, also of those whose end is not over.
+    #[must_use]
+    pub fn states_total(&self) -> usize {
+        self.states_total.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the client that has been away for longest, of those whose lease is over and who have
+    /// something.
+    pub fn remove_longest_away(&mut self, now: Instant) -> Option<Arc<Client>> {
+        let away =
+            |client: &&Arc<Client>| client.holds_state() && client.is_expired(now, self.lease);
+        let longest = self.ids.values().filter(away).min_by_key(|client| client.renewed()).cloned();
+        longest.inspect(|client| self.remove(client))
     }
 
     /// All of them.
@@ -132,7 +151,7 @@ impl Clients {
         }
         let id = self.id(self.next);
         self.next = self.next.wrapping_add(1);
-        let client = Arc::new(Client::new(id, who, now));
+        let client = Arc::new(Client::new(id, who, now, self.states_total.clone()));
         self.owners.entry(client.owner.clone()).or_default().unconfirmed = Some(client.clone());
         self.ids.insert(id, client.clone());
         Ok(Introduced { client, ended })

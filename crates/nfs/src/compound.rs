@@ -3,21 +3,28 @@
 //! Here are the rules of which operation may stand where, of sizes, and of what is kept
 //! for a retry; what an operation does is in its own module.
 
+use crate::audit;
 use crate::client::{Client, lock};
 use crate::config::{Config, Export};
 use crate::conn::{After, Finished, Shared, Transmit};
 use crate::credentials::Credentials;
 use crate::held::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
+use crate::metering::{End, Tally};
 use crate::ops;
 use crate::place::{ObjectPlace, Place};
 use crate::server::Server;
 use crate::session::{Permit, Session, SlotWish, Start};
 use crate::slot::Fingerprint;
 use bytes::Bytes;
-use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange};
+use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange, ShareQueue};
+use limits::Throttled;
+use meter::{Arrival, ShareId};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
+use vfs::{Attributes, FileKey};
 use wire::nfs::callback::{ReferringCall, ReferringCalls};
 use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
 use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags};
@@ -46,6 +53,8 @@ pub struct Call {
     pub arguments: Bytes,
     /// Bytes of the whole call.
     pub request_bytes: usize,
+    /// When and how it came.
+    pub arrival: Arrival,
     /// Room for the answer.
     pub buffer: Vec<u8>,
 }
@@ -62,7 +71,20 @@ pub(crate) struct Run<'c> {
     saved: Option<(Place, Option<StateId>)>,
     /// What the client is told of by the answer, and may be asked for afterwards.
     pub granting: Vec<CacheGrant>,
+    /// What the operation at work had to wait for before it began, by the limits of its share.
+    pub throttled: Throttled,
+    /// When the request began, or went on after it had to wait.
+    pub now: Instant,
+    /// An operation of this request was counted: attributes that it asks for beside are not.
+    pub is_charged: bool,
+    /// Where the session's requests wait for the limits of the share that was met last.
+    pub queue: Option<Arc<ShareQueue>>,
+    /// The file of the latest open that was asked for, if this COMPOUND is looked at closer.
+    pub sample: Option<String>,
+    is_sampled: bool,
     sequence: Option<SequenceArgs>,
+    /// What the operation before saw of the current file handle's object.
+    pub looked: Option<(FileKey, Attributes)>,
 }
 
 /// Bytes of the result of an operation that is refused: its number and status.
@@ -126,7 +148,8 @@ impl Answer {
         let (mark, file) = (self.mark, self.file.take());
         let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
         end_record(&mut self.writer(), mark, beyond_bytes);
-        Finished { transmit: Transmit { buffer: self.out, file }, after: After::default() }
+        let transmit = Transmit { buffer: self.out, file, ..Transmit::default() };
+        Finished { transmit, after: After::default() }
     }
 }
 
@@ -198,6 +221,14 @@ impl Results {
         }
     }
 
+    /// Refuses an operation whose result does not fit, in place of that.
+    fn take_back_if_too_long(&mut self, answer: &mut Answer, put: Put) {
+        if answer.is_too_long() {
+            let too_big = answer.too_big;
+            self.end_put(answer, put, Err(too_big));
+        }
+    }
+
     fn finish(self, answer: &mut Answer) {
         self.reply.finish(&mut answer.writer(), self.status);
     }
@@ -206,6 +237,14 @@ impl Results {
 impl Call {
     /// Answers it.
     pub async fn run(mut self) -> Finished {
+        let is_sampled = self.server.files.meter().is_sampled();
+        let mut tally = Tally::new(self.arrival, &self.credentials, is_sampled);
+        let mut finished = self.answer(&mut tally).await;
+        tally.settle(&self, &mut finished);
+        finished
+    }
+
+    async fn answer(&mut self, tally: &mut Tally) -> Finished {
         let mut answer = Answer::new(self.xid, std::mem::take(&mut self.buffer));
         let arguments = self.arguments.clone();
         let Ok(mut compound) = Compound::decode(&mut XdrReader::new(&arguments)) else {
@@ -218,16 +257,25 @@ impl Call {
         } else {
             match compound.next_operation() {
                 Some(Ok(Operation::Sequence(sequence))) => {
-                    return self.in_session(compound, sequence, answer, results).await;
+                    return self.in_session(compound, sequence, answer, results, tally).await;
                 }
                 Some(first) => {
-                    self.alone(&compound, first, &mut answer, &mut results).await;
+                    let number = match &first {
+                        Ok(operation) => operation.number(),
+                        Err(bad) => bad.number,
+                    };
+                    Box::pin(self.alone(&compound, first, &mut answer, &mut results)).await;
+                    tally.end(&*self.server.host, End::of_no_share(number, results.status));
                 }
                 None => {}
             }
         }
         results.finish(&mut answer);
         answer.finish()
+    }
+
+    fn now(&self) -> Instant {
+        self.server.host.now().instant
     }
 
     /// The arguments of COMPOUND are none.
@@ -253,7 +301,7 @@ impl Call {
         };
         let number = operation.number();
         let is_alone = compound.operation_count == 1;
-        let run = &mut Run::new(self, compound.minor_version, None);
+        let run = &mut Run::new(self, compound.minor_version, None, self.now());
         match operation {
             Operation::ExchangeId(_)
             | Operation::CreateSession(_)
@@ -291,15 +339,21 @@ impl Call {
         sequence: SequenceArgs,
         mut answer: Answer,
         mut results: Results,
+        tally: &mut Tally,
     ) -> Finished {
-        let permit = match self.begin(&compound, &sequence) {
+        let now = self.now();
+        let host = &*self.server.host;
+        let ended = |status| End::of_no_share(OperationNumber::SEQUENCE, status);
+        let permit = match self.begin(&compound, &sequence, now) {
             Ok((_, Start::Replay(kept))) => {
+                tally.end(host, ended(NfsStatus::OK));
                 self.server.stats.replays.fetch_add(1, Ordering::Relaxed);
                 answer.out.truncate(answer.results_at);
                 answer.out.extend_from_slice(&kept);
                 return answer.finish();
             }
             Ok((session, Start::Uncached)) => {
+                tally.end(host, ended(NfsStatus::RETRY_UNCACHED_REP));
                 let result = sequence_result(&session, &sequence);
                 results.push(&mut answer, OperationNumber::SEQUENCE, &Ok(result));
                 let mut rest = compound;
@@ -311,6 +365,7 @@ impl Call {
             }
             Ok((_, Start::Execute(permit))) => permit,
             Err(status) => {
+                tally.end(host, ended(status));
                 results.fail(&mut answer, OperationNumber::SEQUENCE, status);
                 results.finish(&mut answer);
                 return answer.finish();
@@ -318,8 +373,11 @@ impl Call {
         };
         let client = &permit.session().client;
         let asking = Asking::impatient(client.tag(), self.server.patience.clone());
-        let work = self.execute(compound, &sequence, &permit, &mut answer, &mut results);
-        let granting = asking.around(work).await;
+        tally.end(host, ended(NfsStatus::OK));
+        let work = (compound, now);
+        let work = self.execute(work, &sequence, &permit, &mut answer, &mut results, tally);
+        // Where it is: it is large.
+        let granting = asking.around(pin!(work)).await;
         results.finish(&mut answer);
         self.keep(permit, sequence.cache_this, &compound, &answer);
         Finished { after: After { _asking: Some(asking), _granting: granting }, ..answer.finish() }
@@ -330,6 +388,7 @@ impl Call {
         &self,
         compound: &Compound<'_>,
         args: &SequenceArgs,
+        now: Instant,
     ) -> Result<(Arc<Session>, Start), NfsStatus> {
         let session = match self.conn.session(args.session_id) {
             Some(session) => session,
@@ -349,10 +408,11 @@ impl Call {
             slot: args.slot_id,
             sequence: args.sequence_id,
             highest: args.highest_slot_id,
-            fingerprint: Fingerprint::of(&self.arguments),
+            fingerprint: Fingerprint::of(compound.left_bytes()),
+            is_sealed: self.conn.is_under_tls(),
         };
         let start = session.begin(wish)?;
-        session.client.renew(self.server.host.now().instant);
+        session.client.renew(now);
         self.conn.set_known();
         self.conn.bind(&session);
         Ok((session, start))
@@ -362,11 +422,12 @@ impl Call {
     /// answer.
     async fn execute(
         &self,
-        mut compound: Compound<'_>,
+        (mut compound, now): (Compound<'_>, Instant),
         sequence: &SequenceArgs,
         permit: &Permit,
         answer: &mut Answer,
         results: &mut Results,
+        tally: &mut Tally,
     ) -> Vec<CacheGrant> {
         let session = permit.session();
         answer.bytes_max = session.fore.response_bytes_max as usize;
@@ -375,18 +436,19 @@ impl Call {
             answer.bytes_max = cached_max;
             answer.too_big = NfsStatus::REP_TOO_BIG_TO_CACHE;
         }
-        let result = sequence_result(session, sequence);
-        results.push(answer, OperationNumber::SEQUENCE, &Ok(result));
-        let mut run = Run::new(self, compound.minor_version, Some(session.clone()));
+        results.push(answer, OperationNumber::SEQUENCE, &Ok(sequence_result(session, sequence)));
+        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now);
         run.sequence = Some(*sequence);
-        while results.status.is_ok()
-            && let Some(next) = compound.next_operation()
-        {
+        run.is_sampled = tally.is_sampled;
+        while results.status.is_ok() {
+            let from = (compound.position(), answer.out.len());
+            let Some(next) = compound.next_operation() else { break };
             self.server.stats.operations.fetch_add(1, Ordering::Relaxed);
             let operation = match next {
                 Ok(operation) => operation,
                 Err(bad) => {
                     results.fail(answer, bad.number, bad.status);
+                    tally.end(&*self.server.host, End::of_no_share(bad.number, bad.status));
                     break;
                 }
             };
@@ -394,26 +456,31 @@ impl Call {
             let number = operation.number();
             if answer.room() < CHANGE_REPLY_BYTES && ops::changes(number) {
                 results.fail(answer, number, answer.too_big);
+                tally.end(&*self.server.host, End::of_no_share(number, answer.too_big));
                 break;
             }
-            let is_last = compound.operations_left() == 0;
+            let (is_last, share) = (compound.operations_left() == 0, run.share());
             // Data that TLS seals passes through here anyhow.
             answer.is_passing = is_last && !sequence.cache_this && !self.conn.is_under_tls();
             answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
+            run.admit_operation(number).await;
             run.operate(operation, is_last, answer, results).await;
             if !results.status.is_ok() {
                 // Nothing comes after it.
                 answer.free_bytes = 0;
             }
-            if answer.is_too_long() {
-                answer.out.truncate(before);
-                results.reply = count;
-                results.fail(answer, number, answer.too_big);
-            }
+            results.take_back_if_too_long(answer, Put { number, before, reply: count });
+            let file_bytes = answer.file.as_ref().map_or(0, |file| file.length_bytes);
+            let egress = answer.out.len().saturating_sub(from.1) + file_bytes;
+            let bytes = ((compound.position() - from.0) as u64, egress as u64);
+            tally.end(&*self.server.host, run.end_of(number, results.status, share, bytes));
             if !results.status.is_ok() {
-                tracing::debug!(peer = %self.conn.facts.peer, ?number, status = ?results.status, "refused");
+                audit::denied(&run, number, results.status);
+                let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
+                tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, status = ?results.status, "refused");
             }
         }
+        tally.path = run.sample.take();
         run.granting
     }
 
@@ -426,7 +493,7 @@ impl Call {
 }
 
 fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
-    let (highest, target) = session.highest_slots();
+    let (highest, target) = session.tell_slots(args.slot_id);
     SequenceResult {
         session_id: args.session_id,
         sequence_id: args.sequence_id,
@@ -466,7 +533,12 @@ fn held_by(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
 }
 
 impl<'c> Run<'c> {
-    fn new(call: &'c Call, minor_version: u32, session: Option<Arc<Session>>) -> Self {
+    fn new(
+        call: &'c Call,
+        minor_version: u32,
+        session: Option<Arc<Session>>,
+        now: Instant,
+    ) -> Self {
         let config = call.server.config();
         let (current, current_id, saved) = (None, None, None);
         let (granting, sequence) = (Vec::new(), None);
@@ -479,7 +551,42 @@ impl<'c> Run<'c> {
             current_id,
             saved,
             granting,
+            throttled: Throttled::No,
+            now,
+            is_charged: false,
+            queue: None,
+            sample: None,
+            is_sampled: false,
             sequence,
+            looked: None,
+        }
+    }
+
+    /// The name of the share that the current file handle is in.
+    pub fn share_name(&self) -> String {
+        match &self.current {
+            Some(Place::Object(place)) => String::from_utf8_lossy(&place.export.name).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// The end of an operation that began in the share `before`.
+    fn end_of(
+        &self,
+        number: OperationNumber,
+        status: NfsStatus,
+        before: ShareId,
+        bytes: (u64, u64),
+    ) -> End {
+        let share = if self.share() == ShareId::NONE { before } else { self.share() };
+        End { number, status, throttled: self.throttled, share, bytes }
+    }
+
+    /// The share that the current file handle is in.
+    fn share(&self) -> ShareId {
+        match &self.current {
+            Some(Place::Object(place)) => place.export.counted,
+            _ => ShareId::NONE,
         }
     }
 
@@ -532,6 +639,11 @@ impl<'c> Run<'c> {
         conn.callers.get(&*server.host, export, credentials)
     }
 
+    /// Where the saved file handle leads, if there is one.
+    pub fn saved_place(&self) -> Option<&Place> {
+        self.saved.as_ref().map(|(place, _)| place)
+    }
+
     /// The object of the saved file handle, and its share.
     pub async fn saved_object(&mut self) -> Result<(Object, Arc<Export>), NfsStatus> {
         let server = self.server();
@@ -550,6 +662,10 @@ impl<'c> Run<'c> {
         let held = held_by(&*self.client()?, id)?;
         if held.handle != handle {
             return Err(NfsStatus::BAD_STATEID);
+        }
+        if self.is_sampled {
+            let path = held.open.path();
+            self.sample = Some(String::from_utf8_lossy(path.as_bytes()).into_owned());
         }
         let is_for = held.open.granted().intersects(rights);
         if is_for { Ok(held) } else { Err(NfsStatus::OPENMODE) }
@@ -572,6 +688,7 @@ impl<'c> Run<'c> {
     pub fn go(&mut self, place: Place) {
         self.current = Some(place);
         self.current_id = None;
+        self.looked = None;
     }
 
     /// There is no current file handle any more. RFC 8881 2.6.3.1.1.8.

@@ -2,6 +2,7 @@
 
 use crate::conn::Shared;
 use files::{Volume, VolumeId};
+use meter::ShareId;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct Export {
     pub hosts: Arc<dyn HostFilter>,
     /// Only connections under TLS reach it.
     pub tls_required: bool,
+    /// What its requests are counted under.
+    pub counted: ShareId,
 }
 
 impl Export {
@@ -93,6 +96,8 @@ pub struct Config {
     pub owner: Vec<u8>,
     /// Connections may go on under TLS. RFC 9289.
     pub offers_tls: bool,
+    /// Opens, locks and delegations of all clients.
+    pub states_max: usize,
 }
 
 impl Config {
@@ -139,6 +144,7 @@ mod tests {
             anonymous: (65_534, 65_533),
             hosts: Arc::new(Anyone),
             tls_required: false,
+            counted: ShareId::NONE,
         };
         let who = export.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));
         (who.uid, who.gid, who.groups)

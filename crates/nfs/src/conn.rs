@@ -12,10 +12,12 @@ use crate::limits::{
     MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSION_PROOF_BYTES,
     SESSIONS_PER_CONNECTION_MAX, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
 };
+use crate::metering::SentList;
 use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
 use files::{Asking, CacheGrant, ResidentRange};
+use meter::{Api, Arrival, ResponseType};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,6 +25,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
+use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
     AcceptStatus, AuthFlavor, AuthStatus, Call, Message, OpaqueAuth, Reply, ReplyBody,
     UnreadableMessage, begin_record, end_record,
@@ -56,6 +59,8 @@ pub struct Transmit {
     pub buffer: Vec<u8>,
     /// Bytes to send from a file behind it; counted in the mark.
     pub file: Option<ResidentRange>,
+    /// What it answers, to be counted once it has left.
+    pub sent: SentList,
 }
 
 impl Transmit {
@@ -148,7 +153,7 @@ impl Shared {
 /// The protocol state of one connection.
 #[derive(Debug)]
 pub struct Conn {
-    server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
     shared: Arc<Shared>,
     jobs: VecDeque<JobSlot>,
     outbox: VecDeque<Transmit>,
@@ -158,6 +163,8 @@ pub struct Conn {
     has_worked: bool,
     /// What was said last is that TLS begins.
     starts_tls: bool,
+    /// When and how the next record came, if that was said.
+    arrival: Option<Arrival>,
 }
 
 /// A job that was not taken yet.
@@ -191,6 +198,7 @@ impl Conn {
             spare: Vec::new(),
             has_worked: false,
             starts_tls: false,
+            arrival: None,
         }
     }
 
@@ -233,48 +241,76 @@ impl Conn {
         }
     }
 
+    /// Says when and how the record came that is handed over next.
+    pub fn note_arrival(&mut self, arrival: Arrival) {
+        self.arrival = Some(arrival);
+    }
+
     /// Takes one record, without its marks.
     ///
     /// # Errors
     /// [`Close`]: nobody can be answered.
     pub fn handle_record(&mut self, record: Bytes) -> Result<(), Close> {
+        let at_once = || {
+            let wire_bytes = (MARK_BYTES + record.len()) as u64;
+            Arrival::at_once(self.server.host.instant(), wire_bytes)
+        };
+        let arrival = self.arrival.take().unwrap_or_else(at_once);
         let mut r = XdrReader::new(&record);
         match Message::decode(&mut r) {
             Ok(Message::Call(call)) => {
                 let arguments = r.position();
-                self.handle_call(&call, record.slice(arguments..), record.len());
+                self.handle_call(&call, record.slice(arguments..), record.len(), arrival);
             }
-            Ok(Message::Reply(reply)) => match reply.body {
-                ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
-                    self.shared.calls.answer(reply.xid, record.slice(r.position()..));
+            Ok(Message::Reply(reply)) => {
+                self.count_callback(arrival.wire_bytes, 0);
+                match reply.body {
+                    ReplyBody::Accepted { status: AcceptStatus::Success, .. } => {
+                        self.shared.calls.answer(reply.xid, record.slice(r.position()..));
+                    }
+                    _ => self.shared.calls.refuse(reply.xid),
                 }
-                _ => self.shared.calls.refuse(reply.xid),
-            },
+            }
             Err(UnreadableMessage::RpcVersion { xid }) => {
-                self.refuse(xid, ReplyBody::RpcMismatch { low: 2, high: 2 });
+                let refused = (Api::NFS_UNKNOWN, ResponseType::ClientOtherError);
+                let body = ReplyBody::RpcMismatch { low: 2, high: 2 };
+                self.refuse(xid, body, refused, &arrival);
             }
             Err(UnreadableMessage::Malformed(malformed)) => return Err(Close(malformed.what)),
         }
         Ok(())
     }
 
-    fn handle_call(&mut self, call: &Call<'_>, arguments: Bytes, request_bytes: usize) {
+    fn handle_call(
+        &mut self,
+        call: &Call<'_>,
+        arguments: Bytes,
+        request_bytes: usize,
+        arrival: Arrival,
+    ) {
         let accepted = |status| ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
+        let unknown = (Api::NFS_UNKNOWN, ResponseType::ClientOtherError);
         if call.program != NFS_PROGRAM {
-            return self.refuse(call.xid, accepted(AcceptStatus::ProgramUnavailable));
+            let body = accepted(AcceptStatus::ProgramUnavailable);
+            return self.refuse(call.xid, body, unknown, &arrival);
         }
         if call.version != NFS_VERSION {
             let status = AcceptStatus::ProgramMismatch { low: NFS_VERSION, high: NFS_VERSION };
-            return self.refuse(call.xid, accepted(status));
+            return self.refuse(call.xid, accepted(status), unknown, &arrival);
         }
         if call.credentials.flavor == AuthFlavor::TLS {
-            return self.handle_probe(call);
+            return self.handle_probe(call, &arrival);
         }
         let Some(credentials) = Credentials::of(&call.credentials) else {
-            return self.refuse(call.xid, ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS));
+            let body = ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS);
+            let refused = (Api::NFS_UNKNOWN, ResponseType::AuthenticationError);
+            return self.refuse(call.xid, body, refused, &arrival);
         };
+        let success = (Api::NULL, ResponseType::Success);
         match call.procedure {
-            PROCEDURE_NULL => self.refuse(call.xid, accepted(AcceptStatus::Success)),
+            PROCEDURE_NULL => {
+                self.refuse(call.xid, accepted(AcceptStatus::Success), success, &arrival);
+            }
             PROCEDURE_COMPOUND => {
                 self.has_worked = true;
                 let call = compound::Call {
@@ -284,25 +320,32 @@ impl Conn {
                     credentials,
                     arguments,
                     request_bytes,
+                    arrival,
                     buffer: self.spare.pop().unwrap_or_default(),
                 };
                 self.jobs.push_back(JobSlot(Box::pin(call.run())));
             }
-            _ => self.refuse(call.xid, accepted(AcceptStatus::ProcedureUnavailable)),
+            _ => {
+                let body = accepted(AcceptStatus::ProcedureUnavailable);
+                self.refuse(call.xid, body, unknown, &arrival);
+            }
         }
     }
 
     /// Whether TLS may begin. RFC 9289 4.1. It begins once and before anything else: an answer
     /// under way would come in the middle of the handshake.
-    fn handle_probe(&mut self, call: &Call<'_>) {
+    fn handle_probe(&mut self, call: &Call<'_>, arrival: &Arrival) {
         let is_probe =
             call.procedure == PROCEDURE_NULL && call.credentials == OpaqueAuth::TLS_PROBE;
         let is_fresh = !self.has_worked && !self.shared.is_under_tls();
         if !is_probe || !is_fresh || !self.server.config().offers_tls {
-            return self.refuse(call.xid, ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS));
+            let body = ReplyBody::AuthError(AuthStatus::BAD_CREDENTIALS);
+            let refused = (Api::NULL, ResponseType::AuthenticationError);
+            return self.refuse(call.xid, body, refused, arrival);
         }
         let (verifier, status) = (OpaqueAuth::STARTTLS, AcceptStatus::Success);
-        self.refuse(call.xid, ReplyBody::Accepted { verifier, status });
+        let body = ReplyBody::Accepted { verifier, status };
+        self.refuse(call.xid, body, (Api::NULL, ResponseType::Success), arrival);
         self.starts_tls = true;
         self.shared.is_under_tls.store(true, Ordering::Release);
     }
@@ -315,13 +358,21 @@ impl Conn {
     }
 
     /// Answers by a header alone.
-    fn refuse(&mut self, xid: u32, body: ReplyBody<'_>) {
+    fn refuse(
+        &mut self,
+        xid: u32,
+        body: ReplyBody<'_>,
+        (api, response): (Api, ResponseType),
+        arrival: &Arrival,
+    ) {
         let mut record = Vec::new();
         let w = &mut XdrWriter::new(&mut record);
         let mark = begin_record(w);
         w.put(&Reply { xid, body });
         end_record(w, mark, 0);
-        self.push(Transmit { buffer: record, file: None });
+        let mut transmit = Transmit { buffer: record, ..Transmit::default() };
+        self.count_alone(api, response, arrival, &mut transmit);
+        self.push(transmit);
     }
 
     fn push(&mut self, transmit: Transmit) {
@@ -347,7 +398,8 @@ impl Conn {
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         let Some(transmit) = self.outbox.pop_front() else {
             let buffer = self.shared.calls.poll_outgoing()?;
-            return Some(Transmit { buffer, file: None });
+            self.count_callback(0, buffer.len() as u64);
+            return Some(Transmit { buffer, ..Transmit::default() });
         };
         self.outbox_bytes -= transmit.length_bytes();
         Some(transmit)

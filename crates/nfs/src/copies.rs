@@ -8,7 +8,7 @@ use crate::client::{Client, lock};
 use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
 use crate::server::Server;
 use crate::status::status_of;
-use files::{Asking, OpenFile};
+use files::{Asking, OpenFile, ShareQueue};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -137,6 +137,8 @@ pub struct Copying {
     pub handle: FileHandle,
     /// The request that asked for it: its answer may come after the end is told.
     pub referring: Option<ReferringCalls>,
+    /// Where the shares of source and target have it wait, if they have limits.
+    pub queues: [Option<Arc<ShareQueue>>; 2],
 }
 
 impl Copying {
@@ -160,6 +162,8 @@ impl Copying {
         let mut done = 0;
         while done < self.length_bytes && !self.progress.is_cancelled.load(Ordering::Acquire) {
             let count = (self.length_bytes - done).min(COPY_PIECE_BYTES);
+            let clock = || server.host.now().instant;
+            server.files.admit_copy(&self.queues, [from, to], count, &clock).await;
             let copied =
                 server.files.copy_range(from, source_at + done, to, target_at + done, count);
             copied.await.map_err(status_of)?;

@@ -157,7 +157,7 @@ mod tests {
             updates: false,
             facts: ClientFacts::default(),
         };
-        Arc::new(Client::new(ClientId(id), who, Instant::now()))
+        Arc::new(Client::new(ClientId(id), who, Instant::now(), Arc::default()))
     }
 
     #[test]

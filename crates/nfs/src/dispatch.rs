@@ -1,4 +1,7 @@
 //! Which operation is done by which function: one line each.
+//!
+//! A request's future has room for the largest operation and is moved when it begins. So all but the
+//! most frequent operations, which are small, have futures of their own.
 
 use crate::compound::{Answer, Results, Run};
 use crate::ops::{
@@ -18,6 +21,10 @@ impl Run<'_> {
         results: &mut Results,
     ) {
         let number = operation.number();
+        // What was seen before any other operation may not be so after it.
+        if !matches!(operation, Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh) {
+            self.looked = None;
+        }
         match operation {
             Operation::Sequence(_) => results.fail(answer, number, NfsStatus::SEQUENCE_POS),
             Operation::PutFh(args) => results.push(answer, number, &handle::put(self, &args)),
@@ -36,7 +43,7 @@ impl Run<'_> {
                 results.push(answer, number, &data::write(self, &args).await);
             }
             Operation::Commit(args) => {
-                results.push(answer, number, &data::commit(self, &args).await);
+                results.push(answer, number, &Box::pin(data::commit(self, &args)).await);
             }
             Operation::GetAttr(args) => match attributes::get(self, args.requested).await {
                 Ok(found) => results.put(answer, number, |answer| {
@@ -46,16 +53,24 @@ impl Run<'_> {
                 Err(status) => results.fail(answer, number, status),
             },
             Operation::Access(args) => {
-                results.push(answer, number, &attributes::access(self, &args).await);
+                results.push(answer, number, &Box::pin(attributes::access(self, &args)).await);
             }
             Operation::SetAttr(args) => {
-                results.push(answer, number, &attributes::set(self, &args).await);
+                results.push(answer, number, &Box::pin(attributes::set(self, &args)).await);
             }
             Operation::Verify(args) => {
-                results.push(answer, number, &attributes::verify(self, &args, true).await);
+                results.push(
+                    answer,
+                    number,
+                    &Box::pin(attributes::verify(self, &args, true)).await,
+                );
             }
             Operation::NVerify(args) => {
-                results.push(answer, number, &attributes::verify(self, &args, false).await);
+                results.push(
+                    answer,
+                    number,
+                    &Box::pin(attributes::verify(self, &args, false)).await,
+                );
             }
             other => self.operate_names(number, other, is_last, answer, results).await,
         }
@@ -72,16 +87,16 @@ impl Run<'_> {
     ) {
         match operation {
             Operation::Lookup(args) => {
-                results.push(answer, number, &directory::look_up(self, &args).await);
+                results.push(answer, number, &Box::pin(directory::look_up(self, &args)).await);
             }
             Operation::LookupParent => {
-                results.push(answer, number, &directory::look_up_parent(self).await);
+                results.push(answer, number, &Box::pin(directory::look_up_parent(self)).await);
             }
             Operation::ReadLink => {
-                let text = directory::read_link(self).await;
+                let text = Box::pin(directory::read_link(self)).await;
                 results.push(answer, number, &text.as_deref().map_err(|status| *status));
             }
-            Operation::ReadDir(args) => match directory::list(self, &args).await {
+            Operation::ReadDir(args) => match Box::pin(directory::list(self, &args)).await {
                 Ok(listing) => results.put(answer, number, |answer| {
                     let room = answer.room();
                     listing.put(&mut answer.writer(), &args, room)
@@ -89,22 +104,22 @@ impl Run<'_> {
                 Err(status) => results.fail(answer, number, status),
             },
             Operation::Create(args) => {
-                results.push(answer, number, &directory::create(self, &args).await);
+                results.push(answer, number, &Box::pin(directory::create(self, &args)).await);
             }
             Operation::Remove(args) => {
-                results.push(answer, number, &directory::remove(self, &args).await);
+                results.push(answer, number, &Box::pin(directory::remove(self, &args)).await);
             }
             Operation::Rename(args) => {
-                results.push(answer, number, &directory::rename(self, &args).await);
+                results.push(answer, number, &Box::pin(directory::rename(self, &args)).await);
             }
             Operation::Link(args) => {
-                results.push(answer, number, &directory::link(self, &args).await);
+                results.push(answer, number, &Box::pin(directory::link(self, &args)).await);
             }
             Operation::SecInfo(args) => {
-                results.push(answer, number, &security::of_name(self, &args).await);
+                results.push(answer, number, &Box::pin(security::of_name(self, &args)).await);
             }
             Operation::SecInfoNoName(args) => {
-                results.push(answer, number, &security::of_handle(self, &args).await);
+                results.push(answer, number, &Box::pin(security::of_handle(self, &args)).await);
             }
             other => self.operate_state(number, other, is_last, answer, results).await,
         }
@@ -121,20 +136,22 @@ impl Run<'_> {
     ) {
         match operation {
             Operation::Open(args) => {
-                results.push(answer, number, &open::open(self, &args).await);
+                results.push(answer, number, &Box::pin(open::open(self, &args)).await);
             }
             Operation::OpenDowngrade(args) => {
                 results.push(answer, number, &open::downgrade(self, &args));
             }
             Operation::DelegReturn(args) => {
-                results.push(answer, number, &delegate::give_back(self, &args).await);
+                results.push(answer, number, &Box::pin(delegate::give_back(self, &args)).await);
             }
-            Operation::Close(args) => results.push(answer, number, &open::close(self, &args).await),
+            Operation::Close(args) => {
+                results.push(answer, number, &Box::pin(open::close(self, &args)).await)
+            }
             Operation::Lock(args) => {
                 results.push(answer, number, &lock::lock(self, &args).reply());
             }
             Operation::LockTest(args) => {
-                results.push(answer, number, &lock::test(self, &args).await.test_reply());
+                results.push(answer, number, &Box::pin(lock::test(self, &args)).await.test_reply());
             }
             Operation::Unlock(args) => results.push(answer, number, &lock::unlock(self, &args)),
             Operation::TestStateId(args) => {
@@ -148,7 +165,7 @@ impl Run<'_> {
                 results.push(answer, number, &session::exchange_id(self, &config, &args));
             }
             Operation::CreateSession(args) => {
-                results.push(answer, number, &session::create_session(self, &args).await);
+                results.push(answer, number, &Box::pin(session::create_session(self, &args)).await);
             }
             Operation::BindConnToSession(_) => results.fail(answer, number, NfsStatus::NOT_ONLY_OP),
             Operation::BackchannelCtl(args) => {
@@ -177,37 +194,43 @@ impl Run<'_> {
     ) {
         match operation {
             Operation::Allocate(args) => {
-                results.push(answer, number, &space::allocate(self, &args).await);
+                results.push(answer, number, &Box::pin(space::allocate(self, &args)).await);
             }
             Operation::Deallocate(args) => {
-                results.push(answer, number, &space::deallocate(self, &args).await);
+                results.push(answer, number, &Box::pin(space::deallocate(self, &args)).await);
             }
-            Operation::Seek(args) => results.push(answer, number, &space::seek(self, &args).await),
+            Operation::Seek(args) => {
+                results.push(answer, number, &Box::pin(space::seek(self, &args)).await)
+            }
             Operation::IoAdvise(args) => {
-                results.push(answer, number, &space::advise(self, &args).await);
+                results.push(answer, number, &Box::pin(space::advise(self, &args)).await);
             }
             Operation::ReadPlus(args) => {
                 let put = results.begin_put(answer, number);
-                let result = space::read_plus(self, &args, answer).await;
+                let result = Box::pin(space::read_plus(self, &args, answer)).await;
                 results.end_put(answer, put, result);
             }
-            Operation::Copy(args) => results.push(answer, number, &copy::copy(self, &args).await),
+            Operation::Copy(args) => {
+                results.push(answer, number, &Box::pin(copy::copy(self, &args)).await)
+            }
             Operation::OffloadStatus(args) => {
                 results.push(answer, number, &copy::offload_status(self, &args));
             }
             Operation::OffloadCancel(args) => {
                 results.push(answer, number, &copy::offload_cancel(self, &args));
             }
-            Operation::Clone(args) => results.push(answer, number, &copy::clone(self, &args).await),
+            Operation::Clone(args) => {
+                results.push(answer, number, &Box::pin(copy::clone(self, &args)).await)
+            }
             Operation::GetXattr(args) => {
-                let value = xattr::get(self, &args, answer.room()).await;
+                let value = Box::pin(xattr::get(self, &args, answer.room())).await;
                 results.push(answer, number, &value.as_deref().map_err(|status| *status));
             }
             Operation::SetXattr(args) => {
-                results.push(answer, number, &xattr::set(self, &args).await);
+                results.push(answer, number, &Box::pin(xattr::set(self, &args)).await);
             }
             Operation::ListXattrs(args) => {
-                let listed = xattr::list(self, &args, answer.room()).await;
+                let listed = Box::pin(xattr::list(self, &args, answer.room())).await;
                 let result = listed.as_ref().map_err(|status| *status).map(|listed| {
                     let names: Vec<&[u8]> = listed.names.iter().map(|n| n.as_bytes()).collect();
                     let (cookie, is_end) = (listed.cookie, listed.is_end);
@@ -216,7 +239,7 @@ impl Run<'_> {
                 results.push(answer, number, &result);
             }
             Operation::RemoveXattr(args) => {
-                results.push(answer, number, &xattr::remove(self, &args).await);
+                results.push(answer, number, &Box::pin(xattr::remove(self, &args)).await);
             }
             // Under its own number: a client turns off then what is not here.
             _ => results.fail(answer, number, NfsStatus::NOTSUPP),

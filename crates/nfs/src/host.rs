@@ -25,6 +25,11 @@ pub trait Host: Send + Sync {
     /// The present time.
     fn now(&self) -> Now;
 
+    /// The present time, where only that is asked.
+    fn instant(&self) -> Instant {
+        self.now().instant
+    }
+
     /// On whose behalf files are touched for a client's user.
     fn caller(&self, identity: Identity) -> Arc<Caller>;
 

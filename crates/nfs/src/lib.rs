@@ -6,6 +6,7 @@
 
 mod access_list;
 mod attributes;
+mod audit;
 mod backchannel;
 mod callback_slots;
 mod callbacks;
@@ -24,6 +25,7 @@ mod grace;
 mod held;
 mod host;
 pub mod limits;
+mod metering;
 mod ops;
 mod place;
 mod recall;
@@ -33,6 +35,7 @@ mod slot;
 pub mod snapshot;
 mod stateids;
 mod status;
+mod throttle;
 mod waiting_locks;
 
 pub use client::{Client, ClientFacts};

@@ -20,6 +20,8 @@ pub const SESSIONS_MAX: usize = 32_768;
 
 /// Slots of one session. Linux asks for 64, and for 1,024 at most.
 pub const SLOTS_MAX: u32 = 128;
+/// Slots that a session is to use while its requests wait for the limits of a share.
+pub const SLOTS_WHILE_THROTTLED: u32 = 16;
 /// Slots that sessions are promised beyond their first, all together: each may keep a reply.
 pub const SLOTS_TOTAL_MAX: usize = 131_072;
 /// Slots that a session is to use when three quarters of them are promised.
@@ -58,6 +60,9 @@ pub const TRANSMIT_EARLY_BYTES: usize = 256 * 1024;
 
 /// Opens, locks and delegations of one client, together.
 pub const STATES_PER_CLIENT_MAX: usize = 100_000;
+/// Opens, locks and delegations of all clients: an open keeps a descriptor and some hundred bytes,
+/// also of a client that is away. Those that are away make room.
+pub const STATES_MAX: usize = 500_000;
 /// Connections that a session remembers as bound to its backchannel.
 pub const BACKCHANNELS_MAX: usize = 16;
 /// Callbacks of one session at once.

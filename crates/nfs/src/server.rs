@@ -3,9 +3,10 @@
 //! Lock order: the clients, one client's states, a session's slots; the list of sessions
 //! alone. None is held across an await or a call of the file layer.
 
+use crate::audit;
 use crate::client::{Client, lock};
 use crate::clients::{Clients, Introduced, Introduction};
-use crate::config::Config;
+use crate::config::{Config, Export};
 use crate::delegations::Delegations;
 use crate::grace::Grace;
 use crate::host::{Host, Now};
@@ -16,10 +17,10 @@ use crate::limits::{
 use crate::session::Session;
 use files::{Courtesy, Files, Patience};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
-use vfs::Timestamp;
+use vfs::{Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
 /// The server.
@@ -49,6 +50,8 @@ pub struct Server {
     next_session: AtomicU32,
     /// Beyond the first of every session.
     slots_promised: AtomicUsize,
+    /// No more clients are taken, since the server is to end.
+    draining: AtomicBool,
 }
 
 /// Counts since the start.
@@ -102,6 +105,7 @@ impl Server {
             next_session: AtomicU32::new(1),
             host,
             slots_promised: AtomicUsize::new(0),
+            draining: AtomicBool::new(false),
         });
         let courtesy: Weak<Self> = Arc::downgrade(&server);
         server.files.set_courtesy(courtesy);
@@ -126,11 +130,19 @@ impl Server {
         (self.started.0 as u64).wrapping_add(self.generation.load(Ordering::Relaxed))
     }
 
+    /// Whether new clients are told to wait; those that are there go on.
+    pub fn set_draining(&self, draining: bool) {
+        self.draining.store(draining, Ordering::Relaxed);
+    }
+
     /// See [`Clients::introduce`].
     ///
     /// # Errors
-    /// Those of [`Clients::introduce`].
+    /// Those of [`Clients::introduce`]; DELAY while the server is drained.
     pub fn introduce(&self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Err(NfsStatus::DELAY);
+        }
         let now = self.host.now().instant;
         let Introduced { client, ended } = lock(&self.clients).introduce(who, now)?;
         ended.iter().for_each(|client| self.end(client));
@@ -248,6 +260,7 @@ impl Server {
         session.end();
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         if sessions.remove(&session.id).is_some() {
+            audit::session_end(self, session);
             let slots = session.highest_slots().0 as usize + session.take_freed();
             self.slots_promised.fetch_sub(slots, Ordering::Relaxed);
         }
@@ -257,6 +270,8 @@ impl Server {
     fn spread_slots(&self) {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         let freed: usize = sessions.values().map(|session| session.take_freed()).sum();
+        let more: u32 = sessions.values().map(|session| session.hold_back()).sum();
+        self.slots_promised.fetch_add(more as usize, Ordering::Relaxed);
         let promised = self.slots_promised.fetch_sub(freed, Ordering::Relaxed) - freed;
         if promised > SLOTS_TOTAL_MAX / 4 * 3 {
             sessions.values().for_each(|session| session.aim(SLOTS_UNDER_PRESSURE));
@@ -275,6 +290,24 @@ impl Server {
         }
         let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);
         expired.iter().for_each(|client| self.end(client));
+    }
+
+    /// Makes sure that there is room for one more open, lock or delegation.
+    ///
+    /// # Errors
+    /// DELAY if clients that are here have as many as there may be.
+    pub(crate) fn make_room(&self) -> Result<(), NfsStatus> {
+        let states_max = self.config().states_max;
+        let now = self.host.now().instant;
+        loop {
+            let mut clients = lock(&self.clients);
+            if clients.states_total() < states_max {
+                return Ok(());
+            }
+            let away = clients.remove_longest_away(now).ok_or(NfsStatus::DELAY)?;
+            drop(clients);
+            self.end(&away);
+        }
     }
 
     /// All clients.
@@ -299,5 +332,11 @@ impl Courtesy for Server {
         drop(clients);
         expired.iter().for_each(|client| self.end(client));
         !expired.is_empty()
+    }
+
+    fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
+        let now = self.host.now().instant;
+        let serves = |export: &Arc<Export>| Arc::ptr_eq(&export.volume.vfs, vfs);
+        lock(&self.grace).is_on(now) && self.config().exports.iter().any(serves)
     }
 }

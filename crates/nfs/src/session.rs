@@ -6,10 +6,12 @@
 use crate::backchannel::Backchannel;
 use crate::client::{Client, lock};
 use crate::conn::Shared;
-use crate::limits::CONNECTIONS_PER_SESSION_MAX;
-use crate::slot::{Begun, Fingerprint, Slots};
+use crate::limits::{CONNECTIONS_PER_SESSION_MAX, SLOTS_WHILE_THROTTLED};
+use crate::slot::{Begun, Fingerprint, Kept, Slots};
 use crate::snapshot::ConnectionFact;
 use bytes::Bytes;
+use files::ShareQueue;
+use limits::ShareLimits;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use wire::nfs::ops::ChannelAttributes;
@@ -32,6 +34,12 @@ pub struct Session {
     freed: AtomicUsize,
     /// Connections that it is bound to, as far as they are open.
     connections: Mutex<Vec<Weak<Shared>>>,
+    /// Where its requests wait, for each share with limits that it has used.
+    queues: Mutex<Vec<Arc<ShareQueue>>>,
+    /// Requests that wait for limits.
+    pub(crate) throttled: AtomicUsize,
+    /// It was told to use fewer slots for that.
+    is_held_back: AtomicBool,
 }
 
 /// What SEQUENCE asks of a slot. RFC 8881 18.46.1.
@@ -45,6 +53,8 @@ pub struct SlotWish {
     pub highest: u32,
     /// What tells the request from others.
     pub fingerprint: Fingerprint,
+    /// It came under TLS.
+    pub is_sealed: bool,
 }
 
 /// How a request of a session begins.
@@ -54,7 +64,7 @@ pub enum Start {
     Execute(Permit),
     /// It was; this was the answer, from the COMPOUND's status on.
     Replay(Bytes),
-    /// It was, and the answer was not kept.
+    /// It was, and the answer was not kept, or not for who asks by a connection without TLS.
     Uncached,
 }
 
@@ -77,6 +87,9 @@ impl Session {
             calls: AtomicU64::new(0),
             freed: AtomicUsize::new(0),
             connections: Mutex::default(),
+            queues: Mutex::default(),
+            throttled: AtomicUsize::new(0),
+            is_held_back: AtomicBool::new(false),
         }
     }
 
@@ -90,19 +103,25 @@ impl Session {
             return Err(NfsStatus::BADSESSION);
         }
         let mut slots = lock(&self.slots);
-        let freed = slots.settle(wish.highest);
-        self.freed.fetch_add(freed as usize, Ordering::Relaxed);
         let begun = slots.begin(wish.slot, wish.sequence, wish.fingerprint);
+        if begun == Begun::Execute {
+            let freed = slots.settle(wish.slot, wish.highest);
+            self.freed.fetch_add(freed as usize, Ordering::Relaxed);
+        }
         match begun {
-            Begun::Execute if wish.highest > slots.highest() => {
+            // Held against what was agreed, not against what it may use by now: the request may
+            // be older than those by which it gave slots up.
+            Begun::Execute if wish.highest >= self.fore.requests_max => {
                 slots.give_up(wish.slot);
                 Err(NfsStatus::BAD_HIGH_SLOT)
             }
             Begun::Execute => {
                 self.calls.fetch_add(1, Ordering::Relaxed);
-                Ok(Start::Execute(Permit { session: self.clone(), slot: wish.slot, done: false }))
+                let SlotWish { slot, is_sealed, .. } = wish;
+                Ok(Start::Execute(Permit { session: self.clone(), slot, is_sealed, done: false }))
             }
-            Begun::Replay(reply) => Ok(Start::Replay(reply)),
+            Begun::Replay(kept) if kept.is_sealed && !wish.is_sealed => Ok(Start::Uncached),
+            Begun::Replay(kept) => Ok(Start::Replay(kept.bytes)),
             Begun::Uncached => Ok(Start::Uncached),
             Begun::Busy => Err(NfsStatus::DELAY),
             Begun::Misordered => Err(NfsStatus::SEQ_MISORDERED),
@@ -118,11 +137,43 @@ impl Session {
         (slots.highest(), slots.target_highest())
     }
 
+    /// As [`Session::highest_slots`], told by the answer in a slot.
+    pub(crate) fn tell_slots(&self, slot: u32) -> (u32, u32) {
+        lock(&self.slots).tell(slot)
+    }
+
     /// Would have the client use no more slots than these.
     pub fn aim(&self, slots: u32) {
         if self.highest_slots().1 >= slots {
             lock(&self.slots).aim(slots);
         }
+    }
+
+    /// Where its requests wait for these limits.
+    pub(crate) fn queue(&self, limits: &Arc<ShareLimits>) -> Arc<ShareQueue> {
+        let mut queues = lock(&self.queues);
+        if let Some(queue) = queues.iter().find(|queue| Arc::ptr_eq(queue.limits(), limits)) {
+            return queue.clone();
+        }
+        // Those of shares that are gone.
+        queues.retain(|queue| Arc::strong_count(queue.limits()) > 1);
+        let queue = Arc::new(ShareQueue::new(limits.clone()));
+        queues.push(queue.clone());
+        queue
+    }
+
+    /// Has the client use few slots while its requests wait for limits, and as many as were
+    /// agreed afterwards: how many more that are. To be called about once a second.
+    pub(crate) fn hold_back(&self) -> u32 {
+        let waits = self.throttled.load(Ordering::Relaxed) > 0;
+        if self.is_held_back.swap(waits, Ordering::Relaxed) == waits {
+            return 0;
+        }
+        let mut slots = lock(&self.slots);
+        let before = slots.highest();
+        let count = if waits { SLOTS_WHILE_THROTTLED } else { self.fore.requests_max };
+        slots.aim(count.min(self.fore.requests_max));
+        slots.highest() - before
     }
 
     /// How many slots the client has given up since this was asked last.
@@ -187,6 +238,7 @@ impl Session {
 pub struct Permit {
     session: Arc<Session>,
     slot: u32,
+    is_sealed: bool,
     done: bool,
 }
 
@@ -200,7 +252,9 @@ impl Permit {
     /// Frees the slot; the reply is kept if there is one.
     pub fn finish(mut self, reply: Option<Bytes>) {
         self.done = true;
-        lock(&self.session.slots).finish(self.slot, reply);
+        let is_sealed = self.is_sealed;
+        let kept = reply.map(|bytes| Kept { bytes, is_sealed });
+        lock(&self.session.slots).finish(self.slot, kept);
     }
 }
 

@@ -13,15 +13,25 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Of a COMPOUND's arguments: their length and their beginning, so that a large
-    /// WRITE costs no more than another request.
+    /// Of the operations behind SEQUENCE: their length and their beginning, so that a large
+    /// WRITE costs no more than another request. SEQUENCE itself may differ: Linux makes a
+    /// request anew that it sends again, and says how far it uses slots by then.
     #[must_use]
-    pub fn of(arguments: &[u8]) -> Self {
+    pub fn of(operations: &[u8]) -> Self {
         let mut hasher = DefaultHasher::new();
-        arguments.len().hash(&mut hasher);
-        arguments[..arguments.len().min(FINGERPRINT_BYTES)].hash(&mut hasher);
+        operations.len().hash(&mut hasher);
+        operations[..operations.len().min(FINGERPRINT_BYTES)].hash(&mut hasher);
         Self(hasher.finish())
     }
+}
+
+/// An answer that is kept for who did not hear it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// From the COMPOUND's status on.
+    pub bytes: Bytes,
+    /// It was given under TLS: by another connection nobody gets it.
+    pub is_sealed: bool,
 }
 
 /// What a slot says to a request.
@@ -30,7 +40,7 @@ pub enum Begun {
     /// It is new: the slot is its until [`Slots::finish`] or [`Slots::give_up`].
     Execute,
     /// It was answered before, by this.
-    Replay(Bytes),
+    Replay(Kept),
     /// It was answered before, and the reply was not to be kept.
     Uncached,
     /// It is at work.
@@ -50,7 +60,11 @@ struct Slot {
     is_busy: bool,
     is_used: bool,
     fingerprint: Fingerprint,
-    reply: Option<Bytes>,
+    reply: Option<Kept>,
+    /// Which of our wishes the latest answer told of.
+    told: u32,
+    /// Who makes the present request had heard the latest wish.
+    has_heard: bool,
 }
 
 /// The slots of one session's fore channel.
@@ -61,13 +75,15 @@ pub struct Slots {
     count: u32,
     /// How many are to be used, once the client has heard of it.
     target: u32,
+    /// How often that has changed: which wish it is.
+    wish: u32,
 }
 
 impl Slots {
     /// `count` slots that were never used.
     #[must_use]
     pub fn new(count: u32) -> Self {
-        Self { slots: Vec::new(), count, target: count }
+        Self { slots: Vec::new(), count, target: count, wish: 0 }
     }
 
     /// The highest slot that may be used.
@@ -92,13 +108,29 @@ impl Slots {
     /// are all it may use once it uses no others.
     pub fn aim(&mut self, count: u32) {
         self.target = count.max(1);
+        self.wish = self.wish.wrapping_add(1);
         self.count = self.count.max(self.target);
     }
 
-    /// The client says how far it uses slots. Those that it may use no longer lose their
-    /// replies, but know where their numbers were. How many it may use no longer.
-    pub fn settle(&mut self, highest: u32) -> u32 {
-        if highest >= self.target {
+    /// The highest slot that the client may use, and the highest that it is to use, as the
+    /// answer in this slot tells it.
+    pub fn tell(&mut self, slot: u32) -> (u32, u32) {
+        if let Some(slot) = self.slots.get_mut(slot as usize) {
+            slot.told = self.wish;
+        }
+        (self.highest(), self.target_highest())
+    }
+
+    /// The client says by the request that has begun in `slot` how far it uses slots. Those that
+    /// it may use no longer lose their replies, but know where their numbers were. How many it
+    /// may use no longer.
+    ///
+    /// What it says counts only if it has heard what is wished, from the answer before in this
+    /// slot: else the request may have been under way by a slow connection while others, which
+    /// are yet to come, took more slots.
+    pub fn settle(&mut self, slot: u32, highest: u32) -> u32 {
+        let has_heard = self.slots.get(slot as usize).is_some_and(|slot| slot.has_heard);
+        if highest >= self.target || !has_heard {
             return 0;
         }
         for slot in self.slots.iter_mut().skip(self.target as usize) {
@@ -122,7 +154,10 @@ impl Slots {
             return if slot.sequence == sequence { Begun::Busy } else { Begun::Misordered };
         }
         if sequence == slot.sequence.wrapping_add(1) {
-            *slot = Slot { sequence, is_busy: true, is_used: true, fingerprint, reply: None };
+            let Slot { told, is_used, .. } = *slot;
+            let has_heard = is_used && told == self.wish;
+            let (is_busy, is_used, reply) = (true, true, None);
+            *slot = Slot { sequence, is_busy, is_used, fingerprint, reply, told, has_heard };
             return Begun::Execute;
         }
         if sequence != slot.sequence || !slot.is_used {
@@ -135,7 +170,7 @@ impl Slots {
     }
 
     /// The request of a slot is answered; the reply is kept if there is one to keep.
-    pub fn finish(&mut self, slot: u32, reply: Option<Bytes>) {
+    pub fn finish(&mut self, slot: u32, reply: Option<Kept>) {
         let is_usable = slot < self.count;
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         slot.is_busy = false;
@@ -161,8 +196,12 @@ mod tests {
     const A: Fingerprint = Fingerprint(1);
     const B: Fingerprint = Fingerprint(2);
 
-    fn reply(text: &'static str) -> Option<Bytes> {
-        Some(Bytes::from_static(text.as_bytes()))
+    fn kept(text: &'static str) -> Kept {
+        Kept { bytes: Bytes::from_static(text.as_bytes()), is_sealed: false }
+    }
+
+    fn reply(text: &'static str) -> Option<Kept> {
+        Some(kept(text))
     }
 
     #[test]
@@ -171,7 +210,7 @@ mod tests {
         assert_eq!(slots.begin(1, 1, A), Begun::Execute);
         assert_eq!(slots.begin(1, 1, A), Begun::Busy);
         slots.finish(1, reply("done"));
-        assert_eq!(slots.begin(1, 1, A), Begun::Replay(Bytes::from_static(b"done")));
+        assert_eq!(slots.begin(1, 1, A), Begun::Replay(kept("done")));
         assert_eq!(slots.begin(1, 2, A), Begun::Execute);
         assert_eq!(slots.slots[1].reply, None, "the next request ends what was kept of the last");
     }
@@ -229,10 +268,17 @@ mod tests {
         }
         slots.aim(1);
         assert_eq!((slots.highest(), slots.target_highest()), (2, 0));
-        assert_eq!(slots.settle(2), 0, "it has not heard of it yet");
-        assert_eq!(slots.begin(2, 2, A), Begun::Execute);
+        assert_eq!(slots.begin(0, 2, A), Begun::Execute);
+        assert_eq!(slots.settle(0, 0), 0, "it has not heard of it yet");
+        assert_eq!(slots.tell(0), (2, 0));
+        assert_eq!(slots.begin(2, 2, A), Begun::Execute, "as it may not have, either");
+        slots.finish(0, None);
+        assert_eq!(slots.begin(0, 3, A), Begun::Execute);
+        assert_eq!(slots.settle(0, 2), 0, "it says that it still uses it");
         slots.finish(2, None);
-        assert_eq!(slots.settle(0), 2);
+        slots.finish(0, None);
+        assert_eq!(slots.begin(0, 4, A), Begun::Execute);
+        assert_eq!(slots.settle(0, 0), 2);
         assert_eq!(slots.begin(2, 3, A), Begun::BadSlot);
         assert_eq!(slots.slots[1].reply, None);
         slots.aim(3);

@@ -36,6 +36,8 @@ pub struct ClientFact {
     pub is_expired: bool,
     /// Its opens, locks and delegations.
     pub states: usize,
+    /// Of these, the delegations.
+    pub delegations: usize,
     /// Its sessions.
     pub sessions: Vec<SessionFact>,
 }
@@ -81,6 +83,7 @@ impl Server {
                 is_confirmed: client.is_confirmed(),
                 is_expired: client.is_expired(now, lease),
                 states: client.state_count(),
+                delegations: client.with_states(|states| states.delegation_count()),
                 sessions: client.sessions().iter().map(|session| session_fact(session)).collect(),
             }
         };

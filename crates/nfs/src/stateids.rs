@@ -5,7 +5,7 @@
 //! given back when the state ends, to be let go of outside of the client's lock.
 
 use crate::limits::STATES_PER_CLIENT_MAX;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use vfs::FileKey;
 use wire::nfs::{NfsStatus, StateId};
 
@@ -100,6 +100,8 @@ pub struct States<O, D> {
     locks: HashMap<(FileKey, Owner), u64>,
     /// Those that were not revoked: one a file.
     delegations: HashMap<FileKey, u64>,
+    /// Files that are being delegated.
+    delegating: HashSet<FileKey>,
     revoked_count: usize,
 }
 
@@ -125,8 +127,9 @@ impl<O, D> States<O, D> {
     #[must_use]
     pub fn new(tag: u32) -> Self {
         let (states, opens, locks) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let delegations = HashMap::new();
-        Self { tag, next: 1, states, opens, locks, delegations, revoked_count: 0 }
+        let (delegations, delegating) = (HashMap::new(), HashSet::new());
+        let (next, revoked_count) = (1, 0);
+        Self { tag, next, states, opens, locks, delegations, delegating, revoked_count }
     }
 
     /// How many there are.
@@ -308,6 +311,17 @@ impl<O, D> States<O, D> {
         let number = self.add(key, Kind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
         self.locks.insert((key, owner), number);
         Ok(number)
+    }
+
+    /// A file is to be delegated: false if it is, or another open is at it. Of two at once the
+    /// client would be asked for one only.
+    pub fn begin_delegation(&mut self, key: FileKey) -> bool {
+        !self.delegations.contains_key(&key) && self.delegating.insert(key)
+    }
+
+    /// It was, or not.
+    pub fn end_begun_delegation(&mut self, key: FileKey) {
+        self.delegating.remove(&key);
     }
 
     /// A delegation is granted.
@@ -549,6 +563,19 @@ mod tests {
         assert_eq!(states.free(&id), Ok(()));
         assert_eq!(states.free(&id), Err(NfsStatus::BAD_STATEID));
         assert_eq!(states.locks_of(FILE, b"x"), None);
+    }
+
+    #[test]
+    fn of_opens_of_one_file_at_the_same_time_one_brings_a_delegation() {
+        let mut states = Bench::new(9);
+        assert!(states.begin_delegation(FILE));
+        assert!(!states.begin_delegation(FILE), "another is at it");
+        assert!(states.begin_delegation(OTHER));
+        let number = states.add_delegation(FILE, false, "held").unwrap();
+        states.end_begun_delegation(FILE);
+        assert!(!states.begin_delegation(FILE), "it is delegated");
+        states.remove(number);
+        assert!(states.begin_delegation(FILE));
     }
 
     #[test]

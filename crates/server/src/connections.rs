@@ -9,9 +9,9 @@ use crate::limits::{
 use futures_util::task::AtomicWaker;
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -23,6 +23,8 @@ pub enum Full {
     All,
     /// Of those of its address.
     Address,
+    /// None are taken, since the server is to end.
+    Draining,
     /// Of those of its address that nobody has logged on to.
     Unknown,
 }
@@ -80,6 +82,8 @@ struct Table {
     ended: Counts,
     /// No more are taken; those that are there end.
     stopping: bool,
+    /// No more are taken for now.
+    draining: bool,
 }
 
 /// What one address holds.
@@ -98,6 +102,20 @@ pub struct Link {
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     core: AtomicU32,
+    round_trip_microseconds: AtomicU32,
+    peer: OnceLock<SocketAddr>,
+    address: IpAddr,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkFact {
+    /// Its number.
+    pub id: u64,
+    /// Where it comes from.
+    pub address: IpAddr,
+    /// What went over it.
+    pub traffic: Traffic,
 }
 
 /// What went over one connection.
@@ -114,15 +132,18 @@ pub struct Traffic {
 /// No request was taken yet.
 const CORE_UNKNOWN: u32 = u32::MAX;
 
-impl Default for Link {
-    fn default() -> Self {
+impl Link {
+    fn new(address: IpAddr) -> Self {
         Self {
+            address,
             stop: AtomicBool::default(),
             cut: AtomicBool::default(),
             waker: AtomicWaker::default(),
             received_bytes: AtomicU64::default(),
             sent_bytes: AtomicU64::default(),
             core: AtomicU32::new(CORE_UNKNOWN),
+            round_trip_microseconds: AtomicU32::new(0),
+            peer: OnceLock::new(),
         }
     }
 }
@@ -160,6 +181,7 @@ impl Connections {
         let mut table = self.lock();
         let held = table.by_address.get(&address).copied().unwrap_or_default();
         let full = [
+            (table.draining, Full::Draining),
             (table.stopping || table.links.len() >= self.max.load(Ordering::Relaxed), Full::All),
             (held.all >= CONNECTIONS_PER_ADDRESS_MAX, Full::Address),
             (held.unknown >= UNKNOWN_PER_ADDRESS_MAX, Full::Unknown),
@@ -169,13 +191,43 @@ impl Connections {
             return Err(full);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let link = Arc::new(Link::default());
+        let link = Arc::new(Link::new(address));
         table.links.insert(id, link.clone());
         table.by_address.insert(address, Held { all: held.all + 1, unknown: held.unknown + 1 });
         table.unknown += 1;
         table.ended.accepted += 1;
         drop(table);
         Ok(Place { connections: self.clone(), address, id, link, known: false })
+    }
+
+    /// How many there may be.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// All that are open.
+    #[must_use]
+    pub fn facts(&self) -> Vec<LinkFact> {
+        let table = self.lock();
+        let fact = |(id, link): (&u64, &Arc<Link>)| LinkFact {
+            id: *id,
+            address: link.address,
+            traffic: link.traffic(),
+        };
+        table.links.iter().map(fact).collect()
+    }
+
+    /// Whether no more are taken, for now.
+    pub fn set_draining(&self, draining: bool) {
+        self.lock().draining = draining;
+    }
+
+    /// Tells those connections to finish what is under way and end that `ends` names.
+    pub fn end_those(&self, ends: impl Fn(u64) -> bool) {
+        let table = self.lock();
+        let links = table.links.iter().filter(|(id, _)| ends(**id));
+        links.for_each(|(_, link)| link.stop());
     }
 
     /// How many are open.
@@ -207,6 +259,13 @@ impl Connections {
     #[must_use]
     pub fn traffic(&self, id: u64) -> Option<Traffic> {
         self.lock().links.get(&id).map(|link| link.traffic())
+    }
+
+    /// Every open connection, by its other end.
+    pub fn by_peer(&self) -> HashMap<SocketAddr, Arc<Link>> {
+        let table = self.lock();
+        let of = |link: &Arc<Link>| link.peer.get().map(|peer| (*peer, link.clone()));
+        table.links.values().filter_map(of).collect()
     }
 
     /// Cuts the connection `id` without a word, as a broken network would; false
@@ -268,6 +327,22 @@ impl Link {
     /// Notes where the connection's task runs.
     pub fn set_core(&self, core: usize) {
         self.core.store(u32::try_from(core).unwrap_or(CORE_UNKNOWN), Ordering::Relaxed);
+    }
+
+    /// Notes the other end.
+    pub fn set_peer(&self, peer: SocketAddr) {
+        let _ = self.peer.set(peer);
+    }
+
+    /// Notes how long a word to the client and its confirmation take, as TCP knows it.
+    pub fn set_round_trip(&self, microseconds: u32) {
+        self.round_trip_microseconds.store(microseconds, Ordering::Relaxed);
+    }
+
+    /// What was noted last; nothing before.
+    pub fn round_trip(&self) -> Duration {
+        let microseconds = self.round_trip_microseconds.load(Ordering::Relaxed);
+        Duration::from_micros(microseconds.into())
     }
 
     /// Returns once the connection is told to end. May be dropped at any time.

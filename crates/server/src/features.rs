@@ -1,5 +1,5 @@
-//! Features that can be switched for a share while it is served: registered or
-//! not, as Azure's names for the same have it, since when, and on which shares.
+//! Features by state: where each stands on the server and on each share, since when; and those
+//! that can be switched while served: registered or not, as Azure's names for the same have it.
 //!
 //! A switch holds until the server ends or its configuration says something new of the share.
 
@@ -11,9 +11,69 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The feature that is a cache of names and attributes.
 pub const METADATA_CACHE: &str = "metadata-cache";
 
-/// All features: own name, the service's namespace and name for it.
+/// All features that can be switched: own name, the service's namespace and name for it.
 const KNOWN: [(&str, &str, &str); 1] =
     [(METADATA_CACHE, "Microsoft.Storage", "AzurePremiumFilesMetadataCacheFeature")];
+
+/// Where a feature stands for those who use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FeatureState {
+    /// It works here, and is meant to stay as it is.
+    Stable,
+    /// It works here, and may yet change.
+    Preview,
+    /// It could work here, and is not configured.
+    Off,
+    /// It cannot work here.
+    UnsupportedHere,
+}
+
+impl FeatureState {
+    /// All of them, the one that gives most first.
+    pub const ALL: [Self; 4] = [Self::Stable, Self::Preview, Self::Off, Self::UnsupportedHere];
+
+    /// What is shown.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stable => "stable",
+            Self::Preview => "preview",
+            Self::Off => "off",
+            Self::UnsupportedHere => "unsupported-here",
+        }
+    }
+
+    /// As the service would have it.
+    fn registration(self) -> &'static str {
+        match self {
+            Self::Stable | Self::Preview => "Registered",
+            Self::Off => "NotRegistered",
+            Self::UnsupportedHere => "Unsupported",
+        }
+    }
+}
+
+/// A feature on the shares of the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureFact {
+    /// Its name.
+    pub name: &'static str,
+    /// By share.
+    pub shares: Vec<(String, FeatureState)>,
+    /// Without any share; the server's is that, or the best of a share.
+    pub bare: FeatureState,
+}
+
+impl FeatureFact {
+    /// Where it stands on the server.
+    #[must_use]
+    pub fn state(&self) -> FeatureState {
+        self.shares.iter().map(|(_, state)| *state).min().unwrap_or(self.bare)
+    }
+}
+
+/// Where the features stand that are configured, at the moment.
+type Facts = Box<dyn Fn() -> Vec<FeatureFact> + Send + Sync>;
 
 /// What can be switched on and off.
 pub trait Switch: Send + Sync {
@@ -68,12 +128,19 @@ pub enum Refusal {
     NoFeature,
     /// There is no such share, or it cannot have it.
     NoShare,
+    /// It is a matter of configuration.
+    Configured,
 }
+
+/// What was seen last, and since when, by feature and share, or none for the server.
+type Stood = BTreeMap<(&'static str, Option<String>), (FeatureState, u64)>;
 
 /// The features of a server.
 #[derive(Default)]
 pub struct Features {
     providers: BTreeMap<&'static str, Provider>,
+    facts: Option<Facts>,
+    stood: Mutex<Stood>,
     /// By feature and share, as it was seen last.
     seen: Mutex<BTreeMap<(&'static str, String), Standing>>,
 }
@@ -95,10 +162,71 @@ impl Features {
         self.look(name);
     }
 
+    /// Says where the features stand that are configured.
+    pub fn observe(&mut self, facts: impl Fn() -> Vec<FeatureFact> + Send + Sync + 'static) {
+        self.facts = Some(Box::new(facts));
+        // What was configured before anybody asks stands so since now.
+        drop(self.list());
+    }
+
+    /// Where every feature stands on the server.
+    pub fn states(&self) -> Vec<(&'static str, FeatureState)> {
+        let switched = KNOWN.iter().map(|(name, _, _)| (*name, self.switched(name).state()));
+        let configured = self.configured();
+        switched.chain(configured.iter().map(|fact| (fact.name, fact.state()))).collect()
+    }
+
     /// All features and where they stand.
     #[must_use]
     pub fn list(&self) -> Value {
-        KNOWN.iter().map(|known| self.describe(*known)).collect()
+        let switched = KNOWN.iter().map(|known| self.describe(*known));
+        switched.chain(self.configured().iter().map(|fact| self.describe_fact(fact))).collect()
+    }
+
+    fn configured(&self) -> Vec<FeatureFact> {
+        self.facts.as_ref().map(|facts| facts()).unwrap_or_default()
+    }
+
+    /// A feature that can be switched, as a fact like others.
+    fn switched(&self, name: &'static str) -> FeatureFact {
+        let provider = self.providers.get(name);
+        let state = |on| if on { FeatureState::Stable } else { FeatureState::Off };
+        let shares = provider.map(|provider| provider()).unwrap_or_default();
+        let bare =
+            if provider.is_some() { FeatureState::Off } else { FeatureState::UnsupportedHere };
+        let shares = shares.into_iter().map(|(share, switch)| (share, state(switch.is_on())));
+        FeatureFact { name, shares: shares.collect(), bare }
+    }
+
+    fn describe_fact(&self, fact: &FeatureFact) -> Value {
+        let shares = fact.shares.iter().map(|(share, state)| {
+            json!({
+                "Share": share,
+                "State": state.registration(),
+                "FeatureState": state.name(),
+                "Since": self.stands(fact.name, Some(share), *state),
+            })
+        });
+        let state = fact.state();
+        json!({
+            "FeatureName": fact.name,
+            "Alias": null,
+            "RegistrationState": state.registration(),
+            "FeatureState": state.name(),
+            "Since": self.stands(fact.name, None, state),
+            "Shares": shares.collect::<Vec<_>>(),
+        })
+    }
+
+    /// Since when a feature stands where it does, as far as anybody has looked.
+    fn stands(&self, name: &'static str, share: Option<&str>, state: FeatureState) -> u64 {
+        let mut stood = self.stood.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (name, share.map(str::to_owned));
+        let seen = stood.entry(key).or_insert_with(|| (state, since_now(State::Registered).since));
+        if seen.0 != state {
+            *seen = (state, since_now(State::Registered).since);
+        }
+        seen.1
     }
 
     /// Registers or unregisters a feature by its own name or the service's, on one
@@ -107,6 +235,9 @@ impl Features {
     /// # Errors
     /// [`Refusal`].
     pub fn set(&self, name: &str, share: Option<&str>, on: bool) -> Result<Value, Refusal> {
+        if self.configured().iter().any(|fact| same_name(name, fact.name)) {
+            return Err(Refusal::Configured);
+        }
         let known = *KNOWN.iter().find(|k| is_named(k, name)).ok_or(Refusal::NoFeature)?;
         let provider = self.providers.get(known.0).ok_or(Refusal::NoFeature)?;
         let mut switches = provider();
@@ -136,13 +267,23 @@ impl Features {
         let of_state = standings.iter().filter(|(_, standing)| standing.state == state);
         let since = of_state.map(|(_, standing)| standing.since).min();
         let shares = standings.iter().map(|(share, standing)| {
-            json!({ "Share": share, "State": standing.state.name(), "Since": standing.since })
+            let state = match standing.state {
+                State::Registered | State::Unregistering => FeatureState::Stable,
+                State::NotRegistered | State::Registering => FeatureState::Off,
+            };
+            json!({
+                "Share": share,
+                "State": standing.state.name(),
+                "FeatureState": state.name(),
+                "Since": standing.since,
+            })
         });
         json!({
             "FeatureName": name,
             "ProviderNamespace": namespace,
             "Alias": alias,
             "RegistrationState": if supported { state.name() } else { "Unsupported" },
+            "FeatureState": self.switched(name).state().name(),
             "Since": since,
             "Shares": shares.collect::<Vec<_>>(),
         })
@@ -256,6 +397,44 @@ mod tests {
         assert!(listed[0]["Shares"][1]["Since"].as_u64() > Some(1), "by the configuration");
         features.set(METADATA_CACHE, Some("data"), true).unwrap();
         assert_eq!(features.list()[0]["Shares"][0]["Since"], begun, "it was so already");
+    }
+
+    #[test]
+    fn what_is_configured_is_listed_by_state_and_is_not_switched() {
+        let (mut features, _) = lamps(["data", "home"]);
+        let tls = Arc::new(AtomicBool::new(false));
+        let lamp = tls.clone();
+        features.observe(move || {
+            let on = lamp.load(Ordering::Relaxed);
+            let state = if on { FeatureState::Preview } else { FeatureState::Off };
+            let shares = vec![
+                ("data".to_owned(), state),
+                ("home".to_owned(), FeatureState::UnsupportedHere),
+            ];
+            vec![FeatureFact { name: "nfs-tls", shares, bare: FeatureState::Off }]
+        });
+        features.stood.lock().unwrap().values_mut().for_each(|seen| seen.1 = 1);
+        let before = features.list()[1].clone();
+        assert_eq!(
+            (&before["FeatureName"], &before["FeatureState"]),
+            (&json!("nfs-tls"), &json!("off"))
+        );
+        assert_eq!(
+            (&before["RegistrationState"], before["Shares"][0]["Since"].as_u64()),
+            (&json!("NotRegistered"), Some(1))
+        );
+        tls.store(true, Ordering::Relaxed);
+        let after = features.list()[1].clone();
+        assert_eq!(after["FeatureState"], "preview");
+        assert!(after["Since"].as_u64() > Some(1), "since it was switched on");
+        assert_eq!(after["Shares"][1]["FeatureState"], "unsupported-here");
+        assert_eq!(after["Shares"][1]["Since"].as_u64(), Some(1), "nothing changed there");
+        assert_eq!(features.set("NFS-TLS", None, true), Err(Refusal::Configured));
+        let states = features.states();
+        assert_eq!(
+            states,
+            [(METADATA_CACHE, FeatureState::Stable), ("nfs-tls", FeatureState::Preview)]
+        );
     }
 
     #[test]

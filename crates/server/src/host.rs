@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
+use wire::spnego::Tickets;
 
 /// The number among the NFS clients that none of them has: what they know the server by.
 const OWN_RECORD: u64 = 0;
@@ -37,6 +38,8 @@ struct SystemUser {
 pub struct ProcessHost {
     users: RwLock<Users>,
     guest: RwLock<Option<String>>,
+    /// What judges Kerberos tickets.
+    tickets: RwLock<Option<Arc<dyn Tickets>>>,
     /// Callers by system user, so that a logon reads no file twice.
     callers: Mutex<HashMap<String, SystemUser>>,
     throttle: Throttle,
@@ -61,6 +64,7 @@ impl ProcessHost {
         Self {
             users: RwLock::new(users),
             guest: RwLock::new(guest),
+            tickets: RwLock::default(),
             callers: Mutex::default(),
             throttle: Throttle::default(),
             failures: Quiet::new(LOGON_LINES_MAX),
@@ -121,6 +125,11 @@ impl ProcessHost {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What judges Kerberos tickets from now on.
+    pub fn set_tickets(&self, tickets: Option<Arc<dyn Tickets>>) {
+        *self.tickets.write().unwrap_or_else(PoisonError::into_inner) = tickets;
+    }
+
     fn journal(&self) -> RwLockReadGuard<'_, Option<Journal>> {
         self.journal.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,6 +178,10 @@ impl nfs::Host for ProcessHost {
         nfs::Now { instant, wall }
     }
 
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
     fn caller(&self, identity: Identity) -> Arc<Caller> {
         // Who is not the superuser can act as nobody else.
         if rustix::process::geteuid().is_root() {
@@ -215,6 +228,10 @@ impl Host for ProcessHost {
         Now { instant: Instant::now(), wall }
     }
 
+    fn instant(&self) -> Instant {
+        Instant::now()
+    }
+
     fn account(&self, user: &str) -> Option<Account> {
         let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
         let (name, nt_hash, system_user) = users.find(user)?;
@@ -236,6 +253,10 @@ impl Host for ProcessHost {
         Some(Account { name: "anonymous".into(), nt_hash, caller, groups })
     }
 
+    fn tickets(&self) -> Option<Arc<dyn Tickets>> {
+        self.tickets.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn unix_names(&self) -> Arc<UnixNames> {
         system_users::names()
     }
@@ -255,21 +276,22 @@ impl Host for ProcessHost {
     }
 
     fn trouble(&self, trouble: &Trouble) {
-        let Trouble { kind, peer, user, share, path } = trouble;
+        let Trouble { kind, peer, request, user, share, path } = trouble;
+        let request = format_args!("{}.{}", request.0, request.1);
         let Some(unsaid) = self.troubles[*kind as usize].says(Instant::now()) else { return };
         let path: String = path.chars().take(LOGGED_PATH_CHARS_MAX).collect();
         match kind {
             TroubleKind::NoSpace => {
-                tracing::error!(share, path, user, %peer, unsaid, "no space left, or the user's quota is used up");
+                tracing::error!(share, path, user, %peer, %request, unsaid, "no space left, or the user's quota is used up");
             }
             TroubleKind::Failed => {
-                tracing::error!(share, path, user, %peer, unsaid, "the file system failed");
+                tracing::error!(share, path, user, %peer, %request, unsaid, "the file system failed");
             }
             TroubleKind::ShareGone => {
-                tracing::error!(share, user, %peer, unsaid, "the share's directory was removed; put one there and reload");
+                tracing::error!(share, user, %peer, %request, unsaid, "the share's directory was removed; put one there and reload");
             }
             TroubleKind::Denied => {
-                tracing::info!(share, path, user, %peer, unsaid, "access denied");
+                tracing::info!(share, path, user, %peer, %request, unsaid, "access denied");
             }
         }
     }

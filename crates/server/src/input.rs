@@ -11,6 +11,7 @@ use crate::spare;
 use crate::tls::Tls;
 use bytes::buf::Limit;
 use bytes::{Buf, BufMut, BytesMut};
+use meter::Arrival;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::marker::PhantomData;
@@ -30,6 +31,10 @@ pub struct Input<F> {
     began: Option<Instant>,
     /// Of the last frame, if it was large: the next is expected to be like it.
     large: Option<Large>,
+    /// Bytes of the last frame that was taken, with what marks it.
+    taken_bytes: usize,
+    /// When that began to arrive, if it came in several pieces.
+    taken_began: Option<Instant>,
     framing: PhantomData<F>,
 }
 
@@ -57,7 +62,14 @@ impl Large {
 
 impl<F> Default for Input<F> {
     fn default() -> Self {
-        Self { buffer: BytesMut::new(), began: None, large: None, framing: PhantomData }
+        Self {
+            buffer: BytesMut::new(),
+            began: None,
+            large: None,
+            taken_bytes: 0,
+            taken_began: None,
+            framing: PhantomData,
+        }
     }
 }
 
@@ -165,11 +177,18 @@ impl<F: Framing> Input<F> {
             return Ok(None);
         }
         let frame = F::unmark(self.buffer.split_to(length_bytes));
-        self.began = None;
+        self.taken_began = self.began.take();
+        self.taken_bytes = length_bytes;
         self.large = (LARGE_FRAME_BYTES..=FRAME_STEP_BYTES)
             .contains(&length_bytes)
             .then(|| Large { length_bytes, data_at: F::PREFIX_BYTES + F::data_at(&frame) });
         Ok(Some(frame))
+    }
+
+    /// How the frame came that was taken last, at `now`.
+    pub fn arrival(&self, now: Instant) -> Arrival {
+        let first_byte = self.taken_began.unwrap_or(now);
+        Arrival { first_byte, taken: now, wire_bytes: self.taken_bytes as u64 }
     }
 
     /// What is there of the message at the front, and perhaps of what follows.

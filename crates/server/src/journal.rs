@@ -62,7 +62,7 @@ impl Journal {
     pub fn open_named(folder: &Path, name: &str) -> Result<(Self, Records), String> {
         let path = folder.join(name);
         let said = |e: io::Error| format!("{}: {e}", path.display());
-        std::fs::create_dir_all(folder).map_err(said)?;
+        crate::state::make(folder).map_err(said)?;
         // Held until the process ends. The journal itself cannot carry it: it is replaced.
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false).mode(0o600);

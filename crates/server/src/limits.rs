@@ -81,6 +81,9 @@ pub const JOBS_MAX: usize = 1024;
 /// sessions.
 pub const NFS_JOBS_MAX: usize = 512;
 
+/// Before the server ends, clients have this long to write what they keep back.
+pub const FLUSH_WITHIN: Duration = Duration::from_secs(5);
+
 /// What is under way at the end of a connection may take this long.
 pub const END_WITHIN: Duration = Duration::from_secs(10);
 
@@ -145,3 +148,37 @@ pub const JOURNAL_WASTE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Bytes of the journal: what [`smb::limits::PERSISTENT_OPENS_MAX`] opens with a
 /// hundred locks need, twice.
 pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Connections of the admin API at once: a page has six at most, a command one.
+pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+
+/// Requests of the admin API that are looked into at once; the others wait.
+pub const ADMIN_REQUESTS_MAX: usize = 8;
+
+/// Bytes of the head of a request to the admin API.
+pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of that head.
+pub const ADMIN_HEADERS_MAX: usize = 64;
+
+/// Bytes of what such a request brings.
+pub const ADMIN_BODY_BYTES_MAX: usize = 16 * 1024;
+
+/// How long the head and then the rest of such a request may take to arrive, and how long
+/// an answer waits for its reader to take something of it.
+pub const ADMIN_WITHIN: Duration = Duration::from_secs(15);
+
+/// Items of one list that the admin API gives.
+pub const ADMIN_ITEMS_MAX: usize = 1000;
+
+/// Open files that are shown of one session.
+pub const ADMIN_OPENS_MAX: usize = 100;
+
+/// Characters of a token, at most: its file may have been written by hand.
+pub const TOKEN_BYTES_MAX: usize = 256;
+
+/// Characters of a token, at least.
+pub const TOKEN_BYTES_MIN: usize = 32;
+
+/// The longest time that clients are waited for before a shutdown.
+pub const DRAIN_WITHIN_MAX: Duration = Duration::from_hours(24);

@@ -7,6 +7,7 @@ use crate::protocol::{End, Facts, Protocol};
 use crate::quiet::Quiet;
 use crate::task::Task;
 use futures_util::FutureExt;
+use meter::Meter;
 use smb::Host;
 use std::any::Any;
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ pub struct Listener<P: Protocol> {
     pub host: Arc<ProcessHost>,
     /// All connections.
     pub connections: Arc<Connections>,
+    meter: Arc<Meter>,
     quiet: Arc<QuietLines>,
 }
 
@@ -36,6 +38,7 @@ impl<P: Protocol> Clone for Listener<P> {
             server: self.server.clone(),
             host: self.host.clone(),
             connections: self.connections.clone(),
+            meter: self.meter.clone(),
             quiet: self.quiet.clone(),
         }
     }
@@ -54,9 +57,10 @@ impl<P: Protocol> Listener<P> {
         server: Arc<P::Server>,
         host: Arc<ProcessHost>,
         connections: Arc<Connections>,
+        meter: Arc<Meter>,
     ) -> Self {
         let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
-        Self { server, host, connections, quiet: Arc::new(QuietLines { refused, ended }) }
+        Self { server, host, connections, meter, quiet: Arc::new(QuietLines { refused, ended }) }
     }
 
     /// Accepts until the task is dropped.
@@ -83,6 +87,7 @@ impl<P: Protocol> Listener<P> {
             }
         };
         let Ok(local) = stream.local_addr() else { return };
+        place.link().set_peer(peer);
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "TCP_NODELAY");
         }
@@ -96,7 +101,8 @@ impl<P: Protocol> Listener<P> {
     async fn serve(self, stream: TcpStream, facts: Facts, place: Place) {
         let conn = P::new(self.server.clone(), facts);
         let patience = self.connections.patience();
-        let task = Task::new(stream, conn, self.host.clone(), place, patience);
+        let meter = self.meter.clone();
+        let task = Task::new(stream, conn, self.host.clone(), place, patience, meter);
         let peer = facts.peer;
         let kind = match AssertUnwindSafe(task.run()).catch_unwind().await {
             Ok(end) => {
@@ -161,6 +167,7 @@ fn reason(kind: &str) -> &'static str {
 fn why(full: Full) -> &'static str {
     match full {
         Full::All => "connections_max is reached; raise it if these are users",
+        Full::Draining => "the server is drained before it ends",
         Full::Address => "too many connections from this address",
         Full::Unknown => "too many connections from this address that nobody has logged on to",
     }

@@ -4,7 +4,8 @@
 use crate::limits::NFS_JOBS_MAX;
 use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
 use bytes::{Buf, BytesMut};
-use nfs::{Close, Conn, ConnFacts, Finished, Job, Server, Shared};
+use meter::Arrival;
+use nfs::{Close, Conn, ConnFacts, Finished, Job, Server, Shared, Transmit};
 use smb::Now;
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -81,6 +82,10 @@ impl Protocol for Conn {
         self.is_known()
     }
 
+    fn note_arrival(&mut self, arrival: Arrival) {
+        self.note_arrival(arrival);
+    }
+
     fn handle_message(
         &mut self,
         message: BytesMut,
@@ -103,8 +108,8 @@ impl Protocol for Conn {
     }
 
     fn poll_transmit(&mut self) -> Option<Outgoing> {
-        let transmit = self.poll_transmit()?;
-        Some(Outgoing { buffer: transmit.buffer, start: 0, file: transmit.file })
+        let Transmit { buffer, file, sent } = self.poll_transmit()?;
+        Some(Outgoing { buffer, start: 0, file, sent })
     }
 
     fn transmit_bytes(&self) -> usize {

@@ -4,7 +4,9 @@ use crate::config::{Config, NfsSquash, NfsTls, ShareConfig};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
+use crate::supervisor::Beat;
 use files::{Files, VolumeId};
+use meter::{Meter, ShareId};
 use nfs::{Conn, Export, Host, HostFilter, Squash};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -43,23 +45,33 @@ impl NfsService {
         host: &Arc<ProcessHost>,
         connections: &Arc<Connections>,
     ) -> Self {
-        let server =
-            nfs::Server::new(nfs_config(config, shares, host), files.clone(), host.clone());
-        let listener = Listener::new(server.clone(), host.clone(), connections.clone());
+        let server = nfs::Server::new(
+            nfs_config(config, shares, host, files.meter()),
+            files.clone(),
+            host.clone(),
+        );
+        let listener =
+            Listener::new(server.clone(), host.clone(), connections.clone(), files.meter().clone());
         Self { server, listening: Vec::new(), listener }
     }
 
     /// Takes new shares.
     pub fn configure(&self, config: &Config, shares: &smb::Config) {
-        self.server.configure(nfs_config(config, shares, &self.listener.host));
+        self.server.configure(nfs_config(
+            config,
+            shares,
+            &self.listener.host,
+            self.server.files.meter(),
+        ));
     }
 
     /// Tells the protocol layer that time passes.
-    pub async fn tick(self) {
+    pub async fn tick(self, beat: Beat) {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
             seconds.tick().await;
             self.server.handle_tick(Host::now(&*self.listener.host));
+            beat.beats();
         }
     }
 
@@ -69,11 +81,16 @@ impl NfsService {
     }
 }
 
-fn nfs_config(config: &Config, shares: &smb::Config, host: &ProcessHost) -> nfs::Config {
+fn nfs_config(
+    config: &Config,
+    shares: &smb::Config,
+    host: &ProcessHost,
+    meter: &Meter,
+) -> nfs::Config {
     let mut exports: Vec<Arc<Export>> = Vec::new();
     for share in config.shares.iter().filter(|share| share.is_exported()) {
         let taken = |id| exports.iter().any(|export| export.id == id);
-        if let Some(export) = export_of(share, shares, taken) {
+        if let Some(export) = export_of(share, shares, meter.register(&share.name), taken) {
             exports.push(Arc::new(export));
         }
     }
@@ -81,12 +98,14 @@ fn nfs_config(config: &Config, shares: &smb::Config, host: &ProcessHost) -> nfs:
     let guid: String = guid.iter().map(|byte| format!("{byte:02x}")).collect();
     let owner = format!("anabranch {guid}").into_bytes();
     let offers_tls = host.tls().is_some();
-    nfs::Config { exports, lease: config.nfs_lease, owner, offers_tls }
+    let states_max = nfs::limits::STATES_MAX;
+    nfs::Config { exports, lease: config.nfs_lease, owner, offers_tls, states_max }
 }
 
 fn export_of(
     share: &ShareConfig,
     shares: &smb::Config,
+    counted: ShareId,
     taken: impl Fn(VolumeId) -> bool,
 ) -> Option<Export> {
     let served = shares.share(&share.name)?;
@@ -107,6 +126,7 @@ fn export_of(
         anonymous: (NOBODY, NOBODY),
         hosts: Arc::new(Hosts(served.clone())),
         tls_required: share.nfs_tls == NfsTls::Required,
+        counted,
     })
 }
 

@@ -3,6 +3,7 @@
 
 use crate::protocol::{Outgoing, Protocol};
 use crate::tls::Tls;
+use meter::Sent;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 pub struct Output {
     queue: VecDeque<Item>,
     bytes: usize,
+    /// What was answered by what has left since this was asked.
+    sent: Vec<Sent>,
 }
 
 #[derive(Debug)]
@@ -50,6 +53,11 @@ impl Output {
     /// Bytes that wait.
     pub fn len_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Takes what was answered by what has left.
+    pub fn take_sent(&mut self) -> impl Iterator<Item = Sent> {
+        self.sent.drain(..)
     }
 
     /// Sends what the socket takes; says how many bytes it took. Sent buffers
@@ -164,6 +172,7 @@ impl Output {
                 return;
             }
             if let Some(item) = self.queue.pop_front() {
+                self.sent.extend_from_slice(&item.message.sent);
                 conn.recycle(item.message.buffer);
             }
             if count == 0 {

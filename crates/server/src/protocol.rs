@@ -6,6 +6,8 @@
 
 use bytes::BytesMut;
 use files::ResidentRange;
+use meter::{Arrival, Sent};
+use smallvec::SmallVec;
 use smb::Now;
 use std::future::Future;
 use std::io;
@@ -51,6 +53,8 @@ pub struct Outgoing {
     pub start: usize,
     /// Bytes to send from a file after the buffer.
     pub file: Option<ResidentRange>,
+    /// What it answers, to be counted once it has left.
+    pub sent: SmallVec<[Sent; 2]>,
 }
 
 impl Outgoing {
@@ -129,6 +133,9 @@ pub trait Protocol: Sized + Send + 'static {
     fn verify_together(&self, messages: &mut [BytesMut]) -> Vec<Option<Self::Checked>> {
         messages.iter().map(|_| None).collect()
     }
+
+    /// Says when and how the message came that is handed over next.
+    fn note_arrival(&mut self, arrival: Arrival);
 
     /// Takes one message.
     ///

@@ -1,30 +1,44 @@
 //! The server as a whole: start, reload, stop.
 
-use crate::admin;
-use crate::config::{Config, Encryption, ShareConfig, Signing};
+use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
+use crate::audit::Audit;
+use crate::config::{AdminAddress, Config, Encryption, ShareConfig, Signing};
 use crate::connections::Connections;
+use crate::drain::{Drain, flushed};
+use crate::feature_facts::facts;
 use crate::features::{Features, METADATA_CACHE, Switch};
 use crate::host::ProcessHost;
 use crate::journal::{Journal, Records};
-use crate::limits::END_WITHIN;
+use crate::kerberos::Judge;
+use crate::limits::{END_WITHIN, FLUSH_WITHIN};
 use crate::listener::Listener;
 use crate::metadata_cache::MetadataCaches;
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
+use crate::observer::{Observer, Told};
+use crate::processor::ThreadClock;
+use crate::share_credits::{KEPT_EVERY, KEPT_WITHIN};
+use crate::share_limits::LimitsBook;
+use crate::supervisor::{Beat, Passed, Pulse};
 use crate::system_users;
 use crate::tls;
+use crate::traces::Traces;
+use crate::usage;
 use crate::users::Users;
 use crate::workers::Pool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
+use meter::Meter;
 use smb::{Accounts, Admission, Host, Server, Share};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 use vfs::{Case, Snapshots, Vfs};
 use vfs_cache::CachedVfs;
 use vfs_local::{LocalSnapshots, LocalVfs};
+use wire::spnego::Tickets;
 
 /// Connections that the system holds until they are taken.
 const ACCEPT_QUEUE: u32 = 4096;
@@ -48,81 +62,184 @@ pub struct Service {
     listener: Listener<smb::Conn>,
     host: Arc<ProcessHost>,
     listening: Vec<SocketAddr>,
-    admin: Option<SocketAddr>,
+    admin: Option<AdminAddress>,
+    /// Says where the admin API's token is, while this is here.
+    pointer: Option<Pointer>,
+    reloads: Mutex<mpsc::Receiver<ReloadWish>>,
+    shares: Arc<ShareConfigs>,
     caches: Arc<MetadataCaches>,
     nfs: NfsService,
     workers: Arc<Pool>,
+    limits: Arc<LimitsBook>,
+    pulse: Arc<Pulse>,
+    audit: Option<Arc<Audit>>,
+    traces: Arc<Traces>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Service {
-    /// Binds all addresses and begins to serve. `extra` are users beside
-    /// those in the file.
+    /// Binds all addresses, or takes the sockets that were passed instead of those of their
+    /// kind, and begins to serve. `extra` are users beside those in the file.
     ///
     /// # Errors
     /// [`StartError`].
-    pub async fn start(config: &Config, extra: &Users) -> Result<Self, StartError> {
+    pub async fn start(config: &Config, extra: &Users, passed: Passed) -> Result<Self, StartError> {
         raise_descriptor_limit();
         let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
         host.set_tls(load_tls(config)?);
+        host.set_tickets(load_tickets(config)?);
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
         let workers = Arc::new(Pool::new(config.workers));
         let files = Arc::new(files_of(&host, &workers));
         let caches = Arc::<MetadataCaches>::default();
-        let smb_config = smb_config(config, guid, None, &caches)?;
+        let limits = Arc::new(LimitsBook::open(config.state_folder()));
+        let around = Around { caches: &caches, limits: &limits, now: Host::now(&*host).instant };
+        let smb_config = smb_config(config, guid, None, &around)?;
+        limits.configure(&config.shares, around.now);
         let server = Server::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
         let connections = Arc::new(Connections::new(config.connections_max));
         connections.configure(config.connections_max, config.patience);
-        let sockets = config
-            .smb
-            .iter()
-            .map(|address| bind(*address, &config.smb))
-            .collect::<Result<Vec<_>, _>>()?;
+        let sockets = sockets(&config.smb, passed.smb)?;
         let listening: Vec<SocketAddr> =
             sockets.iter().filter_map(|s| s.local_addr().ok()).collect();
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
         let nfs = NfsService::new(config, &server.config(), &files, &host, &connections);
-        let listener = Listener::new(server, host.clone(), connections);
-        let (admin, tasks) = (None, Vec::new());
-        let mut service =
-            Self { listener, host: host.clone(), listening, admin, caches, nfs, workers, tasks };
-        if let Some(address) = config.admin {
-            service.start_admin(address, files)?;
+        let listener = Listener::new(server, host.clone(), connections, files.meter().clone());
+        let (admin, pointer, tasks) = (None, None, Vec::new());
+        let (reload, reloads) = mpsc::channel(1);
+        let (pulse, reloads) = (Arc::<Pulse>::default(), Mutex::new(reloads));
+        let shares = Arc::<ShareConfigs>::default();
+        shares.set(&config.shares);
+        let mut service = Self {
+            listener,
+            host: host.clone(),
+            listening,
+            admin,
+            pointer,
+            reloads,
+            shares,
+            caches,
+            nfs,
+            workers,
+            limits,
+            pulse,
+            audit: None,
+            traces: Arc::default(),
+            tasks,
+        };
+        let observer = service.observe(config, &files);
+        service.tell(config, &files, &observer.told)?;
+        service.tasks.push(tokio::spawn(observer.clone().follow()));
+        if let Some(socket) = admin_socket(config.admin.as_ref(), passed.admin)? {
+            service.start_admin(socket, config, observer, reload)?;
         }
-        service.tasks.push(tokio::spawn(tick(service.listener.clone())));
-        service.tasks.push(tokio::spawn(tick_caches(service.caches.clone())));
-        service.tasks.push(tokio::spawn(host.interfaces().clone().follow()));
+        service.start_ticks();
         for socket in sockets {
             service.tasks.push(tokio::spawn(service.listener.clone().accept(socket)));
         }
-        service.tasks.push(tokio::spawn(service.nfs.clone().tick()));
-        for address in &config.nfs {
-            let socket = bind(*address, &config.nfs)?;
+        for socket in self::sockets(&config.nfs, passed.nfs)? {
             service.nfs.listening.extend(socket.local_addr());
             service.tasks.push(tokio::spawn(service.nfs.clone().accept(socket)));
         }
+        service.tasks.iter().for_each(|task| service.pulse.keep(task.abort_handle()));
         Ok(service)
     }
 
-    fn start_admin(&mut self, address: SocketAddr, files: Arc<Files>) -> Result<(), StartError> {
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "the admin API has no password, and others can reach this address");
+    /// Events and slow requests are told where the configuration says.
+    fn tell(&mut self, config: &Config, files: &Files, told: &Arc<Told>) -> Result<(), StartError> {
+        let meter = files.meter();
+        self.audit = Audit::open(&config.log.audit, told.clone()).map_err(StartError)?;
+        if let Some(audit) = &self.audit {
+            meter.set_audit(audit.clone());
         }
-        let socket = bind(address, &[])?;
-        self.admin = socket.local_addr().ok();
+        self.traces.configure(config.log.traces.clone(), config.log.slow_request, meter);
+        let follow = self.traces.clone().follow(meter.clone(), told.clone());
+        self.tasks.push(tokio::spawn(follow));
+        Ok(())
+    }
+
+    /// Where everything is looked at.
+    fn observe(&self, config: &Config, files: &Arc<Files>) -> Arc<Observer> {
+        let (server, nfs) = (self.listener.server.clone(), self.nfs.server.clone());
+        let mut features = features(&self.caches);
+        let (of_smb, of_nfs) = (server.clone(), nfs.clone());
+        let serves_nfs = !config.nfs.is_empty();
+        features.observe(move || facts(&of_smb.config(), &of_nfs.config(), serves_nfs));
+        let listening = self.listening.iter().chain(&config.nfs);
+        Arc::new(Observer {
+            server,
+            nfs,
+            files: files.clone(),
+            connections: self.listener.connections.clone(),
+            caches: self.caches.clone(),
+            features: Arc::new(features),
+            ports: listening.map(SocketAddr::port).collect(),
+            shares: Arc::default(),
+            processor: Arc::default(),
+            told: Arc::default(),
+            limits: self.limits.clone(),
+        })
+    }
+
+    /// What is to be done about once a second.
+    fn start_ticks(&mut self) {
+        let now = Host::now(&*self.host).instant;
+        let (smb, nfs) = (self.pulse.expect("SMB", now), self.pulse.expect("NFS", now));
+        self.tasks.push(tokio::spawn(tick(self.listener.clone(), smb)));
+        self.tasks.push(tokio::spawn(tick_limits(self.host.clone(), self.limits.clone())));
+        self.tasks.push(tokio::spawn(keep_credits(self.host.clone(), self.limits.clone())));
+        self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
+        self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
+        self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
+        self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
+    }
+
+    fn start_admin(
+        &mut self,
+        socket: Socket,
+        config: &Config,
+        observer: Arc<Observer>,
+        reload: mpsc::Sender<ReloadWish>,
+    ) -> Result<(), StartError> {
+        let tokens = Arc::new(Tokens::open(config.state_folder()).map_err(StartError)?);
+        self.admin = socket.address();
+        if let Some(AdminAddress::Tcp(address)) = &self.admin {
+            self.pointer = Pointer::make(*address, config.state_folder());
+            if !address.ip().is_loopback() {
+                tracing::warn!(%address, "others can reach the admin API, and its token goes over the network unencrypted; put it on an address of this machine, behind a proxy with TLS");
+            }
+        }
         let Listener { server, connections, .. } = self.listener.clone();
-        let interfaces = self.host.interfaces().clone();
-        let port = self.listening.first().map_or(0, SocketAddr::port);
-        let (caches, nfs) = (self.caches.clone(), self.nfs.server.clone());
-        let features = Arc::new(features(&caches));
-        let state =
-            admin::State { server, nfs, files, connections, interfaces, port, caches, features };
+        let nfs = self.nfs.server.clone();
+        let files = observer.files.clone();
+        let drain = Drain::new(server.clone(), nfs.clone(), files.clone(), connections.clone());
+        let drain = Arc::new(drain);
+        self.tasks.push(tokio::spawn(drain.clone().follow()));
+        let state = admin::State {
+            server,
+            nfs,
+            files,
+            connections,
+            interfaces: self.host.interfaces().clone(),
+            port: self.listening.first().map_or(0, SocketAddr::port),
+            caches: self.caches.clone(),
+            features: observer.features.clone(),
+            observer,
+            shares: self.shares.clone(),
+            limits: self.limits.clone(),
+            drain,
+            reload,
+            started: Instant::now(),
+            tokens,
+            spaces: Arc::default(),
+            permits: admin::State::fresh_permits(),
+        };
         self.tasks.push(tokio::spawn(admin::serve(socket, state)));
         Ok(())
     }
@@ -135,15 +252,36 @@ impl Service {
     pub fn reload(&self, config: &Config, extra: &Users) -> Result<(), StartError> {
         let users = load_users(config, extra)?;
         let present = self.listener.server.config();
-        let next = smb_config(config, present.server_guid, Some(&present), &self.caches)?;
+        self.limits.check(&config.shares).map_err(StartError)?;
+        let now = Host::now(&*self.host).instant;
+        let around = Around { caches: &self.caches, limits: &self.limits, now };
+        let next = smb_config(config, present.server_guid, Some(&present), &around)?;
         let tls = load_tls(config)?;
+        let tickets = load_tickets(config)?;
         self.host.configure(users, config.guest.clone());
         self.host.set_tls(tls);
+        self.host.set_tickets(tickets);
+        self.limits.configure(&config.shares, now);
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         self.listener.connections.configure(config.connections_max, config.patience);
         self.nfs.configure(config, &next);
+        self.shares.set(&config.shares);
         self.listener.server.configure(next);
+        if let Some(audit) = &self.audit {
+            audit.open_again();
+        }
+        let meter = self.listener.server.files.meter();
+        self.traces.configure(config.log.traces.clone(), config.log.slow_request, meter);
         Ok(())
+    }
+
+    /// Waits for an administrator's wish that the configuration is read again.
+    pub async fn reload_wish(&self) -> ReloadWish {
+        match self.reloads.lock().await.recv().await {
+            Some(wish) => wish,
+            // There is nobody who could wish.
+            None => std::future::pending().await,
+        }
     }
 
     /// Addresses that SMB is served on.
@@ -158,17 +296,43 @@ impl Service {
         &self.nfs.listening
     }
 
-    /// Address of the admin API.
+    /// Where the admin API is.
     #[must_use]
-    pub fn admin(&self) -> Option<SocketAddr> {
-        self.admin
+    pub fn admin(&self) -> Option<&AdminAddress> {
+        self.admin.as_ref()
     }
 
-    /// Stops accepting, lets what is under way finish within a time, and ends.
+    /// The limits of the shares, to be looked at and changed.
+    #[must_use]
+    pub fn limits(&self) -> &Arc<LimitsBook> {
+        &self.limits
+    }
+
+    /// Whether it makes progress.
+    #[must_use]
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// What it does, in a line, to be asked for again while it serves.
+    pub fn summary(&self) -> impl Fn() -> String + Send + 'static {
+        let (connections, server) =
+            (self.listener.connections.clone(), self.listener.server.clone());
+        let nfs = if self.nfs.listening.is_empty() { "" } else { " and NFS" };
+        move || {
+            let (open, shares) = (connections.open_count(), server.config().shares.len());
+            let what = if shares == 1 { "share" } else { "shares" };
+            format!("Serving {shares} {what} over SMB{nfs}; connections: {open}")
+        }
+    }
+
+    /// Stops accepting, has clients write what they keep back, lets what is under way finish
+    /// within a time, and ends.
     pub async fn stop(self) {
         for task in &self.tasks {
             task.abort();
         }
+        flushed(&self.listener.server.files, FLUSH_WITHIN).await;
         let connections = &self.listener.connections;
         // A moment more than each connection gives itself.
         let within = END_WITHIN + Duration::from_secs(1);
@@ -178,7 +342,29 @@ impl Service {
         if !self.workers.finish(within).await {
             tracing::warn!("some calls still wait for a disk");
         }
+        write_credits(&self.host, &self.limits).await;
         self.listener.server.leave();
+        drop(self.pointer);
+    }
+}
+
+/// Listens for administrators, by the socket that was passed or where it is configured.
+fn admin_socket(
+    address: Option<&AdminAddress>,
+    passed: Vec<std::net::TcpListener>,
+) -> Result<Option<Socket>, StartError> {
+    match address {
+        Some(AdminAddress::Unix(path)) if passed.is_empty() => {
+            let socket = Socket::unix(path);
+            let wrong = |error| {
+                format!("cannot listen on {}: {error}; choose another path", path.display())
+            };
+            socket.map(Some).map_err(|error| StartError(wrong(error)))
+        }
+        Some(AdminAddress::Tcp(address)) => {
+            Ok(sockets(&[*address], passed)?.into_iter().next().map(Socket::Tcp))
+        }
+        _ => Ok(sockets(&[], passed)?.into_iter().next().map(Socket::Tcp)),
     }
 }
 
@@ -206,11 +392,39 @@ impl Switch for CacheSwitch {
 }
 
 /// Tells the protocol layer that time passes.
-async fn tick(listener: Listener<smb::Conn>) {
+async fn tick(listener: Listener<smb::Conn>, beat: Beat) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         seconds.tick().await;
         listener.server.handle_tick(Host::now(&*listener.host));
+        beat.beats();
+    }
+}
+
+/// Tells the limits that time passes.
+async fn tick_limits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        seconds.tick().await;
+        limits.handle_tick(Host::now(&*host).instant);
+    }
+}
+
+/// Writes credits down now and then.
+async fn keep_credits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
+    let mut times = tokio::time::interval(KEPT_EVERY);
+    loop {
+        times.tick().await;
+        write_credits(&host, &limits).await;
+    }
+}
+
+/// Not for long: what is not written down in time is lost to the shares' advantage.
+async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
+    let (limits, now) = (limits.clone(), Host::now(host).instant);
+    let written = tokio::task::spawn_blocking(move || limits.keep_credits(now));
+    if tokio::time::timeout(KEPT_WITHIN, written).await.is_err() {
+        tracing::warn!("credits of shares are not written down: the disk does not answer");
     }
 }
 
@@ -259,7 +473,8 @@ async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16
 
 /// Handles are sealed where the seal's key outlives the process, as handles do.
 fn files_of(host: &ProcessHost, workers: &Arc<Pool>) -> Files {
-    let files = Files::new(workers.clone());
+    let meter = Arc::new(Meter::new(Box::new(ThreadClock)));
+    let files = Files::new(workers.clone()).with_meter(meter);
     match host.nfs_identity() {
         Some(identity) => files.with_handle_seal(Arc::new(identity.seal())),
         None => files,
@@ -279,6 +494,11 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     guid
 }
 
+fn load_tickets(config: &Config) -> Result<Option<Arc<dyn Tickets>>, StartError> {
+    let judge = config.kerberos.as_ref().map(Judge::load).transpose().map_err(StartError)?;
+    Ok(judge.map(|judge| Arc::new(judge) as Arc<dyn Tickets>))
+}
+
 fn load_tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, StartError> {
     let files = config.nfs_tls.as_ref().filter(|_| !config.nfs.is_empty());
     files.map(tls::load).transpose().map_err(StartError)
@@ -288,6 +508,18 @@ fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
     let mut users = Users::load(&config.users).map_err(|e| StartError(e.to_string()))?;
     users.merge(extra);
     Ok(users)
+}
+
+/// Those that were passed, else one for each address.
+fn sockets(
+    addresses: &[SocketAddr],
+    passed: Vec<std::net::TcpListener>,
+) -> Result<Vec<TcpListener>, StartError> {
+    if passed.is_empty() {
+        return addresses.iter().map(|address| bind(*address, addresses)).collect();
+    }
+    let taken = passed.into_iter().map(TcpListener::from_std).collect::<Result<_, _>>();
+    taken.map_err(|error| StartError(format!("a socket that was passed cannot be used: {error}")))
 }
 
 /// Listens on `address`; on all of IPv6 without IPv4 where one of `others` is
@@ -318,17 +550,24 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
     })
 }
 
+/// What a share keeps over reloads.
+struct Around<'a> {
+    caches: &'a MetadataCaches,
+    limits: &'a LimitsBook,
+    now: Instant,
+}
+
 /// What the SMB layer is configured with. Shares that did not change keep
 /// their volume, and with it their open files.
 fn smb_config(
     config: &Config,
     guid: [u8; 16],
     present: Option<&smb::Config>,
-    caches: &MetadataCaches,
+    around: &Around<'_>,
 ) -> Result<smb::Config, StartError> {
     let shares = config.shares.iter().map(|share| {
         let same = present.and_then(|p| p.share(&share.name)).and_then(|s| s.volume.clone());
-        open_share(share, same.as_ref(), caches)
+        open_share(share, same.as_ref(), around)
     });
     Ok(smb::Config {
         server_guid: guid,
@@ -355,8 +594,9 @@ fn smb_config(
 fn open_share(
     share: &ShareConfig,
     present: Option<&Arc<Volume>>,
-    caches: &MetadataCaches,
+    around: &Around<'_>,
 ) -> Result<Arc<Share>, StartError> {
+    let caches = around.caches;
     let case = if share.case_sensitive { Case::Sensitive } else { Case::Insensitive };
     let patterns = |of: &[String]| NamePatterns::new(of.iter().map(String::as_str), case);
     let snapshots = share.snapshots.as_ref().map(|snapshots| {
@@ -376,6 +616,7 @@ fn open_share(
         veto_names: patterns(&share.veto_names),
         hide_unreadable: share.hide_unreadable,
         size_limit_bytes: share.size_limit_bytes,
+        limits: Some(around.limits.of(share, around.now)),
     };
     let follows = !share.show_symlinks;
     let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);

@@ -3,6 +3,7 @@
 use crate::limits::JOBS_MAX;
 use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
 use bytes::{Buf, BytesMut};
+use meter::Arrival;
 use smb::{Checked, Close, Conn, ConnFacts, Finished, Job, Now, Server, Shared, Transmit};
 use std::sync::Arc;
 use std::time::Instant;
@@ -42,8 +43,8 @@ impl From<Close> for End {
 }
 
 fn outgoing(transmit: Transmit) -> Outgoing {
-    let Transmit { buffer, start, file, .. } = transmit;
-    Outgoing { buffer, start, file }
+    let Transmit { buffer, start, file, sent, .. } = transmit;
+    Outgoing { buffer, start, file, sent }
 }
 
 impl Protocol for Conn {
@@ -85,6 +86,10 @@ impl Protocol for Conn {
 
     fn verify_together(&self, messages: &mut [BytesMut]) -> Vec<Option<Checked>> {
         self.verify_together(messages)
+    }
+
+    fn note_arrival(&mut self, arrival: Arrival) {
+        self.note_arrival(arrival);
     }
 
     fn handle_message(

@@ -21,6 +21,7 @@ use crate::tls::Tls;
 use bytes::BytesMut;
 use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use meter::{Arrival, Meter};
 use rustix::net::sockopt;
 use smb::{Host, Now};
 use std::future::poll_fn;
@@ -58,6 +59,7 @@ pub struct Task<P: Protocol> {
     /// Nothing more is read; when what is under way is done, or at the latest
     /// then, the connection ends.
     ending: Option<(End, Instant)>,
+    meter: Arc<Meter>,
 }
 
 /// The next job that is done. Returns without one if a job has begun to wait
@@ -104,6 +106,7 @@ impl<P: Protocol> Task<P> {
         host: Arc<ProcessHost>,
         place: Place,
         patience: Patience,
+        meter: Arc<Meter>,
     ) -> Self {
         let now = Host::now(&*host).instant;
         Self {
@@ -123,6 +126,7 @@ impl<P: Protocol> Task<P> {
             stuck_since: None,
             used: None,
             ending: None,
+            meter,
         }
     }
 
@@ -249,18 +253,20 @@ impl<P: Protocol> Task<P> {
         self.place.link().set_core(rustix::thread::sched_getcpu());
         while self.reads() {
             if self.conn.verifies_together() {
-                let mut frames = self.gather()?;
+                let (mut frames, arrivals) = self.gather(now)?;
                 if frames.is_empty() {
                     break;
                 }
                 let checked = self.conn.verify_together(&mut frames);
-                for (frame, checked) in frames.into_iter().zip(checked) {
+                for ((frame, checked), arrival) in frames.into_iter().zip(checked).zip(arrivals) {
+                    self.conn.note_arrival(arrival);
                     self.take_frame(frame, checked, now).await?;
                 }
                 continue;
             }
             let length_max = self.message_bytes_max();
             let Some(frame) = self.input.take_frame(length_max)? else { break };
+            self.conn.note_arrival(self.input.arrival(now.instant));
             self.take_frame(frame, None, now).await?;
         }
         self.input.watch(now.instant);
@@ -268,24 +274,25 @@ impl<P: Protocol> Task<P> {
     }
 
     /// Some frames, with what is in the socket already.
-    fn gather(&mut self) -> Result<Vec<BytesMut>, End> {
+    fn gather(&mut self, now: Now) -> Result<(Vec<BytesMut>, Vec<Arrival>), End> {
         let length_max = self.message_bytes_max();
-        let (mut frames, mut bytes) = (Vec::new(), 0);
+        let (mut frames, mut arrivals, mut bytes) = (Vec::new(), Vec::new(), 0);
         loop {
             while frames.len() < GATHERED_FRAMES_MAX
                 && let Some(frame) = self.input.take_frame(length_max)?
             {
                 bytes += frame.len();
+                arrivals.push(self.input.arrival(now.instant));
                 frames.push(frame);
             }
             let is_enough = frames.len() == GATHERED_FRAMES_MAX || bytes >= GATHERED_BYTES_MAX;
             if frames.is_empty() || is_enough {
-                return Ok(frames);
+                return Ok((frames, arrivals));
             }
             let room = self.input.room(length_max)?;
             let count = self.input.receive_now(&self.stream, room);
             if count == 0 {
-                return Ok(frames);
+                return Ok((frames, arrivals));
             }
             self.place.link().count_received(count);
         }
@@ -351,12 +358,28 @@ impl<P: Protocol> Task<P> {
             Some(tls) => self.output.flush_by(tls, stream, conn)?,
         };
         self.place.link().count_sent(sent);
+        self.count_sent();
         if !self.is_sending() {
             self.stuck_since = None;
         } else if sent > 0 || self.stuck_since.is_none() {
             self.stuck_since = Some(self.clock);
         }
         Ok(())
+    }
+
+    /// Counts what has just left: its last byte is with the client a round trip's half later, and
+    /// confirmed after the whole of it, as far as that is known of the connection.
+    fn count_sent(&mut self) {
+        let mut sent = self.output.take_sent().peekable();
+        if sent.peek().is_none() {
+            return;
+        }
+        let round_trip = self.place.link().round_trip();
+        let confirmed = Host::instant(&*self.host) + round_trip;
+        for sent in sent {
+            let latency = confirmed.saturating_duration_since(sent.first_byte);
+            self.meter.record_sent(&sent, latency);
+        }
     }
 
     /// Notes who is logged on now, and lets go of what is not needed.

@@ -88,7 +88,7 @@ impl Users {
         let text = toml::to_string(self).map_err(|e| error(e.to_string()))?;
         let write = || -> std::io::Result<()> {
             let folder = folder_of(path);
-            std::fs::create_dir_all(folder)?;
+            crate::state::make(folder)?;
             let temporary = path.with_extension(format!("new-{}", std::process::id()));
             // What a process of the same number left behind may have another mode.
             match std::fs::remove_file(&temporary) {
@@ -117,7 +117,7 @@ impl Users {
         change: impl FnOnce(&mut Self) -> Result<(), String>,
     ) -> Result<(), String> {
         let said = |e: std::io::Error| format!("{}: {e}", path.display());
-        std::fs::create_dir_all(folder_of(path)).map_err(said)?;
+        crate::state::make(folder_of(path)).map_err(said)?;
         // Held until it is closed. The users' file itself cannot carry it: it is replaced.
         let mut options = std::fs::OpenOptions::new();
         let lock = options

@@ -311,3 +311,22 @@ impl Host for Environment {
         Vec::new()
     }
 }
+
+impl nfs::Host for Environment {
+    fn random(&self, out: &mut [u8]) {
+        Host::random(self, out);
+    }
+
+    fn now(&self) -> nfs::Now {
+        let Now { instant, wall } = Host::now(self);
+        nfs::Now { instant, wall }
+    }
+
+    fn caller(&self, identity: Identity) -> Arc<Caller> {
+        Arc::new(Caller::of(identity))
+    }
+
+    fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.lock().carried.push((work, Flag::raised()));
+    }
+}

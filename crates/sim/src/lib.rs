@@ -9,6 +9,7 @@
 //! under way allows ([`history`]). A run that fails is repeated by its seed.
 #![forbid(unsafe_code)]
 
+pub mod cache;
 pub mod channels;
 mod client;
 pub mod crowd;
@@ -22,6 +23,7 @@ mod model;
 mod process;
 mod random;
 mod server_side;
+pub mod sessions;
 mod world;
 
 use std::time::Instant;

@@ -1,9 +1,10 @@
-//! `sim [COUNT] [FIRST] [files|channels|schedules]`: runs seeds, of all kinds
+//! `sim [COUNT] [FIRST] [files|channels|schedules|cache|sessions]`: runs seeds, of all kinds
 //! if none is named, and stops at the first that goes wrong.
 #![forbid(unsafe_code)]
 
 use sim::channels::Counts;
 use sim::{Failure, Report};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -14,13 +15,15 @@ struct Sum {
     answered: u64,
     unjudged: u64,
     counts: Counts,
+    sessions: sim::sessions::Counts,
+    hits: BTreeMap<&'static str, u64>,
 }
 
 fn main() -> ExitCode {
     let argument = |at| std::env::args().nth(at);
     let number = |at| argument(at).and_then(|text| text.parse::<u64>().ok());
     let (count, first) = (number(1).unwrap_or(100), number(2).unwrap_or(0));
-    let kinds = ["files", "channels", "schedules"];
+    let kinds = ["files", "channels", "schedules", "cache", "sessions"];
     let wanted = argument(3);
     for kind in kinds.into_iter().filter(|k| wanted.as_deref().is_none_or(|wanted| wanted == *k)) {
         let start = Instant::now();
@@ -33,25 +36,44 @@ fn main() -> ExitCode {
             }
         }
         let took = start.elapsed().as_secs_f64();
-        let Sum { steps, answered, unjudged, counts } = sum;
+        let Sum { steps, answered, unjudged, counts, sessions, hits } = sum;
         println!(
             "{kind}: {count} seeds from {first}: {steps} steps, {answered} replies, {took:.1} s"
         );
         if unjudged > 0 {
             println!("{unjudged} of them had too many possibilities to be judged to the end");
         }
-        if kind != "files" {
-            let counts: Vec<String> =
-                counts.named().iter().map(|(name, count)| format!("{name} {count}")).collect();
-            println!("{}", counts.join(", "));
+        if !hits.is_empty() {
+            let hits: Vec<String> =
+                hits.iter().map(|(kind, hits)| format!("{kind} {hits}")).collect();
+            println!("answers from what was kept: {}", hits.join(", "));
+        }
+        match kind {
+            "channels" | "schedules" => println!("{}", shown(&counts.named())),
+            "sessions" => println!("{}", shown(&sessions.named())),
+            _ => {}
         }
     }
     ExitCode::SUCCESS
 }
 
+fn shown(named: &[(&'static str, u64)]) -> String {
+    named.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+}
+
 fn run(kind: &str, seed: u64, sum: &mut Sum) -> Result<(), Box<Failure>> {
     let (report, counts): (Report, Counts) = match kind {
         "files" => (sim::run(seed)?, Counts::default()),
+        "cache" => {
+            let (report, hits) = sim::cache::run(seed, None)?;
+            hits.into_iter().for_each(|(kind, hits)| *sum.hits.entry(kind).or_default() += hits);
+            (report, Counts::default())
+        }
+        "sessions" => {
+            let (report, counts) = sim::sessions::run(seed, None)?;
+            sum.sessions.add(&counts);
+            (report, Counts::default())
+        }
         _ => sim::channels::run(seed, kind == "schedules", None)?,
     };
     sum.steps += report.steps;

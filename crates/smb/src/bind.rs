@@ -8,9 +8,10 @@ use crate::setup::Purpose;
 use bytes::Bytes;
 use std::sync::Arc;
 use wire::crypto::{KeySource, PreauthHash, SigningAlgorithm};
-use wire::ntlm::{Authenticated, LogonKind};
+use wire::ntlm::LogonKind;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Flags, Header};
+use wire::spnego::Logon;
 
 impl Conn {
     /// Begins the exchange that binds a session to this connection, or goes on with it.
@@ -82,7 +83,7 @@ impl Conn {
         session: Arc<Session>,
         negotiated: &Negotiated,
         preauth: &PreauthHash,
-        logon: &Authenticated,
+        logon: &Logon,
     ) -> Result<Arc<Channel>, NtStatus> {
         let same = logon.kind == LogonKind::User
             && self.server.host.account(&logon.user).is_some_and(|account| {

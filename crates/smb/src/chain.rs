@@ -9,6 +9,7 @@ use crate::conn::Shared;
 use crate::dispatch::{self, Outcome, Reply, Request, Waited};
 use crate::lasting::Lasting;
 use crate::limits::INTERIM_AFTER;
+use crate::metering::{Counted, Tally};
 use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
 use crate::pending::WaitTicket;
@@ -19,11 +20,14 @@ use bytes::Bytes;
 use files::{Asking, CacheGrant, ResidentRange};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use limits::Throttled;
+use meter::{Done, ShareId};
 use smallvec::SmallVec;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::time::Instant;
 use wire::codec::Writer;
 use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
@@ -72,6 +76,17 @@ pub struct Related {
     pub tree: Option<TreeId>,
     /// The session's or tree's absence, which all that follow share.
     pub refused: Option<NtStatus>,
+    /// The share that the last request was about, to be counted under.
+    pub counted: ShareId,
+}
+
+/// What is known of one request until its reply is written.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The opens it is counted with.
+    under_way: Option<UnderWay>,
+    /// What it had to wait for before it began.
+    throttled: Throttled,
 }
 
 /// The requests of one frame and the reply under construction.
@@ -84,6 +99,9 @@ pub struct Chain {
     /// The channel whose keys opened the frame.
     pub(crate) sealed: Option<Arc<Channel>>,
     pub(crate) out: Vec<u8>,
+    /// When the frame came.
+    pub(crate) now: Instant,
+    pub(crate) tally: Tally,
 }
 
 /// Where a reply stands in the buffer, and with whose key it is signed.
@@ -93,6 +111,8 @@ type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
 #[derive(Default)]
 struct Written {
     replies: SmallVec<[WrittenReply; 1]>,
+    /// As they are counted.
+    counted: SmallVec<[Counted; 1]>,
     /// Where the last reply ended before it was padded for the next one.
     bare_end: usize,
     seal_with: Option<Arc<Channel>>,
@@ -103,11 +123,12 @@ impl Chain {
     /// Answers every request in order.
     pub(crate) async fn run(self) -> Finished {
         let reads = |element: &Element| element.header.command == Command::READ;
-        if self.elements.iter().all(reads) {
-            return self.answer().await;
-        }
-        let asking = Asking::new(self.negotiated.client_guid);
-        let finished = asking.around(self.answer()).await;
+        let changes = !self.elements.iter().all(reads);
+        let asking = changes.then(|| Asking::new(self.negotiated.client_guid));
+        // In one place: it is large.
+        let answer = pin!(self.answer());
+        let Some(asking) = asking else { return answer.await };
+        let finished = asking.around(answer).await;
         Finished { asking: Some(asking), ..finished }
     }
 
@@ -117,8 +138,8 @@ impl Chain {
         let mut written = Written { seal_with: self.sealed.clone(), ..Written::default() };
         for at in 0..self.elements.len() {
             let mut start = self.begin_reply(&mut written);
-            let (mut ticket_id, mut under_way) = (None, None);
-            let mut result = self.dispatch(at, start, &mut related, &mut under_way).await;
+            let (mut ticket_id, mut progress) = (None, Progress::default());
+            let mut result = self.dispatch(at, start, &mut related, &mut progress).await;
             if let Some(rest) = self.rest_of(at, &mut result) {
                 let (waited, new_start, id) = self.wait(at, start, rest, &mut written).await;
                 (start, ticket_id) = (new_start, id);
@@ -137,17 +158,19 @@ impl Chain {
                     self.refuse(start, status)
                 }
             };
-            drop(under_way);
+            let done = self.count(at, &related, reply.status, progress.throttled);
+            self.look_closer(at, &related, &done);
+            drop(progress);
             finished.logged_off = finished.logged_off.or(reply.logged_off);
             finished.granted.extend(reply.granted.take());
-            self.end_reply(at, start, reply, ticket_id, &mut written);
+            self.end_reply(at, start, reply, ticket_id, done, &mut written);
         }
         if written.replies.len() > 1 {
             // The last one too, where there are several: clients have come to expect it.
             self.pad_reply(&mut written);
         }
         if !written.replies.is_empty() {
-            finished.transmit = Some(protect(self.out, written));
+            finished.transmit = Some(self.protect(written));
         }
         finished
     }
@@ -155,8 +178,7 @@ impl Chain {
     fn tell_trouble(&self, at: usize, related: &Related, status: NtStatus) {
         let element = &self.elements[at];
         let message = &self.frame[element.range.clone()];
-        let (host, peer) = (&*self.server.host, self.shared.facts.peer);
-        trouble::tell(host, peer, element, message, related, status);
+        trouble::tell(&self.server, self.shared.facts, element, message, related, status);
     }
 
     /// Makes room for a header at the next 8-byte boundary and chains the
@@ -187,7 +209,7 @@ impl Chain {
         at: usize,
         start: usize,
         related: &mut Related,
-        under_way: &mut Option<UnderWay>,
+        progress: &mut Progress,
     ) -> Result<Outcome, NtStatus> {
         let element = &self.elements[at];
         let is_related = element.header.flags.contains(Flags::RELATED);
@@ -203,10 +225,12 @@ impl Chain {
             server: &self.server,
             negotiated: &self.negotiated,
             shared: &self.shared,
+            now: self.now,
             header: &element.header,
             message: &self.frame[element.range.clone()],
             channel: element.channel.as_ref(),
-            under_way,
+            under_way: &mut progress.under_way,
+            throttled: &mut progress.throttled,
             related,
             is_related,
             is_single: self.elements.len() == 1,
@@ -299,7 +323,8 @@ impl Chain {
             start = self.begin_reply(written);
         }
         let reply = self.refuse(start, NtStatus::PENDING);
-        self.end_reply(at, start, reply, Some(ticket.async_id), written);
+        let done = self.count_interim(at);
+        self.end_reply(at, start, reply, Some(ticket.async_id), done, written);
         // The credits went out with the interim answer.
         self.elements[at].grant = 0;
         self.push_ready(written);
@@ -309,10 +334,25 @@ impl Chain {
     fn push_ready(&mut self, written: &mut Written) {
         let fresh = Written { seal_with: written.seal_with.clone(), ..Written::default() };
         let ready = std::mem::replace(written, fresh);
-        let buffer = std::mem::replace(&mut self.out, new_buffer(Vec::new()));
-        let mut transmit = protect(buffer, ready);
+        let mut transmit = self.protect(ready);
+        self.out = new_buffer(Vec::new());
         transmit.sign();
         self.shared.waiting.push_interim(transmit);
+    }
+
+    /// The frame of what was written.
+    fn protect(&mut self, mut written: Written) -> Transmit {
+        let counted = std::mem::take(&mut written.counted);
+        let out = std::mem::take(&mut self.out);
+        let is_bare =
+            written.seal_with.is_none() && written.replies.iter().all(|(_, key)| key.is_none());
+        let mut transmit = if is_bare {
+            protect(out, written)
+        } else {
+            self.server.files.meter().stages().crypto(|| protect(out, written))
+        };
+        self.settle(&counted, &mut transmit);
+        transmit
     }
 
     /// Puts the body of a request that waited where it belongs.
@@ -347,8 +387,13 @@ impl Chain {
         start: usize,
         reply: Reply,
         async_id: Option<wire::smb::AsyncId>,
+        done: Done,
         written: &mut Written,
     ) {
+        let is_final = reply.status != NtStatus::PENDING;
+        let file_bytes = reply.file.as_ref().map_or(0, |file| file.length_bytes);
+        let own_bytes = (self.out.len() - start + file_bytes) as u64;
+        written.counted.push(Counted::new(done, own_bytes, is_final));
         let element = &self.elements[at];
         let mut header = element.header.reply(reply.status, element.grant);
         if let Some(id) = async_id {

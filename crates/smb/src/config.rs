@@ -140,6 +140,13 @@ impl Share {
         self.volume.is_none()
     }
 
+    /// Whether its class lets clients have several connections.
+    #[must_use]
+    pub fn has_multichannel(&self) -> bool {
+        let limits = self.volume.as_ref().and_then(|volume| volume.options.limits.as_ref());
+        limits.is_none_or(|limits| limits.has_multichannel())
+    }
+
     /// What lists of shares tell of it to a user; none if they must not know.
     #[must_use]
     pub fn fact_for(&self, user: &SessionUser, peer: IpAddr) -> Option<ShareFact> {

@@ -11,9 +11,10 @@ use crate::channel::Channel;
 use crate::credits::CreditWindow;
 use crate::host::Now;
 use crate::limits::{
-    COMPOUND_REQUESTS_MAX, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX,
-    SPARE_BUFFERS_MAX,
+    COMPOUND_REQUESTS_MAX, CREDITS_MAX, CREDITS_WHILE_THROTTLED, FRAME_BYTES_MAX,
+    FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
+use crate::metering::{Tally, authentication};
 use crate::negotiate::Negotiated;
 use crate::notices::Notices;
 use crate::pending::Waiting;
@@ -21,8 +22,9 @@ use crate::server::Server;
 use crate::session::ChannelFact;
 use crate::setup::PendingSetup;
 use crate::signatures::Checked;
-use crate::transmit::{Outbox, Transmit, new_buffer};
+use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
+use meter::{Arrival, StageTimes};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -65,6 +67,8 @@ pub struct Shared {
     pub notices: Notices,
     /// Credits that its client holds, for `status`.
     pub credits: AtomicU32,
+    /// Requests that wait for the limits of their share.
+    pub throttled: AtomicU32,
 }
 
 /// The protocol state of one connection.
@@ -88,6 +92,8 @@ pub struct Conn {
     spare: Vec<Vec<u8>>,
     /// What is known of the signature of the frame that is being handled.
     checked: Option<Checked>,
+    /// When and how that frame came.
+    pub(crate) arrival: Option<Arrival>,
 }
 
 impl std::fmt::Debug for Conn {
@@ -107,6 +113,7 @@ impl Conn {
                 waiting: Waiting::default(),
                 notices: Notices::default(),
                 credits: AtomicU32::new(1),
+                throttled: AtomicU32::new(0),
             }),
             negotiated: None,
             wildcard_answered: false,
@@ -120,7 +127,13 @@ impl Conn {
             delayed: Vec::new(),
             spare: Vec::new(),
             checked: None,
+            arrival: None,
         }
+    }
+
+    /// Says when and how the frame came that is handed over next.
+    pub fn note_arrival(&mut self, arrival: Arrival) {
+        self.arrival = Some(arrival);
     }
 
     /// Takes one direct-TCP payload (without its 4-byte prefix).
@@ -142,8 +155,10 @@ impl Conn {
         now: Now,
     ) -> Result<(), Close> {
         self.checked = checked;
+        let wire_bytes = (PREFIX + frame.len()) as u64;
+        self.arrival.get_or_insert(Arrival::at_once(now.instant, wire_bytes));
         let result = self.take_frame(frame, now);
-        self.checked = None;
+        (self.checked, self.arrival) = (None, None);
         if result.is_err() {
             self.server.stats.garbage.fetch_add(1, Ordering::Relaxed);
         }
@@ -180,7 +195,8 @@ impl Conn {
             .sealing
             .as_ref()
             .ok_or(Close::Refused("sealed for a session without a cipher"))?;
-        sealing.open.open_in_place(frame).map_err(|_| Close::Refused("seal broken"))?;
+        let opened = self.stages().crypto(|| sealing.open.open_in_place(frame));
+        opened.map_err(|_| Close::Refused("seal broken"))?;
         Ok(channel.clone())
     }
 
@@ -203,13 +219,14 @@ impl Conn {
             }
             _ => {}
         }
-        self.start_chain(frame, sealed)
+        self.start_chain(frame, sealed, now.instant)
     }
 
     fn start_chain(
         &mut self,
         mut frame: BytesMut,
         sealed: Option<Arc<Channel>>,
+        now: Instant,
     ) -> Result<(), Close> {
         let mut elements: SmallVec<[Element; 1]> = SmallVec::new();
         let mut start = 0;
@@ -241,6 +258,9 @@ impl Conn {
         let Some(negotiated) = self.negotiated.clone() else {
             return Err(Close::Garbage("request before negotiate"));
         };
+        let Some(arrival) = self.arrival else {
+            return Err(Close::Garbage("a frame that did not come"));
+        };
         let buffer = self.spare.pop().unwrap_or_default();
         let chain = Chain {
             server: self.server.clone(),
@@ -250,6 +270,8 @@ impl Conn {
             elements,
             sealed,
             out: new_buffer(buffer),
+            now,
+            tally: Tally::new(arrival),
         };
         self.jobs.push_back(Box::pin(chain.run()));
         Ok(())
@@ -295,7 +317,9 @@ impl Conn {
         let multi = self.negotiated.as_ref().is_some_and(|n| n.dialect > Dialect::Smb202);
         let charge = if multi { header.credit_charge.max(1) } else { 1 };
         self.window.take(header.message_id.0, charge).map_err(|_| Close::Garbage("message id"))?;
-        let grant = self.window.grant(header.credits, charge);
+        let is_throttled = self.shared.throttled.load(Ordering::Relaxed) > 0;
+        let most = if is_throttled { CREDITS_WHILE_THROTTLED } else { CREDITS_MAX };
+        let grant = self.window.grant(header.credits, charge, most);
         self.shared.credits.store(self.window.available(), Ordering::Relaxed);
         Ok(grant)
     }
@@ -330,7 +354,8 @@ impl Conn {
         if element.header.flags.contains(Flags::SIGNED) {
             let message = &mut frame[element.range.clone()];
             let known = self.checked.as_ref().and_then(|checked| checked.is_good_for(channel));
-            let good = known.unwrap_or_else(|| channel.signing.verify_in_place(message));
+            let verify = || self.stages().crypto(|| channel.signing.verify_in_place(message));
+            let good = known.unwrap_or_else(verify);
             return if good { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) };
         }
         if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
@@ -346,7 +371,10 @@ impl Conn {
         let channel = self.channels.get(&header.session_id.0).cloned();
         let element =
             Element { range: 0..frame.len(), header: *header, channel, refused: None, grant: 0 };
-        if self.verify(frame, &element, sealed).is_ok() {
+        let verified = self.verify(frame, &element, sealed);
+        let status = verified.err().unwrap_or_default();
+        self.count_alone(header.command, status, authentication(element.channel.as_ref()), None);
+        if verified.is_ok() {
             let by_async = header.flags.contains(Flags::ASYNC);
             self.shared.waiting.cancel(header.message_id, by_async.then_some(header.async_id()));
         }
@@ -378,7 +406,11 @@ impl Conn {
         if let Some(buffer) = self.shared.waiting.poll_interim() {
             return Some(buffer);
         }
-        self.outbox.pop()
+        self.outbox.pop(self.server.files.meter().stages())
+    }
+
+    fn stages(&self) -> &StageTimes {
+        self.server.files.meter().stages()
     }
 
     /// Bytes that [`Conn::poll_transmit`] has.
@@ -396,7 +428,9 @@ impl Conn {
     /// The next frame that answers nothing. To be asked for after
     /// [`Conn::poll_transmit`], so that it does not overtake what it is about.
     pub fn poll_notice(&self) -> Option<Transmit> {
-        self.shared.notices.poll(|| self.server.host.now().instant)
+        let notice = self.shared.notices.poll(|| self.server.host.instant())?;
+        self.count_notice(&notice);
+        Some(notice)
     }
 
     /// What tells when [`Conn::poll_notice`] has something.
@@ -492,6 +526,8 @@ impl Drop for Conn {
         for channel in self.channels.values() {
             if channel.session.remove_channel(self.shared.facts.id) {
                 self.server.lose_session(&channel.session);
+            } else if !channel.session.has_ended() {
+                self.server.stats.channels_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
         // After the channels are gone, so that none of it comes back here.

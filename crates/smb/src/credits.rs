@@ -60,12 +60,12 @@ impl CreditWindow {
     /// Decides what a reply grants to a client that asked for `requested`
     /// after being charged `charge`, and widens the window by it.
     ///
-    /// A client is never left without a credit, and never holds more than
-    /// [`CREDITS_MAX`]. Ids may run ahead of the lowest unsettled one by twice
+    /// A client is never left without a credit, and is granted none beyond `most`, which is
+    /// [`CREDITS_MAX`] or less. Ids may run ahead of the lowest unsettled one by twice
     /// that, so that one slow id cannot make the bitmap grow.
-    pub fn grant(&mut self, requested: u16, charge: u16) -> u16 {
+    pub fn grant(&mut self, requested: u16, charge: u16, most: u16) -> u16 {
         let wanted = u32::from(requested.max(charge).max(1));
-        let room = u32::from(CREDITS_MAX).saturating_sub(self.available);
+        let room = u32::from(most).saturating_sub(self.available);
         let span = self.end - self.low;
         let span_room = (2 * u64::from(CREDITS_MAX)).saturating_sub(span);
         let granted = wanted.min(room).min(u32::try_from(span_room).unwrap_or(u32::MAX));
@@ -128,7 +128,7 @@ mod tests {
     fn an_id_is_good_once() {
         let mut w = CreditWindow::default();
         w.take(0, 1).unwrap();
-        assert_eq!(w.grant(4, 1), 4);
+        assert_eq!(w.grant(4, 1, CREDITS_MAX), 4);
         w.take(3, 1).unwrap();
         assert_eq!(w.take(3, 1), Err(OutsideWindow));
         w.take(1, 2).unwrap();
@@ -142,8 +142,8 @@ mod tests {
     fn a_client_without_credits_always_gets_one() {
         let mut w = CreditWindow::default();
         w.take(0, 1).unwrap();
-        assert_eq!(w.grant(0, 0), 1);
-        assert_eq!(w.grant(1, 1), 1);
+        assert_eq!(w.grant(0, 0, CREDITS_MAX), 1);
+        assert_eq!(w.grant(1, 1, CREDITS_MAX), 1);
         assert_eq!(w.available, 2);
     }
 
@@ -151,7 +151,7 @@ mod tests {
     fn the_window_never_exceeds_its_limit_while_an_old_id_is_unused() {
         let mut w = CreditWindow::default();
         w.take(0, 1).unwrap();
-        w.grant(2, 1);
+        w.grant(2, 1, CREDITS_MAX);
         // Id 1 is never used; ids above it are, as fast as they are granted.
         let mut next = 2;
         for _ in 0..100_000 {
@@ -159,7 +159,7 @@ mod tests {
                 break;
             }
             next += 1;
-            w.grant(u16::MAX, 1);
+            w.grant(u16::MAX, 1, CREDITS_MAX);
         }
         assert!(next <= 2 * u64::from(CREDITS_MAX) + 1);
         assert!(w.used.len() <= 2 * usize::from(CREDITS_MAX) / 64 + 1);
@@ -179,7 +179,7 @@ mod tests {
                 prop_assert_eq!(w.take(first, charge).is_ok(), expected);
                 if expected {
                     ids.iter().for_each(|id| { granted.remove(id); });
-                    let got = w.grant(requested, charge);
+                    let got = w.grant(requested, charge, CREDITS_MAX);
                     granted.extend(end..end + u64::from(got));
                     end += u64::from(got);
                 }

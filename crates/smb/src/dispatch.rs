@@ -12,9 +12,11 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::tree::Tree;
 use files::{CacheGrant, ResidentRange};
+use limits::Throttled;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 use wire::codec::{Malformed, Reader, Writer};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
@@ -28,6 +30,8 @@ pub struct Request<'a> {
     pub negotiated: &'a Arc<Negotiated>,
     /// What it shares with the other requests of its connection.
     pub shared: &'a Arc<Shared>,
+    /// When its frame came.
+    pub now: Instant,
     /// The request's header.
     pub header: &'a Header,
     /// The request, header included: the origin of its offsets.
@@ -36,6 +40,8 @@ pub struct Request<'a> {
     pub channel: Option<&'a Arc<Channel>>,
     /// The opens it is counted with, until it is answered.
     pub under_way: &'a mut Option<UnderWay>,
+    /// What it had to wait for before it began, by the limits of its share.
+    pub throttled: &'a mut Throttled,
     /// What earlier requests of the chain left.
     pub related: &'a mut Related,
     /// Whether it takes over what they left.
@@ -134,9 +140,10 @@ impl<'a> Request<'a> {
     /// # Errors
     /// `NETWORK_NAME_DELETED` for none; `ACCESS_DENIED` if the share wants
     /// sealing and the request is not.
-    pub fn tree(&self) -> Result<Arc<Tree>, NtStatus> {
+    pub fn tree(&mut self) -> Result<Arc<Tree>, NtStatus> {
         let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
         let tree = self.session()?.tree(id)?;
+        self.related.counted = tree.counted;
         self.check_sealed(&tree)?;
         Ok(tree)
     }
@@ -158,6 +165,7 @@ impl<'a> Request<'a> {
             self.related.failed = found.as_ref().err().copied();
             found?
         };
+        self.related.counted = open.tree.counted;
         if open.closed.is_raised() {
             return Err(NtStatus::FILE_CLOSED);
         }
@@ -251,7 +259,7 @@ pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         Command::FLUSH => commands::flush::flush(request).await,
         Command::LOCK => commands::lock::lock(request).await,
         Command::ECHO => commands::echo::echo(request),
-        Command::CHANGE_NOTIFY => commands::change_notify::change_notify(request),
+        Command::CHANGE_NOTIFY => commands::change_notify::change_notify(request).await,
         Command::OPLOCK_BREAK => commands::oplock_break::oplock_break(request),
         Command::TREE_CONNECT => commands::tree_connect::tree_connect(request),
         Command::TREE_DISCONNECT => commands::tree_disconnect::tree_disconnect(request).await,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use vfs::Timestamp;
 use wire::ntlm::NtHash;
 use wire::rpc::UnixNames;
+use wire::spnego::Tickets;
 
 /// The time, read by the server and handed down.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +29,21 @@ pub trait Host: Send + Sync {
     /// The present time.
     fn now(&self) -> Now;
 
+    /// The present time, where only that is asked.
+    fn instant(&self) -> Instant {
+        self.now().instant
+    }
+
     /// The account `user`, compared without case, or none.
     fn account(&self, user: &str) -> Option<Account>;
 
     /// Whom a guest or anonymous session acts as, where the configuration allows it.
     fn guest(&self) -> Option<Account>;
+
+    /// What judges Kerberos tickets, where the configuration names keys.
+    fn tickets(&self) -> Option<Arc<dyn Tickets>> {
+        None
+    }
 
     /// Names of the system's users and groups, to be shown for their numbers.
     fn unix_names(&self) -> Arc<UnixNames> {
@@ -104,6 +115,8 @@ pub struct Trouble {
     pub kind: TroubleKind,
     /// Client's address.
     pub peer: SocketAddr,
+    /// Numbers of the connection, and of the request on it.
+    pub request: (u64, u64),
     /// Whose session it was.
     pub user: String,
     /// The share.

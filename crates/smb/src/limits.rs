@@ -21,6 +21,11 @@ pub const FRAME_BYTES_MAX_BEFORE_LOGIN: usize = 128 * 1024;
 /// Credits one connection may hold, as Samba's and Windows' servers grant.
 pub const CREDITS_MAX: u16 = 8192;
 
+/// Credits that one connection may hold while its requests wait for the limits of a share:
+/// enough for the largest request twice.
+pub const CREDITS_WHILE_THROTTLED: u16 = 256;
+const _: () = assert!(CREDITS_WHILE_THROTTLED as u32 * 65_536 >= 2 * IO_BYTES_MAX);
+
 /// Requests in one compound.
 pub const COMPOUND_REQUESTS_MAX: usize = 64;
 

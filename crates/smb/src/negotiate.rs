@@ -5,7 +5,9 @@ use crate::conn::{Close, Conn};
 use crate::limits::{IO_BYTES_MAX, IO_BYTES_MAX_SMALL};
 use crate::transmit::{MESSAGE_START, Transmit, new_buffer};
 use bytes::Bytes;
-use std::sync::Arc;
+use meter::Authentication;
+
+use std::sync::{Arc, OnceLock};
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::fscc::{FileTime, POSIX_EXTENSIONS};
@@ -139,7 +141,7 @@ impl Conn {
             read_bytes_max: io_bytes_max,
             write_bytes_max: io_bytes_max,
             now: FileTime::from_unix_nanos(now.0),
-            token: HINT.get_or_init(spnego::hint),
+            token: hint(self.server.host.tickets().is_some()),
             contexts: Vec::new(),
         }
     }
@@ -155,7 +157,7 @@ impl Conn {
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(NtStatus::SUCCESS, grant).encode(&mut w);
         response.encode(&mut w);
-        self.transmit(Transmit::plain(buffer.clone(), None));
+        self.answer_negotiate(buffer.clone(), NtStatus::SUCCESS);
         buffer
     }
 
@@ -169,12 +171,23 @@ impl Conn {
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(status, grant).encode(&mut w);
         ErrorResponse::EMPTY.encode(&mut w);
-        self.transmit(Transmit::plain(buffer, None));
+        self.answer_negotiate(buffer, status);
         Ok(())
+    }
+
+    fn answer_negotiate(&mut self, buffer: Vec<u8>, status: NtStatus) {
+        let mut transmit = Transmit::plain(buffer, None);
+        let by = Authentication::Anonymous;
+        self.count_alone(Command::NEGOTIATE, status, by, Some(&mut transmit));
+        self.transmit(transmit);
     }
 }
 
-static HINT: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+/// The mechanisms to log on by, each list encoded once.
+fn hint(takes_tickets: bool) -> &'static [u8] {
+    static HINTS: [OnceLock<Vec<u8>>; 2] = [OnceLock::new(), OnceLock::new()];
+    HINTS[usize::from(takes_tickets)].get_or_init(|| spnego::hint(takes_tickets))
+}
 
 fn security_mode(config: &Config) -> u16 {
     if config.signing_required { SIGNING_ENABLED | SIGNING_REQUIRED } else { SIGNING_ENABLED }

@@ -64,8 +64,8 @@ pub struct Notice {
 impl Notice {
     fn again(&self) -> Self {
         let Transmit { buffer, start, .. } = &self.transmit;
-        let transmit =
-            Transmit { buffer: buffer.clone(), start: *start, file: None, unsigned: None };
+        let buffer = buffer.clone();
+        let transmit = Transmit { start: *start, ..Transmit::plain(buffer, None) };
         Self { transmit, ..*self }
     }
 }
@@ -93,10 +93,10 @@ impl Notices {
     ///
     /// # Errors
     /// The frame, if the connection is lost.
-    pub(crate) fn push(&self, notice: Notice) -> Result<(), Notice> {
+    pub(crate) fn push(&self, notice: Notice) -> Result<(), Box<Notice>> {
         let mut state = self.lock();
         if state.is_closed {
-            return Err(notice);
+            return Err(Box::new(notice));
         }
         state.queue.push_back(notice);
         self.has_some.store(true, Ordering::Release);

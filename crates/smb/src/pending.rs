@@ -51,8 +51,18 @@ impl Default for Waiting {
 impl Waiting {
     /// Enters a request; none if too many wait already.
     pub fn enter(&self, message_id: MessageId) -> Option<WaitTicket<'_>> {
+        self.enter_among(message_id, ASYNC_REQUESTS_MAX)
+    }
+
+    /// Enters a request that waits for limits; none if half of the places are taken: the
+    /// others are for those that wait for other clients.
+    pub fn enter_throttled(&self, message_id: MessageId) -> Option<WaitTicket<'_>> {
+        self.enter_among(message_id, ASYNC_REQUESTS_MAX / 2)
+    }
+
+    fn enter_among(&self, message_id: MessageId, most: usize) -> Option<WaitTicket<'_>> {
         let mut state = self.lock();
-        if state.requests.len() >= ASYNC_REQUESTS_MAX {
+        if state.requests.len() >= most {
             return None;
         }
         let async_id = AsyncId(self.next_id.fetch_add(1, Ordering::Relaxed));

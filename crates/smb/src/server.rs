@@ -2,6 +2,7 @@
 //! MS-SMB2 3.3.1.5.
 
 use crate::app_instances::AppInstances;
+use crate::audit;
 use crate::clients::Clients;
 use crate::config::{Config, Share};
 use crate::create_guids::{Claimed, CreateGuids, CreateKey};
@@ -14,7 +15,7 @@ use crate::session::Session;
 use crate::snapshot::Snapshot;
 use files::Files;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vfs::Timestamp;
 use wire::smb::{FileId, SessionId};
@@ -30,6 +31,8 @@ pub struct Stats {
     pub logons_failed: AtomicU64,
     /// Logons that succeeded.
     pub logons: AtomicU64,
+    /// Channels that ended while others of their session went on.
+    pub channels_lost: AtomicU64,
 }
 
 /// The SMB server: one for a process.
@@ -58,6 +61,8 @@ pub struct Server {
     pub app_instances: AppInstances,
     /// Opens that outlive the server.
     pub persistent: PersistentOpens,
+    /// No more sessions are taken, since the server is to end.
+    draining: AtomicBool,
 }
 
 impl std::fmt::Debug for Server {
@@ -66,18 +71,28 @@ impl std::fmt::Debug for Server {
     }
 }
 
+/// Requests are counted by the shares of the configuration.
+fn register(files: &Files, config: &Config) {
+    for share in &config.shares {
+        files.meter().register(&share.name);
+    }
+}
+
 impl Server {
     /// A server without connections.
     #[must_use]
     pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
         let Now { wall, .. } = host.now();
+        let ipc = Share::ipc();
+        files.meter().register(&ipc.name);
+        register(&files, &config);
         Arc::new(Self {
             files,
             host,
             stats: Stats::default(),
             started: wall,
             config: RwLock::new(Arc::new(config)),
-            ipc: Arc::new(Share::ipc()),
+            ipc: Arc::new(ipc),
             sessions: Mutex::default(),
             clients: Clients::default(),
             next_open: AtomicU64::new(1),
@@ -85,12 +100,24 @@ impl Server {
             create_guids: CreateGuids::default(),
             app_instances: AppInstances::default(),
             persistent: PersistentOpens::default(),
+            draining: AtomicBool::new(false),
         })
     }
 
     /// Takes a new configuration. Sessions and trees keep what they have.
     pub fn configure(&self, config: Config) {
+        register(&self.files, &config);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    /// Whether new sessions are refused; those that are there go on, with new channels, too.
+    pub fn set_draining(&self, draining: bool) {
+        self.draining.store(draining, Ordering::Relaxed);
+    }
+
+    /// See [`Self::set_draining`].
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
     }
 
     /// The present configuration.
@@ -152,14 +179,14 @@ impl Server {
 
     /// Ends a session and closes what it holds.
     pub fn end_session(&self, session: &Session) {
-        self.forget_session(session);
+        self.forget_session(session, "Ended");
         self.close_all(session.end());
     }
 
     /// Ends a session whose last connection is lost; its client may come back
     /// for what is durable.
     pub fn lose_session(&self, session: &Session) {
-        self.forget_session(session);
+        self.forget_session(session, "ConnectionLost");
         self.detach_all(session.lose());
     }
 
@@ -198,12 +225,14 @@ impl Server {
         sessions.values().filter(|session| session.client_guid == client).cloned().collect()
     }
 
-    fn forget_session(&self, session: &Session) {
+    fn forget_session(&self, session: &Session, why: &str) {
         self.clients.remove(session);
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         // Its id may have been given to another one since it ended.
         if sessions.get(&session.id.0).is_some_and(|known| std::ptr::eq(&**known, session)) {
             sessions.remove(&session.id.0);
+            drop(sessions);
+            audit::session_end(self, session, why);
         }
     }
 

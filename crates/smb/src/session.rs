@@ -12,6 +12,8 @@ use crate::notices::{About, Notice};
 use crate::open::Open;
 use crate::signal::Signal;
 use crate::tree::{Admitted, Tree};
+use files::ShareQueue;
+use meter::Authentication;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -30,6 +32,8 @@ pub struct SessionUser {
     pub is_guest: bool,
     /// Logged on without a name.
     pub is_anonymous: bool,
+    /// Logged on by a Kerberos ticket.
+    pub by_ticket: bool,
 }
 
 /// Keys to seal and open messages of a session: one pair for all channels.
@@ -112,6 +116,8 @@ pub struct Session {
     /// Raised when the session ends, whatever ends it.
     pub ended: Signal,
     user: RwLock<Arc<SessionUser>>,
+    /// [`Authentication`] of the user, as a number: so that requests are counted without a lock.
+    authentication: AtomicUsize,
     trees: Mutex<HashMap<u32, Arc<Tree>>>,
     opens: Mutex<OpenTable>,
     channels: Mutex<Vec<ChannelFact>>,
@@ -199,10 +205,19 @@ pub struct SessionParts {
 }
 
 impl SessionUser {
-    /// Whether a password was proven.
+    /// Whether a password or a ticket was proven.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         !self.is_guest && !self.is_anonymous
+    }
+
+    /// By what its requests are counted.
+    fn authentication(&self) -> Authentication {
+        match (self.is_proven(), self.by_ticket) {
+            (false, _) => Authentication::Anonymous,
+            (true, true) => Authentication::Kerberos,
+            (true, false) => Authentication::NTLMv2,
+        }
     }
 }
 
@@ -223,6 +238,7 @@ impl Session {
             is_multichannel: parts.is_multichannel,
             wants_multichannel: parts.wants_multichannel,
             ended: Signal::default(),
+            authentication: AtomicUsize::new(parts.user.authentication() as usize),
             user: RwLock::new(Arc::new(parts.user)),
             trees: Mutex::default(),
             opens: Mutex::default(),
@@ -239,8 +255,15 @@ impl Session {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How its requests are counted: by what its user has shown who they are.
+    pub fn authentication(&self) -> Authentication {
+        let number = self.authentication.load(Ordering::Relaxed);
+        Authentication::ALL.get(number).copied().unwrap_or(Authentication::Anonymous)
+    }
+
     /// Re-authentication: later requests act as `user`.
     pub fn set_user(&self, user: SessionUser) {
+        self.authentication.store(user.authentication() as usize, Ordering::Relaxed);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(user);
     }
 
@@ -267,7 +290,12 @@ impl Session {
                 break TreeId(id);
             }
         };
-        let tree = Arc::new(Tree::new(id, admitted));
+        let limits = admitted.volume.as_ref().and_then(|volume| volume.options.limits.clone());
+        let queue = limits.map(|limits| {
+            let known = trees.values().find_map(|tree| tree.shared_queue(&limits));
+            known.unwrap_or_else(|| Arc::new(ShareQueue::new(limits)))
+        });
+        let tree = Arc::new(Tree::new(id, admitted, queue));
         trees.insert(id.0, tree.clone());
         Ok(tree)
     }
@@ -461,7 +489,7 @@ fn tell_one_of(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
     let mut notice = Some(notice);
     for channel in channels {
         match notice.take().map(|notice| channel.notices.push(notice)) {
-            Some(Err(back)) => notice = Some(back),
+            Some(Err(back)) => notice = Some(*back),
             _ => return,
         }
     }

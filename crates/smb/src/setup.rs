@@ -8,6 +8,7 @@ use crate::config::Encryption;
 use crate::conn::{Close, Conn};
 use crate::host::{Account, Now};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
+use crate::metering::authentication;
 use crate::negotiate::Negotiated;
 use crate::session::{SealingKeys, Session, SessionParts, SessionUser};
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey};
 use wire::fscc::FileTime;
-use wire::ntlm::{self, Authenticated, LogonKind, Refused, Unproven};
+use wire::ntlm::{self, LogonKind, Refused, Unproven};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{
@@ -58,6 +59,8 @@ struct Step {
     delay: Duration,
     /// The session that was not bound; its key signs the refusal.
     refused_binding: Option<Arc<Session>>,
+    /// Who was refused, as they say.
+    refused_user: String,
 }
 
 impl Step {
@@ -69,6 +72,7 @@ impl Step {
             channel: None,
             delay: Duration::ZERO,
             refused_binding: None,
+            refused_user: String::new(),
         }
     }
 }
@@ -97,6 +101,10 @@ impl Conn {
             Ok(step) => step,
             Err(status) => Step::refused(status),
         };
+        if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
+            let session = step.channel.as_ref().map(|channel| &channel.session);
+            self.audit_setup(&header, session, &step.refused_user, step.status);
+        }
         step.refused_binding = self.bindable(&frame, &header).filter(|_| step.channel.is_none());
         self.reply_setup(&header, grant, step, is_sealed, now);
         Ok(())
@@ -153,6 +161,9 @@ impl Conn {
         {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
+        if matches!(purpose, Purpose::New) && self.server.is_draining() {
+            return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+        }
         let id = match &purpose {
             Purpose::New => self.server.new_session_id(),
             Purpose::Renews(session) | Purpose::Binds(session) => session.id,
@@ -167,7 +178,8 @@ impl Conn {
         // A session that is somebody's does not become a guest's.
         let is_new = matches!(purpose, Purpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
-        let acceptor = spnego::Acceptor::new(exchange, Unproven { anonymous, guest });
+        let acceptor = spnego::Acceptor::new(exchange, Unproven { anonymous, guest })
+            .with_tickets(self.server.host.tickets());
         self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
         Ok(id)
     }
@@ -204,6 +216,7 @@ impl Conn {
             Refused::Mic { user } => (user.clone(), "the messages were changed on the way"),
             Refused::UnknownUser { user } => (user.clone(), "no such user"),
             Refused::WrongPassword { user } => (user.clone(), "wrong password"),
+            Refused::Ticket { why } => (String::new(), why.as_str()),
         };
         self.server.host.logon_failed(peer, &user, why);
         // A session whose renewal fails is over.
@@ -216,7 +229,8 @@ impl Conn {
             Refused::Anonymous => NtStatus::ACCESS_DENIED,
             _ => NtStatus::LOGON_FAILURE,
         };
-        Step { delay: self.server.host.logon_delay(peer), ..Step::refused(status) }
+        let delay = self.server.host.logon_delay(peer);
+        Step { delay, refused_user: user, ..Step::refused(status) }
     }
 
     fn log_on(
@@ -226,7 +240,7 @@ impl Conn {
         negotiated: &Negotiated,
         setup: PendingSetup,
         token: Vec<u8>,
-        logon: Authenticated,
+        logon: spnego::Logon,
     ) -> Result<Step, NtStatus> {
         let channel = match setup.purpose {
             Purpose::Binds(session) => self.bind(session, negotiated, &setup.preauth, &logon)?,
@@ -257,7 +271,7 @@ impl Conn {
         Ok(Step { status, flags, token, channel: Some(channel), ..Step::refused(status) })
     }
 
-    fn user_of(&self, logon: &Authenticated) -> Result<SessionUser, NtStatus> {
+    fn user_of(&self, logon: &spnego::Logon) -> Result<SessionUser, NtStatus> {
         let host = &self.server.host;
         let account = match logon.kind {
             LogonKind::User => host.account(&logon.user),
@@ -268,6 +282,7 @@ impl Conn {
             account: account.ok_or(NtStatus::LOGON_FAILURE)?,
             is_guest: logon.kind == LogonKind::Guest,
             is_anonymous: logon.kind == LogonKind::Anonymous,
+            by_ticket: logon.by_ticket,
         })
     }
 
@@ -277,7 +292,7 @@ impl Conn {
         request: &SessionSetupRequest<'_>,
         negotiated: &Negotiated,
         preauth: &PreauthHash,
-        logon: &Authenticated,
+        logon: &spnego::Logon,
         user: SessionUser,
     ) -> Result<Arc<Channel>, NtStatus> {
         let config = self.server.config();
@@ -366,7 +381,7 @@ impl Conn {
         }
         let sealing =
             step.channel.as_ref().or(self.channels.get(&header.session_id.0)).filter(|_| is_sealed);
-        let transmit = match sealing.and_then(|c| c.session.sealing.as_ref()) {
+        let mut transmit = match sealing.and_then(|c| c.session.sealing.as_ref()) {
             Some(keys) => {
                 keys.seal.seal_in_place(
                     &mut buffer[PREFIX..],
@@ -377,6 +392,8 @@ impl Conn {
             }
             None => Transmit::plain(buffer, None),
         };
+        let by = authentication(step.channel.as_ref());
+        self.count_alone(header.command, step.status, by, Some(&mut transmit));
         if step.delay.is_zero() {
             self.transmit(transmit);
         } else {

@@ -47,7 +47,8 @@ impl Conn {
             }
         }
         let Some(channel) = first else { return known };
-        let all = channel.signing.verify_all(&mut messages);
+        let stages = self.server.files.meter().stages();
+        let all = stages.crypto(|| channel.signing.verify_all(&mut messages));
         for (at, is_good) in places.into_iter().zip(all) {
             known[at] = Some(Checked { channel: channel.clone(), is_good });
         }

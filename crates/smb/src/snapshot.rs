@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub logons_failed: u64,
     /// Logons that succeeded.
     pub logons: u64,
+    /// See [`Stats::channels_lost`].
+    pub channels_lost: u64,
 }
 
 /// One session.
@@ -75,6 +77,7 @@ impl Snapshot {
             requests: stats.requests.load(Ordering::Relaxed),
             logons_failed: stats.logons_failed.load(Ordering::Relaxed),
             logons: stats.logons.load(Ordering::Relaxed),
+            channels_lost: stats.channels_lost.load(Ordering::Relaxed),
         }
     }
 }

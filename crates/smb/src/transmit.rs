@@ -2,7 +2,9 @@
 
 use crate::channel::Channel;
 use crate::limits::{SIGNED_TOGETHER, TRANSMIT_EARLY_BYTES};
+use crate::metering::SentList;
 use files::ResidentRange;
+use meter::StageTimes;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +28,8 @@ pub struct Transmit {
     pub file: Option<ResidentRange>,
     /// Whose key the message is still to be signed with, which is done for several at once.
     pub(crate) unsigned: Option<Arc<Channel>>,
+    /// What it answers, to be counted once it has left.
+    pub sent: SentList,
 }
 
 /// A buffer with the room of [`MESSAGE_START`] in front.
@@ -43,7 +47,7 @@ impl Transmit {
         let start = MESSAGE_START - PREFIX;
         let length = buffer.len() - MESSAGE_START + file.as_ref().map_or(0, |f| f.length_bytes);
         put_prefix(&mut buffer, start..MESSAGE_START, length);
-        Self { buffer, start, file, unsigned: None }
+        Self { buffer, start, file, unsigned: None, sent: SentList::new() }
     }
 
     /// Frames a buffer whose transform header has been filled.
@@ -51,7 +55,7 @@ impl Transmit {
     pub fn sealed(mut buffer: Vec<u8>) -> Self {
         let length = buffer.len() - PREFIX;
         put_prefix(&mut buffer, 0..PREFIX, length);
-        Self { buffer, start: 0, file: None, unsigned: None }
+        Self { buffer, start: 0, file: None, unsigned: None, sent: SentList::new() }
     }
 
     /// Signs it, if that is still to be done.
@@ -82,9 +86,9 @@ impl Outbox {
     }
 
     /// The next frame. If it is not signed yet, all are that are not.
-    pub fn pop(&mut self) -> Option<Transmit> {
+    pub fn pop(&mut self, stages: &StageTimes) -> Option<Transmit> {
         if self.queue.front()?.unsigned.is_some() {
-            self.sign_together();
+            stages.crypto(|| self.sign_together());
         }
         let transmit = self.queue.pop_front()?;
         self.bytes -= transmit.length_bytes();

@@ -2,7 +2,9 @@
 
 use crate::config::Share;
 use crate::session::SessionUser;
-use files::{Access, Caller, Volume};
+use files::{Access, Caller, ShareQueue, Volume};
+use limits::ShareLimits;
+use meter::ShareId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use wire::ntstatus::NtStatus;
@@ -17,6 +19,8 @@ pub struct Tree {
     pub share: Arc<Share>,
     /// The most that an open on it can be granted.
     pub max_access: Access,
+    /// What its requests are counted under.
+    pub counted: ShareId,
     /// Its client is one of Apple, as it said.
     is_apple: AtomicBool,
     /// Listings have the details that clients of Apple can read.
@@ -25,6 +29,8 @@ pub struct Tree {
     volume: Option<Arc<Volume>>,
     /// As whom files are touched, if not as the session's user.
     forced: Option<Arc<Caller>>,
+    /// Where the session's requests wait for the limits of the share.
+    queue: Option<Arc<ShareQueue>>,
 }
 
 /// A share as one user may use it.
@@ -36,6 +42,8 @@ pub struct Admitted {
     pub volume: Option<Arc<Volume>>,
     /// See [`Tree::caller`].
     pub forced: Option<Arc<Caller>>,
+    /// See [`Tree::counted`].
+    pub counted: ShareId,
 }
 
 impl Admitted {
@@ -49,15 +57,17 @@ impl Admitted {
 impl Tree {
     /// A new tree connect.
     #[must_use]
-    pub fn new(id: TreeId, admitted: Admitted) -> Self {
+    pub fn new(id: TreeId, admitted: Admitted, queue: Option<Arc<ShareQueue>>) -> Self {
         let max_access = admitted.max_access();
-        let Admitted { share, volume, forced } = admitted;
+        let Admitted { share, volume, forced, counted } = admitted;
         Self {
             id,
             share,
             max_access,
+            counted,
             volume,
             forced,
+            queue,
             is_apple: AtomicBool::new(false),
             apple_details: AtomicBool::new(false),
         }
@@ -89,6 +99,18 @@ impl Tree {
     #[must_use]
     pub fn caller<'a>(&'a self, user: &'a SessionUser) -> &'a Arc<Caller> {
         self.forced.as_ref().unwrap_or(&user.account.caller)
+    }
+
+    /// Where its requests wait, if the share has limits now.
+    #[must_use]
+    #[inline]
+    pub fn queue(&self) -> Option<&ShareQueue> {
+        self.queue.as_deref().filter(|queue| queue.is_limited())
+    }
+
+    /// The queue for another tree of its session on the same share.
+    pub(crate) fn shared_queue(&self, limits: &Arc<ShareLimits>) -> Option<Arc<ShareQueue>> {
+        self.queue.clone().filter(|queue| Arc::ptr_eq(queue.limits(), limits))
     }
 
     /// The volume behind a disk share.

@@ -2,12 +2,14 @@
 //! around us: a full disk, a failing one, a right that is missing, a share
 //! whose directory is gone.
 
+use crate::audit;
 use crate::chain::{Element, Related};
+use crate::conn::ConnFacts;
 use crate::host::{Host, Trouble, TroubleKind};
-use std::net::SocketAddr;
+use crate::server::Server;
 use wire::codec::{Reader, utf16_units};
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, CreateRequest, Header};
+use wire::smb::{Command, CreateRequest, Header, MessageId};
 
 /// What a status says of the place where files are kept.
 fn kind_of(status: NtStatus) -> Option<TroubleKind> {
@@ -21,8 +23,8 @@ fn kind_of(status: NtStatus) -> Option<TroubleKind> {
 
 /// Tells of a request that failed with `status`, if that is for others to know.
 pub fn tell(
-    host: &dyn Host,
-    peer: SocketAddr,
+    server: &Server,
+    facts: ConnFacts,
     element: &Element,
     message: &[u8],
     related: &Related,
@@ -34,15 +36,22 @@ pub fn tell(
     };
     let session = &channel.session;
     let user = session.user().account.name.clone();
+    let (peer, request) = (facts.peer, (facts.id, element.header.message_id.0));
+    let tell = |trouble: Trouble| {
+        if trouble.kind == TroubleKind::Denied {
+            audit::denied(server, session, &trouble);
+        }
+        server.host.trouble(&trouble);
+    };
     if element.header.command == Command::CREATE {
         let tree = session.tree(related.tree.unwrap_or(element.header.tree_id)).ok();
         let share = tree.map(|tree| tree.share.name.clone()).unwrap_or_default();
-        host.trouble(&Trouble { kind, peer, user, share, path: name_of(message) });
+        tell(Trouble { kind, peer, request, user, share, path: name_of(message) });
     } else if let Some(open) = &related.open {
         let path = open.file().map(|file| file.path());
         let path = path.map(|p| String::from_utf8_lossy(p.as_bytes()).into_owned());
         let path = path.unwrap_or_default();
-        host.trouble(&Trouble { kind, peer, user, share: open.tree.share.name.clone(), path });
+        tell(Trouble { kind, peer, request, user, share: open.tree.share.name.clone(), path });
     }
 }
 
@@ -55,8 +64,9 @@ fn name_of(message: &[u8]) -> String {
 }
 
 /// Tells that the directory of a share was removed.
-pub fn tell_gone(host: &dyn Host, peer: SocketAddr, user: &str, share: &str) {
+pub fn tell_gone(host: &dyn Host, facts: ConnFacts, message: MessageId, user: &str, share: &str) {
     let (user, share) = (user.to_owned(), share.to_owned());
     let kind = TroubleKind::ShareGone;
-    host.trouble(&Trouble { kind, peer, user, share, path: String::new() });
+    let (peer, request) = (facts.peer, (facts.id, message.0));
+    host.trouble(&Trouble { kind, peer, request, user, share, path: String::new() });
 }

@@ -5,8 +5,8 @@
 
 use crate::counters::Counters;
 use crate::index::{NameIndex, Spelling, hash_of};
+use crate::keyed::Keyed;
 use std::collections::{HashMap, VecDeque};
-use std::hash::RandomState;
 use std::sync::Arc;
 use vfs::{FileKey, FollowId, NameChange};
 
@@ -63,12 +63,12 @@ pub enum Answer {
 /// All directories that are followed.
 #[derive(Debug)]
 pub struct Directories {
-    hasher: RandomState,
+    hasher: Keyed,
     counters: Arc<Counters>,
     budget_bytes: usize,
     directories_max: usize,
-    by_key: HashMap<FileKey, Directory>,
-    by_follow: HashMap<FollowId, FileKey>,
+    by_key: HashMap<FileKey, Directory, Keyed>,
+    by_follow: HashMap<FollowId, FileKey, Keyed>,
     /// Whose turn to be given up comes when; may name some that have gone.
     turns: VecDeque<FileKey>,
     bytes: usize,
@@ -77,14 +77,19 @@ pub struct Directories {
 }
 
 impl Directories {
-    pub fn new(counters: Arc<Counters>, budget_bytes: usize, directories_max: usize) -> Self {
+    pub fn new(
+        counters: Arc<Counters>,
+        hasher: Keyed,
+        budget_bytes: usize,
+        directories_max: usize,
+    ) -> Self {
         Self {
-            hasher: RandomState::new(),
             counters,
             budget_bytes,
             directories_max,
-            by_key: HashMap::new(),
-            by_follow: HashMap::new(),
+            by_key: HashMap::with_hasher(hasher.clone()),
+            by_follow: HashMap::with_hasher(hasher.clone()),
+            hasher,
             turns: VecDeque::new(),
             bytes: 0,
             unfollow: Vec::new(),
@@ -93,7 +98,7 @@ impl Directories {
     }
 
     /// What makes hashes of names.
-    pub fn hasher(&self) -> &RandomState {
+    pub fn hasher(&self) -> &Keyed {
         &self.hasher
     }
 

@@ -1,46 +1,49 @@
 //! The names of one directory, found whatever their case, in few bytes.
 //!
-//! A table leads from 32 bits of a name's hash, its case folded, to the place of a
-//! record; records of one hash are chained. A record is the next one's place, a
-//! length and the name as it is spelt. So a name costs its bytes, five more, and
-//! 9 to 20 of the table. The hash is keyed: clients choose names.
+//! A table of 64 bits a place: 32 of a name's hash, its case folded, and where its record is,
+//! which is a length and the name as it is spelt. A hash stands where its upper bits say, or
+//! in the next free place: so one look reads one line of the processor's cache, mostly, and
+//! the record's; and a table that doubles is read and written from one end to the other.
+//! A name costs its bytes, one more, and 11 to 21 of the table. The hash is keyed: clients
+//! choose names.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use crate::keyed::Keyed;
+use std::hash::BuildHasher;
 use vfs::{Name, fold_case};
 
 /// Bytes of one piece of the arena: places of records are a piece's number and 16 bits.
 const PIECE_BYTES: usize = 1 << 16;
 /// Bytes of a record before the name.
-const RECORD_FIXED: usize = 5;
-/// The end of a chain: no record is so near the end of a piece.
-const NONE: u32 = u32::MAX;
+const RECORD_FIXED: usize = 1;
+/// A place of the table that is free: no record is so near the end of a piece.
+const FREE: Entry = Entry { hash: 0, at: u32::MAX };
+/// Places of the smallest table; of four, three may be taken.
+const TABLE_MIN: usize = 4;
 /// Bytes of records that are gone, up to which nobody minds.
 const WASTE_BYTES_MIN: usize = 4 * PIECE_BYTES;
 
 /// The number of a name, equal for all spellings in another case.
 #[must_use]
-pub fn hash_of(hasher: &RandomState, name: &[u8]) -> u32 {
-    // The upper half: the table takes what it needs of the rest from this again.
-    (hasher.hash_one(&*fold_case(name)) >> 32) as u32
+pub fn hash_of(hasher: &Keyed, name: &[u8]) -> u32 {
+    let mut upper = [0; Name::LENGTH_MAX];
+    let folded = match upper.get_mut(..name.len()) {
+        // Most are, and need no memory for that.
+        Some(upper) if name.is_ascii() => {
+            upper.copy_from_slice(name);
+            upper.make_ascii_uppercase();
+            hasher.hash_one(&*upper)
+        }
+        _ => hasher.hash_one(&*fold_case(name)),
+    };
+    (folded >> 32) as u32
 }
 
-/// Spreads numbers that are random already over all bits that a table looks at.
-#[derive(Clone, Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers of 32 bits are keys");
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
+/// A place of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    hash: u32,
+    /// Where the record is.
+    at: u32,
 }
 
 /// How a name that was asked for is found.
@@ -57,7 +60,8 @@ pub enum Spelling {
 /// The names of one directory.
 #[derive(Debug, Default)]
 pub struct NameIndex {
-    heads: HashMap<u32, u32, BuildHasherDefault<Spread>>,
+    /// A power of two of them, or none.
+    table: Vec<Entry>,
     pieces: Vec<Vec<u8>>,
     piece_bytes: usize,
     waste_bytes: usize,
@@ -74,19 +78,25 @@ impl NameIndex {
     /// Bytes that are allocated for it.
     pub fn bytes(&self) -> usize {
         let pieces = self.pieces.capacity() * size_of::<Vec<u8>>();
-        table_bytes(self.heads.capacity()) + self.piece_bytes + pieces
+        self.table.capacity() * size_of::<Entry>() + self.piece_bytes + pieces
     }
 
     /// Bytes that one more name of this length may need beside those, while it is put in.
     pub fn growth_bytes(&self, name: &[u8]) -> usize {
-        let table = match self.heads.capacity() {
-            full if full == self.heads.len() => table_bytes(full + 1),
-            _ => 0,
-        };
-        let bytes = RECORD_FIXED + name.len();
-        let piece = self.pieces.last().filter(|piece| piece.len() + bytes < PIECE_BYTES);
-        let (length, capacity) = piece.map_or((0, 0), |piece| (piece.len(), piece.capacity()));
-        table + if length + bytes > capacity { grown(length, capacity, bytes) } else { 0 }
+        let table =
+            if self.is_full() { grown_table(self.table.len()) * size_of::<Entry>() } else { 0 };
+        table + self.room_for(RECORD_FIXED + name.len()).unwrap_or(0)
+    }
+
+    /// Capacity that the last piece, or a new one, is to have for so many bytes more; none if
+    /// it has enough.
+    fn room_for(&self, bytes: usize) -> Option<usize> {
+        let last = self.pieces.last().filter(|piece| piece.len() + bytes < PIECE_BYTES);
+        let (length, capacity) = last.map_or((0, 0), |piece| (piece.len(), piece.capacity()));
+        // Small at first, since small directories are many.
+        let is_small = self.pieces.len() == usize::from(last.is_some());
+        let least = if is_small { length + bytes } else { PIECE_BYTES };
+        (length + bytes > capacity).then(|| (2 * capacity).clamp(least, PIECE_BYTES))
     }
 
     /// Whether so much of it is waste that it is better made anew.
@@ -96,16 +106,18 @@ impl NameIndex {
 
     /// How the name is spelt here.
     pub fn find(&self, hash: u32, wanted: &[u8]) -> Spelling {
-        let folded = fold_case(wanted);
-        let mut best: Option<&[u8]> = None;
-        for (_, name) in self.chain(hash) {
+        let mut others: Vec<&[u8]> = Vec::new();
+        for (_, name) in self.of_hash(hash) {
             if name == wanted {
                 return Spelling::Exact;
             }
-            if best.is_none_or(|best| name < best) && fold_case(name) == folded {
-                best = Some(name);
-            }
+            others.push(name);
         }
+        if others.is_empty() {
+            return Spelling::Absent;
+        }
+        let folded = fold_case(wanted);
+        let best = others.into_iter().filter(|name| fold_case(name) == folded).min();
         match best.map(Name::new) {
             Some(Ok(name)) => Spelling::Other(name),
             _ => Spelling::Absent,
@@ -115,105 +127,110 @@ impl NameIndex {
     /// Puts a name in, unless it is there.
     pub fn add(&mut self, hash: u32, name: &[u8]) {
         let Ok(length) = u8::try_from(name.len()) else { return };
-        if self.chain(hash).any(|(_, known)| known == name) {
+        if self.of_hash(hash).any(|(_, known)| known == name) {
             return;
         }
-        let next = self.heads.get(&hash).copied().unwrap_or(NONE);
-        let at = self.append(next, length, name);
-        self.heads.insert(hash, at);
+        if self.is_full() {
+            self.grow();
+        }
+        let at = self.append(length, name);
+        let free = self.first_free(hash);
+        self.table[free] = Entry { hash, at };
         self.count += 1;
     }
 
     /// Takes a name out, if it is there.
     pub fn remove(&mut self, hash: u32, name: &[u8]) {
-        let mut before = None;
-        let Some(at) = self.chain(hash).find_map(|(at, known)| {
-            let found = known == name;
-            if !found {
-                before = Some(at);
+        let found = self.of_hash(hash).find(|(_, known)| *known == name);
+        let Some((mut hole, _)) = found else { return };
+        let mut next = self.after(hole);
+        // Who stands behind its place for want of it moves up, so that none is looked for in vain.
+        while self.table[next] != FREE {
+            let home = self.home(self.table[next].hash);
+            if self.distance(home, next) >= self.distance(hole, next) {
+                self.table[hole] = self.table[next];
+                hole = next;
             }
-            found.then_some(at)
-        }) else {
-            return;
-        };
-        let next = self.next(at);
-        match before {
-            Some(before) => {
-                let (piece, from) = place(before);
-                self.pieces[piece][from..from + 4].copy_from_slice(&next.to_ne_bytes());
-            }
-            None if next == NONE => {
-                self.heads.remove(&hash);
-            }
-            None => {
-                self.heads.insert(hash, next);
-            }
+            next = self.after(next);
         }
+        self.table[hole] = FREE;
         self.waste_bytes += RECORD_FIXED + name.len();
         self.count -= 1;
     }
 
-    fn append(&mut self, next: u32, length: u8, name: &[u8]) -> u32 {
+    fn append(&mut self, length: u8, name: &[u8]) -> u32 {
         let bytes = RECORD_FIXED + name.len();
-        let has_room = |piece: &Vec<u8>| piece.len() + bytes < PIECE_BYTES;
-        if !self.pieces.last().is_some_and(has_room) {
+        let capacity = self.room_for(bytes);
+        if self.pieces.last().is_none_or(|piece| piece.len() + bytes >= PIECE_BYTES) {
             self.pieces.push(Vec::new());
         }
         let number = self.pieces.len() - 1;
         let piece = &mut self.pieces[number];
-        if piece.len() + bytes > piece.capacity() {
-            let before = piece.capacity();
-            let wanted = grown(piece.len(), before, bytes);
-            piece.reserve_exact(wanted - piece.len());
-            self.piece_bytes += piece.capacity() - before;
+        if let Some(capacity) = capacity {
+            self.piece_bytes -= piece.capacity();
+            piece.reserve_exact(capacity - piece.len());
+            self.piece_bytes += piece.capacity();
         }
         let at = (number << 16 | piece.len()) as u32;
-        piece.extend_from_slice(&next.to_ne_bytes());
         piece.push(length);
         piece.extend_from_slice(name);
         at
     }
 
-    /// Records of one hash: place and name.
-    fn chain(&self, hash: u32) -> impl Iterator<Item = (u32, &[u8])> {
-        let first = self.heads.get(&hash).copied();
-        let next = |at: &u32| Some(self.next(*at)).filter(|next| *next != NONE);
-        std::iter::successors(first, next).map(|at| (at, self.name(at)))
+    /// Places of the table and names of one hash.
+    fn of_hash(&self, hash: u32) -> impl Iterator<Item = (usize, &[u8])> {
+        let first = (!self.table.is_empty()).then(|| self.home(hash));
+        let places = std::iter::successors(first, |at| Some(self.after(*at)));
+        let taken = places.take_while(|at| self.table[*at] != FREE);
+        let alike = taken.filter(move |at| self.table[*at].hash == hash);
+        alike.map(|at| (at, self.name(self.table[at].at)))
     }
 
-    fn next(&self, at: u32) -> u32 {
-        let (piece, from) = place(at);
-        let bytes = self.pieces[piece][from..].first_chunk();
-        bytes.map_or(NONE, |bytes| u32::from_ne_bytes(*bytes))
+    /// Where a hash stands if nobody else does.
+    fn home(&self, hash: u32) -> usize {
+        // The upper bits, as many as there are places.
+        ((u64::from(hash) * self.table.len() as u64) >> 32) as usize
+    }
+
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.table.len() - 1)
+    }
+
+    /// How far it is from one place to another, forward.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.table.len() - 1)
+    }
+
+    fn first_free(&self, hash: u32) -> usize {
+        let mut at = self.home(hash);
+        while self.table[at] != FREE {
+            at = self.after(at);
+        }
+        at
+    }
+
+    fn is_full(&self) -> bool {
+        4 * (self.count + 1) > 3 * self.table.len()
+    }
+
+    fn grow(&mut self) {
+        let places = grown_table(self.table.len());
+        let before = std::mem::replace(&mut self.table, vec![FREE; places]);
+        for entry in before.into_iter().filter(|entry| *entry != FREE) {
+            let free = self.first_free(entry.hash);
+            self.table[free] = entry;
+        }
     }
 
     fn name(&self, at: u32) -> &[u8] {
-        let (piece, from) = place(at);
-        let record = &self.pieces[piece][from + RECORD_FIXED - 1..];
+        let record = &self.pieces[(at >> 16) as usize][(at & 0xFFFF) as usize..];
         &record[1..=usize::from(record[0])]
     }
 }
 
-/// Capacity of a piece that has too little for so many bytes more: small at first, since
-/// small directories are many.
-fn grown(length: usize, capacity: usize, bytes: usize) -> usize {
-    (2 * capacity).clamp(length + bytes, PIECE_BYTES)
-}
-
-fn place(at: u32) -> (usize, usize) {
-    ((at >> 16) as usize, (at & 0xFFFF) as usize)
-}
-
-/// Bytes that the standard library's table takes for so many entries: a byte of
-/// control and an entry for each of a power of two of places, seven eighths of
-/// which may be taken.
-fn table_bytes(capacity: usize) -> usize {
-    const ENTRY_BYTES: usize = 1 + size_of::<(u32, u32)>();
-    match capacity {
-        0 => 0,
-        1..=3 => 4 * ENTRY_BYTES,
-        _ => (capacity * 8).div_ceil(7).next_power_of_two() * ENTRY_BYTES,
-    }
+/// Places of the next larger table.
+fn grown_table(places: usize) -> usize {
+    (2 * places).max(TABLE_MIN)
 }
 
 #[cfg(test)]
@@ -223,14 +240,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     struct Both {
-        hasher: RandomState,
+        hasher: Keyed,
         index: NameIndex,
         model: BTreeSet<Vec<u8>>,
     }
 
     impl Both {
         fn new() -> Self {
-            Self { hasher: RandomState::new(), index: NameIndex::default(), model: BTreeSet::new() }
+            Self { hasher: Keyed::random(), index: NameIndex::default(), model: BTreeSet::new() }
         }
 
         fn add(&mut self, name: &[u8]) {
@@ -290,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_name_costs_well_under_a_hundred_bytes() {
-        let hasher = RandomState::new();
+        let hasher = Keyed::random();
         let mut index = NameIndex::default();
         for number in 0..1_000_000 {
             let name = format!("IMG_{number:08}.jpeg");

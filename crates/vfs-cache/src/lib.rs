@@ -19,6 +19,7 @@
 mod counters;
 mod directories;
 mod index;
+mod keyed;
 mod listing;
 mod listings;
 mod opening;
@@ -30,4 +31,5 @@ mod state;
 mod tree;
 
 pub use counters::Count;
+pub use keyed::Keyed;
 pub use tree::{CacheOptions, CachedVfs, Clock};

@@ -7,9 +7,10 @@
 //! bookkeeping, as [`crate::directories`].
 
 use crate::counters::Counters;
+use crate::keyed::Keyed;
 use crate::records::Chunk;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 use vfs::{FileKey, FollowId, Identity, Name};
 
@@ -75,12 +76,12 @@ pub struct Listings {
     counters: Arc<Counters>,
     budget_bytes: usize,
     listings_max: usize,
-    by_key: HashMap<FileKey, Listing>,
-    by_follow: HashMap<FollowId, FileKey>,
+    by_key: HashMap<FileKey, Listing, Keyed>,
+    by_follow: HashMap<FollowId, FileKey, Keyed>,
     uses: u64,
     bytes: usize,
     unfollow: Vec<FollowId>,
-    hasher: RandomState,
+    hasher: Keyed,
     seen: Box<[Sighting]>,
 }
 
@@ -118,17 +119,22 @@ impl Listing {
 }
 
 impl Listings {
-    pub fn new(counters: Arc<Counters>, budget_bytes: usize, listings_max: usize) -> Self {
+    pub fn new(
+        counters: Arc<Counters>,
+        hasher: Keyed,
+        budget_bytes: usize,
+        listings_max: usize,
+    ) -> Self {
         Self {
             counters,
             budget_bytes,
             listings_max,
-            by_key: HashMap::new(),
-            by_follow: HashMap::new(),
+            by_key: HashMap::with_hasher(hasher.clone()),
+            by_follow: HashMap::with_hasher(hasher.clone()),
             uses: 0,
             bytes: 0,
             unfollow: Vec::new(),
-            hasher: RandomState::new(),
+            hasher,
             seen: vec![Sighting::default(); SEEN_SLOTS].into(),
         }
     }

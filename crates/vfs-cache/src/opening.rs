@@ -1,6 +1,6 @@
 //! Opening: from what is kept, or by the backend, keeping what that tells.
 
-use crate::places::{Facts, Kept};
+use crate::places::{Facts, Kept, Way};
 use crate::state::{Foreknown, State, split};
 use crate::tree::CachedVfs;
 use std::sync::Arc;
@@ -36,6 +36,10 @@ struct Prior {
     is_to_follow: bool,
     /// What became known is known for sure only if nothing comes in between.
     look: Option<u64>,
+    /// The caller is known to be let through the directory.
+    is_searcher: bool,
+    /// The name is there, spelt like this.
+    is_there: bool,
 }
 
 impl CachedVfs {
@@ -59,7 +63,10 @@ impl CachedVfs {
                 None => (path, Prior { is_wanted: true, ..Prior::default() }),
             },
         };
+        let is_there = prior.is_there;
         match self.ask(who, &path, exact, prior) {
+            // No other spelling is meant.
+            Err(FsError::WouldBlock) if is_there => Err(FsError::WouldBlock),
             Err(error @ (FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock))
                 if any_case =>
             {
@@ -85,37 +92,46 @@ impl CachedVfs {
     /// Everything that is known of a path, under one lock.
     fn first_look(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> First {
         let any_case = how.case == Case::Insensitive;
-        let mut path = path.clone();
         let mut state = self.fresh();
+        // The root has no directory that would tell of it.
+        let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
+        let way = state.places.way(parent, who);
+        let (mut path, mut is_there) = (path.clone(), false);
         for _ in 0..RESPELLINGS_MAX {
             if !how.write
                 && let Some((node, facts)) = state.places.find(path.as_bytes(), who, how.read)
             {
-                state.touch_parent(&path);
+                if let Some(key) = way.directory {
+                    state.directories.touch(key);
+                }
                 return First::Kept(path, node, facts);
             }
-            match state.foreknown(who, &path, any_case) {
+            match state.foreknown(way, &path, any_case) {
                 Foreknown::Absent => {
                     self.counters.names.hit();
                     return First::Absent;
                 }
                 Foreknown::As(spelt) => path = spelt,
+                Foreknown::There => {
+                    is_there = true;
+                    break;
+                }
                 Foreknown::Nothing => break,
             }
         }
         self.counters.handles.missed();
         let facts = state.places.facts(path.as_bytes()).cloned();
         // What is open for writing is not kept, only what is known of it.
-        let is_wanted =
-            (!how.write || facts.is_none()) && state.places.is_seen_again(path.as_bytes());
-        // The root has no directory that would tell of it.
-        let parent = split(&path).map_or(&b""[..], |(parent, _)| parent);
-        let is_followed = state.places.directory(parent).is_some();
+        let is_wanted = (!how.write || facts.is_none())
+            && state.places.is_seen_again(path.as_bytes())
+            && state.places.is_worth_keeping();
+        let Way { directory, is_searcher } = way;
+        let is_followed = directory.is_some();
         let is_to_follow = !is_followed && state.places.is_seen_again(parent);
-        let learns = is_wanted || !state.places.is_searcher(parent, who);
+        let learns = is_wanted || !is_searcher;
         let look = (is_followed && learns).then(|| state.places.begin_look(path.as_bytes()));
         drop(state);
-        First::Ask(path, Prior { facts, is_wanted, is_to_follow, look })
+        First::Ask(path, Prior { facts, is_wanted, is_to_follow, look, is_searcher, is_there })
     }
 
     /// Opens what is kept, unless it has changed.
@@ -136,7 +152,7 @@ impl CachedVfs {
                 Some(known(Opened { node, attributes, path: path.clone() }, facts))
             }
             _ => {
-                self.fresh().places.drop_kept(path.as_bytes(), &node);
+                self.stale().places.drop_kept(path.as_bytes(), &node);
                 self.counters.handles.missed();
                 None
             }
@@ -169,21 +185,19 @@ impl CachedVfs {
             prior.look = Some(self.fresh().places.begin_look(path.as_bytes()));
         }
         let Some(look) = prior.look else {
-            let mut known = self.inner.open_known(who, path, how)?;
-            if let Some(facts) = prior.facts.filter(|f| f.are_of(&known.opened.attributes)) {
-                self.counters.security.hit();
-                known.security = Some(facts.security);
-            }
-            return Ok(known);
+            return self.open_beside(who, path, how, prior.facts);
         };
         let result = self.inner.open(who, path, OpenHow { no_follow: true, ..how });
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
+        let is_settled = |opened: &Opened| self.is_settled(&opened.attributes);
         let can_be_kept = match kind {
-            Some(FileKind::File) => prior.is_wanted,
+            Some(FileKind::File) => prior.is_wanted && result.as_ref().is_ok_and(is_settled),
             Some(FileKind::Directory) => prior.is_wanted && self.establish(path, how.wait),
             _ => false,
         };
-        let mut state = self.fresh();
+        // What has happened meanwhile matters to what is to be kept.
+        let mut state =
+            if can_be_kept || !prior.is_searcher { self.present() } else { self.stale() };
         // Under one lock with what is kept for it: nothing may come in between.
         let is_so = state.places.end_look(look);
         let was_let_through = matches!(result, Ok(_) | Err(FsError::NotFound));
@@ -201,6 +215,42 @@ impl CachedVfs {
         Ok(KnownOpen { opened, security })
     }
 
+    /// Has the backend open what is not to be kept: what is known of it is not asked for, but
+    /// taken if it is of the same time.
+    fn open_beside(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: OpenHow,
+        facts: Option<Facts>,
+    ) -> Result<KnownOpen> {
+        let is_spared = how.wanted.dos && facts.as_ref().is_some_and(|facts| facts.has_dos);
+        let wanted = Wanted { dos: how.wanted.dos && !is_spared };
+        let mut known = self.inner.open_known(who, path, OpenHow { wanted, ..how })?;
+        let opened = &mut known.opened;
+        match facts {
+            Some(facts) if facts.are_of(&opened.attributes) => {
+                self.counters.security.hit();
+                if is_spared {
+                    opened.attributes.dos = facts.attributes.dos;
+                    opened.attributes.stored = facts.attributes.stored;
+                }
+                known.security = Some(facts.security);
+            }
+            _ if is_spared => {
+                opened.attributes = opened.node.attributes(how.wanted)?;
+                self.stale().places.note_changed(path.as_bytes());
+            }
+            _ => {}
+        }
+        Ok(known)
+    }
+
+    /// Whether another change would show another time.
+    fn is_settled(&self, attributes: &Attributes) -> bool {
+        (self.clock.0)().0 - attributes.changed.0 >= TIME_STEP_NANOS
+    }
+
     /// Keeps what was opened, as far as it can be told when it will have changed.
     fn keep(
         &self,
@@ -209,8 +259,7 @@ impl CachedVfs {
         Opened { node, attributes, path }: &Opened,
         how: &OpenHow,
     ) -> Option<Facts> {
-        let age = (self.clock.0)().0 - attributes.changed.0;
-        if attributes.kind != FileKind::Directory && age < TIME_STEP_NANOS {
+        if attributes.kind != FileKind::Directory && !self.is_settled(attributes) {
             return None;
         }
         let at = path.as_bytes();
@@ -251,7 +300,7 @@ impl CachedVfs {
         let look = self.fresh().places.begin_look(path.as_bytes());
         // It was found before that began.
         let now = self.inner.path_of(&**node);
-        let mut state = self.fresh();
+        let mut state = self.present();
         if state.places.end_look(look) && now.as_ref() == Ok(path) {
             state.places.keep_found(path.as_bytes(), handle, node);
             state.settle();
@@ -282,7 +331,7 @@ impl CachedVfs {
     }
 
     fn follow_place(&self, path: &RelPath, look: u64, opened: Result<Opened>) -> bool {
-        let mut state = self.fresh();
+        let mut state = self.present();
         // Ended in any case.
         let is_so = state.places.end_look(look);
         let Ok(Opened { node, attributes, .. }) = opened else { return false };
@@ -296,7 +345,11 @@ impl CachedVfs {
         }
         state.places.put_directory(path.as_bytes(), attributes.key);
         state.settle();
-        state.places.directory(path.as_bytes()).is_some()
+        let is_kept = state.places.directory(path.as_bytes()).is_some();
+        if !is_kept {
+            state.directories.clear_path(attributes.key);
+        }
+        is_kept
     }
 
     /// Follows a directory, unless it is followed already.

@@ -6,11 +6,12 @@
 //! [`crate::directories`].
 
 use crate::counters::Counters;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use crate::keyed::Keyed;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use vfs::{Attributes, FileKey, FileKind, Identity, KnownSecurity, Node, NodeHandle};
+use std::sync::atomic::Ordering;
+use vfs::{Attributes, FileKey, FileKind, Identity, KnownSecurity, KnownTotals, Node, NodeHandle};
 
 /// Bytes of a place beside its path: entries of tables and of the queue.
 const PLACE_BYTES: usize = 512;
@@ -23,6 +24,9 @@ const SEARCHERS_MAX: usize = 8;
 /// Paths of which it is remembered that they were asked for: one of several with one
 /// number.
 const SEEN_SLOTS: usize = 1 << 14;
+/// So many nodes are kept in vain before fewer are: then one of so many that could be.
+const VAIN_MAX: u8 = 64;
+const ADMITTED_ONE_IN: u8 = 8;
 /// Ticks that a node is kept without being used.
 const IDLE_TICKS_MAX: u8 = 5;
 
@@ -61,6 +65,34 @@ impl Facts {
 struct Held {
     kept: Kept,
     idle_ticks: u8,
+    was_found: bool,
+}
+
+/// Whether keeping nodes is of use: who opens more files in turns than can be kept finds
+/// none of them again.
+#[derive(Debug, Default)]
+struct Usefulness {
+    /// Nodes that were kept in vain of late.
+    vain: u8,
+    passed: u8,
+}
+
+impl Usefulness {
+    /// A node that was kept was of use, for the first time.
+    fn found(&mut self) {
+        self.vain = self.vain.saturating_sub(VAIN_MAX / 8);
+    }
+
+    /// A node is not kept any more.
+    fn ended(&mut self, held: &Held) {
+        self.vain = (self.vain + u8::from(!held.was_found)).min(VAIN_MAX);
+    }
+
+    /// Whether one more is worth keeping.
+    fn admits(&mut self) -> bool {
+        self.passed = (self.passed + 1) % ADMITTED_ONE_IN;
+        self.vain < VAIN_MAX || self.passed == 0
+    }
 }
 
 /// A node that is kept for who knows it by its handle. Nothing else is known of it.
@@ -85,6 +117,15 @@ struct Place {
     charged_bytes: usize,
 }
 
+/// What is known of a directory that a path leads through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Way {
+    /// Which it is, if it is followed.
+    pub directory: Option<FileKey>,
+    /// The caller was seen to be let through it.
+    pub is_searcher: bool,
+}
+
 /// A look at a path that is under way.
 #[derive(Debug)]
 struct Look {
@@ -99,21 +140,24 @@ pub struct Places {
     counters: Arc<Counters>,
     budget_bytes: usize,
     kept_max: usize,
-    by_path: BTreeMap<Box<[u8]>, Place>,
+    by_path: HashMap<Arc<[u8]>, Box<Place>, Keyed>,
+    /// The same in order: what lies below a directory comes together.
+    in_order: BTreeSet<Arc<[u8]>>,
     /// The places that have something [`Found`].
-    by_handle: HashMap<NodeHandle, Box<[u8]>>,
+    by_handle: HashMap<NodeHandle, Arc<[u8]>, Keyed>,
     /// Whose turn to be given up comes when; may name some that have gone.
-    turns: VecDeque<Box<[u8]>>,
+    turns: VecDeque<Arc<[u8]>>,
     looks: Vec<Look>,
     next_look: u64,
     kept_count: usize,
+    usefulness: Usefulness,
     bytes: usize,
-    /// Of descriptors and lists that were asked for.
-    security_bytes: Arc<AtomicUsize>,
+    /// Of descriptors, lists and streams that were asked for.
+    known: Arc<KnownTotals>,
     /// Closing may take long: not under the lock.
     closing: Vec<Arc<dyn Node>>,
     given_up: Vec<FileKey>,
-    hasher: RandomState,
+    hasher: Keyed,
     /// By slot, the number of the path that was asked for last.
     seen: Box<[u32]>,
 }
@@ -124,34 +168,46 @@ pub fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
 }
 
 impl Places {
-    pub fn new(counters: Arc<Counters>, budget_bytes: usize, kept_max: usize) -> Self {
+    pub fn new(
+        counters: Arc<Counters>,
+        hasher: Keyed,
+        budget_bytes: usize,
+        kept_max: usize,
+    ) -> Self {
         Self {
             counters,
             budget_bytes,
             kept_max,
-            by_path: BTreeMap::new(),
-            by_handle: HashMap::new(),
+            by_path: HashMap::with_hasher(hasher.clone()),
+            in_order: BTreeSet::new(),
+            by_handle: HashMap::with_hasher(hasher.clone()),
             turns: VecDeque::new(),
             looks: Vec::new(),
             next_look: 0,
             kept_count: 0,
+            usefulness: Usefulness::default(),
             bytes: 0,
-            security_bytes: Arc::default(),
+            known: Arc::default(),
             closing: Vec::new(),
             given_up: Vec::new(),
-            hasher: RandomState::new(),
+            hasher,
             seen: vec![0; SEEN_SLOTS].into(),
         }
     }
 
     /// Bytes that are taken.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.security_bytes.load(Ordering::Relaxed)
+        self.bytes + self.known.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What descriptors, lists and streams come to that were asked for.
+    pub fn known(&self) -> &KnownTotals {
+        &self.known
     }
 
     /// Security of which nothing is known yet.
     pub fn new_security(&self) -> Arc<KnownSecurity> {
-        Arc::new(KnownSecurity::counted(self.security_bytes.clone()))
+        Arc::new(KnownSecurity::counted(self.known.clone()))
     }
 
     pub fn set_budget(&mut self, budget_bytes: usize) {
@@ -179,6 +235,9 @@ impl Places {
         };
         let held = place.kept.iter_mut().find(serves)?;
         held.idle_ticks = 0;
+        if !std::mem::replace(&mut held.was_found, true) {
+            self.usefulness.found();
+        }
         place.was_used = true;
         Some((held.kept.node.clone(), place.facts.clone()?))
     }
@@ -192,6 +251,11 @@ impl Places {
         std::mem::replace(slot, short) == short
     }
 
+    /// Whether keeping one more node is worth it.
+    pub fn is_worth_keeping(&mut self) -> bool {
+        self.usefulness.admits()
+    }
+
     /// What is known of the node at a path.
     pub fn facts(&self, path: &[u8]) -> Option<&Facts> {
         self.by_path.get(path)?.facts.as_ref()
@@ -202,11 +266,18 @@ impl Places {
         self.by_path.get(path)?.directory
     }
 
-    /// Whether `who` was seen to be let through the directory at a path.
-    pub fn is_searcher(&mut self, path: &[u8], who: &Identity) -> bool {
-        let Some(place) = self.by_path.get_mut(path) else { return false };
+    /// What is known of the directory at a path, which is used by that, and of `who` in it.
+    pub fn way(&mut self, path: &[u8], who: &Identity) -> Way {
+        let Some(place) = self.by_path.get_mut(path) else { return Way::default() };
         place.was_used = true;
-        place.searchers.contains(who)
+        Way { directory: place.directory, is_searcher: place.searchers.contains(who) }
+    }
+
+    /// What was known of the file at a path was not true of it any more: it is one that is written.
+    pub fn note_changed(&mut self, path: &[u8]) {
+        if let Some(facts) = self.by_path.get_mut(path).and_then(|place| place.facts.as_mut()) {
+            facts.has_dos = false;
+        }
     }
 
     /// Somebody is about to look where a path leads.
@@ -223,26 +294,29 @@ impl Places {
         at.is_some_and(|at| !self.looks.swap_remove(at).is_spoilt)
     }
 
-    /// The directory at `path` is followed; those above it are.
+    /// The directory at `path` is followed; kept if those above it are.
     pub fn put_directory(&mut self, path: &[u8], key: FileKey) {
-        self.entry(path).directory = Some(key);
-        self.recharge(path);
+        let place = if path.is_empty() { Some(self.entry(path)) } else { self.entry_below(path) };
+        if let Some(place) = place {
+            place.directory = Some(key);
+            self.recharge(path);
+        }
     }
 
     /// Keeps what is known of the node at a path, if its directory is followed.
     pub fn put_facts(&mut self, path: &[u8], facts: Facts) {
-        if self.has_parent(path) {
-            self.entry(path).facts = Some(facts);
+        if let Some(place) = self.entry_below(path) {
+            place.facts = Some(facts);
             self.recharge(path);
         }
     }
 
     /// Keeps a node of which something is known.
     pub fn keep(&mut self, path: &[u8], kept: Kept) {
+        while self.kept_count >= self.kept_max && self.evict_one() {}
         if self.facts(path).is_none() {
             return;
         }
-        while self.kept_count >= self.kept_max && self.evict_one() {}
         let place = self.entry(path);
         let same = |held: &Held| held.kept.who == kept.who && held.kept.reads == kept.reads;
         if let Some(old) = place.kept.iter().position(same) {
@@ -254,7 +328,7 @@ impl Places {
             let old = place.kept.remove(0);
             self.drop_held(vec![old]);
         }
-        self.entry(path).kept.push(Held { kept, idle_ticks: 0 });
+        self.entry(path).kept.push(Held { kept, idle_ticks: 0, was_found: false });
         self.kept_count += 1;
         self.recharge(path);
     }
@@ -271,10 +345,10 @@ impl Places {
 
     /// Keeps the node that a path leads to for who knows it by its handle.
     pub fn keep_found(&mut self, path: &[u8], handle: &NodeHandle, node: &Arc<dyn Node>) {
-        if !self.has_parent(path) {
+        while self.kept_count >= self.kept_max && self.evict_one() {}
+        if self.entry_below(path).is_none() {
             return;
         }
-        while self.kept_count >= self.kept_max && self.evict_one() {}
         // Its only path so far, or one of several names.
         let before = self.by_handle.get(handle).cloned();
         [before.as_deref(), Some(path)].into_iter().flatten().for_each(|at| self.drop_found(at));
@@ -316,18 +390,30 @@ impl Places {
     /// The directories among that.
     pub fn forget(&mut self, path: &[u8]) -> Vec<FileKey> {
         self.looks.iter_mut().for_each(|look| look.is_spoilt |= is_within(&look.path, path));
-        let below = self
-            .by_path
-            .range::<[u8], _>((std::ops::Bound::Included(path), std::ops::Bound::Unbounded));
-        // In byte order `a b` comes between `a` and `a/x`.
-        let alike = below.take_while(|(at, _)| at.starts_with(path));
-        let gone: Vec<Box<[u8]>> =
-            alike.filter(|(at, _)| is_within(at, path)).map(|(at, _)| at.clone()).collect();
-        if !gone.is_empty() {
+        let is_known = match self.by_path.get(path) {
+            // Below what is no directory that is followed nothing is known.
+            Some(place) if place.directory.is_none() && !path.is_empty() => {
+                self.remove(path);
+                true
+            }
+            None if !path.is_empty() => false,
+            _ => self.forget_directory(path),
+        };
+        if is_known {
             self.counters.handles.invalidated();
         }
-        gone.iter().for_each(|path| self.remove(path));
         self.take_given_up()
+    }
+
+    /// Forgets a path and all below; whether there was something.
+    fn forget_directory(&mut self, path: &[u8]) -> bool {
+        use std::ops::Bound::{Included, Unbounded};
+        let below = self.in_order.range::<[u8], _>((Included(path), Unbounded));
+        // In byte order `a b` comes between `a` and `a/x`.
+        let alike = below.take_while(|at| at.starts_with(path));
+        let gone: Vec<Arc<[u8]>> = alike.filter(|at| is_within(at, path)).cloned().collect();
+        gone.iter().for_each(|path| self.remove(path));
+        !gone.is_empty()
     }
 
     /// Directories to which no known path leads any more.
@@ -342,6 +428,7 @@ impl Places {
             place.kept.iter_mut().for_each(|held| held.idle_ticks += 1);
             idle.extend(place.kept.extract_if(.., |held| held.idle_ticks > IDLE_TICKS_MAX));
         }
+        idle.iter().for_each(|held| self.usefulness.ended(held));
         self.drop_held(idle);
         let mut idle = Vec::new();
         for place in self.by_path.values_mut() {
@@ -355,7 +442,7 @@ impl Places {
             !has_node && place.facts.is_none() && place.directory.is_none()
         };
         let empty = self.by_path.iter().filter(|(_, place)| is_empty(place));
-        let gone: Vec<Box<[u8]>> = empty.map(|(path, _)| path.clone()).collect();
+        let gone: Vec<Arc<[u8]>> = empty.map(|(path, _)| path.clone()).collect();
         gone.iter().for_each(|path| self.remove(path));
     }
 
@@ -375,15 +462,29 @@ impl Places {
         self.directory(&path[..end]).is_some()
     }
 
+    /// The place of a path whose directory is followed, and not given up to make room.
+    fn entry_below(&mut self, path: &[u8]) -> Option<&mut Place> {
+        if !self.has_parent(path) {
+            return None;
+        }
+        self.entry(path);
+        if !self.has_parent(path) {
+            self.remove(path);
+        }
+        self.by_path.get_mut(path).map(|place| &mut **place)
+    }
+
     fn entry(&mut self, path: &[u8]) -> &mut Place {
         if !self.by_path.contains_key(path) {
             self.make_room(PLACE_BYTES + KEPT_BYTES + path.len());
             let place = Place { was_used: true, ..Place::default() };
-            self.by_path.insert(path.into(), place);
+            let shared: Arc<[u8]> = path.into();
+            self.by_path.insert(shared.clone(), place.into());
+            self.in_order.insert(shared.clone());
             if self.turns.len() > 2 * self.by_path.len() + 64 {
-                self.turns = self.by_path.keys().cloned().collect();
+                self.turns = self.in_order.iter().cloned().collect();
             } else {
-                self.turns.push_back(path.into());
+                self.turns.push_back(shared);
             }
             self.recharge(path);
         }
@@ -419,6 +520,8 @@ impl Places {
                 self.turns.push_back(path);
                 continue;
             }
+            let held = self.by_path.get(&path).into_iter().flat_map(|place| &place.kept);
+            held.for_each(|held| self.usefulness.ended(held));
             self.remove(&path);
             self.counters.handles.evicted();
             return true;
@@ -429,12 +532,13 @@ impl Places {
     fn has_below(&self, path: &[u8]) -> bool {
         use std::ops::Bound::{Excluded, Unbounded};
         let first = if path.is_empty() { Vec::new() } else { [path, b"/"].concat() };
-        let mut below = self.by_path.range::<[u8], _>((Excluded(&first[..]), Unbounded));
-        below.next().is_some_and(|(at, _)| at.starts_with(&first))
+        let mut below = self.in_order.range::<[u8], _>((Excluded(&first[..]), Unbounded));
+        below.next().is_some_and(|at| at.starts_with(&first))
     }
 
     fn remove(&mut self, path: &[u8]) {
         let Some(place) = self.by_path.remove(path) else { return };
+        self.in_order.remove(path);
         self.bytes -= place.charged_bytes;
         self.given_up.extend(place.directory);
         self.drop_held(place.kept);

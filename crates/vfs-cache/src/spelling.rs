@@ -148,7 +148,7 @@ impl CachedVfs {
         if opened.attributes.key != key {
             return false;
         }
-        let mut state = self.fresh();
+        let mut state = self.present();
         if !self.follow(&mut state, key, &opened.node) {
             return false;
         }
@@ -170,15 +170,18 @@ struct Reading<'a> {
 impl Reading<'_> {
     fn run(mut self, directory: &dyn Node) -> bool {
         self.cache.counters.names.missed();
-        let hasher = self.cache.fresh().directories.hasher().clone();
+        let hasher = self.cache.present().directories.hasher().clone();
         let mut index = NameIndex::default();
         let mut fits = true;
         let listed = directory.list(0, &mut |entry| {
             let name = entry.name.as_bytes();
             let growth = index.growth_bytes(name);
             if growth > 0 {
-                fits =
-                    self.cache.fresh().directories.charge_reading(self.key, index.bytes() + growth);
+                fits = self
+                    .cache
+                    .present()
+                    .directories
+                    .charge_reading(self.key, index.bytes() + growth);
             }
             if fits {
                 index.add(hash_of(&hasher, name), name);
@@ -198,7 +201,7 @@ impl Reading<'_> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         // Drained: what happened while it was read is waiting to be put in.
-        let mut state = self.cache.fresh();
+        let mut state = self.cache.present();
         state.directories.end_reading(self.key, self.index.take(), self.count);
         state.settle();
         drop(state);

@@ -3,9 +3,10 @@
 use crate::counters::Counters;
 use crate::directories::{Answer, Directories};
 use crate::index::Spelling;
-use crate::places::{Places, join};
+use crate::keyed::Keyed;
+use crate::places::{Places, Way, join};
 use std::sync::Arc;
-use vfs::{FileKey, Identity, NameChange, RelPath};
+use vfs::{FileKey, NameChange, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -21,6 +22,8 @@ pub enum Foreknown {
     Absent,
     /// It is spelt like this.
     As(RelPath),
+    /// It is there as it was asked for.
+    There,
     Nothing,
 }
 
@@ -34,6 +37,7 @@ pub struct State {
 impl State {
     pub fn new(
         counters: &Arc<Counters>,
+        hasher: &Keyed,
         budget_bytes: usize,
         directories_max: usize,
         kept_max: usize,
@@ -41,8 +45,13 @@ impl State {
         let for_places = budget_bytes / PLACES_PART;
         let for_names = budget_bytes - for_places - for_listings(budget_bytes);
         Self {
-            directories: Directories::new(counters.clone(), for_names, directories_max),
-            places: Places::new(counters.clone(), for_places, kept_max),
+            directories: Directories::new(
+                counters.clone(),
+                hasher.clone(),
+                for_names,
+                directories_max,
+            ),
+            places: Places::new(counters.clone(), hasher.clone(), for_places, kept_max),
         }
     }
 
@@ -97,14 +106,13 @@ impl State {
         }
     }
 
-    /// What is known of the name at the end of `path`, if `who` is known to be let
+    /// What is known of the name at the end of `path`, if the caller is known to be let
     /// through its directory.
-    pub fn foreknown(&mut self, who: &Identity, path: &RelPath, any_case: bool) -> Foreknown {
-        let Some((parent, name)) = split(path) else { return Foreknown::Nothing };
-        let Some(key) = self.places.directory(parent) else { return Foreknown::Nothing };
-        if !self.places.is_searcher(parent, who) {
+    pub fn foreknown(&mut self, way: Way, path: &RelPath, any_case: bool) -> Foreknown {
+        let Some((_, name)) = split(path) else { return Foreknown::Nothing };
+        let Way { directory: Some(key), is_searcher: true } = way else {
             return Foreknown::Nothing;
-        }
+        };
         match self.directories.find(key, name) {
             Answer::Found(Spelling::Absent) => Foreknown::Absent,
             Answer::Found(Spelling::Other(_)) if !any_case => Foreknown::Absent,
@@ -112,7 +120,7 @@ impl State {
                 let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
                 Foreknown::As(parent.join(&name))
             }
-            Answer::Found(Spelling::Exact) => Foreknown::Nothing,
+            Answer::Found(Spelling::Exact) => Foreknown::There,
             Answer::Unread | Answer::BeingRead | Answer::TooMany => Foreknown::Nothing,
         }
     }

@@ -1,6 +1,7 @@
 //! The backend that clients of the cache see.
 
 use crate::counters::{Count, Counters};
+use crate::keyed::Keyed;
 use crate::listings::Listings;
 use crate::pace::Pace;
 use crate::spelling::{Place, Spelt, has_no_case};
@@ -8,9 +9,10 @@ use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use vfs::asked::{self, Listener};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, KnownOpen,
-    ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
+    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity,
+    KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
     OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
     TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
@@ -58,6 +60,8 @@ pub struct CachedVfs {
     /// Once names are to be kept; none if the backend cannot tell of changes.
     feed: OnceLock<Option<Box<dyn ChangeFeed>>>,
     state: Mutex<State>,
+    /// Which requests have heard of all that they have to, of what the feed tells.
+    listener: Listener,
     /// Once listings are to be kept; none if the backend cannot tell of changes.
     pub(crate) listing_feed: OnceLock<Option<Box<dyn ListingFeed>>>,
     /// Never held together with the state.
@@ -74,16 +78,28 @@ impl CachedVfs {
     /// A cache over `inner`, switched on. `clock` tells how old changes are.
     #[must_use]
     pub fn new(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock) -> Self {
+        Self::keyed(inner, options, clock, &Keyed::random())
+    }
+
+    /// The same, where what is kept depends on nothing but what is asked.
+    #[must_use]
+    pub fn keyed(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock, hasher: &Keyed) -> Self {
         let counters = Arc::<Counters>::default();
         let CacheOptions { budget_bytes, directories_max, kept_max } = options;
-        let state = State::new(&counters, budget_bytes, directories_max, kept_max);
-        let listings = Listings::new(counters.clone(), for_listings(budget_bytes), LISTINGS_MAX);
+        let state = State::new(&counters, hasher, budget_bytes, directories_max, kept_max);
+        let listings = Listings::new(
+            counters.clone(),
+            hasher.clone(),
+            for_listings(budget_bytes),
+            LISTINGS_MAX,
+        );
         Self {
             inner,
             listing_feed: OnceLock::new(),
             listings: Mutex::new(listings),
             feed: OnceLock::new(),
             state: Mutex::new(state),
+            listener: Listener::new(),
             clock,
             pace: Pace::default(),
             counters,
@@ -97,9 +113,9 @@ impl CachedVfs {
     pub fn set_enabled(&self, enabled: bool) {
         self.enabled.store(enabled, Ordering::Release);
         if !enabled {
-            self.fresh().clear();
+            self.present().clear();
             // What was given up is let go of.
-            drop(self.fresh());
+            drop(self.present());
             self.fresh_listings().clear();
             drop(self.fresh_listings());
         }
@@ -113,7 +129,7 @@ impl CachedVfs {
 
     /// Takes another budget, in bytes. What is kept by then is given up.
     pub fn set_budget(&self, budget_bytes: usize) {
-        self.fresh().set_budget(budget_bytes);
+        self.present().set_budget(budget_bytes);
         self.fresh_listings().set_budget(for_listings(budget_bytes));
     }
 
@@ -122,7 +138,7 @@ impl CachedVfs {
     /// What was not used for some of them is
     /// closed, and mounts are noticed.
     pub fn tick(&self) {
-        let mut state = self.fresh();
+        let mut state = self.present();
         let mut is_lost = false;
         if let Some(Some(feed)) = self.feed.get() {
             feed.check(&mut |change| {
@@ -142,8 +158,11 @@ impl CachedVfs {
     /// What it was good for, by kind of what is kept.
     #[must_use]
     pub fn counts(&self) -> Vec<(&'static str, Count)> {
-        let state = self.fresh();
+        let state = self.present();
         let (names, handles) = (state.directories.bytes(), state.places.bytes());
+        let known = state.places.known();
+        let (hits, misses) = (&known.stream_hits, &known.stream_misses);
+        let [hits, misses] = [hits, misses].map(|count| count.load(Ordering::Relaxed));
         drop(state);
         let listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner).bytes();
         let Counters { names: of_names, handles: of_handles, listings: listed, security } =
@@ -153,19 +172,32 @@ impl CachedVfs {
             ("names", of_names.read(names)),
             ("listings", listed.read(listings)),
             ("security", security.read(0)),
+            ("streams", Count { hits, misses, ..Count::default() }),
         ]
     }
 
-    /// The state, with all that was done before this call taken in.
+    /// The state, with all taken in that was done before the present request came, and what it
+    /// has done itself ([`asked`]); without a request all that was done before this call.
     pub(crate) fn fresh(&self) -> Fresh<'_> {
+        if self.listener.has_heard() { self.stale() } else { self.present() }
+    }
+
+    /// The state, with all that was done before this call taken in: for what is to be kept, and
+    /// to be sure of what was seen.
+    pub(crate) fn present(&self) -> Fresh<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Some(feed)) = self.feed.get() {
-            feed.drain(&mut |change| state.handle_change(change));
+            self.listener.listen(|| feed.drain(&mut |change| state.handle_change(change)));
             while let Some(follow) = state.directories.poll_unfollow() {
                 feed.unfollow(follow);
             }
         }
         Fresh(Some(state))
+    }
+
+    /// The state as it was left: for what does not depend on what was done since.
+    pub(crate) fn stale(&self) -> Fresh<'_> {
+        Fresh(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Whether names can be found here at all.
@@ -229,8 +261,11 @@ impl CachedVfs {
         case: Case,
         how: CreateHow,
     ) -> Result<Opened> {
-        if case == Case::Sensitive || !self.is_active() {
+        if !self.is_active() {
             return self.inner.create(who, path, case, how);
+        }
+        if case == Case::Sensitive {
+            return self.create_exact(who, path, how);
         }
         let Some((parent, name)) = path.split() else {
             return self.inner.create(who, path, case, how);
@@ -239,13 +274,61 @@ impl CachedVfs {
             return self.inner.create(who, path, case, how);
         };
         let _making = self.making(key, name.as_bytes());
+        // What was made in another case while this waited for its turn counts.
+        asked::listen_again();
         match self.spell_name((key, &parent), &name, Wait::Allowed)? {
             Spelt::As(_) => Err(FsError::AlreadyExists),
             Spelt::Missing(_) | Spelt::Absent(_) => {
-                self.inner.create(who, &parent.join(&name), Case::Sensitive, how)
+                self.create_exact(who, &parent.join(&name), how)
             }
             Spelt::Unknown => self.inner.create(who, path, case, how),
         }
+    }
+
+    /// Makes what is spelt so, in its directory if that is kept.
+    fn create_exact(&self, who: &Identity, path: &RelPath, how: CreateHow) -> Result<Opened> {
+        let parent = path.split().and_then(|(parent, _)| self.kept_directory(who, &parent));
+        if let Some(kept) = parent {
+            match self.inner.create_in(who, &*kept.opened.node, path, how) {
+                // It has gone since: the path may lead to another.
+                Err(FsError::NotFound | FsError::PathNotFound) => {}
+                other => return other,
+            }
+        }
+        self.inner.create(who, path, Case::Sensitive, how)
+    }
+
+    /// Removes a name from its directory, if that is kept.
+    fn remove_name(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        let active = self.is_active().then(|| path.split()).flatten();
+        if let Some(kept) = active.and_then(|(parent, _)| self.kept_directory(who, &parent)) {
+            match self.inner.remove_in(who, &*kept.opened.node, path, expected) {
+                // It is elsewhere, or was never there.
+                Err(FsError::NotFound | FsError::PathNotFound) => {}
+                other => return other,
+            }
+        }
+        self.inner.remove(who, path, expected)
+    }
+
+    /// What is kept of a path goes now, and its blocks with it.
+    fn let_go(&self, path: &RelPath) {
+        self.stale().forget(path.as_bytes());
+    }
+
+    /// Where a node is, if it is a directory of which that is known; else the backend says it.
+    fn path_by<'a>(
+        &'a self,
+        node: &dyn Node,
+        state: impl FnOnce(&'a Self) -> Fresh<'a>,
+    ) -> Result<RelPath> {
+        if node.kind() == FileKind::Directory && self.is_active() {
+            let known = state(self).path_of(node.key());
+            if let Some(path) = known {
+                return Ok(path);
+            }
+        }
+        self.inner.path_of(node)
     }
 
     /// The directory that a name is to be made in, and its path as it is spelt.
@@ -332,10 +415,21 @@ impl Vfs for CachedVfs {
     }
 
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        let begun = self.now();
+        let (begun, _changing) = (self.now(), asked::changing());
         let result = self.create_spelt(who, path, case, how);
         self.pace.took(begun, self.now());
         result
+    }
+
+    fn create_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        let _changing = asked::changing();
+        self.inner.create_in(who, directory, path, how)
     }
 
     fn creates_at_once(&self) -> bool {
@@ -343,23 +437,41 @@ impl Vfs for CachedVfs {
     }
 
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
-        self.inner.remove(who, path, expected)?;
-        // What is kept of it goes now, and its blocks with it.
-        drop(self.fresh());
+        let _changing = asked::changing();
+        self.remove_name(who, path, expected)?;
+        self.let_go(path);
+        Ok(())
+    }
+
+    fn remove_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        expected: FileKey,
+    ) -> Result<()> {
+        let _changing = asked::changing();
+        self.inner.remove_in(who, directory, path, expected)?;
+        self.let_go(path);
         Ok(())
     }
 
     fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.inner.rename(who, from, to, replace)?;
-        drop(self.fresh());
+        let (begun, _changing) = (self.now(), asked::changing());
+        let renamed = self.inner.rename(who, from, to, replace);
+        self.pace.took(begun, self.now());
+        renamed?;
+        drop(self.present());
         Ok(())
     }
 
     fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        let _changing = asked::changing();
         self.inner.link(who, node, to, replace)
     }
 
     fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        let _changing = asked::changing();
         self.inner.symlink(who, path, target)
     }
 
@@ -404,8 +516,13 @@ impl Vfs for CachedVfs {
         self.inner.handle(node)
     }
 
-    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
-        self.inner.child_handle(directory, name, key)
+    fn child_handle(
+        &self,
+        directory: &dyn Node,
+        name: &Name,
+        child: &Attributes,
+    ) -> Result<NodeHandle> {
+        self.inner.child_handle(directory, name, child)
     }
 
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
@@ -430,13 +547,11 @@ impl Vfs for CachedVfs {
     }
 
     fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
-        if node.kind() == FileKind::Directory && self.is_active() {
-            let known = self.fresh().path_of(node.key());
-            if let Some(path) = known {
-                return Ok(path);
-            }
-        }
-        self.inner.path_of(node)
+        self.path_by(node, Self::present)
+    }
+
+    fn path_since_asked(&self, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(node, Self::fresh)
     }
 
     fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
@@ -450,6 +565,7 @@ impl Vfs for CachedVfs {
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
+        let _changing = asked::changing();
         self.inner.make_special(who, path, kind, mode)
     }
 

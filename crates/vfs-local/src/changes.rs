@@ -9,18 +9,21 @@
 use crate::identity::as_root;
 use crate::node::LocalNode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 use vfs::{ChangeFeed, FollowId, FsError, NameChange, Node, Result};
 
 /// Bytes read from the queue at once: some hundreds of events.
 const READ_BYTES: usize = 16 * 1024;
-/// Most events of one draining: who makes more than this meanwhile is heard in part.
-const EVENTS_MAX: usize = 1 << 20;
+/// Most reads of one draining: who makes more events than they hold meanwhile is heard in part.
+const READS_MAX: usize = 1 << 12;
+/// Bytes of an event without its name, and with the longest one, which ends with a NUL and is
+/// filled up.
+const EVENT_BYTES: usize = 16;
+const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
 
 /// File systems (statfs(2), `f_type`) that other machines or processes change
 /// without this kernel's knowing: AFS, Ceph, Coda, FUSE, GFS2, GPFS, Lustre, NCP,
@@ -49,7 +52,7 @@ pub struct LocalChanges {
     queue: OwnedFd,
     /// The list of mounts, which can be polled for changes of it.
     mounts: Option<OwnedFd>,
-    buffer: Mutex<Vec<MaybeUninit<u8>>>,
+    buffer: Mutex<Vec<u8>>,
 }
 
 impl std::fmt::Debug for LocalChanges {
@@ -67,7 +70,7 @@ impl LocalChanges {
         let queue = new_queue()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = rustix::fs::open("/proc/self/mountinfo", flags, Mode::empty()).ok();
-        Ok(Self { queue, mounts, buffer: Mutex::new(vec![MaybeUninit::uninit(); READ_BYTES]) })
+        Ok(Self { queue, mounts, buffer: Mutex::new(vec![0; READ_BYTES]) })
     }
 }
 
@@ -97,10 +100,16 @@ impl ChangeFeed for LocalChanges {
 
     fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut reader = inotify::Reader::new(self.queue.as_fd(), &mut buffer);
-        for _ in 0..EVENTS_MAX {
-            match reader.next() {
-                Ok(event) => deliver(&event, tell),
+        for _ in 0..READS_MAX {
+            match rustix::io::read(&self.queue, &mut buffer[..]) {
+                Ok(length) => {
+                    deliver_all(&buffer[..length], tell);
+                    // The kernel gives what there is, as far as there is room: one more would
+                    // have had some.
+                    if length + EVENT_BYTES_MAX <= buffer.len() {
+                        return;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
                 Err(error) => {
@@ -118,11 +127,16 @@ pub fn new_queue() -> Result<OwnedFd> {
     queue.map_err(|_| FsError::TooMany)
 }
 
+/// Whether others could change what is on this file system unheard.
+pub fn is_changed_unheard(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    let facts = rustix::fs::fstatfs(node)?;
+    Ok(CHANGED_UNHEARD.contains(&(facts.f_type as u32)))
+}
+
 /// Follows a directory, unless others could change it unheard.
 pub fn add_watch(queue: &OwnedFd, directory: &dyn Node, what: WatchFlags) -> Result<FollowId> {
     let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-    let facts = rustix::fs::fstatfs(node.as_fd()).map_err(|_| FsError::NotSupported)?;
-    if CHANGED_UNHEARD.contains(&(facts.f_type as u32)) {
+    if is_changed_unheard(node.as_fd()).map_err(|_| FsError::NotSupported)? {
         return Err(FsError::NotSupported);
     }
     // Who may only look names up must be heard of too.
@@ -140,13 +154,31 @@ pub fn remove_watch(queue: &OwnedFd, directory: FollowId) {
     }
 }
 
-fn deliver(event: &inotify::Event<'_>, tell: &mut dyn FnMut(NameChange<'_>)) {
-    let what = event.events();
+/// Tells the events that were read: each is a head of four numbers (which directory, what, a
+/// cookie, how many bytes the name has), and a name that ends with its first NUL. inotify(7).
+fn deliver_all(mut bytes: &[u8], tell: &mut dyn FnMut(NameChange<'_>)) {
+    while let Some((head, rest)) = bytes.split_first_chunk::<EVENT_BYTES>() {
+        let number =
+            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let length = (number(12) as usize).min(rest.len());
+        let (name, next) = rest.split_at(length);
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        // Watches have numbers from 1; an overflow is of none.
+        let directory = FollowId(u64::from(number(0).cast_signed().unsigned_abs()));
+        deliver(directory, ReadFlags::from_bits_retain(number(4)), name, tell);
+        bytes = next;
+    }
+}
+
+fn deliver(
+    directory: FollowId,
+    what: ReadFlags,
+    name: &[u8],
+    tell: &mut dyn FnMut(NameChange<'_>),
+) {
     if what.contains(ReadFlags::QUEUE_OVERFLOW) {
         return tell(NameChange::Lost);
     }
-    let directory = FollowId(u64::from(event.wd().unsigned_abs()));
-    let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
     if what.contains(ReadFlags::IGNORED) {
         tell(NameChange::Ended(directory));
     } else if what.contains(ReadFlags::ATTRIB) && name.is_empty() {

@@ -11,6 +11,7 @@
 //! the same way. It follows renames by this process, and does not outlive it.
 
 use crate::errors::refusal;
+use crate::handle_notes;
 use crate::identity::as_root;
 use crate::node::LocalNode;
 use crate::outside::path_below;
@@ -22,8 +23,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::{
-    FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath, Result, Wait,
-    Wanted,
+    Attributes, FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath,
+    Result, Timestamp, Wait, Wanted,
 };
 
 /// Nodes of which it is known by a table only where they are: some ten megabytes.
@@ -86,7 +87,8 @@ impl Kernel {
     }
 
     fn encode(&self) -> Result<NodeHandle> {
-        let mut bytes = vec![KERNEL];
+        let mut bytes = Vec::with_capacity(5 + self.length as usize);
+        bytes.push(KERNEL);
         bytes.extend_from_slice(&self.kind.to_le_bytes());
         bytes.extend_from_slice(&self.bytes[..self.length as usize]);
         NodeHandle::new(bytes).map_err(|_| FsError::NotSupported)
@@ -122,8 +124,12 @@ impl Kernel {
 impl Handles {
     /// What names an open node.
     pub fn of_node(&self, root: Root<'_>, node: &LocalNode) -> Result<NodeHandle> {
+        if let Some(handle) = self.noted(root, node.key, node.born) {
+            return Ok(handle);
+        }
         if let Some(handle) = self.kernel(root, node.as_fd(), b"") {
-            return handle;
+            // While it is open nothing else has its number.
+            return handle.inspect(|handle| handle_notes::keep(node.key, node.born, handle));
         }
         let path = self.path_of(root, node)?;
         if path.is_nameless() {
@@ -138,17 +144,32 @@ impl Handles {
         root: Root<'_>,
         directory: &LocalNode,
         name: &Name,
-        key: FileKey,
+        child: &Attributes,
     ) -> Result<NodeHandle> {
+        if let Some(handle) = self.noted(root, child.key, child.born) {
+            return Ok(handle);
+        }
+        // What is to be noted is held meanwhile: the name may be given to another file.
+        if handle_notes::is_noted(child.born)
+            && let Ok(held) = hold_child(directory, name)
+            && held.key == child.key
+        {
+            return self.of_node(root, &held);
+        }
         if let Some(handle) = self.kernel(root, directory.as_fd(), name.as_bytes()) {
             return handle;
         }
         let path = self.path_of(root, directory)?.join(name);
         let found = look(root, &path, Wanted::default())?;
-        if found.key != key {
+        if found.key != child.key {
             return Err(FsError::NotFound);
         }
         self.place(&found, path)
+    }
+
+    /// The kernel's handle, if it was noted and can be opened here.
+    fn noted(&self, root: Root<'_>, key: FileKey, born: Option<Timestamp>) -> Option<NodeHandle> {
+        self.mount(root).and_then(|_| handle_notes::find(key, born))
     }
 
     fn kernel(
@@ -333,6 +354,14 @@ fn look(root: Root<'_>, path: &RelPath, wanted: Wanted) -> Result<LocalNode> {
     Ok(LocalNode::new(fd, true, false, wanted)?.0)
 }
 
+/// Opens a child for looking, by the right of whom the thread acts as.
+fn hold_child(directory: &LocalNode, name: &Name) -> Result<LocalNode> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(directory.as_fd(), name.as_bytes(), flags, Mode::empty())
+        .map_err(|e| refusal("open", e))?;
+    Ok(LocalNode::new(fd, true, false, Wanted::default())?.0)
+}
+
 /// Opens a node anew. The caller acts as who asks.
 pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
     let open = |flags| rustix::fs::open(node.proc_path(), flags | OFlags::CLOEXEC, Mode::empty());
@@ -423,6 +452,31 @@ mod tests {
         }
         std::fs::rename(house.path().join("d"), house.path().join("share/e")).unwrap();
         assert_eq!(moved.each_ref().map(|h| found(&share, h)), [Ok(path("e")), Ok(path("e/f"))]);
+    }
+
+    #[test]
+    fn a_file_that_takes_the_name_and_number_of_another_has_a_handle_of_its_own() {
+        let (house, _all, share) = house();
+        if share.handles.mount(share.root()).is_none() {
+            return; // No right to open the kernel's handles.
+        }
+        std::thread::sleep(std::time::Duration::from_millis(150));
+        let directory = looked_at(&share, "d");
+        let listed = || {
+            let name = Name::new(&b"f"[..]).unwrap();
+            let who = Identity::root();
+            let known = directory.child_attributes(&who, &name, Wanted::default()).unwrap();
+            share.child_handle(&*directory, &name, &known).unwrap()
+        };
+        let before = listed();
+        assert_eq!((listed(), handle(&share, "d/f")), (before.clone(), before.clone()));
+        std::fs::remove_file(house.path().join("share/d/f")).unwrap();
+        std::fs::write(house.path().join("share/d/f"), b"another").unwrap();
+        let after = listed();
+        assert_eq!(handle(&share, "d/f"), after);
+        assert_ne!(after, before);
+        assert_eq!(found(&share, &after), Ok(path("d/f")));
+        assert_eq!(found(&share, &before), Err(FsError::Stale));
     }
 
     #[test]

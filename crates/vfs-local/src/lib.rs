@@ -11,8 +11,10 @@
 
 mod case;
 mod changes;
+mod clock;
 mod dos_attributes;
 mod errors;
+mod handle_notes;
 mod handles;
 mod identity;
 mod listing;
@@ -31,6 +33,7 @@ mod xattr_notes;
 mod xattrs;
 
 pub use case::scans;
+pub use clock::{ClockState, clock_state};
 pub use identity::heed_limits;
 pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,

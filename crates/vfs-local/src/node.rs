@@ -35,6 +35,8 @@ const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub struct LocalNode {
     fd: OwnedFd,
     pub key: FileKey,
+    /// When it was made, where the file system tells.
+    pub born: Option<Timestamp>,
     kind: FileKind,
     /// Opened with O_PATH: good for looking, not for data or attributes by descriptor.
     path_only: bool,
@@ -56,9 +58,9 @@ impl LocalNode {
         let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
         let kind = attributes.kind;
         let readable = readable && !path_only && kind == FileKind::File;
-        let (key, listing) = (attributes.key, Mutex::new(()));
+        let (key, born, listing) = (attributes.key, attributes.born, Mutex::new(()));
         let is_unheard = kind != FileKind::Directory && attributes.links > 1;
-        let node = Self { fd, key, kind, path_only, readable, is_unheard, listing };
+        let node = Self { fd, key, born, kind, path_only, readable, is_unheard, listing };
         Ok((node, attributes))
     }
 
@@ -99,7 +101,7 @@ impl LocalNode {
         value: Option<&[u8]>,
         flags: XattrFlags,
     ) -> rustix::io::Result<()> {
-        let _telling = self.telling();
+        let _telling = (self.telling(), vfs::asked::changing());
         match (value, self.path_only) {
             (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
             (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
@@ -273,6 +275,7 @@ impl Node for LocalNode {
 
     fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
         act_as(who)?;
+        let _changing = vfs::asked::changing();
         // The kernel takes a new time of access alone for a read.
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
         let _telling = (alone || self.is_unheard).then(Unheard::telling);
@@ -625,6 +628,7 @@ impl Node for LocalNode {
     }
 
     fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
+        let _changing = vfs::asked::changing();
         security::store(self, change)
     }
 

@@ -1,6 +1,6 @@
 //! The tree: names to nodes.
 
-use crate::changes::LocalChanges;
+use crate::changes::{LocalChanges, is_changed_unheard};
 use crate::errors::refusal;
 use crate::handles::{self, Handles};
 use crate::identity::act_as;
@@ -10,16 +10,16 @@ use crate::outside::Source;
 use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, IFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, ListingFeed,
-    Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState,
-    RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
-    Wait, Wanted,
+    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity,
+    ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
+    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
+    TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 
 /// For a node that is to be looked at only.
@@ -179,6 +179,65 @@ impl LocalVfs {
         let (fd, spelt) = opened.map_err(|e| self.refusal(e))?;
         Ok((fd, spelt, name))
     }
+
+    /// Makes a name in a directory that is at `above`.
+    fn make(
+        &self,
+        parent: BorrowedFd<'_>,
+        above: &RelPath,
+        name: &Name,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        let mode = Mode::from_raw_mode(how.mode & 0o7777);
+        let mut path_only = false;
+        let fd = match how.kind {
+            FileKind::File => {
+                let flags = OFlags::RDWR
+                    | OFlags::CREATE
+                    | OFlags::EXCL
+                    | OFlags::NOFOLLOW
+                    | OFlags::CLOEXEC;
+                rustix::fs::openat(parent, name.as_bytes(), flags, mode)
+                    .map_err(|e| refusal("create", e))?
+            }
+            FileKind::Directory => {
+                rustix::fs::mkdirat(parent, name.as_bytes(), mode)
+                    .map_err(|e| refusal("mkdir", e))?;
+                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+                let beneath = Root { fd: parent, ..self.root() };
+                let open = |flags| {
+                    open_beneath(beneath, name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
+                };
+                match open(flags) {
+                    // Made with a mode that keeps its maker from reading it.
+                    Err(Errno::ACCESS) => {
+                        path_only = true;
+                        open(flags | OFlags::PATH)
+                    }
+                    other => other,
+                }
+                .map_err(|e| refusal("open new directory", e))?
+            }
+            _ => return Err(FsError::NotSupported),
+        };
+        if let Some(dos) = how.dos {
+            crate::node::store_dos(fd.as_fd(), path_only, &dos)?;
+        }
+        let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
+        Ok(Opened { node: Arc::new(node), attributes, path: above.join(name) })
+    }
+}
+
+/// Removes a name, if it names `expected`.
+fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: FileKey) -> Result<()> {
+    let stat = rustix::fs::statat(parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|e| refusal("remove", e))?;
+    if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected {
+        return Err(FsError::NotFound);
+    }
+    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    rustix::fs::unlinkat(parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
 }
 
 fn is_directory(parent: &OwnedFd, name: &Name) -> bool {
@@ -204,6 +263,7 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         follows_links: true,
         xattrs,
         stream_bytes_max,
+        changed_unheard: is_changed_unheard(root.as_fd())?,
         serial,
     })
 }
@@ -234,43 +294,20 @@ impl Vfs for LocalVfs {
         if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
             return Err(FsError::AlreadyExists);
         }
-        let mode = Mode::from_raw_mode(how.mode & 0o7777);
-        let mut path_only = false;
-        let fd = match how.kind {
-            FileKind::File => {
-                let flags = OFlags::RDWR
-                    | OFlags::CREATE
-                    | OFlags::EXCL
-                    | OFlags::NOFOLLOW
-                    | OFlags::CLOEXEC;
-                rustix::fs::openat(&parent, name.as_bytes(), flags, mode)
-                    .map_err(|e| refusal("create", e))?
-            }
-            FileKind::Directory => {
-                rustix::fs::mkdirat(&parent, name.as_bytes(), mode)
-                    .map_err(|e| refusal("mkdir", e))?;
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-                let beneath = Root { fd: parent.as_fd(), ..self.root() };
-                let open = |flags| {
-                    open_beneath(beneath, name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
-                };
-                match open(flags) {
-                    // Made with a mode that keeps its maker from reading it.
-                    Err(Errno::ACCESS) => {
-                        path_only = true;
-                        open(flags | OFlags::PATH)
-                    }
-                    other => other,
-                }
-                .map_err(|e| refusal("open new directory", e))?
-            }
-            _ => return Err(FsError::NotSupported),
-        };
-        if let Some(dos) = how.dos {
-            crate::node::store_dos(fd.as_fd(), path_only, &dos)?;
-        }
-        let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
-        Ok(Opened { node: Arc::new(node), attributes, path: spelt.join(&name) })
+        self.make(parent.as_fd(), &spelt, &name, how)
+    }
+
+    fn create_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        act_as(who)?;
+        let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        let (above, name) = path.split().ok_or(FsError::AccessDenied)?;
+        self.make(parent.as_fd(), &above, &name, how)
     }
 
     fn creates_at_once(&self) -> bool {
@@ -280,15 +317,20 @@ impl Vfs for LocalVfs {
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
         act_as(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
-        let stat = rustix::fs::statat(&parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|e| refusal("remove", e))?;
-        if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected {
-            return Err(FsError::NotFound);
-        }
-        let is_directory =
-            rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory;
-        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        rustix::fs::unlinkat(&parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
+        unlink(parent.as_fd(), &name, expected)
+    }
+
+    fn remove_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        expected: FileKey,
+    ) -> Result<()> {
+        act_as(who)?;
+        let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        let (_, name) = path.split().ok_or(FsError::AccessDenied)?;
+        unlink(parent.as_fd(), &name, expected)
     }
 
     fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
@@ -390,9 +432,14 @@ impl Vfs for LocalVfs {
         self.handles.of_node(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
     }
 
-    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
+    fn child_handle(
+        &self,
+        directory: &dyn Node,
+        name: &Name,
+        child: &Attributes,
+    ) -> Result<NodeHandle> {
         let directory = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        self.handles.of_child(self.root(), directory, name, key)
+        self.handles.of_child(self.root(), directory, name, child)
     }
 
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {

@@ -134,7 +134,7 @@ fn place(inode: u64) -> (usize, usize) {
 }
 
 /// By the clock that file systems stamp files with.
-fn now() -> i128 {
+pub fn now() -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
     let result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut time) };

@@ -9,6 +9,7 @@
 //! protocol cannot spell is mapped in that protocol's crate.
 #![forbid(unsafe_code)]
 
+pub mod asked;
 mod attributes;
 mod case;
 mod changes;
@@ -40,7 +41,7 @@ pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
-pub use known::{KnownOpen, KnownSecurity};
+pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
@@ -182,6 +183,22 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
 
+    /// As [`Vfs::create`] of a path with exact spelling, where `directory` is known to be the one
+    /// that it leads to, and `who` to be let through to it: it is made in that.
+    ///
+    /// # Errors
+    /// As [`Vfs::create`]; [`FsError::NotFound`] if the directory is gone.
+    fn create_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        let _ = directory;
+        self.create(who, path, Case::Sensitive, how)
+    }
+
     /// Whether [`Vfs::create`] never waits for a disk.
     fn creates_at_once(&self) -> bool {
         true
@@ -193,6 +210,22 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotFound`] if the name is gone or names another node,
     /// [`FsError::NotEmpty`], [`FsError::AccessDenied`]. May take long for large files.
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()>;
+
+    /// As [`Vfs::remove`], where `directory` is known to be the one that the path leads to, and
+    /// `who` to be let through to it: the name in that is removed.
+    ///
+    /// # Errors
+    /// As [`Vfs::remove`].
+    fn remove_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        expected: FileKey,
+    ) -> Result<()> {
+        let _ = directory;
+        self.remove(who, path, expected)
+    }
 
     /// Renames `from` (exact spelling) to `to`, atomically. Spelling a name's
     /// own case anew is a rename too, and never [`FsError::AlreadyExists`].
@@ -299,12 +332,17 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     }
 
     /// The handle of the child `name` (exact spelling) of this directory, the link
-    /// itself if it is one, which is known to be `key`.
+    /// itself if it is one, of which these attributes are known.
     ///
     /// # Errors
     /// As [`Vfs::handle`]; [`FsError::NotFound`].
-    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
-        let _ = (directory, name, key);
+    fn child_handle(
+        &self,
+        directory: &dyn Node,
+        name: &Name,
+        child: &Attributes,
+    ) -> Result<NodeHandle> {
+        let _ = (directory, name, child);
         Err(FsError::NotSupported)
     }
 
@@ -335,6 +373,15 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
         let _ = node;
         Err(FsError::NotSupported)
+    }
+
+    /// As [`Vfs::path_of`], or where it was since the request came that is worked on
+    /// ([`asked`]): to begin with, not to be sure afterwards that it has not moved.
+    ///
+    /// # Errors
+    /// As [`Vfs::path_of`].
+    fn path_since_asked(&self, node: &dyn Node) -> Result<RelPath> {
+        self.path_of(node)
     }
 
     /// Opens a node anew, as `who`, by no path: that very one, wherever it is. Of `how`
@@ -416,6 +463,9 @@ pub struct Features {
     /// Longest named stream that can be stored, in bytes: a file may take less.
     /// Zero where there are no streams.
     pub stream_bytes_max: u64,
+    /// Other machines or processes change files without this one hearing of it: what a client
+    /// keeps of them could not be asked back.
+    pub changed_unheard: bool,
     /// A number that tells this file system from others on the machine.
     pub serial: u64,
 }

@@ -18,9 +18,15 @@ impl Name {
     /// [`FsError::NameTooLong`] past [`Name::LENGTH_MAX`].
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, FsError> {
         let bytes = bytes.into();
+        Self::check(&bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Checks a component.
+    fn check(bytes: &[u8]) -> Result<(), FsError> {
         if bytes.is_empty()
-            || &*bytes == b"."
-            || &*bytes == b".."
+            || bytes == b"."
+            || bytes == b".."
             || bytes.iter().any(|b| matches!(b, b'/' | 0))
         {
             return Err(FsError::InvalidName);
@@ -28,7 +34,7 @@ impl Name {
         if bytes.len() > Self::LENGTH_MAX {
             return Err(FsError::NameTooLong);
         }
-        Ok(Self(bytes))
+        Ok(())
     }
 
     /// The bytes.
@@ -66,8 +72,8 @@ impl RelPath {
     /// The path that [`RelPath::as_bytes`] said.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let names = bytes.split(|b| *b == b'/').filter(|_| !bytes.is_empty());
-        names.map(|name| Name::new(name).ok()).collect()
+        let mut names = bytes.split(|b| *b == b'/').filter(|_| !bytes.is_empty());
+        names.all(|name| Name::check(name).is_ok()).then(|| Self(bytes.to_vec()))
     }
 
     /// Whether it is [`RelPath::nameless`].
@@ -93,7 +99,8 @@ impl RelPath {
     /// This path with one more component.
     #[must_use]
     pub fn join(&self, name: &Name) -> Self {
-        let mut path = self.clone();
+        let mut path = Self(Vec::with_capacity(self.0.len() + 1 + name.0.len()));
+        path.0.extend_from_slice(&self.0);
         path.push(name);
         path
     }

@@ -47,6 +47,8 @@ struct Row {
     #[serde(default)]
     tests: Vec<String>,
     command: Option<String>,
+    /// A page of the documentation that says it.
+    page: Option<String>,
     missing: Option<String>,
 }
 
@@ -54,7 +56,10 @@ struct Row {
 pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let text = std::fs::read_to_string(root.join(TABLE)).context(TABLE)?;
     let table: Table = toml::from_str(&text).context(TABLE)?;
-    let faults = faults(&table, &crate::tidy::tests(root)?, &commands(root)?);
+    let mut faults = faults(&table, &crate::tidy::tests(root)?, &commands(root)?);
+    let pages = table.row.iter().filter_map(|row| row.page.as_ref());
+    let gone = pages.filter(|page| !root.join(page).is_file());
+    faults.extend(gone.map(|page| format!("there is no page {page}")));
     faults.iter().for_each(|fault| eprintln!("{TABLE}: {fault}"));
     if !faults.is_empty() {
         return Ok(ExitCode::FAILURE);
@@ -105,7 +110,7 @@ fn faults(table: &Table, tests: &HashSet<String>, commands: &HashSet<String>) ->
         }
         let gone = row.tests.iter().filter(|test| !tests.contains(*test));
         faults.extend(gone.map(|test| format!("{id}: there is no test {test}")));
-        if row.tests.is_empty() && row.command.is_none() && row.missing.is_none() {
+        if !shown(row) && row.missing.is_none() {
             faults.push(format!("{id}: neither a test nor a command, nor what is missing"));
         }
         if let Some(command) = &row.command {
@@ -118,9 +123,12 @@ fn faults(table: &Table, tests: &HashSet<String>, commands: &HashSet<String>) ->
     faults
 }
 
+fn shown(row: &Row) -> bool {
+    !row.tests.is_empty() || row.command.is_some() || row.page.is_some()
+}
+
 fn summary(table: &Table) -> String {
     let count = |is: fn(&Row) -> bool| table.row.iter().filter(|row| is(row)).count();
-    let shown = |row: &Row| !row.tests.is_empty() || row.command.is_some();
     let whole = table.row.iter().filter(|row| shown(row) && row.missing.is_none()).count();
     let part = table.row.iter().filter(|row| shown(row) && row.missing.is_some()).count();
     let tested = count(|row| !row.tests.is_empty());
@@ -147,7 +155,11 @@ fn page(table: &Table) -> String {
         for row in table.row.iter().filter(of_group) {
             let tests = row.tests.iter().map(|test| format!("`{test}`"));
             let command = row.command.iter().map(|command| format!("`{command}`"));
-            let shown: Vec<String> = command.chain(tests).collect();
+            let page = row.page.iter().map(|page| {
+                let name = page.trim_start_matches("docs/");
+                format!("[{name}]({name})")
+            });
+            let shown: Vec<String> = command.chain(tests).chain(page).collect();
             let missing = row.missing.as_deref().unwrap_or_default();
             let _ =
                 writeln!(out, "| {} | {} | {} | {missing} |", row.id, row.title, shown.join(", "));

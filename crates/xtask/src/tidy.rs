@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 1000;
 
 /// What may be named in which crates only, and what to do instead.
 const PLACES: [(&str, &[&str], &str); 7] = [
-    ("unsafe {", &["vfs-local", "lanes"], "keep it in a backend"),
+    ("unsafe {", &["vfs-local", "lanes", "gss"], "keep it in a backend"),
     (
         "tokio",
         &["server", "client", "copy", "cli"],
@@ -33,24 +33,30 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 18] = [
+const DIRECTION: [(&str, &[&str]); 21] = [
+    ("gss", &[]),
     ("acl", &[]),
     ("advise", &[]),
     ("lanes", &[]),
+    ("limits", &[]),
+    ("meter", &["limits"]),
     ("wire", &["lanes"]),
     ("grants", &["acl"]),
     ("vfs", &["acl"]),
     ("vfs-cache", &["vfs"]),
     ("vfs-local", &["acl", "vfs"]),
-    ("files", &["acl", "grants", "vfs"]),
-    ("smb", &["wire", "files", "vfs"]),
-    ("nfs", &["wire", "files", "vfs"]),
-    ("server", &["wire", "files", "nfs", "smb", "vfs", "vfs-cache", "vfs-local"]),
+    ("files", &["acl", "grants", "limits", "meter", "vfs"]),
+    ("smb", &["wire", "files", "limits", "meter", "vfs"]),
+    ("nfs", &["wire", "files", "limits", "meter", "vfs"]),
+    (
+        "server",
+        &["wire", "files", "gss", "limits", "meter", "nfs", "smb", "vfs", "vfs-cache", "vfs-local"],
+    ),
     ("client", &["wire"]),
     ("copy", &["client", "wire"]),
-    ("cli", &["advise", "client", "copy", "server", "wire"]),
-    ("sim", &["wire", "files", "smb", "vfs", "vfs-cache"]),
-    ("fuzz", &["acl", "client", "files", "nfs", "smb", "vfs", "vfs-local", "wire"]),
+    ("cli", &["advise", "client", "copy", "gss", "server", "wire"]),
+    ("sim", &["wire", "files", "meter", "nfs", "smb", "vfs", "vfs-cache"]),
+    ("fuzz", &["acl", "client", "files", "meter", "nfs", "smb", "vfs", "vfs-local", "wire"]),
     ("xtask", &[]),
 ];
 

@@ -222,6 +222,12 @@ fn the_rule_of_udev_has_the_tokens_that_the_kernel_and_udev_read() {
     ] {
         assert!(text.contains(token), "{token} is not in\n{text}");
     }
+    // The package brings the same rule.
+    let rule = text.split_once("99-nfs.rules\n").expect("a file").1;
+    let rule: Vec<&str> =
+        rule.lines().map_while(|line| line.starts_with(['S', ',']).then_some(line)).collect();
+    let packaged = include_str!("../../../../packaging/60-anabranch-nfs.rules");
+    assert!(packaged.ends_with(&(rule.join("\n") + "\n")), "{rule:#?}\n{packaged}");
     assert_eq!(nfs::default_read_ahead_kib((5, 3), 1 << 20), 15_360);
     assert_eq!(nfs::default_read_ahead_kib((5, 4), 1 << 20), 128);
 }

@@ -3,6 +3,7 @@
 use crate::session::{EncryptArg, SessionArgs, SignArg};
 use clap::ValueEnum;
 use client::Options;
+use std::net::SocketAddr;
 
 /// Kinds of connections that are compared in one call.
 const ARMS_MAX: usize = 32;
@@ -28,6 +29,19 @@ pub struct Connection {
     /// Sealing; "off" still seals for a server that insists; several are compared
     #[arg(long, value_name = "HOW", default_value = "off", value_delimiter = ',')]
     encrypt: Vec<EncryptArg>,
+    /// Our server's cache of names and attributes: switched by its admin API before each load, and
+    /// back at the end; on,off compares both
+    #[arg(long, value_name = "HOW", value_delimiter = ',')]
+    metadata_cache: Vec<SwitchArg>,
+    /// Address of our server's admin API, for --metadata-cache
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4480")]
+    server_admin: SocketAddr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum SwitchArg {
+    On,
+    Off,
 }
 
 /// One kind of connection.
@@ -41,6 +55,8 @@ pub struct Arm {
     pub nconnect: usize,
     /// See [`Arm::nconnect`].
     pub minor_version: u32,
+    /// Whether the server's metadata cache is switched on or off for it.
+    pub metadata_cache: Option<bool>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -59,29 +75,36 @@ impl Connection {
         let fallback = by_default.unwrap_or(if is_nfs { &[1] } else { &[4] });
         let numbers = if named.is_empty() { fallback } else { named };
         let what = if is_nfs { "nconnect" } else { "channels" };
+        let caches: Vec<Option<SwitchArg>> = match &self.metadata_cache[..] {
+            [] => vec![None],
+            some => some.iter().copied().map(Some).collect(),
+        };
         let mut arms = Vec::new();
         for number in numbers {
             for sign in &self.sign {
                 for encrypt in &self.encrypt {
-                    let mut parts = Vec::new();
-                    if numbers.len() > 1 {
-                        parts.push(format!("{what} {number}"));
+                    for cache in &caches {
+                        let mut parts = Vec::new();
+                        if numbers.len() > 1 {
+                            parts.push(format!("{what} {number}"));
+                        }
+                        if self.sign.len() > 1 {
+                            parts.push(format!("sign {}", name_of(sign)));
+                        }
+                        if self.encrypt.len() > 1 {
+                            parts.push(format!("encrypt {}", name_of(encrypt)));
+                        }
+                        if let (Some(cache), true) = (cache, caches.len() > 1) {
+                            parts.push(format!("cache {}", name_of(cache)));
+                        }
+                        arms.push(Arm {
+                            label: parts.join(", "),
+                            options: self.session.options(*number, *sign, *encrypt),
+                            nconnect: *number,
+                            minor_version: self.minor_version(),
+                            metadata_cache: cache.map(|cache| cache == SwitchArg::On),
+                        });
                     }
-                    if self.sign.len() > 1 {
-                        parts.push(format!("sign {}", name_of(sign)));
-                    }
-                    if self.encrypt.len() > 1 {
-                        parts.push(format!("encrypt {}", name_of(encrypt)));
-                    }
-                    arms.push(Arm {
-                        label: parts.join(", "),
-                        options: self.session.options(*number, *sign, *encrypt),
-                        nconnect: *number,
-                        minor_version: match self.nfs_version {
-                            NfsVersionArg::Nfs41 => 1,
-                            NfsVersionArg::Nfs42 => 2,
-                        },
-                    });
                 }
             }
         }
@@ -92,6 +115,18 @@ impl Connection {
             return Err(format!("at most {ARMS_MAX} kinds of connections are compared"));
         }
         Ok(arms)
+    }
+
+    /// Where our server's admin API is.
+    pub fn server_admin(&self) -> SocketAddr {
+        self.server_admin
+    }
+
+    fn minor_version(&self) -> u32 {
+        match self.nfs_version {
+            NfsVersionArg::Nfs41 => 1,
+            NfsVersionArg::Nfs42 => 2,
+        }
     }
 }
 
@@ -126,6 +161,8 @@ mod tests {
             labels("--sign off,gmac,cmac --encrypt off,gcm", false)[2],
             "sign gmac, encrypt off"
         );
+        assert_eq!(labels("--metadata-cache on,off", true), ["cache on", "cache off"]);
+        assert_eq!(labels("--metadata-cache off", false), [""]);
         assert_eq!(labels("--channels 2 --sign off,gmac,cmac --encrypt off,gcm", false).len(), 6);
     }
 }

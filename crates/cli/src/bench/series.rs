@@ -1,7 +1,7 @@
 //! Several loads over several kinds of connections, measured in turns.
 
 use anyhow::{Context, Result};
-use client::load::{Plan, Report, Run, Storage};
+use client::load::{Plan, Report, Run, Storage, Work};
 use serde::Serialize;
 
 /// Digits of a ratio.
@@ -29,16 +29,28 @@ pub struct Summary {
     pub load: String,
     /// Size of a request.
     pub block_bytes: u32,
+    /// Files that the requests are spread over.
+    pub files: usize,
     /// Share of reads.
     pub read_percent: u8,
+    /// At random places, not one after the other.
+    pub random: bool,
     /// Requests in a second: the mean of the rounds.
     pub per_second: f64,
     /// Payload in a second: requests times their size.
     pub bytes_per_second: f64,
     /// Median time of a request, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100 are faster.
+    /// 90 of 100 are faster.
+    pub p90_us: f64,
+    /// 99 of 100 are.
     pub p99_us: f64,
+    /// 999 of 1000 are.
+    pub p99_9_us: f64,
+    /// Processor time of this program for a request, in microseconds.
+    pub client_cpu_us: f64,
+    /// That of the server, if its process is known.
+    pub server_cpu_us: Option<f64>,
     /// How far the rounds lie apart, as a part of their mean.
     pub spread: f64,
     /// Rate over that of the first kind of connection.
@@ -123,12 +135,13 @@ impl Series {
     /// The summary as comma-separated values.
     pub fn csv(&self) -> String {
         let mut out = String::from(
-            "load,arm,block_bytes,read_percent,per_second,bytes_per_second,p50_us,p99_us,spread,ratio\n",
+            "load,arm,block_bytes,read_percent,per_second,bytes_per_second,p50_us,p90_us,p99_us,\
+             p99_9_us,client_cpu_us,server_cpu_us,spread,ratio\n",
         );
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         for one in &self.summary {
             out += &format!(
-                "{},{},{},{},{},{},{},{},{},{}\n",
+                "{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
                 quoted(&one.load),
                 quoted(&one.arm),
                 one.block_bytes,
@@ -136,7 +149,11 @@ impl Series {
                 one.per_second,
                 one.bytes_per_second,
                 one.p50_us,
+                one.p90_us,
                 one.p99_us,
+                one.p99_9_us,
+                one.client_cpu_us,
+                one.server_cpu_us.map_or_else(String::new, |us| us.to_string()),
                 one.spread,
                 one.ratio
             );
@@ -168,14 +185,28 @@ fn summed(runs: &[Measured], load: &str, arm: &str) -> Option<Summary> {
         arm: arm.to_owned(),
         load: load.to_owned(),
         block_bytes: first.plan.block_bytes,
+        files: first.plan.files,
         read_percent: first.plan.read_percent,
+        random: first.plan.random,
         per_second,
         bytes_per_second: mean(&|report| report.bytes_per_second),
         p50_us: mean(&|report| slowest(report, |l| l.p50)),
+        p90_us: mean(&|report| slowest(report, |l| l.p90)),
         p99_us: mean(&|report| slowest(report, |l| l.p99)),
+        p99_9_us: mean(&|report| slowest(report, |l| l.p99_9)),
+        client_cpu_us: mean(&|report| by_request(report, report.client_cpu_seconds)),
+        server_cpu_us: first
+            .server_cpu_seconds
+            .map(|_| mean(&|report| by_request(report, report.server_cpu_seconds.unwrap_or(0.0)))),
         spread: if per_second > 0.0 { (high - low) / per_second } else { 0.0 },
         ratio: 1.0,
     })
+}
+
+/// Microseconds of processor time for each request.
+fn by_request(report: &Report, seconds: f64) -> f64 {
+    let requests = report.per_second * report.seconds;
+    if requests > 0.0 { seconds * 1e6 / requests } else { 0.0 }
 }
 
 /// Ratios that the documents print, by profile: to stand beside ours.
@@ -195,22 +226,25 @@ fn documents(name: &str) -> Vec<&'static str> {
 }
 
 /// Measures every load over every kind of connection in turns, so that whatever else happens
-/// meets all alike. The runs have their files already.
+/// meets all alike. The runs have their files already; `turn_to` is told whose turn it is.
 pub async fn in_turns<S: Storage>(
     runs: &mut [(String, Run<S>)],
     plans: &[Plan],
     rounds: usize,
     server: Option<u32>,
+    mut turn_to: impl FnMut(usize) -> Result<()>,
     mut tell: impl FnMut(&str),
 ) -> Result<Vec<Measured>> {
     let mut measured = Vec::new();
+    let names_files = plans.windows(2).any(|pair| pair[0].files != pair[1].files);
     for plan in plans {
         for round in 1..=rounds {
-            for (arm, run) in runs.iter_mut() {
+            for (at, (arm, run)) in runs.iter_mut().enumerate() {
+                turn_to(at)?;
                 tell(&format!("{} {arm}, round {round}", plan.describe()));
                 run.change(plan.clone())?;
                 let report = run.measure(server, |_| {}).await.context(arm.clone())?;
-                let (arm, load) = (arm.clone(), named(plan));
+                let (arm, load) = (arm.clone(), named(plan, names_files));
                 measured.push(Measured { arm, load, round, report });
             }
         }
@@ -219,12 +253,19 @@ pub async fn in_turns<S: Storage>(
 }
 
 /// What tells one load of a series from the others.
-fn named(plan: &Plan) -> String {
+fn named(plan: &Plan, names_files: bool) -> String {
+    match plan.work {
+        Work::Metadata => return "create, stat, list, delete".to_owned(),
+        Work::Folder => return format!("create, open, close, delete beside {} files", plan.files),
+        Work::Listing => return format!("listing {} files", plan.files),
+        Work::Data | Work::SmallFiles => {}
+    }
     let mix = match plan.read_percent {
         100 => "read".to_owned(),
         0 => "write".to_owned(),
         percent => format!("{percent} % read"),
     };
     let order = if plan.random { "random" } else { "sequential" };
-    format!("{order} {} {mix}", advise::size(f64::from(plan.block_bytes)))
+    let load = format!("{order} {} {mix}", advise::size(f64::from(plan.block_bytes)));
+    if names_files { format!("{load}, files: {}", plan.files) } else { load }
 }

@@ -100,6 +100,7 @@ pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String
     };
     let ask = |url: &ShareUrl, given: Option<String>| match given {
         Some(password) => Ok(password),
+        None if crate::tickets::are_there(&url.host) => Ok(String::new()),
         None => {
             let text = format!("Password of {} on {}: ", url.user, url.host);
             ask_silently([text.as_str()]).map(|[password]| password)
@@ -121,7 +122,7 @@ pub fn passwords(from_stdin: bool, source: &Url, target: &Url) -> Result<[String
 #[derive(Debug, Default)]
 pub struct Open {
     smb: Vec<(ShareUrl, Client)>,
-    nfs: Vec<nfs::Client>,
+    nfs: Vec<(ExportUrl, nfs::Client)>,
 }
 
 impl Open {
@@ -161,15 +162,16 @@ impl Open {
     }
 
     async fn export(&mut self, url: &ExportUrl, connection: &Connection) -> Result<Place> {
-        let connections = connection.channels.clamp(1, nfs::CONNECTIONS_MAX);
-        // 4.2 knows holes; a server that does not know 4.2 says so at once.
-        let client = match connect_nfs(&url.host, url.port, 2, connections).await {
-            Err(error) if is_refusal(&error) => {
-                connect_nfs(&url.host, url.port, 1, connections).await
+        let is_there = |known: &ExportUrl| (&known.host, known.port) == (&url.host, url.port);
+        let known = self.nfs.iter().find(|(known, _)| is_there(known));
+        let client = match known {
+            Some((_, client)) => client.clone(),
+            None => {
+                let client = begin_nfs(url, connection).await?;
+                self.nfs.push((url.clone(), client.clone()));
+                client
             }
-            other => other,
-        }?;
-        self.nfs.push(client.clone());
+        };
         let (folder, name) = ::copy::names::split(&url.path);
         let label = format!("nfs://{}:{}/{folder}", url.host, url.port);
         let export = nfs::Export::open(client, folder).await;
@@ -182,9 +184,18 @@ impl Open {
         for (_, client) in self.smb {
             client.close().await;
         }
-        for client in self.nfs {
+        for (_, client) in self.nfs {
             client.close().await;
         }
+    }
+}
+
+/// A session of NFS. 4.2 knows holes; a server that does not know 4.2 says so at once.
+async fn begin_nfs(url: &ExportUrl, connection: &Connection) -> Result<nfs::Client> {
+    let connections = connection.channels.clamp(1, nfs::CONNECTIONS_MAX);
+    match connect_nfs(&url.host, url.port, 2, connections).await {
+        Err(error) if is_refusal(&error) => connect_nfs(&url.host, url.port, 1, connections).await,
+        other => other,
     }
 }
 

@@ -29,15 +29,20 @@ pub fn target(address: SocketAddr, user: &str, password: &str) -> Target {
         workstation: "HERE".into(),
         hash: NtHash::of_password(password),
     };
-    Target { name: address.ip().to_string(), address, credentials }
+    Target { name: address.ip().to_string(), address, credentials, tickets: None }
 }
 
 /// The share `data` of a server, as a new client with one channel has it.
 pub async fn tree(server: &Running) -> Tree {
+    share(server, "data").await
+}
+
+/// Any share of a server, in the same way.
+pub async fn share(server: &Running, name: &str) -> Tree {
     let mut client_guid = [0; 16];
     World.random(&mut client_guid);
     let options = Options { client_guid, channels: 1, ..Options::default() };
     let target = target(server.smb, &user(), PASSWORD);
     let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
-    client.tree("data").await.unwrap()
+    client.tree(name).await.unwrap()
 }

@@ -34,7 +34,23 @@ pub fn user() -> String {
 pub fn anabranch() -> Command {
     let built = || env!("CARGO_BIN_EXE_anabranch").into();
     let mut command = Command::new(std::env::var_os("ANABRANCH_BINARY").unwrap_or_else(built));
+    // Where servers say where their tokens are, for commands to find them.
+    command.env("RUNTIME_DIRECTORY", concat!(env!("CARGO_TARGET_TMPDIR"), "/run"));
     command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
+    command
+}
+
+/// The same, started by another program: `program` and `arguments`, then the binary.
+pub fn anabranch_by(program: &str, arguments: &[&str]) -> Command {
+    let binary = anabranch();
+    let mut command = Command::new(program);
+    command.args(arguments).arg(binary.get_program()).stdin(Stdio::null());
+    for (name, value) in binary.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command
 }
 
@@ -142,6 +158,7 @@ impl Setup {
         if let [program, arguments @ ..] = &self.launcher[..] {
             let binary = std::mem::replace(&mut command, Command::new(program));
             command.args(arguments).arg(binary.get_program());
+            command.envs(binary.get_envs().filter_map(|(name, value)| Some((name, value?))));
             command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
         }
         command.arg("serve").arg("--config").arg(&config).args(&self.arguments);
@@ -161,8 +178,9 @@ impl Setup {
                 let address = rest.rsplit_once('(').and_then(|(_, a)| a.strip_suffix("):"));
                 smb = smb.or(address.and_then(|a| a.parse().ok()));
             }
-            if let Some((_, address)) = line.split_once("--admin ") {
-                break address.parse().expect("an address");
+            if let Some((_, address)) = line.split_once("status --admin ") {
+                // Tests that listen on a Unix socket know where.
+                break address.parse().unwrap_or_else(|_| SocketAddr::from(([0, 0, 0, 0], 0)));
             }
         };
         let smb = smb.expect("a share");
@@ -254,12 +272,27 @@ impl Running {
         line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") * 1024
     }
 
+    /// What the admin API wants to be shown.
+    pub fn token(&self, name: &str) -> String {
+        let places = [self.path("state").join(name), self.path(name)];
+        let token = places.iter().find_map(|path| std::fs::read_to_string(path).ok());
+        token.expect("a token").trim().to_owned()
+    }
+
     /// One page of the admin API, without its head.
     pub fn page(&self, path: &str) -> String {
-        let answer = self.request(&format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.admin));
+        let answer = self.ask("GET", path, "");
         let (head, body) = answer.split_once("\r\n\r\n").expect("HTTP");
-        assert!(head.contains(" 200 "), "{head}");
+        assert!(head.contains(" 200 "), "{head}\n{body}");
         body.to_owned()
+    }
+
+    /// What the admin API answers to who shows its token.
+    pub fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        let token = self.token("admin-token");
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: {}\r\n", self.admin);
+        let kind = format!("Content-Type: application/json\r\nContent-Length: {}", body.len());
+        self.request(&format!("{head}Authorization: Bearer {token}\r\n{kind}\r\n\r\n{body}"))
     }
 
     /// What the admin API answers to these bytes.
@@ -272,7 +305,7 @@ impl Running {
     }
 
     pub fn status(&self) -> serde_json::Value {
-        serde_json::from_str(&self.page("/status")).expect("JSON")
+        serde_json::from_str(&self.page("/v1/status")).expect("JSON")
     }
 
     /// One metric, with its labels.

@@ -1,11 +1,17 @@
-//! A path to a server that can be cut or fall silent.
+//! A path to a server that can be cut or fall silent, and on which somebody listens.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+/// Bytes of each direction that are remembered.
+const HEARD_BYTES_MAX: usize = 1 << 20;
+
+/// What passed in one direction, from the beginning.
+type Heard = Arc<Mutex<Vec<u8>>>;
 
 /// A relay in front of a server. Must be made within a runtime.
 pub struct Relay {
@@ -13,6 +19,7 @@ pub struct Relay {
     cut: watch::Sender<u64>,
     silent: Arc<AtomicBool>,
     pub connections: Arc<AtomicU64>,
+    heard: [Heard; 2],
 }
 
 impl Relay {
@@ -22,21 +29,29 @@ impl Relay {
         let (cut, cuts) = watch::channel(0);
         let (silent, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_silent, counter) = (silent.clone(), connections.clone());
+        let heard = [Heard::default(), Heard::default()];
+        let listening = heard.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 counter.fetch_add(1, Ordering::Relaxed);
                 let (mut cuts, is_silent) = (cuts.clone(), is_silent.clone());
+                let listening = listening.clone();
                 cuts.mark_unchanged();
                 tokio::spawn(async move {
                     let Ok(upstream) = TcpStream::connect(server).await else { return };
                     tokio::select! {
-                        () = carry(client, upstream, is_silent) => {}
+                        () = carry(client, upstream, is_silent, listening) => {}
                         _ = cuts.changed() => {}
                     }
                 });
             }
         });
-        Self { address, cut, silent, connections }
+        Self { address, cut, silent, connections, heard }
+    }
+
+    /// What passed from clients, and to clients, up to now.
+    pub fn heard(&self) -> [Vec<u8>; 2] {
+        self.heard.each_ref().map(|heard| heard.lock().unwrap().clone())
     }
 
     /// Ends all connections that go through it, wherever in a message they are.
@@ -50,11 +65,16 @@ impl Relay {
     }
 }
 
-async fn carry(client: TcpStream, upstream: TcpStream, silent: Arc<AtomicBool>) {
+async fn carry(
+    client: TcpStream,
+    upstream: TcpStream,
+    silent: Arc<AtomicBool>,
+    [heard_up, heard_down]: [Heard; 2],
+) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = upstream.into_split();
-    let up = pass(&mut from_client, &mut to_server, &silent);
-    let down = pass(&mut from_server, &mut to_client, &silent);
+    let up = pass(&mut from_client, &mut to_server, &silent, &heard_up);
+    let down = pass(&mut from_server, &mut to_client, &silent, &heard_down);
     tokio::select! {
         () = up => {}
         () = down => {}
@@ -65,11 +85,17 @@ async fn pass(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
     silent: &AtomicBool,
+    heard: &Mutex<Vec<u8>>,
 ) {
     let mut buffer = vec![0; 20_000];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         if silent.load(Ordering::Relaxed) {
             std::future::pending::<()>().await;
+        }
+        {
+            let mut heard = heard.lock().unwrap();
+            let room = HEARD_BYTES_MAX - heard.len();
+            heard.extend_from_slice(&buffer[..count.min(room)]);
         }
         if to.write_all(&buffer[..count]).await.is_err() {
             return;

@@ -97,18 +97,21 @@ impl Samba {
             .arg(&config)
             // When it ends it ends its whole group, which must not be ours.
             .process_group(0)
+            // The end of a pipe there would end it: `make --jobs` hands one to all lanes but one.
+            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("apt-get install samba");
         let smb: SocketAddr = format!("{address}:{PORT}").parse().expect("an address");
-        let samba = Self { child, smb, folder };
+        let mut samba = Self { child, smb, folder };
         let start = Instant::now();
         while TcpStream::connect(smb).is_err() {
+            let ended = samba.child.try_wait().expect("our child");
             assert!(
-                start.elapsed() < PATIENCE,
-                "smbd does not answer; see {}",
-                samba.folder.display()
+                ended.is_none() && start.elapsed() < PATIENCE,
+                "smbd does not answer ({ended:?}): {}",
+                std::fs::read_to_string(samba.folder.join("log")).unwrap_or_default()
             );
             std::thread::sleep(Duration::from_millis(20));
         }

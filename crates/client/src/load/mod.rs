@@ -283,14 +283,16 @@ impl<S: Storage> Run<S> {
         self.storage.block_bytes_max()
     }
 
-    /// Another load of reads and writes on the files that are there, or the first of them.
+    /// Another load on the files that are there, or the first of them, or the same once more.
     ///
     /// # Errors
     /// [`Error::Misuse`] for a plan that cannot be carried out on them.
     pub fn change(&mut self, plan: Plan) -> Result<(), Error> {
-        let here = (Work::Data, &self.plan.folder, self.plan.file_bytes);
+        let here = (self.plan.work, &self.plan.folder, self.plan.file_bytes);
         let fits = here == (plan.work, &plan.folder, plan.file_bytes);
-        if !fits || plan.files > self.files.len() {
+        let lacks_files = plan.work == Work::Data && plan.files > self.files.len();
+        // Small files are written and read once.
+        if !fits || lacks_files || plan.work == Work::SmallFiles {
             return Err(Error::Misuse("another plan needs the same files"));
         }
         check(&self.storage, &plan)?;

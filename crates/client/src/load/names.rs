@@ -36,5 +36,9 @@ pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result
         }
         turn += 1;
     }
+    // The next measurement begins with an empty folder as this one did.
+    for left in turn.saturating_sub(KEPT)..turn {
+        storage.remove(&name(left)).await?;
+    }
     Ok(recorder)
 }

@@ -55,12 +55,53 @@ fn sweep(block_bytes: u32, random: bool) -> Vec<Plan> {
     mixes(10).map(|read_percent| Plan { read_percent, ..load.clone() }).collect()
 }
 
+/// Families of workloads that the documents name, in the sizes and mixes that such programs have:
+/// a minute each, over one channel and four.
+fn families() -> Vec<Profile> {
+    let times = [60.0, 10.0];
+    let large = |files, percent, random| Plan {
+        block_bytes: 1024 * KIB,
+        read_percent: percent,
+        random,
+        ..plan(files, 4 * GIB, 2, 8, times)
+    };
+    let small = |files, percent, kib| Plan {
+        block_bytes: kib * KIB,
+        read_percent: percent,
+        random: true,
+        ..plan(files, 4 * GIB, 4, 32, times)
+    };
+    let family = |name, about, plans| Profile { name, about, connections: vec![1, 4], plans };
+    vec![
+        family(
+            "media",
+            "transcoding: large blocks in sequence, reads and writes of four files",
+            vec![large(4, 100, false), large(4, 50, false), large(4, 0, false)],
+        ),
+        family(
+            "genomics",
+            "long reads in sequence of eight files, and large ones at random",
+            vec![large(8, 100, false), large(8, 100, true)],
+        ),
+        family(
+            "risk",
+            "many readers of large blocks in sixteen files, and results written",
+            vec![large(16, 100, true), large(16, 20, true)],
+        ),
+        family(
+            "database",
+            "pages of 8 KiB at random, seven reads to three writes, and a log of 64 KiB writes",
+            vec![small(4, 70, 8), Plan { random: false, depth: 4, threads: 1, ..small(1, 0, 64) }],
+        ),
+    ]
+}
+
 /// All profiles. Times are those of the documents: what is measured, and what is not counted.
 #[must_use]
 pub fn profiles() -> Vec<Profile> {
     let copy = Plan { block_bytes: 1024 * KIB, ..plan(1, GIB, 1, 8, [30.0, 2.0]) };
     let sizes = [4 * KIB, 16 * KIB, 64 * KIB, 1024 * KIB];
-    vec![
+    let mut all = vec![
         Profile {
             name: "seed-multichannel",
             about: "ten files, eight threads of depth 10 each, several sizes: one channel and four",
@@ -101,7 +142,9 @@ pub fn profiles() -> Vec<Profile> {
             connections: vec![1, 4],
             plans: both(&[4 * KIB, 1024 * KIB], &plan(4, GIB, 2, 16, [400.0, 50.0])),
         },
-    ]
+    ];
+    all.extend(families());
+    all
 }
 
 /// The profile of this name.
@@ -159,6 +202,18 @@ mod tests {
         assert!(nconnect.plans.iter().all(|p| (p.files, p.depth) == (4, 64)));
         assert_eq!(of("seed-copy").plans[0].file_bytes, 1 << 30);
         assert!(profile("quick").is_some() && profile("slow").is_none());
+    }
+
+    #[test]
+    fn families_of_workloads_have_the_sizes_that_they_are_known_for() {
+        let of = |name: &str| profile(name).unwrap_or_else(|| panic!("{name} is missing")).plans;
+        for name in ["media", "genomics", "risk"] {
+            assert!(of(name).iter().all(|p| p.block_bytes == 1024 * KIB), "{name}: large requests");
+        }
+        let pages = &of("database")[0];
+        assert_eq!((pages.block_bytes, pages.read_percent, pages.random), (8 * KIB, 70, true));
+        // Files are made once for all loads of a profile.
+        assert!(profiles().iter().all(|p| p.plans.iter().all(|q| q.files <= p.plans[0].files)));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A client of one server: its number there, one session, and the connections
 //! that share it.
 
+use super::callbacks::{Callbacks, PROGRAM};
 use super::connection::Connection;
+use super::delegation::Recall;
 use super::slots::{Lease, Slots};
 use crate::error::Error;
 use bytes::Bytes;
@@ -9,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::sync::mpsc;
 use wire::nfs::compound::NoResult;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND};
 use wire::nfs::ops::{
@@ -66,11 +69,13 @@ pub struct Options {
     pub connections: usize,
     /// Slots that are asked for.
     pub slots: u32,
+    /// The server may call back, by the first connection: without that nothing is delegated.
+    pub callbacks: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { minor_version: 1, connections: 1, slots: 256 }
+        Self { minor_version: 1, connections: 1, slots: 256, callbacks: false }
     }
 }
 
@@ -89,6 +94,7 @@ struct Inner {
     client_id: ClientId,
     session_id: SessionId,
     fore_channel: ChannelAttributes,
+    recalled: tokio::sync::Mutex<mpsc::Receiver<Recall>>,
 }
 
 /// Who calls, in which version, and the number of the next call.
@@ -114,17 +120,26 @@ impl Client {
         if options.connections == 0 || options.connections > CONNECTIONS_MAX {
             return Err(Error::Misuse("a session has 1 to 64 connections"));
         }
-        let mut connections = vec![Connection::open(target.address).await?];
+        let (callbacks, recalled) = Callbacks::new();
+        let callbacks = Arc::new(callbacks);
+        let service = options.callbacks.then(|| callbacks.clone());
+        let mut connections = vec![Connection::open(target.address, service).await?];
         let minor_version = options.minor_version;
         let caller = Caller { target, minor_version, next_xid: AtomicU32::new(1) };
         let (client_id, sequence_id) = caller.exchange_id(&connections[0]).await?;
         let slots = options.slots.clamp(1, SLOTS_MAX);
-        let session =
-            caller.create_session(&connections[0], (client_id, sequence_id), slots).await?;
+        let back = if options.callbacks {
+            CreateSessionFlags::CONN_BACK_CHAN
+        } else {
+            CreateSessionFlags(0)
+        };
+        let of_client = (client_id, sequence_id);
+        let session = caller.create_session(&connections[0], of_client, slots, back).await?;
+        callbacks.set_session(session.session_id);
         // RFC 8881 2.10.3.1: without state protection a connection is bound to the session by
         // the first SEQUENCE that comes over it.
         for _ in 1..options.connections {
-            connections.push(Connection::open(caller.target.address).await?);
+            connections.push(Connection::open(caller.target.address, None).await?);
         }
         let count = session.fore_channel.requests_max.clamp(1, slots);
         let inner = Inner {
@@ -135,6 +150,7 @@ impl Client {
             client_id,
             session_id: session.session_id,
             fore_channel: session.fore_channel,
+            recalled: tokio::sync::Mutex::new(recalled),
         };
         let client = Self { inner: Arc::new(inner) };
         client.reclaim_complete().await?;
@@ -188,6 +204,14 @@ impl Client {
         Ok(answer)
     }
 
+    /// Waits until the server wants a delegation back; for ever without callbacks.
+    pub async fn recalled(&self) -> Recall {
+        match self.inner.recalled.lock().await.recv().await {
+            Some(recall) => recall,
+            None => std::future::pending().await,
+        }
+    }
+
     /// The largest READ and WRITE, in bytes.
     #[must_use]
     pub fn io_bytes_max(&self) -> u32 {
@@ -214,6 +238,12 @@ impl Client {
     #[must_use]
     pub fn connection_addresses(&self) -> Vec<(SocketAddr, SocketAddr)> {
         self.inner.connections.iter().map(Connection::addresses).collect()
+    }
+
+    /// Whether both are one session.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// The server's name.
@@ -318,6 +348,7 @@ impl Caller {
         connection: &Connection,
         (client_id, sequence_id): (ClientId, u32),
         slots: u32,
+        flags: CreateSessionFlags,
     ) -> Result<CreateSessionResult, Error> {
         let channel = |bytes, requests_max| ChannelAttributes {
             header_pad_bytes: 0,
@@ -331,10 +362,10 @@ impl Caller {
         let operation = Operation::CreateSession(CreateSessionArgs {
             client_id,
             sequence_id,
-            flags: CreateSessionFlags(0),
+            flags,
             fore_channel: channel(MESSAGE_BYTES, slots),
             back_channel: channel(4096, 1),
-            callback_program: 0x4000_0000,
+            callback_program: PROGRAM,
             callback_security: List(vec![CallbackSecurity::None]),
         });
         let answer = self.call_alone(connection, &operation).await?;

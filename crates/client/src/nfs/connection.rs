@@ -1,5 +1,6 @@
 //! One connection: calls leave together as they come, replies find who waits.
 
+use super::callbacks::Callbacks;
 use super::slots::Lease;
 use crate::error::Error;
 use crate::sync::lock;
@@ -36,6 +37,8 @@ pub(super) struct Connection {
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Who answers the server's calls, if it may call.
+    callbacks: Option<Arc<Callbacks>>,
     state: Mutex<State>,
     wake_writer: Notify,
     bytes: AtomicU64,
@@ -56,8 +59,11 @@ struct Waiter {
 }
 
 impl Connection {
-    /// Connects.
-    pub(super) async fn open(address: SocketAddr) -> Result<Self, Error> {
+    /// Connects. `callbacks` answers what the server calls, if it may call.
+    pub(super) async fn open(
+        address: SocketAddr,
+        callbacks: Option<Arc<Callbacks>>,
+    ) -> Result<Self, Error> {
         let unreachable =
             |e: std::io::Error| Error::Unreachable(e.kind(), address.to_string().into());
         let stream = TcpStream::connect(address).await.map_err(unreachable)?;
@@ -65,7 +71,7 @@ impl Connection {
         let addresses =
             (stream.local_addr().map_err(unreachable)?, stream.peer_addr().map_err(unreachable)?);
         let (read, write) = stream.into_split();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { callbacks, ..Shared::default() });
         let tasks = [
             tokio::spawn(receive(read, shared.clone())),
             tokio::spawn(send(write, shared.clone())),
@@ -130,7 +136,8 @@ impl Shared {
 
     /// Hands a record to whoever waits for it.
     fn take_in(&self, record: Bytes) -> Result<(), &'static str> {
-        match Message::decode(&mut XdrReader::new(&record)) {
+        let r = &mut XdrReader::new(&record);
+        match Message::decode(r) {
             Ok(Message::Reply(reply)) => {
                 let waiter = lock(&self.state).waiting.remove(&reply.xid);
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
@@ -140,15 +147,19 @@ impl Shared {
                 let _ = waiter.answer.send(record);
                 Ok(())
             }
-            // Sessions are made without callbacks.
             Ok(Message::Call(call)) => {
-                let verifier = OpaqueAuth::NONE;
-                let body =
-                    ReplyBody::Accepted { verifier, status: AcceptStatus::ProgramUnavailable };
                 let mut state = lock(&self.state);
                 let w = &mut XdrWriter::new(&mut state.outgoing);
                 let mark = begin_record(w);
-                w.put(&Reply { xid: call.xid, body });
+                match &self.callbacks {
+                    Some(callbacks) => callbacks.answer(&call, r, w),
+                    None => {
+                        let (verifier, status) =
+                            (OpaqueAuth::NONE, AcceptStatus::ProgramUnavailable);
+                        let body = ReplyBody::Accepted { verifier, status };
+                        w.put(&Reply { xid: call.xid, body });
+                    }
+                }
                 end_record(w, mark, 0);
                 drop(state);
                 self.wake_writer.notify_one();

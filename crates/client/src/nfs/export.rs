@@ -68,6 +68,8 @@ pub struct File {
 pub struct Entry {
     /// Its name; what is no text is shown as far as it goes.
     pub name: String,
+    /// Its number in its file system.
+    pub id: u64,
     /// Whether it is a directory.
     pub is_directory: bool,
     /// Bytes of data.
@@ -343,6 +345,7 @@ pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error>
     let attributes = attributes.attributes().map_err(|_| Error::Hostile("attributes of a file"))?;
     Ok(Entry {
         name: String::from_utf8_lossy(name).into_owned(),
+        id: attributes.fileid.unwrap_or_default(),
         is_directory: attributes.file_type == Some(FileType::Directory),
         size_bytes: attributes.size.unwrap_or_default(),
         used_bytes: attributes.space_used,

@@ -12,7 +12,7 @@ use wire::nfs::xdr::{Opaque, XdrReader};
 /// # Errors
 /// What answers is no server of NFSv4, or nothing does.
 pub async fn null(address: SocketAddr) -> Result<(), Error> {
-    let connection = Connection::open(address).await?;
+    let connection = Connection::open(address, None).await?;
     let xid = 1;
     let call = Call {
         xid,

@@ -5,13 +5,15 @@ use super::client::refused;
 use super::export::{Entry, Export, File, LISTED, PUT, entry, for_put, put, result};
 use crate::error::Error;
 use bytes::Bytes;
+use std::ops::Range;
 use wire::nfs::attributes::{Attributes, SetTime};
 use wire::nfs::ops::{
-    CloneArgs, CloseArgs, CreateHow, DataContent, GetAttrArgs, OpenArgs, OpenClaim, OpenHow,
-    OpenResult, ReadArgs, ReadResult, RenameArgs, RenameResult, SeekArgs, SeekResult, SetAttrArgs,
-    SetAttrReply, ShareAccess, ShareDeny, VerifyArgs, WriteArgs, WriteResult,
+    CloneArgs, CloseArgs, CopyArgs, CopyResult, CreateHow, DataContent, GetAttrArgs, OpenArgs,
+    OpenClaim, OpenHow, OpenResult, ReadArgs, ReadResult, RenameArgs, RenameResult, SeekArgs,
+    SeekResult, SetAttrArgs, SetAttrReply, ShareAccess, ShareDeny, VerifyArgs, WriteArgs,
+    WriteResult,
 };
-use wire::nfs::xdr::Opaque;
+use wire::nfs::xdr::{List, Opaque};
 use wire::nfs::{
     CompoundResults, Fattr, FileHandle, NfsStatus, NfsTime, Operation, OperationNumber, StableHow,
     StateId, StateOwner,
@@ -265,6 +267,42 @@ impl Export {
         }
     }
 
+    /// Has the server copy as much of a file as it does before it answers: how much. Of
+    /// version 4.2.
+    ///
+    /// # Errors
+    /// See [`Export::get`].
+    pub async fn copy_whole(&self, source: &File, target: &File) -> Result<u64, Error> {
+        self.copy(source, target, 0, 0).await
+    }
+
+    async fn copy(
+        &self,
+        source: &File,
+        target: &File,
+        offset: u64,
+        count: u64,
+    ) -> Result<u64, Error> {
+        let copy = Operation::Copy(CopyArgs {
+            source_state_id: source.state_id,
+            destination_state_id: target.state_id,
+            source_offset: offset,
+            destination_offset: offset,
+            count,
+            is_consecutive: true,
+            is_synchronous: true,
+            source_servers: List::default(),
+        });
+        let operations = [put(&source.handle), Operation::SaveFh, put(&target.handle), copy];
+        let answer = self.client().compound(&operations).await?;
+        let before = [OperationNumber::PUTFH, OperationNumber::SAVEFH, OperationNumber::PUTFH];
+        let copied: CopyResult = result(&answer, &before, OperationNumber::COPY)?;
+        if !copied.response.callback_id.is_empty() {
+            return Err(Error::Hostile("a copy that goes on after its answer"));
+        }
+        Ok(copied.response.count)
+    }
+
     /// Lets a file of the same server share another's blocks. Of version 4.2.
     ///
     /// # Errors
@@ -281,6 +319,24 @@ impl Export {
         let answer = self.client().compound(&operations).await?;
         let before = [OperationNumber::PUTFH, OperationNumber::SAVEFH, OperationNumber::PUTFH];
         result::<()>(&answer, &before, OperationNumber::CLONE)
+    }
+
+    /// Lets the server copy a range from one of its files to another at the same place. How many
+    /// bytes of it that were: it may be less. Of version 4.2; RFC 7862 15.2.
+    ///
+    /// # Errors
+    /// See [`Export::get`]; that the server would only do it after its answer.
+    pub async fn copy_range(
+        &self,
+        source: &File,
+        target: &File,
+        range: &Range<u64>,
+    ) -> Result<u64, Error> {
+        let length = range.end - range.start;
+        match self.copy(source, target, range.start, length).await? {
+            count if count > length => Err(Error::Hostile("more was copied than there is")),
+            count => Ok(count),
+        }
     }
 }
 

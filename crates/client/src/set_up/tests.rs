@@ -1,9 +1,9 @@
 //! Set-up against a server made of the wire's own other half.
 
 use super::*;
-use wire::crypto::{KeyPurpose, SigningKey, derive};
+use wire::crypto::{KeyPurpose, SessionKey, SigningKey, derive};
 use wire::fscc::FileTime;
-use wire::ntlm::{Authenticated, Credentials, NtHash, Secrets, TargetFacts};
+use wire::ntlm::{Credentials, NtHash, Secrets, TargetFacts};
 
 /// A server that can be told to lie.
 pub(crate) struct Server {
@@ -16,7 +16,7 @@ pub(crate) struct Server {
     pub(crate) flip: Option<usize>,
     acceptor: spnego::Acceptor,
     preauth: PreauthHash,
-    pub(crate) logon: Option<Box<Authenticated>>,
+    pub(crate) logon: Option<Box<spnego::Logon>>,
 }
 
 pub(crate) fn server(dialect: Dialect) -> Server {
@@ -43,7 +43,7 @@ pub(crate) fn logon() -> Logon {
         hash: NtHash::of_password("secret"),
     };
     let secrets = Secrets { challenge: [1; 8], session_key: [2; 16], now: FileTime(3) };
-    Logon { credentials, secrets, salt: [4; 32], binds: None }
+    Logon { credentials, secrets, salt: [4; 32], ticket: None, binds: None }
 }
 
 impl Server {
@@ -83,7 +83,7 @@ impl Server {
             read_bytes_max: 1 << 20,
             write_bytes_max: 1 << 20,
             now: FileTime(5),
-            token: &spnego::hint(),
+            token: &spnego::hint(false),
             contexts,
         };
         self.reply(header, NtStatus::SUCCESS, |w| response.encode(w))
@@ -128,11 +128,11 @@ impl Server {
         }
     }
 
-    pub(crate) fn key(&self, session_key: &[u8; 16]) -> SigningKey {
+    pub(crate) fn key(&self, session_key: &SessionKey) -> SigningKey {
         if self.dialect < Dialect::Smb300 {
-            return SigningKey::new(SigningAlgorithm::HmacSha256, session_key);
+            return SigningKey::new(SigningAlgorithm::HmacSha256, session_key.first());
         }
-        let key = derive(self.dialect, session_key, KeyPurpose::Signing, &self.preauth.0);
+        let key = derive(self.dialect, session_key.first(), KeyPurpose::Signing, &self.preauth.0);
         let algorithm = match self.dialect {
             Dialect::Smb311 => SigningAlgorithm::from_number(self.signing).unwrap(),
             _ => SigningAlgorithm::AesCmac,
@@ -142,7 +142,7 @@ impl Server {
 
     pub(crate) fn cipher_key(&self, purpose: KeyPurpose) -> [u8; 32] {
         let session_key = &self.logon.as_ref().unwrap().session_key;
-        let half: [u8; 16] = derive(self.dialect, &**session_key, purpose, &self.preauth.0);
+        let half: [u8; 16] = derive(self.dialect, session_key.first(), purpose, &self.preauth.0);
         let mut key = [0; 32];
         key[..16].copy_from_slice(&half);
         key

@@ -4,7 +4,8 @@ use super::{Handle, Object};
 use crate::{Caller, Files, Volume};
 use std::sync::Arc;
 use vfs::{
-    Case, FileKind, FsError, Identity, Name, OpenHow, Opened, RelPath, Result, Wait, Wanted,
+    Attributes, Case, FileKind, FsError, Identity, Name, OpenHow, Opened, RelPath, Result, Wait,
+    Wanted,
 };
 
 /// Times that an operation begins anew because a directory was moved under it.
@@ -68,7 +69,7 @@ impl Files {
             let is_served = volume.options.veto_names.check(&path, false).is_ok();
             return is_served.then(|| Object { volume: volume.clone(), node, path });
         };
-        let path = volume.vfs.path_of(&*node);
+        let path = volume.vfs.path_since_asked(&*node);
         match path {
             Ok(path) if volume.options.veto_names.check(&path, false).is_ok() => {
                 Some(Object { volume: volume.clone(), node, path })
@@ -102,9 +103,22 @@ impl Files {
         directory: &Object,
         name: &Name,
     ) -> Result<Object> {
+        Ok(self.look_at(caller, directory, name).await?.0)
+    }
+
+    /// As [`Files::look_up`], with attributes as [`Files::object_attributes_alone`] has them.
+    ///
+    /// # Errors
+    /// As [`Files::look_up`].
+    pub async fn look_at(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+    ) -> Result<(Object, Attributes)> {
         directory.need_directory()?;
         let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
-        self.looked(move |wait| look_up(&caller, &directory, &name, wait)).await
+        self.looked(move |wait| look_at(&caller, &directory, &name, wait)).await
     }
 
     /// The directory that `directory` is in.
@@ -126,13 +140,19 @@ impl Files {
     }
 }
 
-fn look_up(caller: &Caller, directory: &Object, name: &Name, wait: Wait) -> Result<Object> {
+fn look_at(
+    caller: &Caller,
+    directory: &Object,
+    name: &Name,
+    wait: Wait,
+) -> Result<(Object, Attributes)> {
     let volume = &directory.volume;
     directory.steadily(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
         let found = volume.vfs.open(&caller.identity, &path, looking(wait))?;
-        Ok(object_of(volume, found))
+        let attributes = found.attributes;
+        Ok((object_of(volume, found), attributes))
     })
 }
 

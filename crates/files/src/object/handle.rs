@@ -43,8 +43,10 @@ impl Handle {
     /// Bytes of the seal.
     pub const SEAL_BYTES: usize = 8;
 
-    fn new(volume: VolumeId, node: NodeHandle, seal: Option<&dyn HandleSeal>) -> Self {
-        let mut bytes = vec![FORM];
+    pub(super) fn new(volume: VolumeId, node: NodeHandle, seal: Option<&dyn HandleSeal>) -> Self {
+        let length = HEAD_BYTES + node.as_bytes().len() + Self::SEAL_BYTES;
+        let mut bytes = Vec::with_capacity(length);
+        bytes.push(FORM);
         bytes.extend_from_slice(&volume.0.to_be_bytes());
         bytes.extend_from_slice(node.as_bytes());
         let seal = seal.map_or([0; Self::SEAL_BYTES], |seal| seal.seal(&bytes));

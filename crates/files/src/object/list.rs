@@ -1,13 +1,12 @@
 //! Listing a directory with what is in it.
 
 use super::find::looking;
-use super::{Handle, Object, VolumeId};
+use super::{Handle, HandleSeal, Object, VolumeId};
 use crate::authorize::{allowed, descriptor_of};
 use crate::{Access, Caller, Files};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, NodeHandle, OpenHow,
-    Result, Wait,
+    Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow, Result, Wait,
 };
 
 /// One name in a directory, with what it names.
@@ -73,6 +72,7 @@ impl Files {
     ) -> Result<Listed> {
         directory.need_directory()?;
         let mut listing = Listing::new(caller, directory, wish);
+        listing.seal = self.seal.clone();
         // What goes on is long.
         let mut is_done = wish.cookie == 0 && {
             listing.run(INLINE_ENTRIES)?;
@@ -87,14 +87,7 @@ impl Files {
                 })
                 .await?;
         }
-        let seal = |(mut entry, node): (ListedObject, Option<NodeHandle>)| {
-            entry.handle = wish.handles.zip(node).map(|(volume, node)| self.seal(volume, node));
-            entry
-        };
-        Ok(Listed {
-            entries: listing.found.into_iter().map(seal).collect(),
-            is_end: listing.is_end,
-        })
+        Ok(Listed { entries: listing.found, is_end: listing.is_end })
     }
 }
 
@@ -105,7 +98,8 @@ struct Listing {
     wish: ListWish,
     /// The directory, open for listing.
     node: Option<Arc<dyn Node>>,
-    found: Vec<(ListedObject, Option<NodeHandle>)>,
+    found: Vec<ListedObject>,
+    seal: Option<Arc<dyn HandleSeal>>,
     /// Of the names so far.
     bytes: usize,
     is_end: bool,
@@ -143,13 +137,14 @@ impl ListSink for Taking<'_> {
             return true;
         }
         let attributes = volume.shown_as(name.as_bytes(), attributes);
-        let wants_handle = self.listing.wish.handles.is_some();
-        let handle =
-            wants_handle.then(|| volume.vfs.child_handle(self.node, &name, attributes.key).ok());
+        let handle = self.listing.wish.handles.and_then(|id| {
+            let node = volume.vfs.child_handle(self.node, &name, &attributes).ok()?;
+            Some(Handle::new(id, node, self.listing.seal.as_deref()))
+        });
         self.listing.bytes += name.as_bytes().len();
         let (cookie, mounted_on) = (entry.next, entry.inode);
-        let listed = ListedObject { name, cookie, mounted_on, attributes, handle: None };
-        self.listing.found.push((listed, handle.flatten()));
+        let listed = ListedObject { name, cookie, mounted_on, attributes, handle };
+        self.listing.found.push(listed);
         true
     }
 }
@@ -157,8 +152,8 @@ impl ListSink for Taking<'_> {
 impl Listing {
     fn new(caller: &Arc<Caller>, directory: &Object, wish: ListWish) -> Self {
         let (caller, directory) = (caller.clone(), directory.clone());
-        let (node, found, bytes, is_end) = (None, Vec::new(), 0, false);
-        Self { caller, directory, wish, node, found, bytes, is_end }
+        let (node, found, seal, bytes, is_end) = (None, Vec::new(), None, 0, false);
+        Self { caller, directory, wish, node, found, seal, bytes, is_end }
     }
 
     /// Goes on until there are `count_max`, or as many as are wanted.
@@ -167,7 +162,7 @@ impl Listing {
             Some(node) => node,
             None => self.open()?,
         };
-        let cookie = self.found.last().map_or(self.wish.cookie, |(last, _)| last.cookie);
+        let cookie = self.found.last().map_or(self.wish.cookie, |last| last.cookie);
         let count_max = count_max.min(self.wish.count_max);
         let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
         let caller = self.caller.clone();

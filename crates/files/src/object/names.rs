@@ -2,7 +2,7 @@
 
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{Access, Caller, Files, OpenPlan, Share};
+use crate::{Access, Caller, Files, OpenPlan, OpenResult, Share};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, Result};
 
@@ -23,10 +23,11 @@ impl Files {
         name: &Name,
     ) -> Result<()> {
         directory.need_directory()?;
-        let open = self.open_name(caller, directory, name, Access::DELETE).await?;
+        let OpenResult { open, attributes, .. } =
+            self.open_name(caller, directory, name, Access::DELETE).await?;
         self.ask_before_delete(&open).await?;
-        self.set_delete(&open, true, true)?;
-        self.close_removing(open).await
+        self.doom(&open, &attributes)?;
+        self.close_removing(open, attributes.size_bytes).await
     }
 
     /// Gives what is called `from.1` in `from.0` the name `to.1` in `to.0`, in place of
@@ -50,7 +51,7 @@ impl Files {
         if !Arc::ptr_eq(&from.0.volume, &directory.volume) {
             return Err(FsError::CrossDevice);
         }
-        let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?;
+        let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?.open;
         let mut result = Err(FsError::Stale);
         for _ in 0..TRIES_MAX {
             let to = directory.present_path()?.join(name);
@@ -118,9 +119,9 @@ impl Files {
         directory: &Object,
         name: &Name,
         access: Access,
-    ) -> Result<Arc<crate::OpenFile>> {
+    ) -> Result<OpenResult> {
         let plan = OpenPlan { no_follow: true, ..OpenPlan::posix(access, Share::ALL) };
         let at = OpenAt::Name(directory.clone(), name.clone());
-        Ok(self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open)
+        self.open_object(caller, &at, plan, ObjectOpen::default()).await
     }
 }

@@ -1,25 +1,28 @@
 //! Stage 6: making, cutting, furnishing.
 
 use super::{Opening, WANTED};
+use crate::Volume;
 use crate::authorize::{as_granted, as_owner, facts};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use vfs::{
     AttributeChanges, CreateHow, DosInfo, FileKind, FsError, Identity, Opened, OwnerChange, Result,
-    SecurityChange, TimeChange,
+    SecurityChange, TimeChange, Wanted,
 };
 
 impl Opening {
     /// Makes the file or directory. It is there for everyone from now on.
     /// `is_granted`: a stored descriptor of the directory says that the caller may.
     pub(super) fn make(&self, is_directory: bool, is_granted: bool) -> Result<Opened> {
+        let dos = new_bits(self.plan.dos_bits, is_directory)
+            .map(|bits| DosInfo { bits: Some(bits), created: None });
         let how = CreateHow {
             kind: if is_directory { FileKind::Directory } else { FileKind::File },
             mode: self.new_mode(is_directory),
-            dos: new_bits(self.plan.dos_bits, is_directory)
-                .map(|bits| DosInfo { bits: Some(bits), created: None }),
-            wanted: WANTED,
+            dos,
+            // POSIX asks for none, and what is new has none but what it is given.
+            wanted: Wanted { dos: dos.is_some() || !self.is_posix() },
         };
         let create =
             |who: &Identity| self.volume.vfs.create(who, &self.plan.path, self.case(), how);
@@ -75,7 +78,7 @@ impl Opening {
         let of_file = self.plan.stream.is_none() && !is_directory;
         let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && of_file);
         if let Some(bytes) = bytes {
-            reserve(opened, bytes)?;
+            reserve(&self.volume, opened, bytes)?;
         }
         Ok(descriptor.is_some() || bytes.is_some() || expands || !self.plan.xattrs.is_empty())
     }
@@ -109,7 +112,7 @@ impl Opening {
         }
         self.set_xattrs(opened)?;
         match self.plan.allocation_bytes {
-            Some(bytes) if bytes > 0 => reserve(opened, bytes),
+            Some(bytes) if bytes > 0 => reserve(&self.volume, opened, bytes),
             _ => Ok(()),
         }
     }
@@ -172,8 +175,9 @@ fn has_list(descriptor: &Descriptor) -> bool {
     descriptor.dacl.is_some() || descriptor.control & control::DACL_PRESENT != 0
 }
 
-/// Reserves space, where it can be.
-pub(super) fn reserve(opened: &Opened, bytes: u64) -> Result<()> {
+/// Reserves space, where it can be, and as much as the share's size has.
+pub(super) fn reserve(volume: &Volume, opened: &Opened, bytes: u64) -> Result<()> {
+    volume.claim_room(bytes)?;
     match opened.node.allocate(0, bytes) {
         // A wish, where the file system cannot.
         Err(FsError::NotSupported) => Ok(()),

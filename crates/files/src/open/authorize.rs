@@ -3,11 +3,12 @@
 use super::resolve::Found;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
 use crate::authorize::{
-    InForce, allowed, certainly_unwritable, may_add_known, stored_lets_remove, synthesised,
+    InForce, allowed, allowed_by, certainly_unwritable, may_add_known, stored_lets_remove,
+    synthesised,
 };
 use crate::volume::dos;
 use acl::{Access, Descriptor};
-use vfs::{FileKind, FsError, KnownOpen, Opened, Result};
+use vfs::{FileKind, FsError, KnownOpen, Opened, Result, Wait};
 
 impl Opening {
     /// Whether the node is of the kind that was asked for.
@@ -35,6 +36,9 @@ impl Opening {
         if self.volume.options.frozen && (self.replaces() || self.plan.delete_on_close) {
             return Err(FsError::ReadOnly);
         }
+        if self.removes_by_directory && self.volume.max_access().contains(self.desired) {
+            return Ok(self.desired);
+        }
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
         let named = self.desired - Access::MAXIMUM_ALLOWED;
         let attributes = &found.opened.attributes;
@@ -43,7 +47,7 @@ impl Opening {
         let mut allowed = allowed(&self.volume, &self.caller, &descriptor);
         if !allowed.contains(Access::DELETE)
             && (maximum || named.contains(Access::DELETE))
-            && self.parent_lets_delete()
+            && self.parent_lets_delete(Wait::Allowed)
         {
             allowed |= Access::DELETE & self.volume.max_access();
         }
@@ -111,11 +115,17 @@ impl Opening {
         Ok(())
     }
 
-    fn parent_lets_delete(&self) -> bool {
-        let Ok(parent) = self.parent() else { return false };
-        let KnownOpen { opened, security } = &parent;
-        let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
-        allowed(&self.volume, &self.caller, &known.descriptor).contains(Access::DELETE_CHILD)
+    /// Whether the directory is known to grant it; with [`Wait::Never`] if that is in memory.
+    pub(super) fn parent_lets_delete(&self, wait: Wait) -> bool {
+        let by_parent = || {
+            let Ok(parent) = self.parent_within(wait) else { return Access::NONE };
+            let KnownOpen { opened, security } = &parent;
+            let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
+            acl::maximal_access(&known.descriptor, &self.caller.token)
+        };
+        let has_parent = !self.plan.path.is_root() && !self.plan.path.is_nameless();
+        has_parent
+            && allowed_by(&self.volume, &self.caller, by_parent).contains(Access::DELETE_CHILD)
     }
 
     /// Whether something may be made here; gives the parent's descriptor, if

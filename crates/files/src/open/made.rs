@@ -34,9 +34,34 @@ impl Opening {
             self.check_host(FileKind::File)?;
         }
         let is_directory = self.plan.kind == WishedKind::Directory && self.plan.stream.is_none();
+        let new = self.make_new(is_directory)?;
+        self.take_new(new, is_directory, seen)
+    }
+
+    /// Makes what was not looked for.
+    ///
+    /// # Errors
+    /// [`FsError::WouldBlock`] if it cannot be made: why not is to be found out where time may be
+    /// taken, since something may be there.
+    pub(super) fn create_unseen(&mut self, seen: &Seen) -> Result<Attempt> {
+        let is_directory = self.plan.kind == WishedKind::Directory;
+        self.check_key(None)?;
+        let new = self.make_new(is_directory).map_err(|_| FsError::WouldBlock)?;
+        self.take_new(new, is_directory, seen)
+    }
+
+    fn make_new(&self, is_directory: bool) -> Result<(Opened, Option<Descriptor>)> {
         let parent = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
-        let opened = self.make(is_directory, parent.is_some())?;
+        Ok((self.make(is_directory, parent.is_some())?, descriptor))
+    }
+
+    fn take_new(
+        &mut self,
+        (opened, descriptor): (Opened, Option<Descriptor>),
+        is_directory: bool,
+        seen: &Seen,
+    ) -> Result<Attempt> {
         if self.has_moved() {
             // It was made in another directory, which took the path.
             self.unmake(&opened);

@@ -171,7 +171,7 @@ pub struct OpenResult {
 
 /// How far an open has come at once.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it is mostly the small one")]
+#[allow(clippy::large_enum_variant, reason = "it is mostly the large one")]
 pub enum Begun {
     /// To its end.
     Opened(OpenResult),
@@ -181,7 +181,7 @@ pub enum Begun {
 
 /// An open that waits for another client.
 pub struct WaitingOpen {
-    opening: Opening,
+    opening: Box<Opening>,
     wait: BreakWait,
     workers: Arc<dyn Workers>,
 }
@@ -243,7 +243,8 @@ impl Files {
         caller: &Arc<Caller>,
         plan: OpenPlan,
     ) -> Result<Begun> {
-        let opening = Opening::new(self, volume, caller, plan)?;
+        // In one place: it is handed on several times.
+        let opening = Box::new(Opening::new(self, volume, caller, plan)?);
         self.begin(opening).await
     }
 
@@ -257,10 +258,10 @@ impl Files {
     ) -> Result<Begun> {
         let (OpenAt::Object(object) | OpenAt::Name(object, _)) = at;
         let opening = Opening::new(self, &object.volume, caller, plan)?;
-        self.begin(Opening { place: Place::of(at), with, ..opening }).await
+        self.begin(Box::new(Opening { place: Place::of(at), with, ..opening })).await
     }
 
-    async fn begin(&self, mut opening: Opening) -> Result<Begun> {
+    async fn begin(&self, mut opening: Box<Opening>) -> Result<Begun> {
         let workers = self.workers.clone();
         match opening.once(Wait::Never) {
             Ok(Attempt::Opened(result)) => Ok(Begun::Opened(result)),
@@ -295,11 +296,12 @@ impl Seen {
 }
 
 /// How a worker's tries ended.
+#[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
 enum Ran {
     Opened(OpenResult),
-    Breaking(Opening, BreakWait),
+    Breaking(Box<Opening>, BreakWait),
     /// Races were lost all the time.
-    Lost(Opening),
+    Lost(Box<Opening>),
 }
 
 /// Everything an open needs to know, on its way through the stages.
@@ -320,6 +322,9 @@ struct Opening {
     with: ObjectOpen,
     /// What it has made, and not entered yet.
     made: Option<Made>,
+    /// It wants nothing but to remove the name, which the directory lets its caller do: what
+    /// the file says of that does not matter.
+    removes_by_directory: bool,
 }
 
 const WANTED: Wanted = Wanted { dos: true };
@@ -331,8 +336,11 @@ impl Opening {
         files: &Files,
         volume: &Arc<Volume>,
         caller: &Arc<Caller>,
-        plan: OpenPlan,
+        mut plan: OpenPlan,
     ) -> Result<Self> {
+        if let Some(cache) = plan.caching.as_mut().filter(|_| volume.features().changed_unheard) {
+            cache.wanted = Caching::NONE;
+        }
         let decode =
             |bytes: &Vec<u8>| Descriptor::decode(bytes).map_err(|_| FsError::InvalidParameter);
         let descriptor = plan.descriptor.as_ref().map(decode).transpose()?;
@@ -348,11 +356,12 @@ impl Opening {
             was_aimed: false,
             with: ObjectOpen::default(),
             made: None,
+            removes_by_directory: false,
         })
     }
 
     /// Goes through the stages on a worker.
-    async fn run_on(self, workers: Arc<dyn Workers>) -> Result<Begun> {
+    async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<Begun> {
         let mut ran = offload(&*workers, move || self.run()).await?;
         if let Ran::Lost(opening) = ran {
             // Names change faster than we look: not while it is our turn.
@@ -374,7 +383,7 @@ impl Opening {
     }
 
     /// Goes through the stages until no race is lost.
-    fn run(mut self) -> Result<Ran> {
+    fn run(mut self: Box<Self>) -> Result<Ran> {
         for _ in 0..RESOLVE_TRIES_MAX {
             match self.once(Wait::Allowed)? {
                 Attempt::Opened(result) => return Ok(Ran::Opened(result)),
@@ -411,8 +420,17 @@ impl Opening {
     }
 
     fn find_or_make(&mut self, wait: Wait, seen: &Seen) -> Result<Attempt> {
+        // What must not be there is hardly ever there: not looked for, it costs one call less.
+        if wait == Wait::Never && self.plan.if_exists == IfExists::Fail && self.may_be_new() {
+            match self.create_unseen(seen) {
+                Err(FsError::WouldBlock) => {}
+                other => return other,
+            }
+        }
+        self.removes_by_directory = self.is_removal() && self.parent_lets_delete(wait);
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
+            Err(FsError::WouldBlock) if self.may_be_new() => return self.create_unseen(seen),
             other => Some(other?),
         };
         match self.check_key(found.as_ref()) {
@@ -501,6 +519,9 @@ impl Opening {
         {
             return Err(FsError::WouldBlock);
         }
+        if self.is_in_the_way_of_who_comes_back(opened) {
+            return Err(FsError::ShareViolation);
+        }
         let entered = self.acquire(opened, granted);
         if self.lost_its_path(seen, opened)? {
             return Ok(Attempt::Lost);
@@ -532,7 +553,10 @@ impl Opening {
             // Found again by who made it.
             IfExists::Fail => OpenAction::Created,
         };
-        Ok(Attempt::Opened(self.finish(ticket, found.opened, attributes, granted, action)))
+        let security = found.security;
+        let result = self.finish(ticket, found.opened, attributes, granted, action);
+        result.open.learn(&attributes, security.filter(|_| !self.replaces()));
+        Ok(Attempt::Opened(result))
     }
 
     fn entry<'a>(&'a self, opened: &'a Opened) -> Entry<'a> {
@@ -631,10 +655,42 @@ impl Opening {
         self.plan.caching.as_ref()?.key?.parent
     }
 
+    /// Whether what is not in memory may be tried to be made: most of what a client asks for to be
+    /// made is not there, of which the system knows nothing before it has looked into the
+    /// directory. Names of any case are looked for in another way.
+    fn may_be_new(&self) -> bool {
+        self.plan.if_missing == IfMissing::Create
+            && self.plan.stream.is_none()
+            && self.is_posix()
+            && self.creates_at_once()
+    }
+
+    /// Whether it is made to remove a name as POSIX does, and for nothing else.
+    fn is_removal(&self) -> bool {
+        self.is_posix()
+            && self.desired == Access::DELETE
+            && self.plan.if_exists == IfExists::Open
+            && self.plan.if_missing == IfMissing::Fail
+            && self.plan.stream.is_none()
+            && !self.plan.delete_on_close
+            && matches!(self.place, Place::In(..))
+    }
+
     /// Whether making it takes no longer than others can wait for.
     fn creates_at_once(&self) -> bool {
         self.plan.allocation_bytes.unwrap_or(0) <= INLINE_CUT_BYTES_MAX
             && self.volume.vfs.creates_at_once()
+    }
+
+    /// Whether it would keep clients of before a restart from having their opens back, which
+    /// come by handles. They deny nothing to others themselves: that is not known before they
+    /// come, and hardly any client does it.
+    fn is_in_the_way_of_who_comes_back(&self, opened: &Opened) -> bool {
+        let data = Share(Share::READ.0 | Share::WRITE.0);
+        matches!(self.place, Place::Path)
+            && opened.attributes.kind == FileKind::File
+            && self.plan.share.0 & data.0 != data.0
+            && self.table.is_awaited(&self.volume.vfs)
     }
 
     /// Whether an existing file loses what is in it.

@@ -1,11 +1,13 @@
 //! Stage 3: from a path to a node.
 
 use super::place::Place;
-use super::{IfExists, Opening, READS, WANTED, WRITES};
+use super::{IfExists, Opening, READS, WRITES};
 use crate::authorize::{InForce, allowed};
 use acl::Access;
 use std::sync::Arc;
-use vfs::{Case, FsError, Identity, KnownOpen, KnownSecurity, OpenHow, Opened, Result, Wait};
+use vfs::{
+    Case, FsError, Identity, KnownOpen, KnownSecurity, OpenHow, Opened, Result, Wait, Wanted,
+};
 
 /// A node that is there.
 pub(super) struct Found {
@@ -33,7 +35,7 @@ impl Opening {
             read: looks && (data || self.desired.intersects(READS | Access::APPEND_DATA)),
             write: looks && !self.volume.is_unchangeable() && (maximum || needs_write),
             case: self.case(),
-            wanted: WANTED,
+            wanted: Wanted { dos: !self.removes_by_directory },
             no_follow: self.plan.no_follow || self.is_posix(),
             wait,
         };
@@ -129,9 +131,14 @@ impl Opening {
     /// # Errors
     /// [`FsError::PathNotFound`]; [`FsError::AccessDenied`] for the root, which is in none.
     pub(super) fn parent(&self) -> Result<KnownOpen> {
+        self.parent_within(Wait::Allowed)
+    }
+
+    /// As [`Opening::parent`], or [`FsError::WouldBlock`].
+    pub(super) fn parent_within(&self, wait: Wait) -> Result<KnownOpen> {
         let (parent, _) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;
-        match vfs.open_directory(&self.caller.identity, &parent, self.case(), Wait::Allowed) {
+        match vfs.open_directory(&self.caller.identity, &parent, self.case(), wait) {
             Err(FsError::NotFound) => Err(FsError::PathNotFound),
             other => other,
         }

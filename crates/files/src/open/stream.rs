@@ -194,7 +194,7 @@ impl Opening {
             self.report(ChangeKind::Modified, Filter::LAST_WRITE, &opened.path);
         }
         if let Some(bytes) = self.plan.allocation_bytes.filter(|_| replaces || is_new) {
-            reserve(opened, bytes)?;
+            reserve(&self.volume, opened, bytes)?;
         }
         Ok(match self.plan.if_exists {
             _ if is_new => OpenAction::Created,

@@ -2,7 +2,9 @@
 
 use crate::harness::*;
 use files::{Access, IfExists, IfMissing, OpenAction, OpenPlan, VolumeOptions, WishedKind, dos};
+use limits::{GIB, Provision, ShareLimits};
 use std::sync::Arc;
+use std::time::Instant;
 use vfs::FsError;
 
 fn with(if_exists: IfExists, if_missing: IfMissing, plan: OpenPlan) -> OpenPlan {
@@ -174,6 +176,31 @@ fn what_is_made_is_archived_and_reserved_and_has_its_extended_attributes() {
     let directory =
         served.try_open(OpenPlan { dos_bits: dos::HIDDEN, ..new_directory("directory") }).unwrap();
     assert_eq!(directory.attributes.dos.bits, Some(dos::HIDDEN | dos::DIRECTORY));
+}
+
+#[test]
+fn what_is_reserved_for_a_new_file_is_taken_of_the_shares_size_or_nothing_is_made() {
+    let served = serve();
+    let provision = Provision { gib: Some(1), ..Provision::default() };
+    let limits = Arc::new(ShareLimits::new(provision, Instant::now()));
+    let begun = limits.room().begin_measure();
+    limits.room().end_measure(begun, GIB - (2 << 20));
+    let options = VolumeOptions { limits: Some(limits.clone()), ..VolumeOptions::default() };
+    let volume = Arc::new(files::Volume { vfs: served.volume.vfs.clone(), options });
+    let open = |path: &str, if_exists, mib: u64| {
+        let wish = OpenPlan { allocation_bytes: Some(mib << 20), ..new_file(path) };
+        now(served.files.open(&volume, &served.alice, OpenPlan { if_exists, ..wish }))
+    };
+    assert_eq!(open("large", IfExists::Fail, 3).err(), Some(FsError::NoSpace));
+    assert!(!served.exists("large"));
+    let fits = open("fits", IfExists::Fail, 1).unwrap().open;
+    served.files.write(&fits, 0, &[7; 1 << 20]).unwrap();
+    assert_eq!(limits.room().used_bytes(), Some(GIB - (1 << 20)), "it counts once");
+    served.close(fits);
+    assert_eq!(open("second", IfExists::Fail, 2).err(), Some(FsError::NoSpace));
+    assert_eq!(open("fits", IfExists::Overwrite, 2).err(), Some(FsError::NoSpace));
+    served.close(open("second", IfExists::Fail, 1).unwrap().open);
+    served.assert_nothing_held();
 }
 
 #[test]

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Case, CreateHow, Features, FileKey, FsError, Identity, Located, Name, Node, NodeHandle,
-    OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
-    Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Attributes, Case, CreateHow, Features, FileKey, FsError, Identity, Located, Name, Node,
+    NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState,
+    RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
+    Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -194,8 +195,13 @@ impl Vfs for Hooked {
         self.local.handle(node)
     }
 
-    fn child_handle(&self, directory: &dyn Node, name: &Name, key: FileKey) -> Result<NodeHandle> {
-        self.local.child_handle(directory, name, key)
+    fn child_handle(
+        &self,
+        directory: &dyn Node,
+        name: &Name,
+        child: &Attributes,
+    ) -> Result<NodeHandle> {
+        self.local.child_handle(directory, name, child)
     }
 
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {

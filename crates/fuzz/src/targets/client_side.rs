@@ -26,7 +26,7 @@ fn logon() -> Logon {
         hash: NtHash::of_password("a password that no input proves"),
     };
     let secrets = Secrets { challenge: [1; 8], session_key: [2; 16], now: FileTime(3) };
-    Logon { credentials, secrets, salt: [4; 32], binds: None }
+    Logon { credentials, ticket: None, secrets, salt: [4; 32], binds: None }
 }
 
 /// Frames of a set-up, each behind its length in two bytes. No server that does

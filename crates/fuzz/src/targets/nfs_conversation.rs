@@ -138,12 +138,14 @@ impl Rig {
             volume: Arc::new(Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() }),
             squash: Squash::None,
             tls_required: false,
+            counted: Default::default(),
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
-        let config = Config { exports, lease, owner: b"server".to_vec(), offers_tls: true };
+        let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
+        let config = Config { exports, lease, owner, offers_tls: true, states_max };
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(StillHost { random: AtomicU8::new(1), now: Mutex::new(now) });
         let files = Arc::new(Files::new(Arc::new(Inline)));

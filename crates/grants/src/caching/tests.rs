@@ -111,6 +111,18 @@ fn a_change_breaks_all_readers_but_not_who_alone_may_write() {
 }
 
 #[test]
+fn before_the_end_of_all_whoever_keeps_writes_or_handles_is_asked_once_and_readers_are_not() {
+    let mut caches = with_batch();
+    assert_eq!(caches.handle_end_near(), 1);
+    assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
+    assert_eq!(caches.handle_end_near(), 1, "it has not answered yet");
+    assert_eq!(told(&mut caches), []);
+    assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
+    assert_eq!(caches.handle_end_near(), 0);
+    assert_eq!(told(&mut caches), [], "what was read may be kept");
+}
+
+#[test]
 fn keeping_more_than_allowed_loses_all() {
     let mut caches = with_batch();
     assert_eq!(

@@ -46,17 +46,25 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     }
     let object = run.object_place()?.object(&files).await?;
     let export = run.object_place()?.export.clone();
+    let looked = run.looked.take().filter(|(key, _)| *key == object.key());
     // The time of its making alone is kept beside the file.
-    let attributes = match requested.contains(attribute::TIME_CREATE) {
-        true => files.object_attributes(&object),
-        false => files.object_attributes_alone(&object),
+    let attributes = match (requested.contains(attribute::TIME_CREATE), looked) {
+        (true, _) => files.object_attributes(&object),
+        (false, Some((_, attributes))) => Ok(attributes),
+        (false, None) => files.object_attributes_alone(&object),
     };
     let attributes = attributes.or_status()?;
-    let attributes = delegate::with_kept(run, requested, &object, attributes).await?;
+    let attributes = match delegate::may_be_kept(run, requested, &object) {
+        true => Box::pin(delegate::with_kept(run, &object, attributes)).await?,
+        false => attributes,
+    };
     let around = around(run, Some(&export), requested)?;
     let list = match (requested & LISTS).is_empty() {
         true => None,
-        false => Some(files.object_list(&run.caller(&export), &object).await.or_status()?),
+        false => {
+            let caller = run.caller(&export);
+            Some(Box::pin(files.object_list(&caller, &object)).await.or_status()?)
+        }
     };
     Ok(Answered { shown: Shown { handle, list, ..shown(&export, &object, attributes) }, around })
 }

@@ -68,6 +68,8 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     let count = wished.min(COPY_BYTES_MAX);
     if count > 0 {
         let (source_at, target_at) = (args.source_offset, args.destination_offset);
+        let queues = run.copy_queues();
+        run.admit_copy(&queues, [&from, &to], count).await;
         files.copy_range(&from, source_at, &to, target_at, count).await.or_status()?;
     }
     Ok(result_of(run, None, count))
@@ -106,6 +108,7 @@ fn copy_later(
         length_bytes,
         handle,
         referring: run.referring(),
+        queues: run.copy_queues(),
     };
     let host = server.host.clone();
     host.carry_on(Box::pin(copying.carry_out(server, client)));

@@ -6,6 +6,7 @@ use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
+use limits::Cost;
 use std::sync::Arc;
 use vfs::{FileKind, FsError};
 use wire::nfs::ops::{CommitArgs, ReadArgs, ReadWriter, WriteArgs, WriteResult};
@@ -30,7 +31,7 @@ pub(crate) async fn open_for(
         return Ok(run.open_by(&id, rights)?.open);
     }
     let (object, caller) = run.object().await?;
-    anonymous_open(run, object, caller, rights).await
+    Box::pin(anonymous_open(run, object, caller, rights)).await
 }
 
 /// An open for one operation, of who has none.
@@ -69,25 +70,39 @@ pub(crate) async fn read(
     let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
     let room = answer.room().saturating_sub(READ_OVERHEAD_BYTES);
     let length = (args.count.min(IO_BYTES_MAX) as usize).min(room);
+    let cost = Cost::read(length as u64);
+    run.admit(Some(&open), cost).await;
+    let read = read_open(run, (&open, args.offset, length), answer).await;
+    run.give_back(&open, cost, *read.as_ref().unwrap_or(&0));
+    read.map(|_| ())
+}
+
+/// How many bytes were read.
+async fn read_open(
+    run: &Run<'_>,
+    (open, offset, length): (&Arc<OpenFile>, u64, usize),
+    answer: &mut Answer,
+) -> Result<usize, NfsStatus> {
     let files = &run.server().files;
     if length >= SENDFILE_BYTES_MIN
         && answer.may_leave_data()
-        && let Some(range) = files.read_resident(&open, args.offset, length).or_status()?
+        && let Some(range) = files.read_resident(open, offset, length).or_status()?
         && padding(range.length_bytes) == 0
     {
         let writer = ReadWriter::begin(&mut answer.writer());
         writer.finish_elsewhere(&mut answer.writer(), range.is_end, range.length_bytes);
+        let count = range.length_bytes;
         answer.file = Some(range);
-        return Ok(());
+        return Ok(count);
     }
     let writer = ReadWriter::begin(&mut answer.writer());
-    let count = files.read(&open, args.offset, length, &mut answer.out).await.or_status()?;
+    let count = files.read(open, offset, length, &mut answer.out).await.or_status()?;
     let is_end = count < length || {
-        let size = files.size_bytes(&open).or_status()?;
-        args.offset.saturating_add(count as u64) >= size
+        let size = files.size_bytes(open).or_status()?;
+        offset.saturating_add(count as u64) >= size
     };
     writer.finish(&mut answer.writer(), is_end);
-    Ok(())
+    Ok(count)
 }
 
 pub(crate) async fn write(
@@ -101,6 +116,7 @@ pub(crate) async fn write(
     if end.is_none_or(|end| end > i64::MAX as u64) {
         return Err(NfsStatus::FBIG);
     }
+    run.admit(Some(&open), Cost::write(data.len() as u64)).await;
     if !data.is_empty() {
         files.write(&open, args.offset, data).or_status()?;
     }

@@ -79,10 +79,27 @@ fn try_grant(
     kind: Delegate,
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
+    let file = open.key();
+    let begins = client.with_states(|states| {
+        states.delegation_count() < DELEGATIONS_PER_CLIENT_MAX && states.begin_delegation(file)
+    });
+    if !begins {
+        return None;
+    }
+    let id = grant_alone(run, client, kind, (open, export));
+    client.with_states(|states| states.end_begun_delegation(file));
+    id
+}
+
+/// Delegates a file that no other open of the client is at.
+fn grant_alone(
+    run: &mut Run<'_>,
+    client: &Arc<Client>,
+    kind: Delegate,
+    (open, export): (&Arc<OpenFile>, &Arc<Export>),
+) -> Option<StateId> {
     let server = run.server().clone();
-    let may_have_more =
-        client.with_states(|states| states.delegation_count() < DELEGATIONS_PER_CLIENT_MAX);
-    if !may_have_more {
+    if server.make_room().is_err() {
         return None;
     }
     let (file, now) = (open.key(), server.host.now().instant);
@@ -159,17 +176,19 @@ struct Said {
     size_bytes: u64,
 }
 
+/// Whether a client may know better what an object is by now.
+pub(crate) fn may_be_kept(run: &Run<'_>, requested: Bitmap4, object: &Object) -> bool {
+    let writer = |client: Arc<Client>| run.server().delegations.writer(object.key(), &client);
+    !(requested & KEPT).is_empty() && run.client().is_ok_and(|client| writer(client).is_some())
+}
+
 /// The attributes of a file as they are with what another client has written and kept to
 /// itself. RFC 8881 10.4.3.
 pub(crate) async fn with_kept(
     run: &mut Run<'_>,
-    requested: Bitmap4,
     object: &Object,
     attributes: Attributes,
 ) -> Result<Attributes, NfsStatus> {
-    if (requested & KEPT).is_empty() {
-        return Ok(attributes);
-    }
     let server = run.server().clone();
     let Ok(asking) = run.client() else { return Ok(attributes) };
     let Some((writer, granted)) = server.delegations.writer(object.key(), &asking) else {

@@ -10,7 +10,7 @@ use crate::config::Export;
 use crate::limits::{READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN};
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
-use files::{Caller, Files, ListWish, NewObject, Object};
+use files::{Caller, Files, ListWish, ListedObject, NamedList, NewObject, Object};
 use std::sync::Arc;
 use vfs::SpecialKind;
 use vfs::{Device, FileKind, FsError, Name};
@@ -42,8 +42,11 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     };
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
-    let found = run.server().files.look_up(&caller, &directory, &name).await.or_status()?;
+    let (found, attributes) =
+        run.server().files.look_at(&caller, &directory, &name).await.or_status()?;
+    let key = found.key();
     run.go(Place::of(export, found));
+    run.looked = Some((key, attributes));
     Ok(())
 }
 
@@ -91,14 +94,21 @@ pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
 const HANDLE_BYTES_MIN: usize = 16;
 
 /// An entry to be written.
-struct Entry {
-    cookie: u64,
-    name: Vec<u8>,
-    shown: Shown,
+#[allow(
+    clippy::large_enum_variant,
+    reason = "in all directories but one there is only the large one"
+)]
+enum Entry {
+    /// In a share, with its access list if that is shown.
+    Listed(ListedObject, Option<NamedList>),
+    /// A share in the directory of all: cookie, name.
+    Share(u64, Vec<u8>, Box<Shown>),
 }
 
 /// What READDIR answers: written behind its status.
 pub(crate) struct Listing {
+    /// The share that is listed.
+    export: Option<Arc<Export>>,
     entries: Vec<Entry>,
     is_end: bool,
     around: Around,
@@ -136,22 +146,12 @@ pub(crate) async fn list(run: &mut Run<'_>, args: &ReadDirArgs) -> Result<Listin
         stored: args.requested.contains(attribute::TIME_CREATE),
     };
     let listed = run.server().files.list_objects(&caller, &directory, wish).await.or_status()?;
-    let entry = |entry: files::ListedObject| Entry {
-        cookie: entry.cookie.saturating_add(COOKIE_FIRST),
-        name: entry.name.as_bytes().to_vec(),
-        shown: Shown {
-            fsid: fsid(&export, entry.attributes.key),
-            attributes: entry.attributes,
-            mounted_on: entry.mounted_on,
-            handle: entry.handle.and_then(|handle| FileHandle::new(handle.as_bytes())),
-            list: None,
-        },
-    };
-    let mut entries: Vec<Entry> = listed.entries.into_iter().map(entry).collect();
+    let mut entries: Vec<Entry> =
+        listed.entries.into_iter().map(|entry| Entry::Listed(entry, None)).collect();
     if !(args.requested & LISTS).is_empty() {
         find_lists(&run.server().files, (&caller, &directory), &mut entries).await;
     }
-    Ok(Listing { entries, is_end: listed.is_end, around })
+    Ok(Listing { export: Some(export), entries, is_end: listed.is_end, around })
 }
 
 /// Finds the access lists of entries, one after the other: nobody asks for them but who
@@ -162,9 +162,9 @@ async fn find_lists(
     entries: &mut [Entry],
 ) {
     for entry in entries {
-        let Ok(name) = Name::new(&entry.name[..]) else { continue };
-        if let Ok(object) = files.look_up(caller, directory, &name).await {
-            entry.shown.list = files.object_list(caller, &object).await.ok();
+        let Entry::Listed(entry, list) = entry else { continue };
+        if let Ok(object) = files.look_up(caller, directory, &entry.name).await {
+            *list = files.object_list(caller, &object).await.ok();
         }
     }
 }
@@ -186,11 +186,12 @@ fn list_shares(run: &Run<'_>, args: &ReadDirArgs) -> Result<Listing, NfsStatus> 
     for (at, export) in run.config.exports.iter().enumerate() {
         let cookie = COOKIE_FIRST + at as u64;
         if cookie > args.cookie && export.hosts.admits(peer) {
-            let shown = shown_share(run, export);
-            entries.push(Entry { cookie, name: export.name.clone(), shown });
+            let shown = Box::new(shown_share(run, export));
+            entries.push(Entry::Share(cookie, export.name.clone(), shown));
         }
     }
-    Ok(Listing { entries, is_end: true, around: around(run, None, args.requested)? })
+    let around = around(run, None, args.requested)?;
+    Ok(Listing { export: None, entries, is_end: true, around })
 }
 
 /// A share's own root, as it is listed: a client that asks for attributes sees that
@@ -204,6 +205,19 @@ fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
 }
 
 impl Listing {
+    fn shown(&self, entry: &ListedObject, list: &Option<NamedList>) -> Shown {
+        let attributes = entry.attributes;
+        let of = |export: &Arc<Export>| fsid(export, attributes.key);
+        let handle = entry.handle.as_ref();
+        Shown {
+            fsid: self.export.as_ref().map(of).unwrap_or_default(),
+            attributes,
+            mounted_on: entry.mounted_on,
+            handle: handle.and_then(|handle| FileHandle::new(handle.as_bytes())),
+            list: list.clone(),
+        }
+    }
+
     /// Writes as many entries as fit into `bytes_max`.
     ///
     /// # Errors
@@ -218,8 +232,17 @@ impl Listing {
         let mut list = DirectoryWriter::begin(w, Verifier::default());
         let mut is_end = self.is_end;
         for entry in &self.entries {
-            list.begin_entry(w, entry.cookie, &entry.name);
-            put(w, args.requested, &entry.shown, &self.around);
+            match entry {
+                Entry::Share(cookie, name, shown) => {
+                    list.begin_entry(w, *cookie, name);
+                    put(w, args.requested, shown, &self.around);
+                }
+                Entry::Listed(entry, names) => {
+                    let cookie = entry.cookie.saturating_add(COOKIE_FIRST);
+                    list.begin_entry(w, cookie, entry.name.as_bytes());
+                    put(w, args.requested, &self.shown(entry, names), &self.around);
+                }
+            }
             if list.result_bytes(w) > bytes_max {
                 list.take_back_entry(w);
                 is_end = false;

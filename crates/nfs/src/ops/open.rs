@@ -21,8 +21,8 @@ use files::{
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
 use wire::nfs::ops::{
-    CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDowngradeArgs, OpenHow, OpenResult,
-    OpenResultFlags, ShareAccess, ShareDeny,
+    CloseArgs, CreateHow, OpenArgs, OpenClaim, OpenDelegation, OpenDowngradeArgs, OpenHow,
+    OpenResult, OpenResultFlags, ShareAccess, ShareDeny,
 };
 use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
 
@@ -35,6 +35,22 @@ struct Wish {
     plan: OpenPlan,
     verifier: Option<[u8; 8]>,
     wished: Wished,
+}
+
+impl Wish {
+    /// Whether a new file has all that is wished for once it is made.
+    fn changes_nothing_more(&self) -> bool {
+        self.verifier.is_none() && self.wished.list.is_none() && self.rest().is_none()
+    }
+
+    /// What a new file still lacks.
+    fn rest(&self) -> Option<ObjectChanges> {
+        let mut changes = ObjectChanges { mode: None, ..self.wished.changes };
+        if changes.size_bytes == Some(0) {
+            changes.size_bytes = None;
+        }
+        Some(changes).filter(|changes| *changes != ObjectChanges::default())
+    }
 }
 
 /// The rights that share bits stand for.
@@ -67,6 +83,7 @@ pub(crate) async fn open(
 ) -> Result<OpenResult<'static>, NfsStatus> {
     let client = run.client()?;
     check_claim(run, &client, &args.claim)?;
+    run.server().make_room()?;
     let wish = understand(run, args).await?;
     delegate::check_claim(&client, &args.claim)?;
     let directory = match &wish.at {
@@ -87,6 +104,12 @@ pub(crate) async fn open(
     let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
     run.go(place);
     run.current_id = Some(state_id);
+    // With a delegation the client keeps what it is told: that must have been seen afterwards.
+    if matches!(delegation, OpenDelegation::None | OpenDelegation::NoneWhy(_))
+        && wish.changes_nothing_more()
+    {
+        run.looked = Some((opened.open.key(), opened.attributes));
+    }
     let mut flags = OpenResultFlags::LOCKTYPE_POSIX;
     if client.answers_callbacks() {
         flags |= OpenResultFlags::MAY_NOTIFY_LOCK;
@@ -251,11 +274,7 @@ async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4,
         }
         OpenAction::Opened | OpenAction::Superseded => return Ok(Bitmap4::EMPTY),
     }
-    let mut changes = ObjectChanges { mode: None, ..wish.wished.changes };
-    if changes.size_bytes == Some(0) {
-        changes.size_bytes = None;
-    }
-    if changes != ObjectChanges::default() {
+    if let Some(changes) = wish.rest() {
         let files = &run.server().files;
         let object = opened.open.object();
         let by = Some(&opened.open);

@@ -1,6 +1,7 @@
 //! EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, BACKCHANNEL_CTL, DESTROY_SESSION,
 //! DESTROY_CLIENTID, RECLAIM_COMPLETE. RFC 8881 18.33 to 18.37, 18.50, 18.51.
 
+use crate::audit;
 use crate::backchannel::{Backchannel, CallbackAs};
 use crate::client::{Client, ClientFacts, lock};
 use crate::clients::Introduction;
@@ -89,7 +90,9 @@ pub(crate) async fn create_session(
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
     let client = run.server().find_client(args.client_id)?;
-    let result = try_create_session(run, &client, args)?;
+    let result = try_create_session(run, &client, args);
+    audit::session_setup(run, result.as_ref().map(|r| &r.session_id).map_err(|status| *status));
+    let result = result?;
     if !client.is_remembered.load(Ordering::Acquire) {
         if !run.server().host.remember_client(&client.owner, true).await {
             tracing::warn!(

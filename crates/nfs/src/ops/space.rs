@@ -6,6 +6,7 @@ use crate::compound::{Answer, Run};
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::status::OrStatus;
 use files::{Access as Rights, OpenFile};
+use limits::Cost;
 use std::sync::Arc;
 use wire::nfs::ops::{
     AllocateArgs, DataContent, DeallocateArgs, IoAdviseArgs, ReadPlusArgs, ReadPlusWriter,
@@ -81,6 +82,9 @@ pub(crate) async fn read_plus(
     let files = run.server().files.clone();
     let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
     let end = args.offset.saturating_add(u64::from(args.count.min(IO_BYTES_MAX))).min(size);
+    let cost = Cost::read(end.saturating_sub(args.offset).min(answer.room() as u64));
+    run.admit(Some(&open), cost).await;
+    let before = answer.out.len();
     let mut writer = ReadPlusWriter::begin(&mut answer.writer());
     let (mut at, mut segments) = (args.offset, 0);
     while at < end && segments < READ_PLUS_SEGMENTS_MAX && answer.room() > SEGMENT_BYTES {
@@ -103,6 +107,8 @@ pub(crate) async fn read_plus(
         }
     }
     writer.finish(&mut answer.writer(), at >= size);
+    // Holes are not paid for.
+    run.give_back(&open, cost, answer.out.len() - before);
     Ok(())
 }
 

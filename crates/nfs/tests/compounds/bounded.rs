@@ -1,7 +1,7 @@
 //! Clients that come, take something, and never come back: what they leave is bounded.
 
 use crate::harness::*;
-use nfs::limits::{COURTESY, UNCONFIRMED_CLIENTS_MAX};
+use nfs::limits::{COURTESY, STATES_MAX, UNCONFIRMED_CLIENTS_MAX};
 use std::time::Duration;
 use wire::nfs::NfsStatus;
 use wire::nfs::ops::Operation;
@@ -52,4 +52,51 @@ fn one_connection_that_begins_a_new_life_each_time_leaves_one_client() {
     let clients = bench.server.snapshot().clients;
     assert_eq!(clients.len(), 1);
     assert_eq!((clients[0].states, clients[0].sessions.len()), (1, 1));
+}
+
+fn open_of(name: &str) -> Operation<'static> {
+    let name: &'static str = String::leak(name.to_owned());
+    Operation::Open(open_args(name.as_bytes(), READ_WRITE, 0, true))
+}
+
+#[test]
+fn clients_that_open_and_vanish_for_ever_leave_no_more_than_there_may_be() {
+    const MOST: usize = 50;
+    let bench = Bench::new();
+    const { assert!(STATES_MAX > MOST) };
+    bench.configure(|config| config.states_max = MOST);
+    let states = || bench.server.snapshot().clients.iter().map(|c| c.states).sum::<usize>();
+    for number in 0..200_u32 {
+        let mut client = bench.client(&format!("client {number}"));
+        for file in 0..3 {
+            let mut all = client.walk(&[b"share"]);
+            all.push(open_of(&format!("file {number} {file}")));
+            assert_eq!(client.status(&all), NfsStatus::OK, "who is away makes room");
+        }
+        assert!(states() <= MOST, "{}", states());
+        bench.pass(bench.lease + Duration::from_millis(1));
+    }
+    assert!(states() > MOST - 10, "out of courtesy they keep what nobody needs");
+    // Those that are here keep what they have.
+    let mut here = bench.client("here");
+    let mut opened = 0;
+    let refusal = loop {
+        let mut all = here.walk(&[b"share"]);
+        all.push(open_of(&format!("own {opened}")));
+        match here.status(&all) {
+            NfsStatus::OK => opened += 1,
+            other => break other,
+        }
+    };
+    assert_eq!((opened, refusal, states()), (MOST, NfsStatus::DELAY, MOST));
+}
+
+#[test]
+fn a_request_under_way_is_small() {
+    let bench = Bench::new();
+    let mut client = bench.client("client");
+    let job = client.begin(&[Operation::PutRootFh]);
+    // Each is moved once when it begins: large ones cost more than what they do.
+    let bytes = size_of_val(&*job);
+    assert!(bytes <= 8 * 1024, "{bytes} bytes");
 }

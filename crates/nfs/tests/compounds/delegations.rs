@@ -392,3 +392,32 @@ fn an_empty_attribute_list_sets_nothing() {
     assert_eq!(one.status(&operations), NfsStatus::OK);
     assert_eq!(one.callbacks(&bench), []);
 }
+
+#[test]
+fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
+    let before = Bench::new();
+    let mut one = before.callee("one");
+    one.make_file(b"f");
+    let bench = before.restarted();
+    let shares = |share| windows(&bench, Access::WRITE_DATA, share);
+    let caller = Arc::new(files::Caller::of(Identity::root()));
+    let alone = || OpenPlan {
+        path: RelPath::root().join(&Name::new(*b"f").unwrap()),
+        semantics: Semantics::Windows,
+        ..OpenPlan::posix(Access::WRITE_DATA, Share::DELETE)
+    };
+    let volume = bench.volume();
+    let open_alone = || bench.server.files.open(&volume, &caller, alone()).now_or_never().unwrap();
+    assert_eq!(open_alone().unwrap_err(), vfs::FsError::ShareViolation, "it may be open");
+    let Begun::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
+    let (range, kind) = (files::Range::new(0, 1).unwrap(), files::LockKind::Exclusive);
+    let range = files::RangeLock { range, kind };
+    let lock = || bench.server.files.try_locks(&beside.open, &[range]);
+    assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it may be locked");
+    let mut one = bench.returning_callee("one", 1);
+    assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it has not said that this is all");
+    one.complete_reclaim();
+    assert_eq!(lock(), Ok(()));
+    drop(beside);
+    assert!(open_alone().is_ok());
+}

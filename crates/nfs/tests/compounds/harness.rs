@@ -134,12 +134,14 @@ impl Bench {
             volume: Arc::new(volume),
             squash: Squash::Root,
             tls_required: false,
+            counted: meter::ShareId::NONE,
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
-        let config = Config { exports, lease, owner: b"server".to_vec(), offers_tls: true };
+        let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
+        let config = Config { exports, lease, owner, offers_tls: true, states_max };
         let clock = Clock { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
         let host = StillHost {
             random: AtomicU64::new(1),
@@ -251,6 +253,7 @@ impl Bench {
             session: SessionId([0; 16]),
             sequence: 0,
             slot: 0,
+            highest: 0,
             cache_this: true,
             user: 0,
             kept: (0, 0),
@@ -267,6 +270,8 @@ pub struct Client {
     pub session: SessionId,
     pub sequence: u32,
     pub slot: u32,
+    /// The highest slot that it says it uses, if that is not the one of the request.
+    pub highest: u32,
     pub cache_this: bool,
     /// As whom requests are made.
     pub user: u32,
@@ -495,7 +500,7 @@ impl Client {
             session_id: self.session,
             sequence_id: self.sequence,
             slot_id: self.slot,
-            highest_slot_id: self.slot,
+            highest_slot_id: self.slot.max(self.highest),
             cache_this: self.cache_this,
         })];
         all.extend(operations.iter().cloned());

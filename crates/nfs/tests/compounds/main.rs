@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod access_lists;
+mod both;
 mod bounded;
 mod copies;
 mod delegations;
+mod directory_leases;
 mod foreign;
 mod harness;
 mod limits;

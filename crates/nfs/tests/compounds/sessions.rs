@@ -21,6 +21,21 @@ fn a_retry_by_another_connection_gets_the_same_bytes_and_is_not_done_twice() {
     assert_eq!(first, again);
 }
 
+/// As Linux does, which says how far it uses slots by the time it sends again.
+#[test]
+fn a_retry_is_the_same_request_however_many_slots_are_in_use_by_then() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let mut remove = client.walk(&[b"share"]);
+    remove.push(Operation::Remove(RemoveArgs { name: b"f" }));
+    let first = client.results(&remove);
+    assert_eq!(status_of(&first), NfsStatus::OK);
+    client.highest = 2;
+    let again = answer(&mut bench.conn(), client.same(&remove));
+    assert_eq!(first, again);
+}
+
 #[test]
 fn what_was_not_to_be_kept_is_not_done_again() {
     let bench = Bench::new();

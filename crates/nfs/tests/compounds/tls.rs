@@ -97,3 +97,25 @@ fn a_share_that_requires_tls_is_reached_under_tls_only() {
     let tls: Vec<bool> = session.connections().iter().map(|fact| fact.is_under_tls).collect();
     assert_eq!(tls, [true], "the connection without is gone");
 }
+
+#[test]
+fn an_answer_that_was_given_under_tls_is_not_given_again_without() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let plain = std::mem::replace(&mut client.conn, bench.conn());
+    assert_eq!(probe(&mut client.conn), Ok(b"STARTTLS".to_vec()));
+    let asked = [Operation::PutRootFh, Operation::GetFh];
+    let given = client.results(&asked);
+    let again = client.same(&asked);
+    assert_eq!(answer(&mut client.conn, again.clone()), given, "by the same connection");
+    client.conn = plain;
+    let refused = answer(&mut client.conn, again);
+    assert_eq!(status_of(&refused), NfsStatus::RETRY_UNCACHED_REP);
+    assert_ne!(refused, given);
+    assert_eq!(client.status(&asked), NfsStatus::OK, "the next is answered");
+    let given = client.results(&asked);
+    let again = client.same(&asked);
+    let mut sealed = bench.conn();
+    assert_eq!(probe(&mut sealed), Ok(b"STARTTLS".to_vec()));
+    assert_eq!(answer(&mut sealed, again), given, "nothing is given away by that");
+}

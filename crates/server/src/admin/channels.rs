@@ -1,14 +1,26 @@
 //! Sessions with their channels, by the names that Windows' own command for it
 //! (`Get-SmbMultichannelConnection`) uses where it has one.
 
+use super::State;
+use super::nfs_clients;
+use super::request::{Answer, Input, Refusal};
 use crate::connections::{Connections, Traffic};
 use crate::interfaces::Interfaces;
+use crate::limits::ADMIN_ITEMS_MAX;
 use serde_json::{Value, json};
 use smb::InterfaceFact;
 use smb::snapshot::{ChannelFact, SessionFact, Snapshot};
 
-/// Everything that is known of all channels.
-pub fn page(snapshot: &Snapshot, connections: &Connections, interfaces: &Interfaces) -> Value {
+/// Everything that is known of all channels, of either protocol.
+pub fn all(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    let State { server, nfs, connections, .. } = state;
+    let mut page = page(&server.snapshot(), connections, &state.interfaces);
+    page["Interfaces"] = interfaces(&state.interfaces.reachable(state.port));
+    page["NfsClients"] = nfs_clients::channels(&nfs.snapshot(), connections);
+    Ok(Answer::Json(page))
+}
+
+fn page(snapshot: &Snapshot, connections: &Connections, interfaces: &Interfaces) -> Value {
     let of = |session: &SessionFact| {
         let channels: Vec<Value> =
             session.channels.iter().map(|c| channel(c, connections, interfaces)).collect();
@@ -21,10 +33,11 @@ pub fn page(snapshot: &Snapshot, connections: &Connections, interfaces: &Interfa
             "Channels": channels,
         })
     };
+    let sessions = snapshot.sessions.iter().take(ADMIN_ITEMS_MAX);
     json!({
         "EnableMultichannel": snapshot.multichannel.enabled,
         "MaxChannels": snapshot.multichannel.channels_max(),
-        "Sessions": snapshot.sessions.iter().map(of).collect::<Vec<_>>(),
+        "Sessions": sessions.map(of).collect::<Vec<_>>(),
     })
 }
 
@@ -53,7 +66,7 @@ fn channel(channel: &ChannelFact, connections: &Connections, interfaces: &Interf
 }
 
 /// What clients are told of this machine's addresses.
-pub fn interfaces(facts: &[InterfaceFact]) -> Value {
+fn interfaces(facts: &[InterfaceFact]) -> Value {
     let of = |fact: &InterfaceFact| {
         json!({
             "IpAddress": fact.address.to_string(),

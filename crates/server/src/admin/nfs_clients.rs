@@ -1,28 +1,54 @@
 //! NFS clients, their sessions and connections.
 
+use super::State;
+use super::request::{Answer, Input, Refusal};
+use super::sessions::number;
 use crate::connections::{Connections, Traffic};
+use crate::limits::ADMIN_ITEMS_MAX;
 use nfs::snapshot::{ClientFact, ConnectionFact, SessionFact, Snapshot};
 use serde_json::{Value, json};
 
+const NO_CLIENT: Refusal = Refusal::Missing("there is no such client");
+
+/// All clients, by their numbers.
+pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let mut clients = state.nfs.snapshot().clients;
+    clients.sort_by_key(|client| client.id);
+    Ok(Answer::Json(input.page(&clients, shown)))
+}
+
+/// Forgets a client with all that it has, as if its lease had ended. RFC 8881 8.4.3.
+pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let id = number(input, "client").ok_or(NO_CLIENT)?;
+    let client = state.nfs.find_client(wire::nfs::ClientId(id)).map_err(|_| NO_CLIENT)?;
+    state.nfs.remove_client(&client);
+    tracing::info!(client = input.part("client"), "NFS client ended by an administrator");
+    Ok(Answer::Json(json!({ "done": "closed" })))
+}
+
 /// What `status` shows.
 pub fn status(snapshot: &Snapshot) -> Value {
-    let client = |client: &ClientFact| {
-        json!({
-            "id": format!("{:016x}", client.id),
-            "owner": client.owner,
-            "implementation": client.implementation,
-            "client": client.peer,
-            "confirmed": client.is_confirmed,
-            "expired": client.is_expired,
-            "states": client.states,
-            "sessions": client.sessions.iter().map(session).collect::<Vec<_>>(),
-        })
-    };
+    let clients = snapshot.clients.iter().take(ADMIN_ITEMS_MAX);
     json!({
         "compounds": snapshot.compounds,
         "operations": snapshot.operations,
         "replays": snapshot.replays,
-        "clients": snapshot.clients.iter().map(client).collect::<Vec<_>>(),
+        "clients": clients.map(shown).collect::<Vec<_>>(),
+        "clients_total": snapshot.clients.len(),
+    })
+}
+
+fn shown(client: &ClientFact) -> Value {
+    json!({
+        "id": format!("{:016x}", client.id),
+        "owner": client.owner,
+        "implementation": client.implementation,
+        "client": client.peer,
+        "confirmed": client.is_confirmed,
+        "expired": client.is_expired,
+        "states": client.states,
+        "delegations": client.delegations,
+        "sessions": client.sessions.iter().map(session).collect::<Vec<_>>(),
     })
 }
 
@@ -44,7 +70,7 @@ fn id_of(session: &SessionFact) -> String {
 
 /// What `channels` shows: every session with its connections.
 pub fn channels(snapshot: &Snapshot, connections: &Connections) -> Value {
-    let sessions = snapshot.clients.iter().flat_map(|client| {
+    let sessions = snapshot.clients.iter().take(ADMIN_ITEMS_MAX).flat_map(|client| {
         client.sessions.iter().map(move |session| {
             let of = |fact: &ConnectionFact| connection(fact, connections);
             json!({

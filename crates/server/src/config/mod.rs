@@ -3,14 +3,22 @@
 //! What is typed (`raw`) becomes what it means ([`Config`]) in one step, which
 //! finds everything that is wrong, with the line and the remedy.
 
+mod admin_address;
+mod limits;
+mod logging;
 mod multichannel;
 mod raw;
+pub mod reference;
 mod snapshots;
 mod suggest;
 mod values;
 
+pub(crate) use self::limits::change_provision;
 use crate::connections::Patience;
 use crate::limits::CONNECTIONS_MAX;
+use ::limits::Provision;
+pub use admin_address::AdminAddress;
+pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
 pub use multichannel::Multichannel;
 use serde::Deserialize;
 pub use snapshots::{Kept, SnapshotsConfig};
@@ -140,6 +148,17 @@ pub struct TlsFiles {
     pub line: Option<usize>,
 }
 
+/// What judges Kerberos tickets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KerberosKeys {
+    /// Keys of `cifs/HOST`.
+    pub keytab: PathBuf,
+    /// Whose users are users here, by the same names.
+    pub realm: String,
+    /// Where the keytab stands in the file.
+    pub line: Option<usize>,
+}
+
 fn squash_of(value: &str) -> Result<NfsSquash, ConfigError> {
     match value {
         "all" => Ok(NfsSquash::All),
@@ -214,6 +233,8 @@ pub struct ShareConfig {
     pub metadata_cache_bytes: u64,
     /// Space that clients are shown at most, in bytes.
     pub size_limit_bytes: Option<u64>,
+    /// Class, size and limits, as they are said; see [`ShareConfig::provision`].
+    pub provision: Provision,
     /// Whether NFS clients see it; if nothing is said, unless something about it needs
     /// to know who they are.
     pub nfs: Option<bool>,
@@ -238,8 +259,8 @@ pub struct Config {
     pub nfs_lease: Duration,
     /// What TLS is offered with below NFS, if it is.
     pub nfs_tls: Option<TlsFiles>,
-    /// Address of the admin API, if any.
-    pub admin: Option<SocketAddr>,
+    /// Where the admin API is, if anywhere.
+    pub admin: Option<AdminAddress>,
     /// See [`Signing`].
     pub signing: Signing,
     /// See [`Encryption`].
@@ -252,6 +273,8 @@ pub struct Config {
     pub dialect_min: smb::Dialect,
     /// Highest dialect.
     pub dialect_max: smb::Dialect,
+    /// What judges Kerberos tickets; none are taken without.
+    pub kerberos: Option<KerberosKeys>,
     /// Whom nameless sessions act as.
     pub guest: Option<String>,
     /// Connections at once.
@@ -262,6 +285,8 @@ pub struct Config {
     pub workers: usize,
     /// Several connections for one session.
     pub multichannel: Multichannel,
+    /// What is logged.
+    pub log: Logging,
     /// The shares.
     pub shares: Vec<ShareConfig>,
 }
@@ -304,11 +329,13 @@ impl Config {
             state: None,
             dialect_min: smb::Dialect::Smb202,
             dialect_max: smb::Dialect::Smb311,
+            kerberos: None,
             guest: None,
             connections_max: CONNECTIONS_MAX,
             patience: Patience::default(),
             workers: crate::limits::WORKERS,
             multichannel: Multichannel::default(),
+            log: Logging::default(),
             shares: Vec::new(),
         }
     }
@@ -358,7 +385,11 @@ impl Config {
             let text = crate::tls::load(files).err()?;
             Some(Problem { line: files.line, text })
         });
-        tls.into_iter().chain(self.shares.iter().flat_map(of)).collect()
+        let kerberos = self.kerberos.as_ref().and_then(|keys| {
+            let text = crate::kerberos::Judge::load(keys).err()?;
+            Some(Problem { line: keys.line, text })
+        });
+        tls.into_iter().chain(kerberos).chain(self.shares.iter().flat_map(of)).collect()
     }
 }
 
@@ -396,6 +427,7 @@ impl ShareConfig {
             force_group: None,
             metadata_cache_bytes: crate::metadata_cache::BUDGET_BYTES,
             size_limit_bytes: None,
+            provision: Provision::default(),
             nfs: None,
             nfs_squash: NfsSquash::default(),
             nfs_tls: NfsTls::default(),
@@ -496,6 +528,7 @@ impl ShareConfig {
             "size_limit" => self.size_limit_bytes = Some(size()?),
             "file_mode" => self.file_mode = parse_mode(value).map_err(ConfigError::of)?,
             "directory_mode" => self.directory_mode = parse_mode(value).map_err(ConfigError::of)?,
+            _ if self.set_provision(key, value)? => {}
             _ => {
                 let hint = suggest::hint(key, raw::SHARE_KEYS);
                 return Err(ConfigError::of(format!("a share has no key `{key}`{hint}")));

@@ -1,11 +1,15 @@
 //! The file as it is typed, and the step to what it means.
 
+use super::AdminAddress;
+use super::limits::{RawLimits, RawProvision};
+use super::logging::RawLogging;
 use super::multichannel::RawMultichannel;
 use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
-    Config, ConfigError, Encryption, Kept, NAME_CHARS_MAX, NfsSquash, NfsTls, Problem, ShareConfig,
-    Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode, same_name,
+    Config, ConfigError, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash, NfsTls,
+    Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode,
+    same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -18,6 +22,7 @@ use toml::Spanned;
 /// Keys of a share that the command line can set.
 pub const SHARE_KEYS: &[&str] = &[
     "case_sensitive",
+    "class",
     "comment",
     "continuously_available",
     "denied_users",
@@ -38,6 +43,9 @@ pub const SHARE_KEYS: &[&str] = &[
     "nfs_squash",
     "nfs_tls",
     "posix",
+    "provisioned_gib",
+    "provisioned_iops",
+    "provisioned_mib_per_second",
     "read_only",
     "read_users",
     "show_symlinks",
@@ -65,6 +73,9 @@ struct RawConfig {
     /// Several connections for one session.
     #[serde(default)]
     multichannel: RawMultichannel,
+    /// What is written about what happens.
+    #[serde(default)]
+    log: RawLogging,
     /// What is served.
     #[serde(default)]
     share: Vec<RawShare>,
@@ -89,7 +100,7 @@ struct RawServer {
     nfs_tls_key: Option<Spanned<PathBuf>>,
     /// Clients must show a certificate that one of these has signed.
     nfs_tls_client_ca: Option<Spanned<PathBuf>>,
-    /// Address of the admin API, or `"off"`, which it is if left out.
+    /// Address of the admin API, `"unix:/PATH"`, or `"off"`, which it is if left out.
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
     signing: Option<Signing>,
@@ -103,6 +114,10 @@ struct RawServer {
     min_protocol: Option<Spanned<String>>,
     /// Highest dialect.
     max_protocol: Option<Spanned<String>>,
+    /// Keys of `cifs/HOST`, by which Kerberos tickets are judged.
+    kerberos_keytab: Option<Spanned<PathBuf>>,
+    /// Realm whose users are users here.
+    kerberos_realm: Option<Spanned<String>>,
     /// System user that sessions without a name act as; none: they are refused.
     guest: Option<String>,
     /// Connections at once.
@@ -160,6 +175,16 @@ struct RawShare {
     veto_names: Option<Spanned<Vec<String>>>,
     /// Space that clients are shown at most.
     size_limit: Option<Spanned<String>>,
+    /// What the share is like: `standard`, `premium` or `custom`.
+    class: Option<Spanned<String>>,
+    /// Its size in GiB: what clients are shown, and cannot write beyond.
+    provisioned_gib: Option<Spanned<u64>>,
+    /// Operations a second that do not follow from the size.
+    provisioned_iops: Option<Spanned<u64>>,
+    /// Throughput in MiB a second that does not follow from the size.
+    provisioned_mib_per_second: Option<Spanned<u64>>,
+    /// Limits in place of the class's.
+    limits: Option<RawLimits>,
     /// Whether NFS clients see it.
     nfs: Option<bool>,
     /// Whose power users of NFS clients have: `root`, `all` or `none` are nobody in particular.
@@ -201,12 +226,25 @@ struct RawShare {
     directory_mode: Option<Spanned<String>>,
 }
 
+impl RawShare {
+    fn take_provision(&mut self) -> RawProvision {
+        RawProvision {
+            class: self.class.take(),
+            gib: self.provisioned_gib.take(),
+            iops: self.provisioned_iops.take(),
+            mib_per_second: self.provisioned_mib_per_second.take(),
+            limits: self.limits.take(),
+        }
+    }
+}
+
 /// Understands the text of a file.
 pub fn parse(text: &str) -> Result<Config, ConfigError> {
     let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
     let mut reader = Meaning { text, problems: Vec::new() };
     let mut config = reader.server(raw.server);
     config.multichannel = reader.multichannel(raw.multichannel);
+    config.log = reader.logging(raw.log);
     for share in raw.share {
         reader.share(share, &mut config);
     }
@@ -241,9 +279,24 @@ impl Meaning<'_> {
         })
     }
 
+    fn kerberos(&mut self, raw: &RawServer) -> Option<KerberosKeys> {
+        let (keytab, realm) = (&raw.kerberos_keytab, &raw.kerberos_realm);
+        let span = keytab.as_ref().map(Spanned::span).or(realm.as_ref().map(Spanned::span))?;
+        let (Some(keytab), Some(realm)) = (keytab, realm) else {
+            self.wrong(span, "Kerberos needs kerberos_keytab and kerberos_realm; set both");
+            return None;
+        };
+        Some(KerberosKeys {
+            keytab: keytab.get_ref().clone(),
+            realm: realm.get_ref().clone(),
+            line: Some(line_of(self.text, keytab.span().start)),
+        })
+    }
+
     fn server(&mut self, raw: RawServer) -> Config {
         let mut config = Config::empty();
         config.nfs_tls = self.tls(&raw);
+        config.kerberos = self.kerberos(&raw);
         if let Some(name) = raw.name {
             self.name(&name);
             config.name = name.into_inner().to_uppercase();
@@ -300,19 +353,12 @@ impl Meaning<'_> {
         }
     }
 
-    fn admin(&mut self, admin: &Spanned<String>) -> Option<SocketAddr> {
+    fn admin(&mut self, admin: &Spanned<String>) -> Option<AdminAddress> {
         if admin.get_ref() == "off" {
             return None;
         }
-        let address = admin.get_ref().parse().ok();
-        if address.is_none() {
-            let what = format!(
-                "admin = {:?} is neither \"off\" nor an address, as \"127.0.0.1:4480\"",
-                admin.get_ref()
-            );
-            self.wrong(admin.span(), what);
-        }
-        address
+        let address = admin.get_ref().parse();
+        address.map_err(|why| self.wrong(admin.span(), format!("admin: {why}, nor \"off\""))).ok()
     }
 
     fn dialects(
@@ -362,7 +408,7 @@ impl Meaning<'_> {
         number
     }
 
-    fn share(&mut self, raw: RawShare, config: &mut Config) {
+    fn share(&mut self, mut raw: RawShare, config: &mut Config) {
         if let Err(what) = check_share_name(raw.name.get_ref()) {
             self.wrong(raw.name.span(), what);
         }
@@ -380,6 +426,7 @@ impl Meaning<'_> {
         share.snapshots = self.snapshots(&raw, path);
         share.line = Some(line_of(self.text, raw.path.span().start));
         self.names_and_hosts(&raw, &mut share);
+        self.provision(raw.take_provision(), &mut share);
         share.comment = raw.comment.unwrap_or_default();
         share.read_only = raw.read_only;
         share.encryption_required = raw.encryption_required;

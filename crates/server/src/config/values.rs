@@ -86,7 +86,7 @@ impl ShareConfig {
     /// What contradicts the rest of the configuration.
     pub(super) fn contradictions(&self, config: &Config) -> Vec<String> {
         let name = &self.name;
-        let mut wrong = Vec::new();
+        let mut wrong = self.provision_contradictions();
         if self.encryption_required && config.encryption == Encryption::Off {
             wrong.push(format!("share {name}: encryption_required needs encryption in [server], where it is \"off\""));
         }

@@ -7,6 +7,7 @@ use crate::open::Open;
 use crate::status::status_of;
 use files::{Change, ChangeKind, Filter, NextChanges, WatchAnswer, WatchWish};
 use futures_util::future::{Either, select};
+use limits::Cost;
 use std::pin::pin;
 use std::sync::Arc;
 use wire::codec::Writer;
@@ -20,10 +21,11 @@ use wire::smb::{ChangeNotifyRequest, Header, output_buffer_response};
 /// `INVALID_PARAMETER` for a file or too large a buffer, `ACCESS_DENIED` if the
 /// open may not list, `NOTIFY_CLEANUP` once it is closed, `DELETE_PENDING` once
 /// the directory is marked for deletion, `NOTIFY_ENUM_DIR` for too many changes.
-pub fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = ChangeNotifyRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
+    request.admit(&open, Cost::metadata()).await?;
     let wish = WatchWish {
         filter: Filter(body.filter),
         tree: body.flags & ChangeNotifyRequest::WATCH_TREE != 0,

@@ -4,6 +4,7 @@ use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::Target;
 use crate::status::status_of;
+use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CloseRequest, CloseResponse};
 
@@ -11,6 +12,7 @@ use wire::smb::{CloseRequest, CloseResponse};
 pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
+    request.admit(&open, Cost::metadata()).await?;
     request.session()?.remove_open(open.id)?;
     open.closed.raise();
     let mut response = CloseResponse::default();

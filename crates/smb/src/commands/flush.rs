@@ -4,6 +4,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::Target;
 use crate::status::status_of;
 use files::Access;
+use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{EmptyBody, FlushRequest};
 
@@ -12,6 +13,7 @@ use wire::smb::{EmptyBody, FlushRequest};
 pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
+    request.admit(&open, Cost::metadata()).await?;
     if let Target::File(file) = &open.target {
         // ADD_FILE and ADD_SUBDIRECTORY are the same bits for a directory.
         if !file.granted().intersects(Access::WRITE_DATA | Access::APPEND_DATA) {

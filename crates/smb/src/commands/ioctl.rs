@@ -13,6 +13,7 @@ use crate::open::{Open, Target};
 use crate::previous_versions::snapshot_array;
 use crate::status::status_of;
 use files::OpenFile;
+use limits::Cost;
 use std::sync::Arc;
 use vfs::FsError;
 use wire::codec::Reader;
@@ -63,6 +64,7 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         fsctl::PIPE_WAIT => pipe::wait(request, &body)?,
         _ => {
             let open = request.open(body.file_id)?;
+            request.admit(&open, Cost::metadata()).await?;
             file_id = open.id;
             on_open(request, &open, &body).await?
         }
@@ -85,7 +87,7 @@ fn respond(
 }
 
 async fn on_open(
-    request: &Request<'_>,
+    request: &mut Request<'_>,
     open: &Arc<Open>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {

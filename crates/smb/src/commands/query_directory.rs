@@ -12,6 +12,7 @@ use crate::posix::is_posix;
 use crate::status::status_of;
 use entries::{Entries, Parts};
 use files::{Access, OpenFile};
+use limits::Cost;
 use std::sync::Arc;
 use wire::codec::utf16_units;
 use wire::fscc::{DirectoryClass, FILE_POSIX_INFORMATION, Pattern};
@@ -52,6 +53,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     let body = QueryDirectoryRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
+    request.admit(&open, Cost::metadata()).await?;
     let file = open.file()?;
     if !file.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER);

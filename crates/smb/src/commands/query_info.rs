@@ -11,6 +11,7 @@ use crate::quota;
 use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
 use files::{Access, Files, OpenFile, SecurityParts, Volume};
+use limits::Cost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{Attributes, FileKind, QuotaState, Space};
@@ -47,6 +48,7 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
     let body = QueryInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
+    request.admit(&open, Cost::metadata()).await?;
     let room = body.output_bytes as usize;
     let mut data = Vec::new();
     let status = match (body.kind, &open.target) {
@@ -212,7 +214,7 @@ fn name_units(file: &OpenFile) -> Vec<u16> {
 
 /// All streams of a file, the unnamed one first. MS-FSA 2.1.5.12.28.
 fn streams(files: &Files, file: &OpenFile, is_apple: bool) -> Result<Vec<StreamFact>, NtStatus> {
-    let attributes = files.file_attributes(file).map_err(status_of)?;
+    let (attributes, streams) = files.attributes_and_streams(file).map_err(status_of)?;
     let mut facts = Vec::new();
     if attributes.kind != FileKind::Directory {
         facts.push(StreamFact {
@@ -221,7 +223,7 @@ fn streams(files: &Files, file: &OpenFile, is_apple: bool) -> Result<Vec<StreamF
             allocation_bytes: allocation_bytes(&attributes),
         });
     }
-    for stream in files.streams(file).map_err(status_of)? {
+    for stream in streams {
         if stream.size_bytes == 0 && (is_apple || apple::is_apples(&stream.name)) {
             continue;
         }

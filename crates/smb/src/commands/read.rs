@@ -6,8 +6,9 @@ use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
 use crate::pipe::Answered;
 use crate::status::status_of;
-use files::OpenFile;
+use files::{OpenFile, ShareQueue};
 use futures_util::future::{Either, select};
+use limits::Cost;
 use std::pin::pin;
 use std::sync::Arc;
 use wire::codec::Writer;
@@ -38,9 +39,44 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
+    let cost = Cost::read(u64::from(body.length_bytes));
+    request.admit(&open, cost).await?;
+    let before = request.w.buffer().len();
+    let outcome = read_file(request, file, &body).await;
+    if let Some(queue) = open.tree.queue() {
+        give_back(queue, request, file, (cost, before), &outcome);
+    }
+    outcome
+}
+
+/// What was not read is not paid for.
+fn give_back(
+    queue: &ShareQueue,
+    request: &mut Request<'_>,
+    file: &OpenFile,
+    (cost, before): (Cost, usize),
+    outcome: &Result<Outcome, NtStatus>,
+) {
+    let read = match outcome {
+        Ok(Outcome::Done(Reply { file: Some(range), .. })) => range.length_bytes,
+        Ok(_) => request.w.buffer().len().saturating_sub(before),
+        Err(_) => 0,
+    };
+    let unused = cost.bytes.saturating_sub(read as u64);
+    if unused > 0 {
+        queue.give_back(file, cost, unused);
+    }
+}
+
+async fn read_file(
+    request: &mut Request<'_>,
+    file: &Arc<OpenFile>,
+    body: &ReadRequest,
+) -> Result<Outcome, NtStatus> {
+    let length = body.length_bytes as usize;
     if length >= SENDFILE_BYTES_MIN
         && leaves_plain(request)
-        && let Some(outcome) = send_file(request, file, &body)?
+        && let Some(outcome) = send_file(request, file, body)?
     {
         return Ok(outcome);
     }
@@ -51,7 +87,7 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if count == 0 && is_info(file) {
         count = read_unwritten(offset, length, out);
     }
-    check_end(count, &body)?;
+    check_end(count, body)?;
     response.finish(&mut request.w, count as u32);
     file.set_position(body.offset_bytes + count as u64);
     Ok(Outcome::success())

@@ -10,6 +10,7 @@ use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::quota;
 use crate::status::status_of;
 use files::{BasicChange, Descriptor, Files, OpenFile, SecurityParts, Sid, TimeSetting};
+use limits::Cost;
 use std::sync::Arc;
 use vfs::{FsError, Timestamp};
 use wire::codec::{Reader, utf16_units};
@@ -22,6 +23,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = SetInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), 0)?;
     let open = request.open(body.file_id)?;
+    request.admit(&open, Cost::metadata()).await?;
     if let (InfoType::Quota, Target::Quotas(quotas)) = (body.kind, &open.target) {
         quota::set(request, &open, quotas, body.input).await?;
         request.w.u16(2);

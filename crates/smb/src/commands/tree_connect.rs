@@ -1,11 +1,13 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
+use crate::audit;
 use crate::config::Share;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::session::SessionUser;
 use crate::tree::Admitted;
 use crate::trouble::tell_gone;
 use files::{Access, Volume, VolumeOptions};
+use meter::ShareId;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::codec::utf16_units;
@@ -17,20 +19,31 @@ const PATH_UNITS_MAX: usize = 1024;
 /// Longest share name (NNLEN of MS-SRVS).
 const SHARE_NAME_MAX: usize = 80;
 
-/// Connects a share.
+/// Connects a share, and has it written down.
 pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = TreeConnectRequest::decode(&mut request.body()?).map_err(malformed)?;
+    let connected = connect(request, &body);
+    let status = connected.as_ref().err().copied().unwrap_or_default();
+    let whose = (request.header.message_id, request.channel.map(|channel| &channel.session));
+    audit::tree_connect(request.server, request.shared, whose, body.path, status);
+    connected
+}
+
+fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<Outcome, NtStatus> {
     let share = find_share(request, body.path)?;
+    let counted = request.server.files.meter().share(&share.name);
+    request.related.counted = counted;
     let session = request.session()?;
     let user = session.user();
-    let admitted = admit(share, &user, request.shared.facts.peer.ip())?;
+    let admitted = admit(share, counted, &user, request.shared.facts.peer.ip())?;
     let share = &admitted.share;
     if share.encryption_required && session.sealing.is_none() {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {
         let host = &*request.server.host;
-        tell_gone(host, request.shared.facts.peer, &user.account.name, &share.name);
+        let (facts, message) = (request.shared.facts, request.header.message_id);
+        tell_gone(host, facts, message, &user.account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
     let response = response(share, admitted.max_access(), request.may_persist(share));
@@ -41,7 +54,12 @@ pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 }
 
 /// The share as this user may use it from there.
-fn admit(share: Arc<Share>, user: &SessionUser, peer: IpAddr) -> Result<Admitted, NtStatus> {
+fn admit(
+    share: Arc<Share>,
+    counted: ShareId,
+    user: &SessionUser,
+    peer: IpAddr,
+) -> Result<Admitted, NtStatus> {
     let admission = &share.admission;
     if !admission.admits_host(peer) || !admission.admits(&user.account, user.is_proven()) {
         return Err(NtStatus::ACCESS_DENIED);
@@ -56,7 +74,7 @@ fn admit(share: Arc<Share>, user: &SessionUser, peer: IpAddr) -> Result<Admitted
         Arc::new(Volume { vfs: volume.vfs.clone(), options })
     });
     let forced = share.forced(&user.account.caller);
-    Ok(Admitted { share, volume, forced })
+    Ok(Admitted { share, volume, forced, counted })
 }
 
 fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<Share>, NtStatus> {

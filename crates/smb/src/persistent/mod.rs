@@ -240,10 +240,12 @@ impl Server {
             kind: DurableKind::Persistent,
             timeout: Duration::from_millis(record.timeout_ms.into()),
         };
-        let admitted = Admitted { share: share.clone(), volume: Some(volume.clone()), forced };
+        let counted = self.files.meter().share(&share.name);
+        let (share, volume) = (share.clone(), Some(volume.clone()));
+        let admitted = Admitted { share, volume, forced, counted };
         let open = Arc::new(Open::new(OpenParts {
             id,
-            tree: Arc::new(Tree::new(TreeId(0), admitted)),
+            tree: Arc::new(Tree::new(TreeId(0), admitted, None)),
             target: Target::File(file),
             write_through: true,
             mode: record.mode,

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
-use vfs::{Case, FileKind, Identity, Node, OpenHow, Replace, Vfs, Wait, Wanted};
+use vfs::{
+    AttributeChanges, Case, DosInfo, FileKind, Identity, Node, OpenHow, Replace, Vfs, Wait, Wanted,
+};
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
@@ -58,6 +60,52 @@ fn a_known_file_is_opened_and_read_without_a_walk() {
     let _ = cached.open(&alice, &path("a/b/file"), how(Case::Sensitive, Wait::Allowed));
     assert_eq!(calls(), before + 2, "another user is let in by the system, or not");
     cached.space(&Identity::root()).unwrap();
+}
+
+#[test]
+fn who_opens_to_write_is_told_of_attributes_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), b"").unwrap();
+    let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
+    let local = LocalVfs::open(folder.path()).unwrap();
+    let open = |vfs: &dyn Vfs, write| {
+        let wanted = Wanted { dos: true };
+        let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
+        vfs.open(&Identity::root(), &path("file"), how).unwrap()
+    };
+    for turn in 0..6 {
+        settle();
+        (0..3).for_each(|_| drop(open(&cached, false)));
+        for _ in 0..2 {
+            assert_eq!(open(&cached, true).attributes.dos, open(&local, false).attributes.dos);
+        }
+        let bits = Some(if turn % 2 == 0 { 0x22 } else { 0x20 });
+        let dos = Some(DosInfo { bits, created: None });
+        let changes = AttributeChanges { dos, ..AttributeChanges::default() };
+        open(&local, true).node.set_attributes(&Identity::root(), &changes).unwrap();
+        for _ in 0..2 {
+            assert_eq!(open(&cached, true).attributes.dos.bits, bits, "turn {turn}");
+        }
+    }
+    let (_, security) = cached.counts()[3];
+    assert!(security.hits > 0, "what is known is told: {security:?}");
+}
+
+#[test]
+fn who_opens_more_than_can_be_kept_in_turns_does_not_pay_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    (0..50).for_each(|n| std::fs::write(folder.path().join(format!("file {n}")), b"").unwrap());
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local, CacheOptions { kept_max: 4, ..CacheOptions::default() });
+    settle();
+    for n in 0..1000 {
+        drop(open(&cached, &format!("file {}", n % 50), false).unwrap());
+    }
+    let (_, handles) = cached.counts()[0];
+    assert!((64..300).contains(&handles.evictions), "kept in vain: {handles:?}");
+    (0..20).for_each(|_| drop(open(&cached, "file 1", false).unwrap()));
+    let (_, hot) = cached.counts()[0];
+    assert!(hot.hits >= handles.hits + 10, "what is of use is kept soon: {hot:?}");
 }
 
 #[test]

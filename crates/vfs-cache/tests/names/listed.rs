@@ -138,6 +138,47 @@ fn what_changes_unheard_is_told_within_six_ticks() {
 }
 
 #[test]
+fn what_we_write_by_a_name_that_is_gone_is_told_within_six_ticks() {
+    let (folder, local, cached) = folder_of(3);
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let held = opened(&*local, "file 1", true).node;
+    let linked = std::process::Command::new("ln").args([at("file 1"), at("sub/link")]).status();
+    assert!(linked.unwrap().success());
+    std::fs::remove_file(at("file 1")).unwrap();
+    let list =
+        |vfs: &dyn Vfs| list_all(vfs, &*opened(vfs, "sub", false).node, &Identity::root(), 100);
+    (0..3).for_each(|_| drop(list(&cached)));
+    // The system tells the directory that the file was opened in.
+    held.write(0, b"by another name").unwrap();
+    assert_eq!(opened(&cached, "sub/link", false).attributes.size_bytes, 15, "a look tells");
+    (0..6).for_each(|_| cached.tick());
+    assert_eq!(list(&cached), list(&*local));
+}
+
+#[test]
+fn nothing_is_kept_where_others_can_change_it_unheard() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    let at = folder.path().join("sub/File");
+    std::fs::write(&at, b"1").unwrap();
+    let local = LocalVfs::open(folder.path()).unwrap();
+    let cached = over(Counting::deaf(local), CacheOptions::default());
+    for length in 2..50 {
+        let found = opened(&cached, "sub/File", false).attributes.size_bytes;
+        assert_eq!(found, length - 1);
+        let other = how(Case::Insensitive, Wait::Allowed);
+        assert!(cached.open(&Identity::root(), &path("SUB/FILE"), other).is_ok());
+        let listed = opened(&cached, "sub", false).node;
+        let listed = list_all(&cached, &*listed, &Identity::root(), 100);
+        assert_eq!(listed.len(), 1);
+        std::fs::write(&at, vec![0; length as usize]).unwrap();
+    }
+    let counts = cached.counts();
+    assert!(counts.iter().all(|(_, count)| count.hits == 0 && count.bytes == 0), "{counts:?}");
+}
+
+#[test]
 fn listings_take_a_fourth_of_the_room_and_are_given_up_by_use() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["one", "two", "three", "four"];

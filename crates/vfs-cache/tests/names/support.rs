@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
-    Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FsError,
-    Identity, ListSink, ListWanted, Listed, ListingFeed, Name, Node, OpenHow, Opened, RelPath,
-    Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
+    Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FollowId,
+    FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Name, NameChange, Node, OpenHow,
+    Opened, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -97,11 +97,37 @@ pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: &Identity, piece: usiz
     panic!("it does not end");
 }
 
+/// Follows nothing.
+#[derive(Debug)]
+struct Deaf;
+
+impl ChangeFeed for Deaf {
+    fn follow(&self, _: &dyn Node) -> Result<FollowId> {
+        Err(FsError::NotSupported)
+    }
+
+    fn unfollow(&self, _: FollowId) {}
+
+    fn drain(&self, _: &mut dyn FnMut(NameChange<'_>)) {}
+}
+
+impl ListingFeed for Deaf {
+    fn follow(&self, _: &dyn Node) -> Result<FollowId> {
+        Err(FsError::NotSupported)
+    }
+
+    fn unfollow(&self, _: FollowId) {}
+
+    fn drain(&self, _: &mut dyn FnMut(Option<FollowId>)) {}
+}
+
 /// A backend that counts what costs a scan of a directory, and can have no feed.
 #[derive(Debug)]
 pub struct Counting<V> {
     pub inner: V,
     pub has_feed: bool,
+    /// What others do is not heard of, in no directory.
+    pub is_deaf: bool,
     /// Directories opened for listing.
     pub listings: AtomicU64,
     /// Calls that look for names in any case.
@@ -113,7 +139,16 @@ pub struct Counting<V> {
 impl<V: Vfs> Counting<V> {
     pub fn over(inner: V) -> Arc<Self> {
         let zero = || AtomicU64::new(0);
-        Arc::new(Self { inner, has_feed: true, listings: zero(), searches: zero(), calls: zero() })
+        let (has_feed, is_deaf) = (true, false);
+        let (listings, searches, calls) = (zero(), zero(), zero());
+        Arc::new(Self { inner, has_feed, is_deaf, listings, searches, calls })
+    }
+
+    /// As over a file system that others change unheard.
+    pub fn deaf(inner: V) -> Arc<Self> {
+        let zero = || AtomicU64::new(0);
+        let (listings, searches, calls) = (zero(), zero(), zero());
+        Arc::new(Self { inner, has_feed: true, is_deaf: true, listings, searches, calls })
     }
 
     /// Listings and searches so far.
@@ -165,11 +200,19 @@ impl<V: Vfs> Vfs for Counting<V> {
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
-        if self.has_feed { self.inner.change_feed() } else { Err(FsError::NotSupported) }
+        match self.has_feed {
+            true if self.is_deaf => Ok(Box::new(Deaf)),
+            true => self.inner.change_feed(),
+            false => Err(FsError::NotSupported),
+        }
     }
 
     fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
-        if self.has_feed { self.inner.listing_feed() } else { Err(FsError::NotSupported) }
+        match self.has_feed {
+            true if self.is_deaf => Ok(Box::new(Deaf)),
+            true => self.inner.listing_feed(),
+            false => Err(FsError::NotSupported),
+        }
     }
 
     fn features(&self) -> Features {

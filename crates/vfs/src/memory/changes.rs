@@ -1,9 +1,10 @@
 //! What happens to names, for those who follow directories.
 
+use super::inode::Inode;
 use super::node::MemoryNode;
 use super::state::State;
-use super::{MemoryVfs, Shared};
-use crate::{ChangeFeed, FollowId, FsError, Name, NameChange, Node, Result};
+use super::{Event, Hearing, MemoryVfs, Shared};
+use crate::{ChangeFeed, FileKind, FollowId, FsError, Name, NameChange, Node, Result};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -18,12 +19,14 @@ pub(super) enum Happened {
     Removed,
 }
 
+/// In which directory; one without a name is of the directory itself.
+type Change = (u64, Option<Name>, Happened);
+
 /// One who follows directories.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     directories: BTreeSet<u64>,
-    /// A change without a name is of the directory itself.
-    changes: VecDeque<(u64, Option<Name>, Happened)>,
+    changes: VecDeque<Change>,
     has_lost: bool,
 }
 
@@ -37,6 +40,7 @@ impl Followers {
     }
 
     pub(super) fn tell(&mut self, directory: u64, name: Option<&Name>, happened: Happened) {
+        drop(crate::asked::changing());
         self.0.retain(|follower| {
             let Some(follower) = follower.upgrade() else { return false };
             let mut follower = lock(&follower);
@@ -78,13 +82,16 @@ impl MemoryVfs {
 }
 
 impl State {
-    /// Attributes of a node were changed: told by its names, and of itself.
+    /// Attributes of a node were changed: told by its name, and of itself. Of a file with
+    /// several names systems tell the one that it was found by, which may be another.
     pub(super) fn tell_attributes(&mut self, number: u64) {
         if self.followers.is_empty() {
             return;
         }
         let mut told = vec![(number, None)];
-        for (directory, inode) in &self.inodes {
+        let is_heard = |inode: &Inode| inode.links == 1 || inode.kind() == FileKind::Directory;
+        let is_heard = self.inodes.get(&number).is_some_and(is_heard);
+        for (directory, inode) in self.inodes.iter().filter(|_| is_heard) {
             if let super::inode::Body::Directory(names) = &inode.body {
                 let of_it = names.names().filter(|(_, to)| *to == number);
                 told.extend(of_it.map(|(name, _)| (*directory, Some(name.clone()))));
@@ -93,6 +100,26 @@ impl State {
         for (directory, name) in told {
             self.followers.tell(directory, name.as_ref(), Happened::Attributes);
         }
+    }
+}
+
+impl MemoryChanges {
+    /// What is told of changes; whether too many came for that.
+    fn heard(&self, changes: VecDeque<Change>) -> (VecDeque<Change>, bool) {
+        let mut told = VecDeque::new();
+        for change in changes {
+            let event = match change.2 {
+                Happened::Added => Event::Added,
+                Happened::Attributes => Event::Attributes,
+                Happened::Removed => Event::Removed,
+            };
+            match self.shared.around.hearing(event) {
+                Hearing::Told => told.push_back(change),
+                Hearing::Overflows => return (VecDeque::new(), true),
+                Hearing::Swallowed => {}
+            }
+        }
+        (told, false)
     }
 }
 
@@ -117,7 +144,8 @@ impl ChangeFeed for MemoryChanges {
         let changes = std::mem::take(&mut follower.changes);
         let has_lost = std::mem::take(&mut follower.has_lost);
         drop(follower);
-        if has_lost {
+        let (changes, overflows) = self.heard(changes);
+        if has_lost || overflows {
             tell(NameChange::Lost);
         }
         for (directory, name, happened) in &changes {

@@ -2,7 +2,7 @@
 
 use super::node::MemoryNode;
 use super::state::State;
-use super::{MemoryVfs, Shared};
+use super::{Event, Hearing, MemoryVfs, Shared};
 use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -62,11 +62,15 @@ impl MemoryListings {
 impl ListingFeed for MemoryListings {
     fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
         let node = MemoryNode::of(directory, &self.shared).ok_or(FsError::NotSupported)?;
+        let is_deaf = self.shared.around.hearing(Event::Followed) == Hearing::Swallowed;
         let state = self.shared.state();
         let seen = Seen::of(&state, node.number).ok_or(FsError::NotSupported)?;
         let mut followed = self.followed();
         followed.next += 1;
         let id = followed.next;
+        if is_deaf {
+            return Ok(FollowId(id));
+        }
         followed.by_id.insert(id, (node.number, Some(seen)));
         Ok(FollowId(id))
     }
@@ -83,6 +87,15 @@ impl ListingFeed for MemoryListings {
         let changed: Vec<u64> = followed.by_id.extract_if(.., changed).map(|(id, _)| id).collect();
         drop(followed);
         drop(state);
-        changed.into_iter().for_each(|id| tell(Some(FollowId(id))));
+        for id in changed {
+            match self.shared.around.hearing(Event::Listing) {
+                Hearing::Told => tell(Some(FollowId(id))),
+                Hearing::Overflows => {
+                    self.followed().by_id.clear();
+                    tell(None);
+                }
+                Hearing::Swallowed => {}
+            }
+        }
     }
 }

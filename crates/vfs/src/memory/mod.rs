@@ -20,7 +20,7 @@ mod resolve;
 mod state;
 mod tree;
 
-use crate::{FsError, Result, Timestamp, Wait};
+use crate::{Attributes, FsError, Result, Timestamp, Wait, Wanted};
 use disk::Disk;
 use inode::Body;
 use state::{ROOT, State};
@@ -49,6 +49,32 @@ pub enum Call {
     Xattr,
 }
 
+/// What a feed tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A name came.
+    Added,
+    /// Attributes of what has a name, or of a directory itself, were changed.
+    Attributes,
+    /// A listing is to be followed.
+    Followed,
+    /// A listing is not what it was.
+    Listing,
+    /// A name went.
+    Removed,
+}
+
+/// What becomes of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hearing {
+    /// It is told.
+    Told,
+    /// It is lost with all others, which is told.
+    Overflows,
+    /// It is lost, and nobody knows. No system may do that: for tests of tests.
+    Swallowed,
+}
+
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -75,6 +101,12 @@ pub trait Surroundings: Send + Sync {
     /// A call has been carried out and has not returned yet.
     fn after(&self, call: Call) {
         let _ = call;
+    }
+
+    /// Somebody who follows what happens is to be told of something.
+    fn hearing(&self, event: Event) -> Hearing {
+        let _ = event;
+        Hearing::Told
     }
 
     /// See [`crate::Vfs::creates_at_once`].
@@ -110,6 +142,9 @@ pub struct MemoryOptions {
     pub has_disk: bool,
     /// The file system's number.
     pub serial: u64,
+    /// [`crate::Attributes::change`] counts: else it is the time of the change, which
+    /// may be the same after another one, as with most file systems.
+    pub counts_changes: bool,
 }
 
 impl MemoryOptions {
@@ -119,7 +154,7 @@ impl MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { capacity_bytes: 1 << 30, has_disk: false, serial: 1 }
+        Self { capacity_bytes: 1 << 30, has_disk: false, serial: 1, counts_changes: true }
     }
 }
 
@@ -220,6 +255,16 @@ impl MemoryVfs {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A node's attributes, as clients of the backend see them.
+    fn attributes(&self, state: &State, number: u64, wanted: Wanted) -> Result<Attributes> {
+        let attributes = state.inode(number)?.attributes(self.key(number), wanted.dos);
+        let change = match self.options.counts_changes {
+            true => attributes.change,
+            false => attributes.changed.0 as u64,
+        };
+        Ok(Attributes { change, ..attributes })
     }
 
     fn with(&self, state: State, around: Arc<dyn Surroundings>) -> Arc<Self> {

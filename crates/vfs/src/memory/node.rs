@@ -1,7 +1,7 @@
 //! Open files and directories.
 
 use super::data::{BLOCK_BYTES, Data, SIZE_BYTES_MAX};
-use super::inode::{Body, Inode};
+use super::inode::{Body, Inode, Right};
 use super::state::State;
 use super::{Call, Fate, Shared, disk};
 use crate::{
@@ -59,8 +59,9 @@ impl MemoryNode {
     ) -> (Self, Attributes) {
         let inode = state.inode_mut(number).expect("it was found under the same lock");
         inode.opens += 1;
-        let attributes = inode.attributes(shared.key(number), how.wanted.dos);
         let kind = inode.kind();
+        let attributes = shared.attributes(state, number, how.wanted);
+        let attributes = attributes.expect("it was found under the same lock");
         let readable = how.read || how.write;
         let node = Self { shared: shared.clone(), number, kind, readable, writable: how.write };
         (node, attributes)
@@ -158,9 +159,8 @@ impl Node for MemoryNode {
     }
 
     fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
-        self.shared.call(Call::Attributes, |state| {
-            Ok(state.inode(self.number)?.attributes(self.key(), wanted.dos))
-        })
+        self.shared
+            .call(Call::Attributes, |state| self.shared.attributes(state, self.number, wanted))
     }
 
     fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
@@ -299,11 +299,14 @@ impl Node for MemoryNode {
         Ok(entries.into_iter().all(each))
     }
 
-    fn child_attributes(&self, _: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, who: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes> {
         self.shared.call(Call::Attributes, |state| {
+            if !state.inode(self.number)?.grants(who, Right::Search) {
+                return Err(FsError::AccessDenied);
+            }
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
             let number = directory.get(name).ok_or(FsError::NotFound)?;
-            Ok(state.inode(number)?.attributes(self.shared.key(number), wanted.dos))
+            self.shared.attributes(state, number, wanted)
         })
     }
 

@@ -26,7 +26,11 @@ impl State {
             let missing = if is_last { FsError::NotFound } else { FsError::PathNotFound };
             let (name, number) = self.look_up(at, component, way)?.ok_or(missing)?;
             let follows = !(is_last && way.no_follow);
-            at = if follows { self.follow(at, number, &mut links, way)? } else { number };
+            at = match follows.then(|| self.follow(at, number, &mut links, way)).transpose() {
+                // Where a link should lead is missing.
+                Err(FsError::NotFound) => return Err(missing),
+                followed => followed?.unwrap_or(number),
+            };
             spelt.push(&name);
         }
         Ok((at, spelt))

@@ -6,9 +6,9 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity, ListingFeed,
-    Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind,
-    Vfs, Wait, Wanted,
+    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity,
+    ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space,
+    SpecialKind, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -252,9 +252,9 @@ impl Vfs for MemoryVfs {
         &self,
         _directory: &dyn Node,
         _name: &Name,
-        key: FileKey,
+        child: &Attributes,
     ) -> Result<NodeHandle> {
-        self.handle_of(key.inode)
+        self.handle_of(child.key.inode)
     }
 
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
@@ -301,6 +301,7 @@ impl Vfs for MemoryVfs {
             follows_links: true,
             xattrs: true,
             stream_bytes_max: 0,
+            changed_unheard: false,
             serial,
         }
     }

@@ -5,6 +5,7 @@ mod channel_keys;
 mod kdf;
 mod preauth;
 mod seal;
+mod session_key;
 mod sign;
 mod tag;
 
@@ -12,5 +13,6 @@ pub use channel_keys::KeySource;
 pub use kdf::{KeyPurpose, derive};
 pub use preauth::PreauthHash;
 pub use seal::{Broken, Cipher, OpeningKey, SealingKey};
+pub use session_key::SessionKey;
 pub use sign::{SigningAlgorithm, SigningKey};
 pub use tag::TagKey;

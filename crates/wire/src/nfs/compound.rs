@@ -63,6 +63,19 @@ impl<'a> Compound<'a> {
         Some(next)
     }
 
+    /// Bytes of operations that have been given out.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.r.position()
+    }
+
+    /// The bytes of operations that have not been given out yet.
+    #[must_use]
+    pub fn left_bytes(&self) -> &'a [u8] {
+        let mut left = self.r;
+        left.rest()
+    }
+
     /// How many operations have not been given out yet.
     #[must_use]
     pub fn operations_left(&self) -> u32 {

@@ -80,6 +80,11 @@ pub enum Refused {
         /// Who tried.
         user: String,
     },
+    /// A ticket that is not for this server, is old, or was changed.
+    Ticket {
+        /// In the words of who judged it.
+        why: String,
+    },
 }
 
 impl From<Malformed> for Refused {

@@ -1,17 +1,24 @@
 //! The side that logs on. RFC 4178 4.2.
 
+use super::kerberos::{KERBEROS, Ticket};
 use super::{
     ACCEPT_COMPLETED, NTLMSSP, NegTokenResp, OCTETS, OID, SEQUENCE, SPNEGO, bad, context, tlv,
 };
 use crate::codec::Malformed;
+use crate::crypto::SessionKey;
 use crate::ntlm::{self, MessageSigner};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
 /// One exchange: first token, challenge, answer, and perhaps a last token.
 #[derive(Debug)]
 pub struct Initiator {
-    ntlm: ntlm::Initiator,
-    signer: Option<MessageSigner>,
+    mechanism: Mechanism,
+}
+
+#[derive(Debug)]
+enum Mechanism {
+    Ntlm { ntlm: Box<ntlm::Initiator>, signer: Option<Box<MessageSigner>> },
+    Kerberos(Box<dyn Ticket>),
 }
 
 /// The answer to a challenge.
@@ -20,26 +27,37 @@ pub struct Answer {
     /// Send this.
     pub token: Vec<u8>,
     /// The session key, if the server takes the answer.
-    pub session_key: [u8; 16],
+    pub session_key: SessionKey,
 }
 
-/// The list of mechanisms: NTLM alone. The MIC is over these bytes.
-fn mechanisms() -> Vec<u8> {
-    tlv(SEQUENCE, &tlv(OID, NTLMSSP))
+/// The list of mechanisms, which is of one. The MIC is over these bytes.
+fn mechanisms(only: &[u8]) -> Vec<u8> {
+    tlv(SEQUENCE, &tlv(OID, only))
 }
 
 impl Initiator {
     /// An exchange around `ntlm`.
     #[must_use]
     pub fn new(ntlm: ntlm::Initiator) -> Self {
-        Self { ntlm, signer: None }
+        Self { mechanism: Mechanism::Ntlm { ntlm: Box::new(ntlm), signer: None } }
+    }
+
+    /// An exchange by Kerberos. It alone is offered: a server that does not know it refuses, and
+    /// nobody in between can talk the two into something weaker.
+    #[must_use]
+    pub fn by_ticket(ticket: Box<dyn Ticket>) -> Self {
+        Self { mechanism: Mechanism::Kerberos(ticket) }
     }
 
     /// The first token: the mechanism, and its first message at once.
     #[must_use]
     pub fn first(&self) -> Vec<u8> {
-        let list = tlv(context(0), &mechanisms());
-        let message = tlv(context(2), &tlv(OCTETS, self.ntlm.negotiate()));
+        let (only, message) = match &self.mechanism {
+            Mechanism::Ntlm { ntlm, .. } => (NTLMSSP, ntlm.negotiate()),
+            Mechanism::Kerberos(ticket) => (KERBEROS, ticket.first()),
+        };
+        let list = tlv(context(0), &mechanisms(only));
+        let message = tlv(context(2), &tlv(OCTETS, message));
         let init = tlv(context(0), &tlv(SEQUENCE, &[list, message].concat()));
         tlv(super::APPLICATION_0, &[tlv(OID, SPNEGO), init].concat())
     }
@@ -49,39 +67,52 @@ impl Initiator {
     /// # Errors
     /// [`Malformed`] if the token holds none.
     pub fn handle_challenge(&mut self, token: &[u8]) -> Result<Answer, Malformed> {
+        let Mechanism::Ntlm { ntlm, signer } = &mut self.mechanism else {
+            return Err(bad("a challenge, where a ticket was shown"));
+        };
         let response = NegTokenResp::decode(token)?;
         let challenge = response.token.ok_or_else(|| bad("no challenge"))?;
-        let mut initiated = self.ntlm.handle_challenge(challenge)?;
-        let mic = initiated.signer.expected(&mechanisms());
+        let mut initiated = ntlm.handle_challenge(challenge)?;
+        let mic = initiated.signer.expected(&mechanisms(NTLMSSP));
         let message = tlv(context(2), &tlv(OCTETS, &initiated.token));
         let mic = tlv(context(3), &tlv(OCTETS, &mic));
         let token = tlv(context(1), &tlv(SEQUENCE, &[message, mic].concat()));
-        self.signer = Some(initiated.signer);
-        Ok(Answer { token, session_key: initiated.session_key })
+        *signer = Some(Box::new(initiated.signer));
+        Ok(Answer { token, session_key: SessionKey::new(&initiated.session_key) })
     }
 
-    /// Takes what comes with the server's consent: its own MIC of the list of
-    /// mechanisms must be right if it is there.
+    /// Takes what comes with the server's consent: by NTLM its own MIC of the list of
+    /// mechanisms, which must be right if it is there; by Kerberos the proof that it is the
+    /// server, and so the session key.
     ///
     /// # Errors
     /// [`Malformed`] if it is not, or the exchange is not complete.
-    pub fn handle_last(&mut self, token: &[u8]) -> Result<(), Malformed> {
+    pub fn handle_last(&mut self, token: &[u8]) -> Result<Option<SessionKey>, Malformed> {
+        if let Mechanism::Kerberos(ticket) = &mut self.mechanism {
+            let proof = completed(token)?.token.ok_or_else(|| bad("no proof of the server"))?;
+            let key = ticket.handle_answer(proof).map_err(|_| bad("the server's proof"))?;
+            return Ok(Some(key));
+        }
         if token.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
-        let response = NegTokenResp::decode(token)?;
-        if response.state.is_some_and(|state| state != ACCEPT_COMPLETED) {
-            return Err(bad("SPNEGO state"));
-        }
-        match (response.mic, &mut self.signer) {
-            (Some(sent), Some(signer)) => {
-                let expected = signer.sign(&mechanisms());
-                verify_slices_are_equal(sent, &expected).map_err(|_| bad("mechanism list MIC"))
+        match (completed(token)?.mic, &mut self.mechanism) {
+            (Some(sent), Mechanism::Ntlm { signer: Some(signer), .. }) => {
+                let expected = signer.sign(&mechanisms(NTLMSSP));
+                verify_slices_are_equal(sent, &expected).map_err(|_| bad("mechanism list MIC"))?;
+                Ok(None)
             }
-            (Some(_), None) => Err(bad("mechanism list MIC")),
-            (None, _) => Ok(()),
+            (Some(_), _) => Err(bad("mechanism list MIC")),
+            (None, _) => Ok(None),
         }
     }
+}
+
+/// The server's last token.
+fn completed(token: &[u8]) -> Result<NegTokenResp<'_>, Malformed> {
+    let response = NegTokenResp::decode(token)?;
+    let goes_on = response.state.is_some_and(|state| state != ACCEPT_COMPLETED);
+    if goes_on { Err(bad("SPNEGO state")) } else { Ok(response) }
 }
 
 #[cfg(test)]
@@ -116,10 +147,10 @@ mod tests {
         let Ok(Step::Done(last, logon)) = server.handle_token(&answer.token, lookup) else {
             panic!("refused")
         };
-        assert_eq!(*logon.session_key, answer.session_key);
+        assert_eq!(logon.session_key, answer.session_key);
         let mut changed = last.clone();
         *changed.last_mut().unwrap() ^= 1;
-        assert_eq!(client.handle_last(&last), Ok(()));
+        assert_eq!(client.handle_last(&last), Ok(None));
         assert!(client.handle_last(&changed).is_err());
     }
 

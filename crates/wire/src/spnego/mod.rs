@@ -1,14 +1,19 @@
-//! SPNEGO around NTLM, both sides. RFC 4178, MS-SPNG.
+//! SPNEGO around NTLM and Kerberos, both sides. RFC 4178, MS-SPNG.
 //!
 //! The accepting side takes tokens of clients that wrap NTLM in SPNEGO and of those that do not.
 
 mod initiator;
+mod kerberos;
 
 pub use initiator::{Answer, Initiator};
+pub use kerberos::{Shown, Ticket, Tickets};
 
 use crate::codec::Malformed;
+use crate::crypto::SessionKey;
 use crate::ntlm::{self, Authenticated, LogonKind, NtHash, Refused, Unproven};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use kerberos::{KERBEROS, MS_KERBEROS};
+use std::sync::Arc;
 
 /// 1.3.6.1.4.1.311.2.2.10
 const NTLMSSP: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A];
@@ -30,8 +35,10 @@ const fn context(number: u8) -> u8 {
 
 /// The token of a NEGOTIATE response: what mechanisms there are.
 #[must_use]
-pub fn hint() -> Vec<u8> {
-    let mechanisms = tlv(context(0), &tlv(SEQUENCE, &tlv(OID, NTLMSSP)));
+pub fn hint(takes_tickets: bool) -> Vec<u8> {
+    let tickets: &[&[u8]] = if takes_tickets { &[MS_KERBEROS, KERBEROS] } else { &[] };
+    let list: Vec<u8> = tickets.iter().chain(&[NTLMSSP]).flat_map(|oid| tlv(OID, oid)).collect();
+    let mechanisms = tlv(context(0), &tlv(SEQUENCE, &list));
     let name = tlv(0x1B, b"not_defined_in_RFC4178@please_ignore");
     let hints = tlv(context(3), &tlv(SEQUENCE, &tlv(context(0), &name)));
     let init = tlv(context(0), &tlv(SEQUENCE, &[mechanisms, hints].concat()));
@@ -44,7 +51,35 @@ pub enum Step {
     /// Send this, and wait for another token.
     Continue(Vec<u8>),
     /// Someone logged on; send this along.
-    Done(Vec<u8>, Box<Authenticated>),
+    Done(Vec<u8>, Box<Logon>),
+}
+
+/// Who logged on.
+#[derive(Debug)]
+pub struct Logon {
+    /// User as the client sent it, or as its ticket has it; empty if anonymous.
+    pub user: String,
+    /// Domain as the client sent it, or the ticket's realm.
+    pub domain: String,
+    /// What both sides know now.
+    pub session_key: SessionKey,
+    /// How.
+    pub kind: LogonKind,
+    /// By Kerberos.
+    pub by_ticket: bool,
+}
+
+impl From<Authenticated> for Logon {
+    fn from(ntlm: Authenticated) -> Self {
+        let session_key = SessionKey::new(&*ntlm.session_key);
+        Self {
+            user: ntlm.user,
+            domain: ntlm.domain,
+            session_key,
+            kind: ntlm.kind,
+            by_ticket: false,
+        }
+    }
 }
 
 /// One exchange.
@@ -53,6 +88,7 @@ pub struct Acceptor {
     ntlm: ntlm::Acceptor,
     wrapped: Option<Wrapped>,
     unproven: Unproven,
+    tickets: Option<Arc<dyn Tickets>>,
 }
 
 #[derive(Debug)]
@@ -67,7 +103,13 @@ impl Acceptor {
     /// An exchange around `ntlm`.
     #[must_use]
     pub fn new(ntlm: ntlm::Acceptor, unproven: Unproven) -> Self {
-        Self { ntlm, wrapped: None, unproven }
+        Self { ntlm, wrapped: None, unproven, tickets: None }
+    }
+
+    /// The same, which takes tickets too.
+    #[must_use]
+    pub fn with_tickets(self, tickets: Option<Arc<dyn Tickets>>) -> Self {
+        Self { tickets, ..self }
     }
 
     /// Takes the client's next token.
@@ -98,12 +140,18 @@ impl Acceptor {
             return Ok(Step::Continue(self.ntlm.handle_negotiate(token)?));
         }
         let logon = self.ntlm.handle_authenticate(token, self.unproven, lookup)?;
-        Ok(Step::Done(Vec::new(), Box::new(logon)))
+        Ok(Step::Done(Vec::new(), Box::new(logon.into())))
     }
 
     fn handle_init(&mut self, token: &[u8]) -> Result<Step, Refused> {
         let init = NegTokenInit::decode(token)?;
-        let first = init.mechanisms.first().copied() == Some(NTLMSSP);
+        let first = init.mechanisms.first().copied();
+        if let (Some(tickets), Some(oid @ (KERBEROS | MS_KERBEROS)), Some(token)) =
+            (&self.tickets, first, init.token)
+        {
+            return accept_ticket(&**tickets, oid, token);
+        }
+        let first = first == Some(NTLMSSP);
         if !init.mechanisms.contains(&NTLMSSP) {
             return Err(Refused::Malformed("no mechanism in common"));
         }
@@ -146,8 +194,23 @@ impl Acceptor {
             None => None,
         };
         let answer = response(ACCEPT_COMPLETED, None, None, mic.as_ref().map(|m| &m[..]));
-        Ok(Step::Done(answer, Box::new(logon)))
+        Ok(Step::Done(answer, Box::new(logon.into())))
     }
+}
+
+/// A ticket is shown at once, by who chose Kerberos first: no list needs a proof then.
+/// RFC 4178 5.
+fn accept_ticket(tickets: &dyn Tickets, oid: &[u8], token: &[u8]) -> Result<Step, Refused> {
+    let shown = tickets.accept(token).map_err(|why| Refused::Ticket { why })?;
+    let answer = response(ACCEPT_COMPLETED, Some(oid), Some(&shown.token), None);
+    let logon = Logon {
+        user: shown.user,
+        domain: shown.realm,
+        session_key: shown.session_key,
+        kind: LogonKind::User,
+        by_ticket: true,
+    };
+    Ok(Step::Done(answer, Box::new(logon)))
 }
 
 const ACCEPT_COMPLETED: u8 = 0;

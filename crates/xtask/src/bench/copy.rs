@@ -1,16 +1,21 @@
 //! Copies of one large file and of many small ones: `anabranch copy` beside the programs
 //! that people use, to our server and to Samba.
 
+mod tools;
+
+use super::agreement::children_seconds;
 use super::network::{Ends, Line};
+use super::peers::{TICKS_PER_SECOND, ticks};
 use super::samba::Samba;
 use super::{Args, median};
-use crate::server::{PASSWORD, PORT, Running, USER};
+use crate::server::{Running, USER};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
+use tools::Tool;
 
 /// Files in one folder of the many.
 const FOLDER_FILES: usize = 1000;
@@ -25,26 +30,12 @@ pub struct Amount {
     /// Small files of `copy`, of 4 KiB each
     #[arg(long, default_value_t = 20_000)]
     copied_files: usize,
-}
-
-/// A program that copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tool {
-    Anabranch { channels: u8 },
-    Smbclient,
-    SmbclientTar,
-    Rclone,
-}
-
-impl Tool {
-    fn name(self) -> String {
-        match self {
-            Self::Anabranch { channels } => format!("anabranch copy, {channels} channels"),
-            Self::Smbclient => "smbclient".into(),
-            Self::SmbclientTar => "smbclient, tar".into(),
-            Self::Rclone => "rclone".into(),
-        }
-    }
+    /// `copy` without the long line
+    #[arg(long)]
+    only_loopback: bool,
+    /// `copy` over the long line alone
+    #[arg(long, conflicts_with = "only_loopback")]
+    only_long: bool,
 }
 
 /// What is copied, and which way.
@@ -58,12 +49,29 @@ struct Way<'a> {
     is_tree: bool,
 }
 
-/// Where the servers are, and a way to run a program where the client is.
+/// A server that is copied to and from.
+struct Server<'a> {
+    name: &'static str,
+    address: &'a str,
+    share: PathBuf,
+    pid: u32,
+}
+
+/// A way to run a program where the client is.
 struct Stage<'a> {
     binary: &'a Path,
     ends: Option<&'a Ends>,
     work: &'a Path,
     args: &'a Args,
+}
+
+/// What one copy took.
+#[derive(Clone, Copy, Debug)]
+struct Figure {
+    seconds: f64,
+    /// Processor time of the program, and of the server.
+    client_seconds: f64,
+    server_seconds: f64,
 }
 
 /// Measures on the loopback device, and over a long line.
@@ -74,52 +82,55 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
     let work = std::env::temp_dir().join(format!("anabranch-bench-copy-{}", std::process::id()));
     fs::create_dir_all(&work)?;
-    let amount = args.amount;
-    let measured = both(&binary, root, &work, args, amount);
+    let measured = both(&binary, root, &work, args, args.amount);
     let _ = fs::remove_dir_all(&work);
     measured
 }
 
 fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) -> Result<()> {
-    if args.wants("loopback") {
+    if !args.amount.only_long {
         let ours = Running::anabranch(binary, 61)?;
         let samba = Samba::start(&[crate::server::address(super::peers::SAMBA_HOST)])?;
-        let servers = [
-            ("Anabranch", ours.address.as_str(), ours.share()),
-            ("Samba", samba.addresses[0].as_str(), samba.share()),
-        ];
         let stage = Stage { binary, ends: None, work, args };
-        table(&stage, &servers, amount, "loopback")?;
+        table(&stage, &servers(&ours, &samba), amount, "loopback")?;
     }
-    if args.wants("23 ms") {
+    if !args.amount.only_loopback {
         let ends = Ends::new(1, &Line::Long { root, round_trip_ms: 23 })?;
         let ours = Running::anabranch_on(binary, 61, &ends.addresses(0))?;
         let samba = Samba::start(&ends.addresses(1))?;
-        let servers = [
-            ("Anabranch", ours.address.as_str(), ours.share()),
-            ("Samba", samba.addresses[0].as_str(), samba.share()),
-        ];
         let stage = Stage { binary, ends: Some(&ends), work, args };
         let less = Amount {
             large_mib: amount.large_mib.div_ceil(8),
             copied_files: amount.copied_files.div_ceil(20),
+            ..amount
         };
-        table(&stage, &servers, less, "23 ms there and back")?;
+        table(&stage, &servers(&ours, &samba), less, "23 ms there and back")?;
     }
     Ok(())
 }
 
-fn table(
-    stage: &Stage<'_>,
-    servers: &[(&str, &str, PathBuf); 2],
-    amount: Amount,
-    line: &str,
-) -> Result<()> {
+fn servers<'a>(ours: &'a Running, samba: &'a Samba) -> [Server<'a>; 2] {
+    let address = &ours.address;
+    [
+        Server { name: "Anabranch", address, share: ours.share(), pid: ours.pid() },
+        Server {
+            name: "Samba",
+            address: &samba.addresses[0],
+            share: samba.share(),
+            pid: samba.pid(),
+        },
+    ]
+}
+
+fn table(stage: &Stage<'_>, servers: &[Server<'_>], amount: Amount, line: &str) -> Result<()> {
     let (large, small) = (stage.work.join("large"), stage.work.join("small"));
     make_large(&large, amount.large_mib)?;
     make_small(&small, amount.copied_files)?;
-    println!("\nCopies, {line}, seconds (MiB/s or files/s):\n");
-    println!("| what | program | Anabranch | Samba |");
+    println!(
+        "\nCopies, {line}: seconds (MiB/s or files/s), µs of processor time of the program + the \
+         server for each:\n"
+    );
+    println!("| what | program | {} | {} |", servers[0].name, servers[1].name);
     println!("|---|---|---|---|");
     for (is_tree, here) in [(false, &large), (true, &small)] {
         for is_up in [true, false] {
@@ -131,12 +142,8 @@ fn table(
     Ok(fs::remove_dir_all(small)?)
 }
 
-fn rows(
-    stage: &Stage<'_>,
-    servers: &[(&str, &str, PathBuf); 2],
-    way: &Way<'_>,
-    amount: Amount,
-) -> Result<()> {
+/// Measures all programs in turns, and prints the middle ones.
+fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount) -> Result<()> {
     let direction = if way.is_up { "up" } else { "down" };
     let (what, count) = match way.is_tree {
         true => {
@@ -144,33 +151,63 @@ fn rows(
         }
         false => (format!("{} MiB {direction}", amount.large_mib), amount.large_mib),
     };
-    let mut tools = vec![Tool::Anabranch { channels: 4 }, Tool::Anabranch { channels: 1 }];
-    tools.push(Tool::Smbclient);
-    if way.is_tree {
-        tools.push(Tool::SmbclientTar);
+    if !stage.args.wants(&what) {
+        return Ok(());
     }
-    if has("rclone") {
-        tools.push(Tool::Rclone);
+    let tools: Vec<Tool> = Tool::all(way.is_tree)
+        .into_iter()
+        .filter(|tool| stage.args.wants_program(&tool.name()))
+        .collect();
+    let mut figures = vec![vec![Vec::new(); servers.len()]; tools.len()];
+    // What is read is the same for all; made once.
+    if !way.is_up {
+        for server in servers {
+            measure(stage, Tool::Anabranch { channels: 1 }, server, &Way { is_up: true, ..*way })?;
+        }
     }
-    for tool in tools.into_iter().filter(|tool| stage.args.wants_program(&tool.name())) {
-        print!("| {what} | {} |", tool.name());
-        for (_, address, share) in servers {
-            let mut seconds = Vec::new();
-            for _ in 0..stage.args.rounds {
-                seconds.push(measure(stage, tool, address, share, way)?);
+    for round in 0..stage.args.rounds {
+        for (tool, row) in tools.iter().zip(&mut figures) {
+            // Each server first in turns.
+            for at in 0..servers.len() {
+                let at = (at + round as usize) % servers.len();
+                row[at].push(measure(stage, *tool, &servers[at], way)?);
             }
-            let middle = median(seconds, |one| *one).context("no rounds")?;
-            print!(" {middle:.2} ({:.0}) |", count as f64 / middle);
-            std::io::stdout().flush()?;
+        }
+    }
+    let mut best = vec![[f64::INFINITY; 2]; servers.len()];
+    for (tool, row) in tools.iter().zip(figures) {
+        print!("| {what} | {} |", tool.name());
+        for (found, best) in row.into_iter().zip(&mut best) {
+            let middle = middle(found).context("no rounds")?;
+            print!(" {} |", told(&middle, count as f64));
+            let best = &mut best[usize::from(tool.is_foreign())];
+            *best = best.min(middle.seconds);
         }
         println!();
     }
-    Ok(())
+    if best.iter().flatten().all(|seconds| seconds.is_finite()) {
+        print!("| {what} | **best other / ours** |");
+        best.iter().for_each(|[ours, other]| print!(" {:.2} |", other / ours));
+        println!();
+    }
+    Ok(std::io::stdout().flush()?)
 }
 
-fn has(program: &str) -> bool {
-    let found = Command::new("which").arg(program).stdout(Stdio::null()).status();
-    found.is_ok_and(|status| status.success())
+/// The middle of each measure, each for itself.
+fn middle(found: Vec<Figure>) -> Option<Figure> {
+    let of = |measure: fn(&Figure) -> f64| Some(measure(&median(found.clone(), measure)?));
+    Some(Figure {
+        seconds: of(|one| one.seconds)?,
+        client_seconds: of(|one| one.client_seconds)?,
+        server_seconds: of(|one| one.server_seconds)?,
+    })
+}
+
+fn told(figure: &Figure, count: f64) -> String {
+    let Figure { seconds, client_seconds, server_seconds } = figure;
+    let each = |seconds: &f64| seconds * 1e6 / count;
+    let rate = count / seconds;
+    format!("{seconds:.2} ({rate:.0}), {:.0} + {:.0}", each(client_seconds), each(server_seconds))
 }
 
 fn make_large(path: &Path, mebibytes: usize) -> Result<()> {
@@ -194,41 +231,26 @@ fn make_small(root: &Path, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Copies once, from nothing; gives the seconds, after looking that all is there.
-fn measure(
-    stage: &Stage<'_>,
-    tool: Tool,
-    address: &str,
-    share: &Path,
-    way: &Way<'_>,
-) -> Result<f64> {
-    let (there, back) = (share.join(way.there), stage.work.join("back"));
+/// Copies once, from nothing, and looks that all is there.
+fn measure(stage: &Stage<'_>, tool: Tool, server: &Server<'_>, way: &Way<'_>) -> Result<Figure> {
+    let (there, back) = (server.share.join(way.there), stage.work.join("back"));
     remove(&back)?;
     if way.is_up {
         remove(&there)?;
-        if way.is_tree && tool == Tool::Smbclient || tool == Tool::SmbclientTar {
+        if way.is_tree && tool.needs_folder() {
             fs::create_dir(&there)?;
             own(&there);
         }
     } else {
-        // What is read is the same for all; made once.
-        if !there.exists() {
-            bail!("there is nothing to copy back");
-        }
         fs::create_dir_all(&back)?;
     }
-    let tar = stage.work.join("tree.tar");
-    if tool == Tool::SmbclientTar && way.is_up {
-        let archive = tar.to_string_lossy().into_owned();
-        let made = Command::new("tar").args(["cf", &archive, "-C"]).arg(way.here).arg(".").status();
-        anyhow::ensure!(made?.success(), "tar");
-    }
     let _ = Command::new("sync").status();
-    let mut command = command(stage, tool, address, way, &back, &tar)?;
+    let mut command = tools::command(stage, tool, server.address, way, &back)?;
     command.stdin(Stdio::null());
-    let begun = Instant::now();
+    let used = || Ok::<_, anyhow::Error>((children_seconds()?, ticks(server.pid)));
+    let (begun, before) = (Instant::now(), used()?);
     let output = command.output().with_context(|| tool.name())?;
-    let seconds = begun.elapsed().as_secs_f64();
+    let (seconds, after) = (begun.elapsed().as_secs_f64(), used()?);
     // `anabranch copy` ends with 1 when it has copied.
     let is_right = match tool {
         Tool::Anabranch { .. } => output.status.code() == Some(1),
@@ -238,15 +260,12 @@ fn measure(
         let said = [output.stdout, output.stderr].concat();
         bail!("{}: {}", tool.name(), String::from_utf8_lossy(&said));
     }
-    let copy = match (way.is_up, tool) {
-        (true, _) => there,
-        (false, Tool::SmbclientTar) => tar.clone(),
-        (false, _) => back.clone(),
-    };
-    look(&copy, way)?;
-    let _ = fs::remove_file(tar);
+    let copy = if way.is_up { there } else { back.clone() };
+    let (expected, found) = (total(way.here)?, total(&copy)?);
+    anyhow::ensure!(found == expected, "{}: {found:?}, not {expected:?}", copy.display());
     remove(&back)?;
-    Ok(seconds)
+    let server_seconds = (after.1 - before.1) / TICKS_PER_SECOND;
+    Ok(Figure { seconds, client_seconds: after.0 - before.0, server_seconds })
 }
 
 fn own(path: &Path) {
@@ -262,15 +281,7 @@ fn remove(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// As many files and bytes as there should be.
-fn look(copy: &Path, way: &Way<'_>) -> Result<()> {
-    let (expected, found) = (total(way.here)?, total(copy)?);
-    let is_archive = copy.extension().is_some_and(|extension| extension == "tar");
-    let is_right = if is_archive { found.1 >= expected.1 } else { found == expected };
-    anyhow::ensure!(is_right, "{}: {found:?} instead of {expected:?}", copy.display());
-    Ok(())
-}
-
+/// How many files, and bytes in them.
 fn total(path: &Path) -> Result<(usize, u64)> {
     if !path.is_dir() {
         return Ok((1, fs::metadata(path)?.len()));
@@ -281,71 +292,4 @@ fn total(path: &Path) -> Result<(usize, u64)> {
         sum = (sum.0 + files, sum.1 + bytes);
     }
     Ok(sum)
-}
-
-fn command(
-    stage: &Stage<'_>,
-    tool: Tool,
-    address: &str,
-    way: &Way<'_>,
-    back: &Path,
-    tar: &Path,
-) -> Result<Command> {
-    let program: PathBuf = match tool {
-        Tool::Anabranch { .. } => stage.binary.to_owned(),
-        Tool::Smbclient | Tool::SmbclientTar => "smbclient".into(),
-        Tool::Rclone => "rclone".into(),
-    };
-    let mut command = match stage.ends {
-        Some(ends) => ends.in_client(program),
-        None => Command::new(program),
-    };
-    let here = way.here.to_string_lossy();
-    let there = way.there;
-    match tool {
-        Tool::Anabranch { channels } => {
-            let url = format!("smb://{USER}@{address}:{PORT}/plain/{there}");
-            let back = back.join(if way.is_tree { "" } else { "file" });
-            let back = back.to_string_lossy().into_owned();
-            let ends = if way.is_up { [here.into_owned(), url] } else { [url, back] };
-            command.arg("copy").args(ends).args(["--quiet", "--any-interface"]);
-            command.args(["--channels", &channels.to_string()]);
-            command.arg("--state").arg(stage.work.join("state"));
-            command.env("ANABRANCH_PASSWORD", PASSWORD);
-        }
-        Tool::Smbclient | Tool::SmbclientTar => {
-            let script = script(tool, way, back, tar);
-            command.arg(format!("//{address}/plain")).args(["-p", &PORT.to_string()]);
-            command.args(["-U", &format!("{USER}%{PASSWORD}"), "-c", &script]);
-        }
-        Tool::Rclone => {
-            let hidden = Command::new("rclone").args(["obscure", PASSWORD]).output()?.stdout;
-            let hidden = String::from_utf8(hidden)?;
-            let remote = format!(
-                ":smb,host={address},port={PORT},user={USER},pass={}:plain/",
-                hidden.trim()
-            );
-            let remote = remote + there;
-            let back = back.join(if way.is_tree { "" } else { "file" });
-            let back = back.to_string_lossy().into_owned();
-            let ends = if way.is_up { [here.into_owned(), remote] } else { [remote, back] };
-            command.arg(if way.is_tree { "copy" } else { "copyto" }).args(ends);
-            // As many at once as our threads.
-            command.args(["--transfers", "8", "--checkers", "8"]);
-        }
-    }
-    Ok(command)
-}
-
-fn script(tool: Tool, way: &Way<'_>, back: &Path, tar: &Path) -> String {
-    let (here, there, back) = (way.here.display(), way.there, back.display());
-    let tar = tar.display();
-    match (tool, way.is_tree, way.is_up) {
-        (Tool::SmbclientTar, _, true) => format!("cd {there}; tar x {tar}"),
-        (Tool::SmbclientTar, _, false) => format!("cd {there}; tar c {tar}"),
-        (_, true, true) => format!("recurse on; prompt off; cd {there}; lcd {here}; mput *"),
-        (_, true, false) => format!("recurse on; prompt off; cd {there}; lcd {back}; mget *"),
-        (_, false, true) => format!("put {here} {there}"),
-        (_, false, false) => format!("get {there} {back}/file"),
-    }
 }

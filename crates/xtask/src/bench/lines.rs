@@ -6,7 +6,7 @@ use super::network::{Ends, Line};
 use super::own_loader::{Figure, Load, measure};
 use super::samba::Samba;
 use super::{Args, median};
-use crate::server::Running;
+use crate::server::{PORT, Running};
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
 use std::path::Path;
@@ -70,6 +70,12 @@ fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
     let ours = Running::anabranch_on(binary, 61, &ends.addresses(0))?;
     let samba = Samba::start(&ends.addresses(1))?;
     let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
+    println!(
+        "\n`anabranch probe` over 23 ms there and back, fastest of 20 connects, milliseconds:\n"
+    );
+    for (name, (address, _)) in ["Anabranch", "Samba"].into_iter().zip(servers) {
+        println!("- {name}: {:.1}", probed(binary, &ends, address)?);
+    }
     println!("\nA copy of 1 GiB, 23 ms there and back, windows of at most 1 MiB, seconds:\n");
     println!("| load | ours, 1 channel | ours, 4 | gain | Samba, 1 channel | Samba, 4 | gain |");
     println!("|---|---|---|---|---|---|---|");
@@ -84,6 +90,18 @@ fn long(binary: &Path, root: &Path, args: &Args) -> Result<()> {
         print(direction, &cells, |[one, four]| one / four);
     }
     Ok(())
+}
+
+/// What a connect takes, as our tool tells it: on a quiet machine the line's own time.
+fn probed(binary: &Path, ends: &Ends, address: &str) -> Result<f64> {
+    let output = ends
+        .in_client(binary)
+        .args(["probe", &format!("{address}:{PORT}"), "--json"])
+        .output()
+        .context("anabranch probe")?;
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let connects = &told["hosts"][0]["facts"]["connects"];
+    connects["min_ms"].as_f64().context("no connects")
 }
 
 /// The same load with one channel and with four; the middle of all rounds.

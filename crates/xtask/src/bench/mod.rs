@@ -1,8 +1,11 @@
 //! Side by side with another server: throughput, and the server's processor
 //! time for each operation.
 
+mod agreement;
 mod chart;
 mod copy;
+mod dbench;
+mod limits;
 mod lines;
 mod metadata;
 mod network;
@@ -20,7 +23,9 @@ use std::process::{Command, ExitCode};
 pub struct Args {
     /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
     /// that are slow or long; `metadata`, names instead of bytes; `nfs`, beside NFS-Ganesha;
-    /// `copy`, beside other programs that copy; `floor`, what the machine takes without any protocol
+    /// `copy`, beside other programs that copy; `dbench`, by that program; `agreement`, whether
+    /// our loader finds what others find; `limits`, of shares, under overload; `floor`, what the
+    /// machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
     #[arg(long)]
@@ -47,6 +52,12 @@ pub struct Args {
     /// Only this program of `copy`
     #[arg(long)]
     program: Option<String>,
+    /// Folder of a dbench that was built with SMB, for `dbench`
+    #[arg(long)]
+    dbench: Option<PathBuf>,
+    /// A fio that was built with libnfs, for `agreement`
+    #[arg(long)]
+    fio: Option<PathBuf>,
 }
 
 /// What makes the load.
@@ -93,10 +104,13 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         "metadata" => metadata::run(root, args)?,
         "nfs" => nfs::run(root, args)?,
         "copy" => copy::run(root, args)?,
+        "dbench" => dbench::run(root, args)?,
+        "agreement" => agreement::run(root, args)?,
+        "limits" => limits::run(root, args)?,
         "floor" => floor(root, args)?,
-        other => {
-            bail!("no bench {other:?}; there are: peers, lines, metadata, nfs, copy, floor")
-        }
+        other => bail!(
+            "no bench {other:?}; there are: peers, lines, metadata, nfs, copy, dbench, agreement, limits, floor"
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }

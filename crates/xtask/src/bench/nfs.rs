@@ -38,20 +38,27 @@ const LISTED: (u32, &str) = (50_000, "listed");
 const SLOW_MEGABITS: u32 = 200;
 
 /// A server that is measured.
-struct Server {
+pub struct Server {
     name: &'static str,
     child: Child,
-    pid: u32,
-    address: String,
-    port: u16,
-    path: &'static str,
+    /// Number of its process.
+    pub pid: u32,
+    /// Where it serves, with [`Server::port`].
+    pub address: String,
+    /// See [`Server::address`].
+    pub port: u16,
+    /// What it exports for measurements.
+    pub path: &'static str,
     /// Where that lies on this machine.
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Server {
     /// Starts Ganesha, and says where what it exports lies.
-    fn ganesha(root: &Path, address: String) -> Result<(Self, PathBuf)> {
+    ///
+    /// # Errors
+    /// It does not start; `conformance/ganesha-root` installs it.
+    pub fn ganesha(root: &Path, address: String) -> Result<(Self, PathBuf)> {
         let port = PORTS[1];
         let mut child = Command::new(root.join("conformance/ganesha"))
             .args([&address, &port.to_string()])
@@ -105,7 +112,8 @@ impl Server {
         bail!("the server does not answer on {}", self.address)
     }
 
-    fn url(&self) -> String {
+    /// As `anabranch bench` takes it.
+    pub fn url(&self) -> String {
         format!("nfs://{}:{}/{}", self.address, self.port, self.path)
     }
 

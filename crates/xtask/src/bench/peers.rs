@@ -12,7 +12,7 @@ use std::process::Command;
 pub const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A load: name, smbtorture's bench, bytes, depth, connections, further options.
-type Row = (&'static str, &'static str, u32, u32, u32, &'static [&'static str]);
+pub type Row = (&'static str, &'static str, u32, u32, u32, &'static [&'static str]);
 
 const SIGNED: &[&str] = &["--option=clientsigning=required"];
 const SEALED: &[&str] = &["--client-protection=encrypt"];
@@ -32,9 +32,11 @@ const ROWS: [Row; 10] = [
 
 /// Operations in a second, and microseconds of server time for each.
 #[derive(Clone, Copy, Debug)]
-struct Figure {
-    rate: f64,
-    cpu_us: f64,
+pub struct Figure {
+    /// Operations in a second.
+    pub rate: f64,
+    /// Microseconds of the server's time for each.
+    pub cpu_us: f64,
 }
 
 /// Measures all rows and prints a table.
@@ -87,7 +89,10 @@ fn middle(figures: Vec<Figure>) -> Option<Figure> {
 }
 
 /// The command that starts smbtorture: the newest where it is there.
-fn torture() -> Result<Vec<String>> {
+///
+/// # Errors
+/// It is not there.
+pub fn torture() -> Result<Vec<String>> {
     let home = std::env::var("HOME")?;
     let root = PathBuf::from(
         std::env::var("ANABRANCH_CACHE").unwrap_or(format!("{home}/.cache/anabranch")),
@@ -99,7 +104,17 @@ fn torture() -> Result<Vec<String>> {
     Ok(vec!["chroot".into(), root.display().to_string(), "/usr/bin/smbtorture".into()])
 }
 
-fn measure(torture: &[String], row: &Row, address: &str, pid: u32, seconds: u32) -> Result<Figure> {
+/// Runs one of smbtorture's benches once.
+///
+/// # Errors
+/// It does not run, or tells no figure.
+pub fn measure(
+    torture: &[String],
+    row: &Row,
+    address: &str,
+    pid: u32,
+    seconds: u32,
+) -> Result<Figure> {
     let (_, bench, bytes, depth, connections, options) = row;
     let mut command = Command::new(&torture[0]);
     command.args(&torture[1..]).arg(format!("//{address}/plain")).args(["-p", &PORT.to_string()]);

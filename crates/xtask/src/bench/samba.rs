@@ -61,6 +61,8 @@ impl Samba {
             .args(["-F", "--no-process-group", "-s", &file.display().to_string()])
             // When it ends it ends its whole group, which must not be ours.
             .process_group(0)
+            // The end of a pipe there would end it.
+            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

@@ -47,6 +47,20 @@ fn breaking(result: Result<crate::CacheState, Refusal>) -> bool {
 }
 
 #[test]
+fn before_the_end_of_all_delegations_are_asked_back_be_they_for_reading_only() {
+    for (wanted, writes) in [(READ_DELEGATION, 0), (WRITE_DELEGATION, 1)] {
+        let mut file = FileGrants::default();
+        file.handle_open(&open(1, 1, READ)).unwrap();
+        assert!(delegate(&mut file, 2, 1, wanted));
+        assert_eq!(file.caches.handle_end_near(), writes);
+        assert_eq!(recall(&mut file), Some(owner(1)));
+        file.caches.handle_return(owner(1));
+        assert_eq!(file.caches.handle_end_near(), 0);
+        assert_eq!(recall(&mut file), None);
+    }
+}
+
+#[test]
 fn a_writer_waits_until_what_others_read_by_themselves_is_given_back() {
     let mut file = FileGrants::default();
     file.handle_open(&open(1, 1, READ)).unwrap();

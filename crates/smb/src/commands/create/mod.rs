@@ -30,6 +30,7 @@ use files::{
     Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, Volume, WaitingOpen,
 };
 use first::{First, Made};
+use limits::Cost;
 use plan::{Again, May, Plan};
 use std::sync::Arc;
 use vfs::FsError;
@@ -55,6 +56,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
     }
+    request.admit_on(&tree, None, Cost::metadata()).await?;
     if quota::is_quota_file(&tree, body.name) {
         return open_quotas(request, &tree, &body);
     }
@@ -133,9 +135,10 @@ fn refusal(
 ) -> NtStatus {
     let is_missing = error == FsError::NotFound && creating.plan.makes;
     if (is_missing || creating.plan.open.path.is_root()) && volume.is_gone() {
-        let (host, peer) = (&*request.server.host, request.shared.facts.peer);
+        let (host, facts) = (&*request.server.host, request.shared.facts);
+        let message = request.header.message_id;
         let user = creating.session.user();
-        tell_gone(host, peer, &user.account.name, &creating.tree.share.name);
+        tell_gone(host, facts, message, &user.account.name, &creating.tree.share.name);
         return NtStatus::NETWORK_NAME_DELETED;
     }
     status_of(error)

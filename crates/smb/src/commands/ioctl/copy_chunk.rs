@@ -6,6 +6,7 @@ use crate::limits::{COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_TOTAL_BYTES_MAX}
 use crate::open::Open;
 use crate::status::status_of;
 use files::{Access, OpenFile};
+use limits::Cost;
 use std::sync::Arc;
 use vfs::FsError;
 use wire::ntstatus::NtStatus;
@@ -26,7 +27,7 @@ pub(super) fn resume_key(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer,
 
 /// Copies chunks in order, and tells how far it came.
 pub(super) async fn copy(
-    request: &Request<'_>,
+    request: &mut Request<'_>,
     target: &Arc<Open>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
@@ -57,24 +58,26 @@ pub(super) async fn copy(
     }
     let size = request.server.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
     if wish.chunks.is_empty() && target.tree.is_apple() {
-        copy_file(request, from, to, size).await.map_err(status_of)?;
+        copy_file(request, (&source, from), (target, to), size).await?;
         return Ok(Answer::ok(result(0, 0, u32::try_from(size).unwrap_or(u32::MAX))));
     }
     let (mut chunks, mut written) = (0, 0);
     for chunk in &wish.chunks {
         let length = u64::from(chunk.length_bytes);
         let copied = if chunk.source_offset.checked_add(length).is_none_or(|end| end > size) {
-            Err(FsError::InvalidParameter)
+            Err(NtStatus::INVALID_VIEW_SIZE)
         } else {
+            pay(request, (&source, target), length).await?;
             let files = &request.server.files;
-            files.copy_range(from, chunk.source_offset, to, chunk.target_offset, length).await
+            let (source_at, target_at) = (chunk.source_offset, chunk.target_offset);
+            files.copy_range(from, source_at, to, target_at, length).await.map_err(|error| {
+                match error {
+                    FsError::InvalidParameter => NtStatus::INVALID_VIEW_SIZE,
+                    other => status_of(other),
+                }
+            })
         };
-        if let Err(error) = copied {
-            let status = if error == FsError::InvalidParameter {
-                NtStatus::INVALID_VIEW_SIZE
-            } else {
-                status_of(error)
-            };
+        if let Err(status) = copied {
             return Ok(Answer { status, output: result(chunks, 0, written) });
         }
         chunks += 1;
@@ -83,22 +86,41 @@ pub(super) async fn copy(
     Ok(Answer::ok(result(chunks, 0, written)))
 }
 
+/// Waits for the limits of what is read here and written there.
+async fn pay(
+    request: &mut Request<'_>,
+    (source, target): (&Open, &Open),
+    length: u64,
+) -> Result<(), NtStatus> {
+    let mut left = length;
+    while left > 0 {
+        let part = left.min(u64::from(COPY_CHUNK_BYTES_MAX));
+        let [read, write] = Cost::copy(part);
+        request.admit(source, read).await?;
+        request.admit(target, write).await?;
+        left -= part;
+    }
+    Ok(())
+}
+
 /// No chunk at all is Apple's way to ask for the whole file, with its streams.
 async fn copy_file(
-    request: &Request<'_>,
-    from: &Arc<OpenFile>,
-    to: &Arc<OpenFile>,
+    request: &mut Request<'_>,
+    (source, from): (&Open, &Arc<OpenFile>),
+    (target, to): (&Open, &Arc<OpenFile>),
     size: u64,
-) -> vfs::Result<()> {
+) -> Result<(), NtStatus> {
     let files = &request.server.files;
-    files.set_size(to, size).await?;
+    files.set_size(to, size).await.map_err(status_of)?;
     let mut done = 0;
     while done < size {
         let length = (size - done).min(u64::from(COPY_TOTAL_BYTES_MAX));
-        files.copy_range(from, done, to, done, length).await?;
+        pay(request, (source, target), length).await?;
+        let files = &request.server.files;
+        files.copy_range(from, done, to, done, length).await.map_err(status_of)?;
         done += length;
     }
-    files.copy_streams(from, to).await
+    request.server.files.copy_streams(from, to).await.map_err(status_of)
 }
 
 fn find_source(request: &Request<'_>, key: &[u8; 24]) -> Result<Arc<Open>, NtStatus> {

@@ -43,11 +43,11 @@ pub(super) fn validate_negotiate(
 
 /// Lists the addresses that this server listens on.
 pub(super) fn interfaces(
-    request: &Request<'_>,
+    request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
     let agreed = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
-    if !agreed || !request.server.config().multichannel.enabled {
+    if !agreed || !request.server.config().multichannel.enabled || !is_for_several(request)? {
         // As for any code that nothing serves; through a file it is refused by the file.
         let is_ipc = request.tree()?.share.is_ipc();
         let nobody = NtStatus::FS_DRIVER_REQUIRED;
@@ -62,6 +62,23 @@ pub(super) fn interfaces(
         return Err(NtStatus::BUFFER_TOO_SMALL);
     }
     Ok(Answer::ok(output))
+}
+
+/// Whether the share that it is asked on is of a class whose clients are to have several
+/// connections. On IPC$ it is about those that the session has connected, and before the
+/// first of them about those that there are.
+fn is_for_several(request: &mut Request<'_>) -> Result<bool, NtStatus> {
+    let tree = request.tree()?;
+    if !tree.share.is_ipc() {
+        return Ok(tree.share.has_multichannel());
+    }
+    let trees = request.session()?.trees();
+    let mut connected = trees.iter().filter(|tree| !tree.share.is_ipc()).peekable();
+    if connected.peek().is_some() {
+        return Ok(connected.any(|tree| tree.share.has_multichannel()));
+    }
+    let config = request.server.config();
+    Ok(config.shares.is_empty() || config.shares.iter().any(|share| share.has_multichannel()))
 }
 
 fn encode(facts: &[InterfaceFact]) -> Vec<u8> {

@@ -47,7 +47,7 @@ fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
 }
 
 /// Whether a pipe can be opened: one that is there always can.
-pub(super) fn wait(request: &Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+pub(super) fn wait(request: &mut Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     if !request.tree()?.share.is_ipc() || body.file_id != FileId::RELATED {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }

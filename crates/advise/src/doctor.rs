@@ -1,0 +1,120 @@
+//! Whether a machine is fit to serve: from what was found on it to findings in green, yellow
+//! and red, each with the command that helps.
+
+mod facts;
+mod network;
+mod places;
+mod system;
+
+pub use facts::{
+    Clock, Facts, FileSystem, Firewall, Folder, Limits, NetworkInterface, Port, PortState, Running,
+};
+
+use serde::Serialize;
+use std::fmt::Write;
+
+/// How well something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As it should be.
+    Green,
+    /// It serves, and something costs or lacks.
+    Yellow,
+    /// It does not serve, or not safely.
+    Red,
+}
+
+/// What was found of one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub about: &'static str,
+    /// See [`State`].
+    pub state: State,
+    /// What was found, and what follows.
+    pub text: String,
+    /// What to type, as it is typed.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn new(about: &'static str, state: State, text: impl Into<String>) -> Self {
+        Self { about, state, text: text.into(), remedy: None }
+    }
+
+    fn green(about: &'static str, text: impl Into<String>) -> Self {
+        Self::new(about, State::Green, text)
+    }
+
+    fn yellow(about: &'static str, text: impl Into<String>) -> Self {
+        Self::new(about, State::Yellow, text)
+    }
+
+    fn red(about: &'static str, text: impl Into<String>) -> Self {
+        Self::new(about, State::Red, text)
+    }
+
+    fn remedy(mut self, line: impl Into<String>) -> Self {
+        self.remedy = Some(line.into());
+        self
+    }
+}
+
+/// What looks at one kind of things.
+type Rule = fn(&Facts) -> Vec<Finding>;
+
+/// In the order in which they are told: from the machine to what is served.
+const RULES: [Rule; 14] = [
+    system::kernel,
+    system::processor,
+    system::memory,
+    system::clock,
+    system::descriptors,
+    system::notification,
+    network::queues,
+    network::congestion,
+    network::interfaces,
+    network::ports,
+    network::firewall,
+    places::configuration,
+    places::folders,
+    places::file_systems,
+];
+
+/// All findings, and last what is said of a server that runs.
+#[must_use]
+pub fn findings(facts: &Facts) -> Vec<Finding> {
+    let found = RULES.iter().flat_map(|rule| rule(facts));
+    found.chain(network::running(facts)).collect()
+}
+
+/// The worst of all.
+#[must_use]
+pub fn worst(findings: &[Finding]) -> State {
+    findings.iter().map(|one| one.state).max().unwrap_or(State::Green)
+}
+
+/// The findings as text.
+#[must_use]
+pub fn shown(findings: &[Finding]) -> String {
+    let mut out = String::new();
+    for Finding { about, state, text, remedy } in findings {
+        let mark = match state {
+            State::Green => "ok",
+            State::Yellow => "YELLOW",
+            State::Red => "RED",
+        };
+        let _ = writeln!(out, "{mark:<7} {about:<14} {text}");
+        for line in remedy.iter().flat_map(|remedy| remedy.lines()) {
+            let _ = writeln!(out, "{:<23}{line}", "");
+        }
+    }
+    let count = |state| findings.iter().filter(|one| one.state == state).count();
+    let (green, yellow, red) = (count(State::Green), count(State::Yellow), count(State::Red));
+    let _ = writeln!(out, "\n{green} ok, {yellow} yellow, {red} red");
+    out
+}
+
+#[cfg(test)]
+mod tests;

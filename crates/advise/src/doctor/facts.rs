@@ -1,0 +1,200 @@
+//! What was found on a machine. None: it could not be found out.
+
+use serde::Serialize;
+
+/// Everything that the rules look at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Facts {
+    /// Major and minor number of the kernel.
+    pub kernel: (u32, u32),
+    /// Calls that the server needs and that failed, with why.
+    pub missing_calls: Vec<(String, String)>,
+    /// Whether the look was taken as the superuser, as the packaged service runs.
+    pub is_root: bool,
+    /// The processor's words for what it can do.
+    pub processor_flags: Vec<String>,
+    /// Processors.
+    pub processors: usize,
+    /// See [`Limits`].
+    pub limits: Limits,
+    /// See [`Clock`].
+    pub clock: Clock,
+    /// Memory of the machine, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// What of it is free for us, in bytes.
+    pub memory_available_bytes: Option<u64>,
+    /// What the shares may keep of names and files, in bytes.
+    pub cache_bytes: u64,
+    /// How connections are kept from sending too much.
+    pub congestion: Option<String>,
+    /// Interfaces with an address that others reach.
+    pub interfaces: Vec<NetworkInterface>,
+    /// Whether sessions may have several connections.
+    pub multichannel: bool,
+    /// Addresses that are to be listened on.
+    pub ports: Vec<Port>,
+    /// Programs that serve the same protocols and run now.
+    pub other_servers: Vec<String>,
+    /// See [`Firewall`].
+    pub firewall: Firewall,
+    /// The configuration file, if there is one.
+    pub config_path: Option<String>,
+    /// What is wrong in it, or outside.
+    pub config_problems: Vec<String>,
+    /// What should be thought about.
+    pub config_warnings: Vec<String>,
+    /// Files and directories whose permissions matter.
+    pub folders: Vec<Folder>,
+    /// Where the shares are.
+    pub file_systems: Vec<FileSystem>,
+    /// See [`Running`].
+    pub running: Running,
+    /// This program's version.
+    pub version: String,
+}
+
+/// Limits of the system and of processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Limits {
+    /// Descriptors that a process started here may have.
+    pub descriptors: Option<u64>,
+    /// `fs.inotify.max_user_watches`.
+    pub watches: Option<u64>,
+    /// `fs.inotify.max_user_instances`.
+    pub watch_instances: Option<u64>,
+    /// `fs.inotify.max_queued_events`.
+    pub queued_events: Option<u64>,
+    /// `net.core.somaxconn`.
+    pub accept_queue: Option<u64>,
+    /// What a connection may hold that is received, at most, in bytes.
+    pub receive_bytes: Option<u64>,
+    /// The same of what is sent.
+    pub send_bytes: Option<u64>,
+}
+
+/// The clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Clock {
+    /// Whether something keeps it right.
+    pub synchronized: Option<bool>,
+    /// By how much it may be wrong, in microseconds.
+    pub error_microseconds: Option<u64>,
+    /// The time zone's name.
+    pub zone: Option<String>,
+}
+
+/// An interface of the network.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NetworkInterface {
+    /// Its name.
+    pub name: String,
+    /// Bits in a second; 0 if nobody knows.
+    pub bits_per_second: u64,
+    /// Whether clients are told that several connections spread over processors.
+    pub rss_capable: bool,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+}
+
+/// An address that is to be listened on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Port {
+    /// What for: `SMB`, `NFS` or `admin`.
+    pub what: &'static str,
+    /// With the port.
+    pub address: String,
+    /// The port alone.
+    pub number: u16,
+    /// Whether only this machine reaches it.
+    pub is_local: bool,
+    /// See [`PortState`].
+    pub state: PortState,
+}
+
+/// Whether an address can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortState {
+    /// It can.
+    Free,
+    /// Our own server has it.
+    Ours,
+    /// Someone else has it.
+    Taken,
+    /// We may not have it.
+    Refused,
+    /// This machine does not have the address.
+    Absent,
+}
+
+/// What lets packets through.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Firewall {
+    /// It could not be looked at.
+    #[default]
+    Unknown,
+    /// There are no rules.
+    None,
+    /// `nft list ruleset`.
+    Nft(String),
+    /// `iptables-save`.
+    Iptables(String),
+}
+
+/// A file or directory whose permissions matter.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Folder {
+    /// What it is for.
+    pub what: &'static str,
+    /// Where.
+    pub path: String,
+    /// Permission bits; none if it is not there.
+    pub mode: Option<u32>,
+    /// Bits that it must not have.
+    pub mode_not: u32,
+    /// Whether who looked may write in it; the same as the server as root.
+    pub is_writable: bool,
+    /// Whether it must be.
+    pub must_be_writable: bool,
+}
+
+/// What a share is on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FileSystem {
+    /// The share's name.
+    pub share: String,
+    /// Its directory.
+    pub path: String,
+    /// As the kernel calls it: `ext4`.
+    pub kind: String,
+    /// Where it is mounted.
+    pub mounted_at: String,
+    /// What it is mounted with.
+    pub options: Vec<String>,
+    /// Whether it can be written to by who looked; none for shares that need not be.
+    pub writable: Option<bool>,
+    /// Whether files take attributes of users (`user.*`).
+    pub user_xattrs: Option<bool>,
+    /// Whether they take POSIX access lists.
+    pub acls: Option<bool>,
+    /// Whether files can share blocks.
+    pub reflinks: Option<bool>,
+    /// Whether the directory looks names up by itself without their case.
+    pub folds_case: Option<bool>,
+    /// Bytes, and what of them is free.
+    pub bytes: Option<(u64, u64)>,
+    /// Inodes, and what of them is free; none where they are made as needed.
+    pub inodes: Option<(u64, u64)>,
+}
+
+/// A server of ours that runs now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Running {
+    /// There is none where it was looked for.
+    #[default]
+    No,
+    /// Its version.
+    Version(String),
+}

@@ -1,0 +1,225 @@
+//! Ports, queues, interfaces, firewalls, and what runs already.
+
+use super::{Facts, Finding, Firewall, Port, PortState, Running, State};
+use crate::link_speed;
+
+/// The server asks for so many connections that wait to be accepted.
+const ACCEPT_QUEUE_WANTED: u64 = 4096;
+/// What a connection of 10 Gbit/s has under way in 3 ms, in bytes; what Linux has by itself.
+const BUFFER_WANTED: u64 = 4 << 20;
+
+pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
+    let limits = &facts.limits;
+    let mut found = Vec::new();
+    if let Some(queue) = limits.accept_queue.filter(|queue| *queue < ACCEPT_QUEUE_WANTED) {
+        let text = format!(
+            "net.core.somaxconn = {queue}: when all clients come back at once, some have to try again"
+        );
+        let remedy = format!("sysctl -w net.core.somaxconn={ACCEPT_QUEUE_WANTED}");
+        found.push(Finding::yellow("queues", text).remedy(remedy));
+    }
+    let buffers = [
+        ("tcp_rmem", limits.receive_bytes, "4096 131072 33554432"),
+        ("tcp_wmem", limits.send_bytes, "4096 65536 33554432"),
+    ];
+    for (name, bytes, better) in buffers {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes < BUFFER_WANTED) {
+            let text = format!(
+                "net.ipv4.{name} ends at {bytes} bytes: one connection is slow over a distance"
+            );
+            let remedy = format!("sysctl -w net.ipv4.{name}='{better}'");
+            found.push(Finding::yellow("queues", text).remedy(remedy));
+        }
+    }
+    if found.is_empty() && limits.accept_queue.is_some() {
+        found.push(Finding::green("queues", "of the network are long enough"));
+    }
+    found
+}
+
+pub(super) fn congestion(facts: &Facts) -> Vec<Finding> {
+    let Some(kind) = &facts.congestion else { return Vec::new() };
+    if kind.starts_with("bbr") {
+        let text = format!(
+            "{kind} sends at a pace that it has measured: over loopback and within a rack that costs throughput; it helps over links that lose packets"
+        );
+        return vec![Finding::yellow("congestion", text).remedy(
+            "sysctl -w net.ipv4.tcp_congestion_control=cubic   # for servers of near clients",
+        )];
+    }
+    vec![Finding::green("congestion", kind.clone())]
+}
+
+pub(super) fn interfaces(facts: &Facts) -> Vec<Finding> {
+    let about = "interfaces";
+    if facts.interfaces.is_empty() {
+        let text = "only loopback has an address: no other machine reaches this one";
+        return vec![Finding::yellow(about, text).remedy("ip address   # then: ip link set IF up")];
+    }
+    let mut found = Vec::new();
+    for interface in &facts.interfaces {
+        let speed = link_speed(interface.bits_per_second);
+        let (name, addresses) = (&interface.name, interface.addresses.join(" "));
+        if facts.multichannel && !interface.rss_capable {
+            let text = format!(
+                "{name} ({speed}, {addresses}) has one queue: Windows opens one connection to it, not several"
+            );
+            let remedy = format!(
+                "ethtool -L {name} combined {}   # or, in [multichannel]: rss = true",
+                facts.processors.clamp(2, 8)
+            );
+            found.push(Finding::yellow(about, text).remedy(remedy));
+        } else {
+            found.push(Finding::green(about, format!("{name} ({speed}, {addresses})")));
+        }
+    }
+    found
+}
+
+pub(super) fn ports(facts: &Facts) -> Vec<Finding> {
+    facts.ports.iter().map(|port| judged(facts, port)).collect()
+}
+
+fn judged(facts: &Facts, port: &Port) -> Finding {
+    let Port { what, address, number, state, .. } = port;
+    let others = || facts.other_servers.iter().filter(|name| serves(name, what));
+    match state {
+        PortState::Free => Finding::green("port", format!("{address} for {what} can be had")),
+        PortState::Ours => Finding::green("port", format!("{address} for {what} is ours already")),
+        PortState::Taken => {
+            let holders: Vec<&str> = others().map(String::as_str).collect();
+            let (who, remedy) = match holders.first() {
+                Some(first) => (holders.join(", "), stop(first).to_owned()),
+                None => (
+                    "another program".to_owned(),
+                    format!("ss -ltnp 'sport = :{number}'   # says which one"),
+                ),
+            };
+            Finding::red("port", format!("{address} for {what} is taken by {who}")).remedy(remedy)
+        }
+        PortState::Refused => {
+            let text = format!("{address} for {what} needs root or CAP_NET_BIND_SERVICE");
+            let remedy =
+                "systemctl start anabranch   # or run it as root, or choose a port from 1024 on";
+            Finding::red("port", text).remedy(remedy)
+        }
+        PortState::Absent => {
+            let text = format!("{address} for {what} is no address of this machine");
+            Finding::red("port", text).remedy("ip -brief address")
+        }
+    }
+}
+
+/// Whether a program of this name serves what the port is for.
+fn serves(name: &str, what: &str) -> bool {
+    match what {
+        "SMB" => matches!(name, "smbd" | "samba" | "ksmbd"),
+        "NFS" => matches!(name, "nfsd" | "ganesha.nfsd"),
+        _ => false,
+    }
+}
+
+fn stop(name: &str) -> &'static str {
+    match name {
+        "ganesha.nfsd" => "systemctl disable --now nfs-ganesha",
+        "ksmbd" => "systemctl disable --now ksmbd && ksmbd.control --shutdown",
+        "nfsd" => "systemctl disable --now nfs-server",
+        "samba" => "systemctl disable --now samba-ad-dc",
+        _ => "systemctl disable --now smbd nmbd",
+    }
+}
+
+pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
+    let about = "firewall";
+    let reached = || facts.ports.iter().filter(|port| !port.is_local && port.what != "admin");
+    let mut numbers: Vec<u16> = reached().map(|port| port.number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let (rules, open): (_, fn(u16) -> String) = match &facts.firewall {
+        Firewall::Unknown => return Vec::new(),
+        Firewall::None => return vec![Finding::green(about, "no rules: every port is open")],
+        Firewall::Nft(rules) => {
+            (rules, |port| format!("nft insert rule inet filter input tcp dport {port} accept"))
+        }
+        Firewall::Iptables(rules) => {
+            (rules, |port| format!("iptables -I INPUT -p tcp --dport {port} -j ACCEPT"))
+        }
+    };
+    if !closes(rules) {
+        return vec![Finding::green(about, "its rules close nothing that comes in")];
+    }
+    let closed: Vec<u16> = numbers.into_iter().filter(|port| !mentions(rules, *port)).collect();
+    if closed.is_empty() {
+        return vec![Finding::green(about, "its rules name the ports")];
+    }
+    let managed = |port: &u16| {
+        if rules.contains("ufw-") {
+            format!("ufw allow {port}/tcp")
+        } else if rules.contains("firewalld") {
+            format!("firewall-cmd --permanent --add-port={port}/tcp && firewall-cmd --reload")
+        } else {
+            open(*port)
+        }
+    };
+    let names: Vec<String> = closed.iter().map(u16::to_string).collect();
+    let lines: Vec<String> = closed.iter().map(managed).collect();
+    let text =
+        format!("its rules close ports, and accept nothing for {} by name", names.join(" and "));
+    vec![Finding::yellow(about, text).remedy(lines.join("\n"))]
+}
+
+/// Whether something that comes in may be refused.
+fn closes(rules: &str) -> bool {
+    rules.lines().map(str::trim).any(|line| {
+        (line.contains("hook input") && line.contains("policy drop"))
+            || line.starts_with(":INPUT DROP")
+            || line.starts_with("-A INPUT")
+                && (line.contains("-j DROP") || line.contains("-j REJECT"))
+            || !line.contains(' ') && matches!(line, "drop" | "reject")
+            || line.starts_with("reject with")
+            || line.starts_with("-A ufw-")
+    })
+}
+
+/// Whether an accepting rule names the port, by number or by its service's name, within a list or not.
+fn mentions(rules: &str, port: u16) -> bool {
+    let service = match port {
+        445 => "microsoft-ds",
+        2049 => "nfs",
+        _ => "",
+    };
+    let number = port.to_string();
+    let accepts =
+        |line: &&str| line.to_ascii_lowercase().contains("accept") || line.contains("ufw-");
+    rules.lines().filter(accepts).any(|line| {
+        let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
+        words.into_iter().any(|word| word == number || !service.is_empty() && word == service)
+    })
+}
+
+pub(super) fn running(facts: &Facts) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    match &facts.running {
+        Running::No => {}
+        Running::Version(version) if *version == facts.version => {
+            found.push(Finding::green(
+                "server",
+                format!("version {version} runs, as this program is"),
+            ));
+        }
+        Running::Version(version) => {
+            let text = format!("version {version} runs, this program is {}", facts.version);
+            found.push(Finding::yellow("server", text).remedy("systemctl restart anabranch"));
+        }
+    }
+    let taken = |name: &str| {
+        facts.ports.iter().any(|port| port.state == PortState::Taken && serves(name, port.what))
+    };
+    for name in facts.other_servers.iter().filter(|name| !taken(name)) {
+        let text = format!(
+            "{name} runs, too: two servers of one directory do not know of each other's locks"
+        );
+        found.push(Finding::new("server", State::Yellow, text).remedy(stop(name)));
+    }
+    found
+}

@@ -1,0 +1,187 @@
+//! The configuration, what must survive the server, and where shares are.
+
+use super::{Facts, FileSystem, Finding, Folder, State};
+use crate::size;
+
+/// Less than this free is little, in parts of the whole.
+const FREE_PARTS: u64 = 20;
+/// File systems that other machines or processes change: their changes are not all heard.
+const FOREIGN: [&str; 9] =
+    ["nfs", "nfs4", "cifs", "smb3", "ceph", "fuse", "9p", "afs", "glusterfs"];
+
+pub(super) fn configuration(facts: &Facts) -> Vec<Finding> {
+    let about = "configuration";
+    let Some(path) = &facts.config_path else {
+        let text = "no file was looked at";
+        return vec![Finding::green(about, text).remedy("anabranch doctor --config FILE")];
+    };
+    let check = || format!("anabranch check {path}");
+    let wrong = facts.config_problems.iter();
+    let mut found: Vec<Finding> =
+        wrong.map(|problem| Finding::red(about, problem.clone()).remedy(check())).collect();
+    let warnings = facts.config_warnings.iter();
+    found.extend(warnings.map(|warning| Finding::yellow(about, warning.clone()).remedy(check())));
+    if found.is_empty() {
+        found.push(Finding::green(about, format!("{path}: nothing wrong")));
+    }
+    found
+}
+
+pub(super) fn folders(facts: &Facts) -> Vec<Finding> {
+    facts.folders.iter().map(folder).collect()
+}
+
+fn folder(folder: &Folder) -> Finding {
+    let Folder { what, path, mode, mode_not, is_writable, must_be_writable } = folder;
+    let Some(mode) = mode else {
+        let text = format!("{path} ({what}) is not there yet: the server makes it");
+        return Finding::green("permissions", text);
+    };
+    let excess = mode & mode_not;
+    if excess != 0 {
+        let text = format!("{path} ({what}) has mode {mode:04o}: others than its owner reach it");
+        return Finding::red("permissions", text).remedy(format!(
+            "chmod {:04o} {}",
+            mode & !mode_not,
+            quoted(path)
+        ));
+    }
+    if *must_be_writable && !is_writable {
+        let text = format!("{path} ({what}) cannot be written to");
+        let remedy = format!("ls -ld {path}; findmnt -T {path}", path = quoted(path));
+        return Finding::red("permissions", text).remedy(remedy);
+    }
+    Finding::green("permissions", format!("{path} ({what}) has mode {mode:04o}"))
+}
+
+pub(super) fn file_systems(facts: &Facts) -> Vec<Finding> {
+    facts.file_systems.iter().flat_map(file_system).collect()
+}
+
+fn file_system(of: &FileSystem) -> Vec<Finding> {
+    let mut found = reached(of);
+    found.extend(kept(of));
+    found.extend(room(of));
+    if found.is_empty() {
+        let text = format!("{}: {} on {}{}", of.share, of.path, of.kind, abilities(of));
+        found.push(Finding::green("share", text));
+    }
+    found
+}
+
+fn say(of: &FileSystem, state: State, text: &str, remedy: String) -> Finding {
+    Finding::new("share", state, format!("{}: {text}", of.share)).remedy(remedy)
+}
+
+fn has(of: &FileSystem, option: &str) -> bool {
+    of.options.iter().any(|one| one == option)
+}
+
+/// Whether it can be written to, and who else writes to it.
+fn reached(of: &FileSystem) -> Vec<Finding> {
+    let (path, kind, mounted_at) = (&of.path, &of.kind, &of.mounted_at);
+    let mut found = Vec::new();
+    if of.writable == Some(false) && has(of, "ro") {
+        let text = format!("{mounted_at} is mounted read-only, and the share is not");
+        let remedy = format!(
+            "mount -o remount,rw {}   # or, in [[share]]: read_only = true",
+            quoted(mounted_at)
+        );
+        found.push(say(of, State::Red, &text, remedy));
+    } else if of.writable == Some(false) {
+        let text = format!("{path} cannot be written to");
+        found.push(say(of, State::Red, &text, format!("ls -ld {}", quoted(path))));
+    }
+    if FOREIGN.iter().any(|foreign| kind == foreign || kind.starts_with("fuse.")) {
+        let text = format!(
+            "{kind} is changed by others unheard: no index of names, and directories are read to look names up"
+        );
+        let remedy = format!("findmnt -T {}   # share a file system of this machine", quoted(path));
+        found.push(say(of, State::Yellow, &text, remedy));
+    }
+    found
+}
+
+/// What files cannot keep there.
+fn kept(of: &FileSystem) -> Vec<Finding> {
+    let (kind, mounted_at) = (&of.kind, &of.mounted_at);
+    let mut found = Vec::new();
+    if of.user_xattrs == Some(false) {
+        let text = format!(
+            "{kind} at {mounted_at} takes no extended attributes: DOS attributes, creation times and named streams are not kept"
+        );
+        found.push(say(of, State::Yellow, &text, xattr_remedy(kind, &quoted(mounted_at))));
+    }
+    if of.acls == Some(false) {
+        let text = format!(
+            "{kind} at {mounted_at} takes no access lists: Windows permissions become owner, group and others"
+        );
+        found.push(say(of, State::Yellow, &text, acl_remedy(kind, &quoted(mounted_at))));
+    }
+    let keeps_times = !matches!(kind.as_str(), "overlay" | "tmpfs");
+    if keeps_times && !has(of, "noatime") && !has(of, "relatime") {
+        let text = format!("{mounted_at} is mounted with strictatime: each read writes");
+        let remedy = format!("mount -o remount,relatime {}", quoted(mounted_at));
+        found.push(say(of, State::Yellow, &text, remedy));
+    }
+    found
+}
+
+/// What little is free.
+fn room(of: &FileSystem) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some((all, free)) = of.bytes.filter(|(all, free)| *free < all / FREE_PARTS) {
+        let text = format!("{} of {} are free", size(free as f64), size(all as f64));
+        let remedy = format!("du -xh --max-depth 2 {} | sort -h | tail", quoted(&of.path));
+        found.push(say(of, State::Yellow, &text, remedy));
+    }
+    if let Some((all, free)) = of.inodes.filter(|(all, free)| *free < all / FREE_PARTS) {
+        let text = format!("{free} of {all} inodes are free");
+        let remedy =
+            format!("df -i {}   # ext4 has as many as it was made with", quoted(&of.mounted_at));
+        found.push(say(of, State::Yellow, &text, remedy));
+    }
+    found
+}
+
+/// What is good to know and asks for nothing.
+fn abilities(of: &FileSystem) -> String {
+    let quota = of.options.iter().any(|option| option.contains("quota") && option != "noquota");
+    let words = [
+        (of.reflinks == Some(true), "copies share blocks"),
+        (of.reflinks == Some(false), "copies are written out"),
+        (of.folds_case == Some(true), "looks names up without their case"),
+        (quota, "quotas"),
+    ];
+    let words: Vec<&str> =
+        words.iter().filter(|(holds, _)| *holds).map(|(_, word)| *word).collect();
+    let free =
+        of.bytes.map(|(_, free)| format!("; {} free", size(free as f64))).unwrap_or_default();
+    if words.is_empty() { free } else { format!(": {}{free}", words.join(", ")) }
+}
+
+fn xattr_remedy(kind: &str, at: &str) -> String {
+    match kind {
+        "ext2" | "ext3" | "ext4" => format!("mount -o remount,user_xattr {at}"),
+        "zfs" => format!("zfs set xattr=sa {at}"),
+        _ => "# share a directory of ext4, XFS, btrfs or ZFS".to_owned(),
+    }
+}
+
+fn acl_remedy(kind: &str, at: &str) -> String {
+    match kind {
+        "ext2" | "ext3" | "ext4" => format!("mount -o remount,acl {at}"),
+        "zfs" => format!("zfs set acltype=posix {at}"),
+        _ => "# share a directory of ext4, XFS, btrfs or ZFS".to_owned(),
+    }
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
+    if path.chars().all(plain) {
+        path.to_owned()
+    } else {
+        format!("'{}'", path.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,174 @@
+//! The kernel, the processor, memory, the clock, limits of processes.
+
+use super::{Facts, Finding};
+use crate::size;
+
+/// `openat2` with RESOLVE_BENEATH came with this one: no path is followed without it.
+const KERNEL_MIN: (u32, u32) = (5, 6);
+/// fanotify tells names since this one.
+const KERNEL_FANOTIFY_NAMES: (u32, u32) = (5, 9);
+/// Quotas by descriptor came with this one.
+const KERNEL_QUOTAS: (u32, u32) = (5, 14);
+/// The server's own need beside the caches, in bytes.
+const MEMORY_BESIDE: u64 = 256 << 20;
+/// A connection and an open file have one each.
+const DESCRIPTORS_WANTED: u64 = 65_536;
+/// Directories that are watched: those whose names are indexed, and what clients watch.
+const WATCHES_WANTED: u64 = 65_536;
+const WATCH_INSTANCES_WANTED: u64 = 128;
+const QUEUED_EVENTS_WANTED: u64 = 16_384;
+/// Windows and Kerberos take no more than five minutes; files' times are wrong long before.
+const CLOCK_ERROR_MAX_MICROSECONDS: u64 = 1_000_000;
+
+pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {
+    let (major, minor) = facts.kernel;
+    let about = "kernel";
+    let mut found: Vec<Finding> = facts
+        .missing_calls
+        .iter()
+        .map(|(call, why)| {
+            Finding::red(about, format!("{call} does not work ({why}): the server needs it"))
+                .remedy(
+                    "uname -r   # 5.6 or later; in a container also look at its seccomp profile",
+                )
+        })
+        .collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let lacks = |since: (u32, u32), what: &str| {
+        let text = format!("{major}.{minor}: {what}; that needs {}.{}", since.0, since.1);
+        Finding::yellow(about, text).remedy("apt install linux-image-amd64 && reboot")
+    };
+    if facts.kernel < KERNEL_MIN {
+        let text = format!("{major}.{minor} is older than 5.6, and lacks openat2");
+        return vec![Finding::red(about, text).remedy("apt install linux-image-amd64 && reboot")];
+    }
+    if facts.kernel < KERNEL_FANOTIFY_NAMES {
+        found.push(lacks(
+            KERNEL_FANOTIFY_NAMES,
+            "what local processes change is not told to clients by name",
+        ));
+    } else if facts.kernel < KERNEL_QUOTAS {
+        found.push(lacks(KERNEL_QUOTAS, "quotas of users are not shown"));
+    } else {
+        found.push(Finding::green(about, format!("{major}.{minor}: has all that the server uses")));
+    }
+    if !facts.is_root {
+        let text = "looked at as a user: the server would serve files as this one user only, and not on \
+                    port 445";
+        found.push(Finding::yellow("user", text).remedy("sudo anabranch doctor"));
+    }
+    found
+}
+
+pub(super) fn processor(facts: &Facts) -> Vec<Finding> {
+    let has = |flag: &str| facts.processor_flags.iter().any(|one| one == flag);
+    let cores = facts.processors;
+    let finding = if facts.processor_flags.is_empty() {
+        return Vec::new();
+    } else if has("vaes") && has("vpclmulqdq") {
+        Finding::green("processor", format!("{cores}, with wide AES instructions"))
+    } else if has("aes") {
+        Finding::green("processor", format!("{cores}, with AES instructions"))
+    } else {
+        let text = format!(
+            "{cores}, without AES instructions: signing and encryption cost ten times as much"
+        );
+        Finding::yellow("processor", text).remedy(
+            "# of a virtual machine: set its processor type to the host's (QEMU: -cpu host)",
+        )
+    };
+    vec![finding]
+}
+
+pub(super) fn memory(facts: &Facts) -> Vec<Finding> {
+    let (Some(all), Some(free)) = (facts.memory_bytes, facts.memory_available_bytes) else {
+        return Vec::new();
+    };
+    let wanted = facts.cache_bytes + MEMORY_BESIDE;
+    let shown = |bytes: u64| size(bytes as f64);
+    if free < wanted {
+        let text = format!(
+            "{} of {} are free; the shares' metadata_cache may take {} and the server some more",
+            shown(free),
+            shown(all),
+            shown(facts.cache_bytes)
+        );
+        let lower = "# in [[share]]: metadata_cache = \"32 MiB\"";
+        return vec![Finding::yellow("memory", text).remedy(lower)];
+    }
+    vec![Finding::green("memory", format!("{} of {} are free", shown(free), shown(all)))]
+}
+
+pub(super) fn clock(facts: &Facts) -> Vec<Finding> {
+    let about = "clock";
+    let zone = facts.clock.zone.as_deref().unwrap_or("unknown");
+    let remedy = "apt install systemd-timesyncd && timedatectl set-ntp true";
+    let finding = match (facts.clock.synchronized, facts.clock.error_microseconds) {
+        (None, _) => return Vec::new(),
+        (Some(false), _) => {
+            let text = format!(
+                "nothing keeps it right; files get wrong times, and tickets are refused once it is five minutes off; zone {zone}"
+            );
+            Finding::yellow(about, text).remedy(remedy)
+        }
+        (Some(true), Some(error)) if error > CLOCK_ERROR_MAX_MICROSECONDS => {
+            let text = format!("may be wrong by {} ms; zone {zone}", error / 1000);
+            Finding::yellow(about, text).remedy("timedatectl timesync-status || chronyc tracking")
+        }
+        (Some(true), _) => Finding::green(about, format!("synchronized; zone {zone}")),
+    };
+    vec![finding]
+}
+
+pub(super) fn descriptors(facts: &Facts) -> Vec<Finding> {
+    let Some(limit) = facts.limits.descriptors else { return Vec::new() };
+    if limit >= DESCRIPTORS_WANTED {
+        return vec![Finding::green("descriptors", format!("{limit} for a process started here"))];
+    }
+    let text = format!(
+        "{limit} for a process started here: connections and open files together; the packaged \
+         service has 1048576 of its own"
+    );
+    let remedy = "ulimit -n 1048576   # or LimitNOFILE=1048576 in the unit";
+    vec![Finding::yellow("descriptors", text).remedy(remedy)]
+}
+
+pub(super) fn notification(facts: &Facts) -> Vec<Finding> {
+    let limits = &facts.limits;
+    let wanted = [
+        (
+            "max_user_watches",
+            limits.watches,
+            WATCHES_WANTED,
+            "directories are watched: the rest is looked up on disk, and clients poll",
+        ),
+        (
+            "max_user_instances",
+            limits.watch_instances,
+            WATCH_INSTANCES_WANTED,
+            "queues of changes, and each share has one",
+        ),
+        (
+            "max_queued_events",
+            limits.queued_events,
+            QUEUED_EVENTS_WANTED,
+            "changes wait: after more, all that is known of names is forgotten",
+        ),
+    ];
+    let mut found = Vec::new();
+    for (name, value, least, what) in wanted {
+        if let Some(value) = value.filter(|value| *value < least) {
+            let text = format!("fs.inotify.{name} = {value}: so many {what}");
+            let remedy = format!(
+                "sysctl -w fs.inotify.{name}={least}   # to stay: in /etc/sysctl.d/60-anabranch.conf"
+            );
+            found.push(Finding::yellow("inotify", text).remedy(remedy));
+        }
+    }
+    if found.is_empty() && limits.watches.is_some() {
+        found.push(Finding::green("inotify", "limits are high enough"));
+    }
+    found
+}

@@ -1,0 +1,313 @@
+//! Each rule, where it speaks and where it is silent.
+
+use super::*;
+
+/// A machine that lacks nothing.
+fn fit() -> Facts {
+    Facts {
+        kernel: (6, 1),
+        is_root: true,
+        processor_flags: ["aes", "vaes", "vpclmulqdq"].map(str::to_owned).to_vec(),
+        processors: 8,
+        limits: Limits {
+            descriptors: Some(1 << 20),
+            watches: Some(1 << 20),
+            watch_instances: Some(1024),
+            queued_events: Some(65_536),
+            accept_queue: Some(4096),
+            receive_bytes: Some(32 << 20),
+            send_bytes: Some(32 << 20),
+        },
+        clock: Clock { synchronized: Some(true), error_microseconds: Some(500), zone: None },
+        memory_bytes: Some(16 << 30),
+        memory_available_bytes: Some(8 << 30),
+        cache_bytes: 128 << 20,
+        congestion: Some("cubic".to_owned()),
+        interfaces: vec![NetworkInterface {
+            name: "eth0".to_owned(),
+            bits_per_second: 25_000_000_000,
+            rss_capable: true,
+            addresses: vec!["192.0.2.1".to_owned()],
+        }],
+        multichannel: true,
+        ports: vec![port("SMB", 445, PortState::Free), port("NFS", 2049, PortState::Ours)],
+        firewall: Firewall::None,
+        config_path: Some("/etc/anabranch/anabranch.toml".to_owned()),
+        folders: vec![folder(Some(0o600))],
+        file_systems: vec![ext4()],
+        running: Running::Version("1.0.0".to_owned()),
+        version: "1.0.0".to_owned(),
+        ..Facts::default()
+    }
+}
+
+fn port(what: &'static str, number: u16, state: PortState) -> Port {
+    Port { what, address: format!("0.0.0.0:{number}"), number, is_local: false, state }
+}
+
+fn folder(mode: Option<u32>) -> Folder {
+    Folder {
+        what: "users",
+        path: "/var/lib/anabranch/users.toml".to_owned(),
+        mode,
+        mode_not: 0o077,
+        is_writable: true,
+        must_be_writable: true,
+    }
+}
+
+fn ext4() -> FileSystem {
+    FileSystem {
+        share: "data".to_owned(),
+        path: "/srv/data".to_owned(),
+        kind: "ext4".to_owned(),
+        mounted_at: "/srv".to_owned(),
+        options: ["rw", "relatime"].map(str::to_owned).to_vec(),
+        writable: Some(true),
+        user_xattrs: Some(true),
+        acls: Some(true),
+        reflinks: Some(false),
+        folds_case: Some(false),
+        bytes: Some((1000 << 30, 500 << 30)),
+        inodes: Some((1_000_000, 900_000)),
+    }
+}
+
+/// What is not green of `fit` with this change: state, text, remedy.
+fn found(change: impl FnOnce(&mut Facts)) -> (State, String, String) {
+    let mut facts = fit();
+    change(&mut facts);
+    let mut bad: Vec<Finding> =
+        findings(&facts).into_iter().filter(|one| one.state != State::Green).collect();
+    assert_eq!(bad.len(), 1, "{bad:#?}");
+    let one = bad.remove(0);
+    (one.state, one.text, one.remedy.expect("what is not green has a remedy"))
+}
+
+#[test]
+fn a_fit_machine_is_green_and_what_could_not_be_found_out_is_no_fault() {
+    let found = findings(&fit());
+    assert_eq!(worst(&found), State::Green, "{found:#?}");
+    let unknown = Facts { kernel: (6, 1), is_root: true, ..Facts::default() };
+    let found = findings(&Facts { interfaces: fit().interfaces, ..unknown });
+    assert_eq!(worst(&found), State::Green, "{found:#?}");
+    assert!(shown(&found).ends_with(" 0 yellow, 0 red\n"), "{}", shown(&found));
+}
+
+#[test]
+fn each_lack_of_the_machine_is_found_with_its_remedy() {
+    use State::{Red, Yellow};
+    type Case = (fn(&mut Facts), State, &'static str, &'static str);
+    let cases: [Case; 16] = [
+        (|f| f.kernel = (5, 4), Red, "older than 5.6", "linux-image"),
+        (|f| f.kernel = (5, 7), Yellow, "not told to clients by name; that needs 5.9", "reboot"),
+        (|f| f.kernel = (5, 10), Yellow, "quotas", "reboot"),
+        (
+            |f| f.missing_calls = vec![("openat2".into(), "ENOSYS".into())],
+            Red,
+            "openat2 does not work (ENOSYS)",
+            "seccomp",
+        ),
+        (|f| f.is_root = false, Yellow, "one user only", "sudo anabranch doctor"),
+        (|f| f.processor_flags = vec!["sse2".into()], Yellow, "without AES", "-cpu host"),
+        (
+            |f| f.memory_available_bytes = Some(300 << 20),
+            Yellow,
+            "300 MiB of 16 GiB are free",
+            "metadata_cache",
+        ),
+        (|f| f.clock.synchronized = Some(false), Yellow, "nothing keeps it right", "set-ntp true"),
+        (
+            |f| f.clock.error_microseconds = Some(2_000_000),
+            Yellow,
+            "wrong by 2000 ms",
+            "timesync-status",
+        ),
+        (|f| f.limits.descriptors = Some(1024), Yellow, "1024 for a process", "ulimit -n 1048576"),
+        (
+            |f| f.limits.watches = Some(8192),
+            Yellow,
+            "max_user_watches = 8192",
+            "sysctl -w fs.inotify.max_user_watches=65536",
+        ),
+        (
+            |f| f.limits.queued_events = Some(64),
+            Yellow,
+            "max_queued_events = 64",
+            "sysctl -w fs.inotify.max_queued_events=16384",
+        ),
+        (|f| f.limits.accept_queue = Some(128), Yellow, "somaxconn = 128", "somaxconn=4096"),
+        (|f| f.limits.send_bytes = Some(2 << 20), Yellow, "tcp_wmem ends at 2097152", "tcp_wmem='"),
+        (|f| f.congestion = Some("bbr".into()), Yellow, "bbr sends at a pace", "cubic"),
+        (
+            |f| f.interfaces[0].rss_capable = false,
+            Yellow,
+            "eth0 (25 Gbps, 192.0.2.1) has one queue",
+            "ethtool -L eth0 combined 8",
+        ),
+    ];
+    for (change, state, text, remedy) in cases {
+        let (is, said, helps) = found(change);
+        assert_eq!(is, state, "{said}");
+        assert!(said.contains(text), "{text} is not in: {said}");
+        assert!(helps.contains(remedy), "{remedy} is not in: {helps}");
+    }
+}
+
+#[test]
+fn a_port_that_cannot_be_had_is_red_with_whom_to_stop() {
+    let set = |state, others: &[&str]| {
+        let others: Vec<String> = others.iter().map(|name| (*name).to_owned()).collect();
+        found(|f| {
+            f.ports[0].state = state;
+            f.other_servers = others;
+        })
+    };
+    let (state, text, remedy) = set(PortState::Taken, &["smbd"]);
+    assert_eq!((state, text.as_str()), (State::Red, "0.0.0.0:445 for SMB is taken by smbd"));
+    assert_eq!(remedy, "systemctl disable --now smbd nmbd");
+    let (_, text, remedy) = set(PortState::Taken, &[]);
+    assert!(text.ends_with("taken by another program"), "{text}");
+    assert!(remedy.starts_with("ss -ltnp 'sport = :445'"), "{remedy}");
+    assert_eq!(set(PortState::Refused, &[]).0, State::Red);
+    assert_eq!(set(PortState::Absent, &[]).0, State::Red);
+    // Whoever serves the same elsewhere is no obstacle, but does not know of our locks.
+    let (state, text, remedy) = set(PortState::Free, &["nfsd"]);
+    assert_eq!(state, State::Yellow);
+    assert!(text.starts_with("nfsd runs, too"), "{text}");
+    assert_eq!(remedy, "systemctl disable --now nfs-server");
+}
+
+#[test]
+fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
+    let nft = |rules: &str| {
+        Firewall::Nft(format!("table inet filter {{\n\tchain input {{\n{rules}\n\t}}\n}}\n"))
+    };
+    let closed = "\t\ttype filter hook input priority filter; policy drop;";
+    let (state, text, remedy) = found(|f| f.firewall = nft(closed));
+    assert_eq!(state, State::Yellow);
+    assert!(text.ends_with("for 445 and 2049 by name"), "{text}");
+    assert!(
+        remedy.contains("nft insert rule inet filter input tcp dport 445 accept\n"),
+        "{remedy}"
+    );
+    let some = format!("{closed}\n\t\ttcp dport {{ 22, 2049 }} accept");
+    assert!(found(|f| f.firewall = nft(&some)).1.ends_with("nothing for 445 by name"));
+    let green = [
+        nft(&format!("{closed}\n\t\ttcp dport {{ 22, 445, 2049 }} accept")),
+        nft("\t\ttype filter hook input priority filter; policy accept;"),
+        nft(&format!("{closed}\n\t\ttcp dport {{ microsoft-ds, nfs }} accept")),
+        Firewall::Iptables("*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n".to_owned()),
+        Firewall::Unknown,
+    ];
+    for firewall in green {
+        let found = findings(&Facts { firewall, ..fit() });
+        assert_eq!(worst(&found), State::Green, "{found:#?}");
+    }
+    let tables = ":INPUT DROP [0:0]\n-A INPUT -p tcp -m tcp --dport 2049 -j ACCEPT\n";
+    let (_, text, remedy) = found(|f| f.firewall = Firewall::Iptables(tables.to_owned()));
+    assert!(text.ends_with("for 445 by name"), "{text}");
+    assert_eq!(remedy, "iptables -I INPUT -p tcp --dport 445 -j ACCEPT");
+    let ufw = ":INPUT DROP [0:0]\n-A INPUT -j ufw-before-input\n";
+    let (_, _, remedy) = found(|f| f.firewall = Firewall::Iptables(ufw.to_owned()));
+    assert_eq!(remedy, "ufw allow 445/tcp\nufw allow 2049/tcp");
+    // What only this machine reaches is let through by any.
+    let mut local = fit();
+    local.ports.iter_mut().for_each(|port| port.is_local = true);
+    local.firewall = nft(closed);
+    assert_eq!(worst(&findings(&local)), State::Green);
+}
+
+#[test]
+fn permissions_are_told_with_the_mode_that_is_right() {
+    let (state, text, remedy) = found(|f| f.folders = vec![folder(Some(0o644))]);
+    assert_eq!(state, State::Red);
+    assert!(text.contains("mode 0644"), "{text}");
+    assert_eq!(remedy, "chmod 0600 /var/lib/anabranch/users.toml");
+    let locked = Folder { is_writable: false, path: "/a b".to_owned(), ..folder(Some(0o600)) };
+    let (state, _, remedy) = found(|f| f.folders = vec![locked]);
+    assert_eq!((state, remedy.as_str()), (State::Red, "ls -ld '/a b'; findmnt -T '/a b'"));
+    assert_eq!(worst(&findings(&Facts { folders: vec![folder(None)], ..fit() })), State::Green);
+}
+
+#[test]
+fn a_share_is_judged_by_what_its_file_system_can_keep() {
+    use State::{Red, Yellow};
+    let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let cases = [
+        (
+            FileSystem { writable: Some(false), options: words(&["ro", "relatime"]), ..ext4() },
+            Red,
+            "mounted read-only",
+            "remount,rw /srv",
+        ),
+        (
+            FileSystem { writable: Some(false), ..ext4() },
+            Red,
+            "cannot be written to",
+            "ls -ld /srv/data",
+        ),
+        (
+            FileSystem { user_xattrs: Some(false), ..ext4() },
+            Yellow,
+            "no extended attributes",
+            "remount,user_xattr /srv",
+        ),
+        (
+            FileSystem { acls: Some(false), kind: "zfs".into(), ..ext4() },
+            Yellow,
+            "no access lists",
+            "zfs set acltype=posix /srv",
+        ),
+        (
+            FileSystem { kind: "nfs4".into(), ..ext4() },
+            Yellow,
+            "changed by others unheard",
+            "findmnt",
+        ),
+        (
+            FileSystem { kind: "fuse.sshfs".into(), ..ext4() },
+            Yellow,
+            "changed by others unheard",
+            "findmnt",
+        ),
+        (
+            FileSystem { bytes: Some((100 << 30, 1 << 30)), ..ext4() },
+            Yellow,
+            "1 GiB of 100 GiB are free",
+            "du -xh",
+        ),
+        (FileSystem { inodes: Some((1000, 3)), ..ext4() }, Yellow, "3 of 1000 inodes", "df -i"),
+        (
+            FileSystem { options: words(&["rw"]), ..ext4() },
+            Yellow,
+            "each read writes",
+            "remount,relatime",
+        ),
+    ];
+    for (place, state, text, remedy) in cases {
+        let (is, said, helps) = found(|f| f.file_systems = vec![place]);
+        assert_eq!(is, state, "{said}");
+        assert!(said.contains(text), "{text} is not in: {said}");
+        assert!(helps.contains(remedy), "{remedy} is not in: {helps}");
+    }
+    // btrfs makes inodes as it needs them.
+    let btrfs = FileSystem { inodes: Some((0, 0)), kind: "btrfs".into(), ..ext4() };
+    assert_eq!(worst(&findings(&Facts { file_systems: vec![btrfs], ..fit() })), State::Green);
+}
+
+#[test]
+fn another_version_than_the_one_that_runs_is_told() {
+    let (state, text, remedy) = found(|f| f.version = "1.1.0".to_owned());
+    assert_eq!(state, State::Yellow);
+    assert_eq!(text, "version 1.0.0 runs, this program is 1.1.0");
+    assert_eq!(remedy, "systemctl restart anabranch");
+}
+
+#[test]
+fn what_is_wrong_in_the_file_is_red_and_a_warning_yellow() {
+    let (state, text, remedy) = found(|f| f.config_problems = vec!["x:1: no".to_owned()]);
+    assert_eq!((state, text.as_str()), (State::Red, "x:1: no"));
+    assert_eq!(remedy, "anabranch check /etc/anabranch/anabranch.toml");
+    assert_eq!(found(|f| f.config_warnings = vec!["many".to_owned()]).0, State::Yellow);
+}

@@ -1,0 +1,103 @@
+//! Ports, who holds them, firewalls.
+
+use crate::admin::Admin;
+use advise::doctor::{Firewall, Port, PortState};
+use server::config::AdminAddress;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+
+/// Servers of the same protocols, as their processes are called.
+const SERVERS: [&str; 5] = ["smbd", "samba", "ksmbd", "nfsd", "ganesha.nfsd"];
+
+/// Our server, as it answers.
+pub struct Own {
+    /// Its version.
+    pub version: String,
+}
+
+/// Asks the server that the configuration is of.
+pub fn running(admin: Option<&AdminAddress>) -> Option<Own> {
+    let status = Admin::at(admin?.clone()).ask("GET", "/v1/status", None).ok()?;
+    Some(Own { version: status["version"].as_str()?.to_owned() })
+}
+
+/// Whether `address` can be listened on: it is tried.
+pub fn port(what: &'static str, address: SocketAddr, running: &Option<Own>) -> Port {
+    let state = match TcpListener::bind(address).map_err(|error| error.kind()) {
+        Ok(_) => PortState::Free,
+        // While ours runs it holds what it is configured with.
+        Err(ErrorKind::AddrInUse) if running.is_some() => PortState::Ours,
+        Err(ErrorKind::AddrInUse) => PortState::Taken,
+        Err(ErrorKind::PermissionDenied) => PortState::Refused,
+        Err(_) => PortState::Absent,
+    };
+    let is_local = address.ip().is_loopback();
+    Port { what, address: address.to_string(), number: address.port(), is_local, state }
+}
+
+/// Those of [`SERVERS`] that run: processes, and threads of the kernel.
+pub fn other_servers() -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter(|entry| {
+        entry.file_name().to_string_lossy().bytes().all(|letter| letter.is_ascii_digit())
+    });
+    let names =
+        processes.filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok());
+    let mut found: Vec<String> = names.filter_map(|name| server_of(name.trim())).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Which server a process is of. ksmbd's threads have the interface's or the port's name behind.
+fn server_of(name: &str) -> Option<String> {
+    let name = if name.starts_with("ksmbd") { "ksmbd" } else { name };
+    SERVERS.contains(&name).then(|| name.to_owned())
+}
+
+/// The rules, if they may be read: by nft, which also knows those of iptables where these are
+/// of the newer kind.
+pub fn firewall() -> Firewall {
+    match (printed("nft", &["list", "ruleset"]), printed("iptables-save", &[])) {
+        (Some(nft), _) if !nft.trim().is_empty() => Firewall::Nft(nft),
+        (_, Some(tables)) if tables.contains("-A ") || tables.contains(" DROP ") => {
+            Firewall::Iptables(tables)
+        }
+        (None, None) => Firewall::Unknown,
+        _ => Firewall::None,
+    }
+}
+
+/// What a program prints, if it is there and content.
+fn printed(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_known_by_their_processes_and_threads() {
+        assert_eq!(server_of("smbd").as_deref(), Some("smbd"));
+        assert_eq!(server_of("ksmbd-eth0").as_deref(), Some("ksmbd"));
+        assert_eq!(server_of("smbd-notifyd"), None);
+        assert_eq!(server_of("sshd"), None);
+    }
+
+    #[test]
+    fn a_port_that_someone_holds_is_taken_unless_our_server_runs() {
+        let held = TcpListener::bind("127.0.0.1:0").expect("an address");
+        let address = held.local_addr().expect("one");
+        assert_eq!(port("SMB", address, &None).state, PortState::Taken);
+        let own = Some(Own { version: String::new() });
+        assert_eq!(port("SMB", address, &own).state, PortState::Ours);
+        assert_eq!(port("SMB", "127.0.0.1:0".parse().expect("one"), &None).state, PortState::Free);
+        let absent = "192.0.2.1:4450".parse().expect("one");
+        assert_eq!(port("SMB", absent, &None).state, PortState::Absent);
+    }
+}

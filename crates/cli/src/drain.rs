@@ -1,0 +1,91 @@
+//! `anabranch drain`.
+
+use crate::admin::{Admin, plain};
+use anyhow::Result;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Shown below the options.
+const EXAMPLES: &str = "\
+From now on no new clients are taken. Those that have nothing open are disconnected, all others
+when they have closed what they had, or when the time is over. The command waits for that and
+shows how far it has come; the server itself goes on until it is ended, or takes clients again.
+
+Examples:
+  anabranch drain --within 300 && systemctl stop anabranch
+  anabranch drain --cancel";
+
+/// How often is asked how far it has come.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Arguments of `drain`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    admin: Admin,
+    /// Seconds that clients have to close what they have open
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(..=86_400))]
+    within: u32,
+    /// Begin, and do not wait
+    #[arg(long)]
+    no_wait: bool,
+    /// Take clients again
+    #[arg(long, conflicts_with_all = ["within", "no_wait"])]
+    cancel: bool,
+}
+
+/// Drains a running server.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if args.cancel {
+        let state = args.admin.ask("DELETE", "/v1/drain", None)?;
+        println!("{}", shown(&state));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let wish = json!({ "within_seconds": args.within });
+    let mut state = args.admin.ask("POST", "/v1/drain", Some(&wish))?;
+    let mut last = String::new();
+    // What is under way at the end may take some seconds more.
+    let looks = (args.within + 60) * 2;
+    for _ in 0..looks {
+        let line = shown(&state);
+        if line != last {
+            println!("{line}");
+            last = line;
+        }
+        if args.no_wait || state["state"] != "draining" {
+            break;
+        }
+        std::thread::sleep(LOOK_EVERY);
+        state = args.admin.ask("GET", "/v1/drain", None)?;
+    }
+    let is_done = args.no_wait || state["state"] == "drained";
+    Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn shown(state: &Value) -> String {
+    let text = |key: &str| plain(&state[key]);
+    format!(
+        "{}: {} connections, {} sessions, {} open files, {} NFS clients",
+        text("state"),
+        text("connections"),
+        text("sessions"),
+        text("opens"),
+        text("nfs_clients")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_said_in_a_line() {
+        let state = json!({
+            "state": "draining", "connections": 2, "sessions": 1, "opens": 3, "nfs_clients": 0,
+        });
+        let line = "draining: 2 connections, 1 sessions, 3 open files, 0 NFS clients";
+        assert_eq!(shown(&state), line);
+    }
+}

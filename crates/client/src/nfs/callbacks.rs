@@ -1,0 +1,134 @@
+//! What the server asks of this client, on the connections that it calls by: recalls of
+//! delegations are handed to whoever uses them. RFC 8881 20.
+
+use super::delegation::Recall;
+use crate::sync::lock;
+use std::sync::Mutex;
+use tokio::sync::mpsc;
+use wire::nfs::callback::{
+    Callback, CallbackCompound, CallbackReply, CbSequenceArgs, CbSequenceResult,
+};
+use wire::nfs::rpc::{AcceptStatus, Call, OpaqueAuth, Reply, ReplyBody, put_success};
+use wire::nfs::xdr::{XdrReader, XdrWriter};
+use wire::nfs::{NfsStatus, SessionId};
+
+/// The program that the server is told to call: of those that anyone may choose. RFC 5531 8.1.
+pub(super) const PROGRAM: u32 = 0x4000_0000;
+
+/// Recalls that nobody has taken yet; further ones are put off.
+const RECALLS_MAX: usize = 1024;
+
+/// The procedure that does nothing, and CB_COMPOUND.
+const NULL: u32 = 0;
+const COMPOUND: u32 = 1;
+
+/// Answers the server's calls.
+#[derive(Debug)]
+pub(super) struct Callbacks {
+    /// Once it is known. Callbacks that come before name none that could be looked at.
+    session: Mutex<Option<SessionId>>,
+    recalls: mpsc::Sender<Recall>,
+}
+
+impl Callbacks {
+    /// With whom recalls come to.
+    pub fn new() -> (Self, mpsc::Receiver<Recall>) {
+        let (recalls, recalled) = mpsc::channel(RECALLS_MAX);
+        (Self { session: Mutex::default(), recalls }, recalled)
+    }
+
+    /// The session is there.
+    pub fn set_session(&self, session: SessionId) {
+        *lock(&self.session) = Some(session);
+    }
+
+    /// Answers a call, whose arguments are still to be read.
+    pub fn answer(&self, call: &Call<'_>, r: &mut XdrReader<'_>, w: &mut XdrWriter<'_>) {
+        let refused = |status| {
+            let body = ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
+            Reply { xid: call.xid, body }
+        };
+        match (call.program, call.procedure) {
+            (PROGRAM, NULL) => put_success(w, call.xid),
+            (PROGRAM, COMPOUND) => match CallbackCompound::decode(r) {
+                Ok(compound) => {
+                    put_success(w, call.xid);
+                    self.answer_compound(compound, w);
+                }
+                Err(_) => w.put(&refused(AcceptStatus::GarbageArguments)),
+            },
+            (PROGRAM, _) => w.put(&refused(AcceptStatus::ProcedureUnavailable)),
+            _ => w.put(&refused(AcceptStatus::ProgramUnavailable)),
+        }
+    }
+
+    fn answer_compound(&self, compound: CallbackCompound<'_>, w: &mut XdrWriter<'_>) {
+        let mut results = CallbackReply::begin(w, b"");
+        let mut status = NfsStatus::OK;
+        let mut is_in_session = false;
+        for callback in compound {
+            let callback = match callback {
+                Ok(callback) => callback,
+                Err((number, bad)) => {
+                    status = fail(&mut results, w, number, bad);
+                    break;
+                }
+            };
+            let number = callback.number();
+            status = match callback {
+                Callback::Sequence(args) if !is_in_session => {
+                    let result = self.sequence(&args);
+                    is_in_session = result.is_ok();
+                    results.push(w, number, &result);
+                    result.err().unwrap_or(NfsStatus::OK)
+                }
+                Callback::Sequence(_) => fail(&mut results, w, number, NfsStatus::SEQUENCE_POS),
+                _ if !is_in_session => fail(&mut results, w, number, NfsStatus::OP_NOT_IN_SESSION),
+                Callback::Recall(args) => {
+                    let recall = Recall { handle: args.handle, state_id: args.state_id };
+                    let result = self.recalls.try_send(recall).map_err(|_| NfsStatus::DELAY);
+                    results.push(w, number, &result);
+                    result.err().unwrap_or(NfsStatus::OK)
+                }
+                Callback::NotifyLock(_) => {
+                    results.push(w, number, &Ok::<(), NfsStatus>(()));
+                    NfsStatus::OK
+                }
+                // Nothing is kept back here that others would have to ask about.
+                _ => fail(&mut results, w, number, NfsStatus::NOTSUPP),
+            };
+            if !status.is_ok() {
+                break;
+            }
+        }
+        results.finish(w, status);
+    }
+
+    fn sequence(&self, args: &CbSequenceArgs) -> Result<CbSequenceResult, NfsStatus> {
+        if *lock(&self.session) != Some(args.session_id) {
+            return Err(NfsStatus::BADSESSION);
+        }
+        // The server was told that there is one slot. What it sends again it is told again:
+        // a recall may come twice.
+        if args.slot_id != 0 {
+            return Err(NfsStatus::BADSLOT);
+        }
+        Ok(CbSequenceResult {
+            session_id: args.session_id,
+            sequence_id: args.sequence_id,
+            slot_id: args.slot_id,
+            highest_slot_id: 0,
+            target_highest_slot_id: 0,
+        })
+    }
+}
+
+fn fail(
+    results: &mut CallbackReply,
+    w: &mut XdrWriter<'_>,
+    number: wire::nfs::CallbackNumber,
+    status: NfsStatus,
+) -> NfsStatus {
+    results.push(w, number, &Err::<(), _>(status));
+    status
+}

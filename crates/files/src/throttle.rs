@@ -1,0 +1,238 @@
+//! Requests of both protocols wait here for the limits of their share, before anything is
+//! done: first for those of their file, then for those of the share.
+//!
+//! What can begin at once takes its tokens by compare-and-swap, and meets no lock. What has
+//! to wait books its tokens when it is its turn: of each session one request of a kind has
+//! booked ahead, of each open one for its file. So bookings of several sessions alternate,
+//! whatever each has under way, and who is late does not lose what came due meanwhile.
+
+use crate::{Files, OpenFile};
+use limits::{Admission, BOOKED_BYTES, Cost, Entered, FileUse, Kind, ShareLimits, Throttled};
+use limits::{Turn, Turns};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Who waits for long looks this often whether the limits have changed.
+const LOOK_AFTER: Duration = Duration::from_millis(250);
+
+/// A copy pays for so much at a time: what is in debt by one is waited for by all.
+const COPY_PART_BYTES: u64 = 1024 * 1024;
+
+/// The time, read by whoever has a clock.
+pub type Clock<'a> = &'a (dyn Fn() -> Instant + Send + Sync);
+
+/// The requests of one session on one share.
+#[derive(Debug)]
+pub struct ShareQueue {
+    limits: Arc<ShareLimits>,
+    /// Of each kind: who writes does not hold up those who read.
+    turns: [Arc<Turns>; 3],
+    /// What the latest that waited has waited for, by kind: those behind it, too.
+    reasons: [AtomicUsize; 3],
+}
+
+/// What was booked: given back unless it is used.
+struct Booked<'a> {
+    limits: &'a ShareLimits,
+    /// None for the share's own.
+    file: Option<&'a FileUse>,
+    cost: Cost,
+    is_used: bool,
+}
+
+impl Drop for Booked<'_> {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.limits.give_back(self.file, self.cost);
+        }
+    }
+}
+
+impl ShareQueue {
+    /// The queue of a session on a share.
+    #[must_use]
+    pub fn new(limits: Arc<ShareLimits>) -> Self {
+        Self { limits, turns: Default::default(), reasons: Default::default() }
+    }
+
+    /// The share's limits.
+    #[must_use]
+    pub fn limits(&self) -> &Arc<ShareLimits> {
+        &self.limits
+    }
+
+    /// Whether requests have to be asked about.
+    #[must_use]
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.limits.is_limited()
+    }
+
+    /// Takes what a request costs, on the file that it is about and on the share, if it may
+    /// begin at once. What is late about `now` is to the request's disadvantage only.
+    #[must_use]
+    pub fn admit_now(&self, open: Option<&OpenFile>, cost: Cost, now: Instant) -> bool {
+        let file = self.file_of(open);
+        if let Some((open, used)) = file {
+            let is_queued = open.turns().is_some_and(|turns| turns.is_taken());
+            if is_queued || self.limits.take(Some(used), cost, now) != Admission::Now {
+                return false;
+            }
+        }
+        if !self.turns_of(cost).is_taken() && self.limits.take(None, cost, now) == Admission::Now {
+            return true;
+        }
+        if let Some((_, used)) = file {
+            self.limits.give_back(Some(used), cost);
+        }
+        false
+    }
+
+    /// A read gave less than it asked for.
+    pub fn give_back(&self, open: &OpenFile, cost: Cost, unused_bytes: u64) {
+        let unused = cost.only_bytes(unused_bytes);
+        self.limits.give_back(None, unused);
+        if let Some((_, used)) = self.file_of(Some(open)) {
+            self.limits.give_back(Some(used), unused);
+        }
+    }
+
+    fn file_of<'a>(&self, open: Option<&'a OpenFile>) -> Option<(&'a OpenFile, &'a FileUse)> {
+        let open = open.filter(|_| self.limits.limits_files())?;
+        Some((open, open.state.used.get_or_init(Box::default)))
+    }
+
+    fn turns_of(&self, cost: Cost) -> &Arc<Turns> {
+        &self.turns[index_of(cost)]
+    }
+
+    fn note_reason(&self, cost: Cost, why: Throttled) {
+        if let Some(at) = Throttled::REASONS.iter().position(|reason| *reason == why) {
+            self.reasons[index_of(cost)].store(at, Ordering::Relaxed);
+        }
+    }
+
+    fn latest_reason(&self, cost: Cost) -> Throttled {
+        let at = self.reasons[index_of(cost)].load(Ordering::Relaxed);
+        Throttled::REASONS.get(at).copied().unwrap_or_default()
+    }
+}
+
+fn index_of(cost: Cost) -> usize {
+    match cost.kind {
+        Kind::Read => 0,
+        Kind::Write => 1,
+        Kind::Metadata => 2,
+    }
+}
+
+impl Files {
+    /// Waits until a request may begin: what for. Dropped, what it has booked is given back,
+    /// and the next of its session goes on.
+    pub async fn admit(
+        &self,
+        queue: &ShareQueue,
+        open: Option<&OpenFile>,
+        cost: Cost,
+        clock: Clock<'_>,
+    ) -> Throttled {
+        let limits = &*queue.limits;
+        let _waiting = limits.wait();
+        let (mut throttled, mut of_file) = (Throttled::No, None);
+        if let Some((open, used)) = queue.file_of(open) {
+            let (_turn, has_waited) = enter(open.make_turns()).await;
+            let booked = self.stand(limits, Some(used), cost, clock).await;
+            throttled = if has_waited { Throttled::File } else { booked.1 };
+            of_file = Some(booked.0);
+        }
+        let (turn, has_waited) = enter(queue.turns_of(cost)).await;
+        if has_waited {
+            throttled = queue.latest_reason(cost);
+        }
+        let mut of_share = Vec::new();
+        let mut part = Cost { bytes: cost.bytes.min(BOOKED_BYTES), ..cost };
+        let mut left = cost.bytes;
+        loop {
+            let booked = self.stand(limits, None, part, clock).await;
+            if booked.1.has_waited() {
+                throttled = booked.1;
+                queue.note_reason(cost, throttled);
+            }
+            of_share.push(booked.0);
+            left -= part.bytes;
+            if left == 0 {
+                break;
+            }
+            part = cost.only_bytes(left.min(BOOKED_BYTES));
+        }
+        drop(turn);
+        of_share.iter_mut().chain(&mut of_file).for_each(|booked| booked.is_used = true);
+        limits.count_throttled(throttled);
+        throttled
+    }
+
+    /// Waits until so many bytes may be copied from one file to another: what for. `queues` are
+    /// those of the files' shares, if they have limits.
+    pub async fn admit_copy(
+        &self,
+        queues: &[Option<Arc<ShareQueue>>; 2],
+        files: [&OpenFile; 2],
+        bytes: u64,
+        clock: Clock<'_>,
+    ) -> Throttled {
+        let (mut throttled, mut left) = (Throttled::No, bytes);
+        while left > 0 {
+            let part = left.min(COPY_PART_BYTES);
+            for ((queue, file), cost) in queues.iter().zip(files).zip(Cost::copy(part)) {
+                if let Some(queue) = queue
+                    && !queue.admit_now(Some(file), cost, clock())
+                {
+                    let waited = self.admit(queue, Some(file), cost, clock).await;
+                    throttled = if waited.has_waited() { waited } else { throttled };
+                }
+            }
+            left -= part;
+        }
+        throttled
+    }
+
+    /// Books, and waits until what is booked is due.
+    async fn stand<'a>(
+        &self,
+        limits: &'a ShareLimits,
+        file: Option<&'a FileUse>,
+        cost: Cost,
+        clock: Clock<'_>,
+    ) -> (Booked<'a>, Throttled) {
+        let mut throttled = Throttled::No;
+        loop {
+            let generation = limits.generation();
+            let admission = limits.book(file, cost, clock());
+            let mut booked = Booked { limits, file, cost, is_used: false };
+            let Admission::Until(due, why) = admission else { return (booked, throttled) };
+            throttled = why;
+            loop {
+                let left = due.saturating_duration_since(clock());
+                if left.is_zero() {
+                    return (booked, throttled);
+                }
+                self.pause(left.min(LOOK_AFTER)).await;
+                if limits.generation() != generation {
+                    // Under other limits: those of the share have forgotten what was booked.
+                    booked.is_used = file.is_none();
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the turn, and whether that took any time. Those before may be dropped, but
+/// nobody drops the turns.
+async fn enter(turns: &Arc<Turns>) -> (Option<Turn>, bool) {
+    match turns.enter() {
+        Entered::Now(turn) => (Some(turn), false),
+        Entered::Later(place) => (place.await.ok(), true),
+    }
+}

@@ -1,0 +1,138 @@
+//! The side that is logged on to. RFC 2743 2.2.2.
+
+use crate::context::Context;
+use crate::library::{Buffer, CONTINUE_NEEDED, Element, Handle, Library, Store, is_error, library};
+use crate::name::Name;
+use crate::{Error, Key};
+use std::ffi::CString;
+use std::path::Path;
+use std::ptr::null_mut;
+
+/// GSS_C_ACCEPT.
+const ACCEPT: i32 = 2;
+/// GSS_C_INDEFINITE.
+const FOREVER: u32 = u32::MAX;
+
+/// The server's keys.
+pub struct Keytab {
+    library: &'static Library,
+    credential: Handle,
+}
+
+// SAFETY: MIT locks its credentials itself; this one is only read once it is made.
+unsafe impl Send for Keytab {}
+// SAFETY: as above.
+unsafe impl Sync for Keytab {}
+
+impl std::fmt::Debug for Keytab {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keytab")
+    }
+}
+
+impl Keytab {
+    /// The keys of a keytab file, each of whose principals is accepted.
+    ///
+    /// # Errors
+    /// No library, no such file, or nothing in it that can be read.
+    pub fn open(file: &Path) -> Result<Self, Error> {
+        let library = library()?;
+        let unreadable =
+            |reason: &str| Error::Refused { what: "the keytab", reason: reason.to_owned() };
+        let place = file.to_str().and_then(|file| CString::new(format!("FILE:{file}")).ok());
+        let place = place.ok_or_else(|| unreadable("its path is no text"))?;
+        let mut elements = [Element { key: c"keytab".as_ptr(), value: place.as_ptr() }];
+        let store = Store { count: 1, elements: elements.as_mut_ptr() };
+        let (mut minor, mut credential) = (0, null_mut());
+        // SAFETY: the library reads the store during the call; all pointers are to locals or
+        // null, where it allows that.
+        let status = unsafe {
+            (library.acquire_cred_from)(
+                &mut minor,
+                null_mut(),
+                FOREVER,
+                null_mut(),
+                ACCEPT,
+                &store,
+                &mut credential,
+                null_mut(),
+                null_mut(),
+            )
+        };
+        if is_error(status) {
+            return Err(library.refused("the keytab", status, minor));
+        }
+        Ok(Self { library, credential })
+    }
+}
+
+impl Drop for Keytab {
+    fn drop(&mut self) {
+        let mut minor = 0;
+        // SAFETY: the library made it; it is not used again.
+        unsafe { (self.library.release_cred)(&mut minor, &mut self.credential) };
+    }
+}
+
+/// Who proved to be whom.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The last token, for the client.
+    pub token: Vec<u8>,
+    /// The client, as in `alice@EXAMPLE.ORG`.
+    pub principal: String,
+    /// What both know now.
+    pub key: Key,
+}
+
+/// One exchange.
+#[derive(Debug)]
+pub struct Acceptor {
+    context: Context,
+}
+
+impl Acceptor {
+    /// An exchange that has not begun.
+    #[must_use]
+    pub fn new(keytab: &Keytab) -> Self {
+        Self { context: Context::new(keytab.library) }
+    }
+
+    /// Takes the client's one token. Opens the replay cache; no network.
+    ///
+    /// # Errors
+    /// A broken or old token, one for another server, one that was used before, and clients that
+    /// want more than one round, which SMB's do not.
+    pub fn handle(&mut self, keytab: &Keytab, token: &[u8]) -> Result<Accepted, Error> {
+        let library = keytab.library;
+        let (mut minor, mut source, mut out, mut token) =
+            (0, null_mut(), Buffer::EMPTY, Buffer::of(token));
+        // SAFETY: the library reads the token during the call; the context and the credential are
+        // its own; all other pointers are to locals or null, where it allows that.
+        let status = unsafe {
+            (library.accept)(
+                &mut minor,
+                &mut self.context.handle,
+                keytab.credential,
+                &mut token,
+                null_mut(),
+                &mut source,
+                null_mut(),
+                &mut out,
+                null_mut(),
+                null_mut(),
+                null_mut(),
+            )
+        };
+        let token = library.take(out);
+        let principal = Name::given(library, source).text();
+        if is_error(status) {
+            return Err(library.refused("the client's ticket", status, minor));
+        }
+        if status & CONTINUE_NEEDED != 0 {
+            let reason = "it wants more than one round".to_owned();
+            return Err(Error::Refused { what: "the client's ticket", reason });
+        }
+        Ok(Accepted { token, principal, key: self.context.key()? })
+    }
+}

@@ -1,0 +1,66 @@
+//! A security context of either side.
+
+use crate::library::{Buffer, Handle, Library, is_error, session_key};
+use crate::{Error, Key};
+use std::ptr::null_mut;
+
+/// A context, ended when it is dropped. None of its calls goes on at the same time as another.
+pub struct Context {
+    pub library: &'static Library,
+    pub handle: Handle,
+}
+
+// SAFETY: MIT's contexts belong to no thread; they must not be used by two at once, and every
+// call here takes `&mut self`.
+unsafe impl Send for Context {}
+
+impl Context {
+    pub fn new(library: &'static Library) -> Self {
+        Self { library, handle: null_mut() }
+    }
+
+    /// The key that both sides have now. MS-KILE 3.1.1.2: the subkey, where one was made.
+    pub fn key(&mut self) -> Result<Key, Error> {
+        let (mut minor, mut set) = (0, null_mut());
+        // SAFETY: the context is established, all other pointers are to locals.
+        let status = unsafe {
+            (self.library.inquire)(&mut minor, self.handle, &mut session_key(), &mut set)
+        };
+        if is_error(status) || set.is_null() {
+            return Err(self.library.refused("the session's key", status, minor));
+        }
+        // SAFETY: the library made the set, and says how many elements there are.
+        let key = unsafe {
+            let set = &*set;
+            let first = (set.count > 0).then(|| &*set.elements);
+            first.map(|buffer| {
+                Key::new(
+                    std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length).to_vec(),
+                )
+            })
+        };
+        // SAFETY: it comes from the library, and is not used again.
+        unsafe { (self.library.release_buffer_set)(&mut minor, &mut set) };
+        key.filter(|key| !key.is_empty())
+            .ok_or(Error::Refused { what: "the session's key", reason: "there is none".to_owned() })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.handle.is_null() {
+            return;
+        }
+        let mut minor = 0;
+        // SAFETY: the library made it; it is not used again. No token is asked for.
+        unsafe {
+            (self.library.delete_context)(&mut minor, &mut self.handle, null_mut::<Buffer>())
+        };
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Context")
+    }
+}

@@ -1,0 +1,189 @@
+//! The library's functions, by the names and shapes of RFC 2744 and of MIT's gssapi_ext.h.
+
+use crate::Error;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+/// The library's own numbers.
+pub type Status = u32;
+
+/// An object identifier.
+#[repr(C)]
+pub struct Oid {
+    pub length: u32,
+    pub elements: *mut c_void,
+}
+
+/// Bytes, whoever owns them.
+#[repr(C)]
+pub struct Buffer {
+    pub length: usize,
+    pub value: *mut c_void,
+}
+
+impl Buffer {
+    pub const EMPTY: Self = Self { length: 0, value: std::ptr::null_mut() };
+
+    /// What the library may read, and does not keep.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
+    }
+}
+
+/// Several of them.
+#[repr(C)]
+pub struct BufferSet {
+    pub count: usize,
+    pub elements: *mut Buffer,
+}
+
+/// Where keys are, as a name and a value.
+#[repr(C)]
+pub struct Element {
+    pub key: *const c_char,
+    pub value: *const c_char,
+}
+
+/// Several of them.
+#[repr(C)]
+pub struct Store {
+    pub count: u32,
+    pub elements: *mut Element,
+}
+
+/// What stands behind handles of the library.
+pub type Handle = *mut c_void;
+
+macro_rules! functions {
+    ($($field:ident: $name:literal, fn($($argument:ty),*);)*) => {
+        /// The functions that are used here.
+        pub struct Library {
+            $(pub $field: unsafe extern "C" fn($($argument),*) -> Status,)*
+        }
+
+        impl Library {
+            fn load() -> Result<Self, Error> {
+                // SAFETY: the name ends in NUL. Its initialisers are those of a library that many
+                // programs load like this; it stays loaded for good.
+                let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+                if library.is_null() {
+                    return Err(Error::Absent(format!("{} is not installed", NAME.to_string_lossy())));
+                }
+                Ok(Self {
+                    $($field: {
+                        let name: &CStr = $name;
+                        // SAFETY: the library is loaded, the name ends in NUL.
+                        let found = unsafe { libc::dlsym(library, name.as_ptr()) };
+                        if found.is_null() {
+                            return Err(Error::Absent(format!("its library has no {}", name.to_string_lossy())));
+                        }
+                        // SAFETY: a function of this name has this shape, by RFC 2744 or gssapi_ext.h.
+                        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> Status>(found) }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+const NAME: &CStr = c"libgssapi_krb5.so.2";
+
+functions! {
+    import_name: c"gss_import_name", fn(*mut Status, *mut Buffer, *mut Oid, *mut Handle);
+    display_name: c"gss_display_name", fn(*mut Status, Handle, *mut Buffer, *mut *mut Oid);
+    release_name: c"gss_release_name", fn(*mut Status, *mut Handle);
+    acquire_cred_from: c"gss_acquire_cred_from",
+        fn(*mut Status, Handle, u32, Handle, c_int, *const Store, *mut Handle, *mut Handle, *mut u32);
+    release_cred: c"gss_release_cred", fn(*mut Status, *mut Handle);
+    init: c"gss_init_sec_context",
+        fn(*mut Status, Handle, *mut Handle, Handle, *mut Oid, u32, u32, Handle, *mut Buffer, *mut *mut Oid,
+           *mut Buffer, *mut u32, *mut u32);
+    accept: c"gss_accept_sec_context",
+        fn(*mut Status, *mut Handle, Handle, *mut Buffer, Handle, *mut Handle, *mut *mut Oid, *mut Buffer,
+           *mut u32, *mut u32, *mut Handle);
+    delete_context: c"gss_delete_sec_context", fn(*mut Status, *mut Handle, *mut Buffer);
+    inquire: c"gss_inquire_sec_context_by_oid", fn(*mut Status, Handle, *mut Oid, *mut *mut BufferSet);
+    release_buffer: c"gss_release_buffer", fn(*mut Status, *mut Buffer);
+    release_buffer_set: c"gss_release_buffer_set", fn(*mut Status, *mut *mut BufferSet);
+    display_status: c"gss_display_status", fn(*mut Status, Status, c_int, *mut Oid, *mut u32, *mut Buffer);
+}
+
+/// The library, loaded when it is first asked for.
+///
+/// # Errors
+/// [`Error::Absent`].
+pub fn library() -> Result<&'static Library, Error> {
+    static LIBRARY: OnceLock<Result<Library, Error>> = OnceLock::new();
+    LIBRARY.get_or_init(Library::load).as_ref().map_err(Clone::clone)
+}
+
+/// Object identifiers live as long as the program: the library keeps pointers to some.
+macro_rules! oid {
+    ($name:ident, $bytes:expr, $what:literal) => {
+        #[doc = $what]
+        pub fn $name() -> Oid {
+            const BYTES: &[u8] = $bytes;
+            Oid { length: BYTES.len() as u32, elements: BYTES.as_ptr().cast_mut().cast() }
+        }
+    };
+}
+
+oid!(kerberos, b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02", "Kerberos 5, 1.2.840.113554.1.2.2.");
+oid!(
+    host_service,
+    b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x01\x04",
+    "Names as in `cifs@host`. RFC 2743 4.1."
+);
+oid!(
+    session_key,
+    b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x05\x05",
+    "MIT's GSS_C_INQ_SSPI_SESSION_KEY."
+);
+
+/// Errors of the call itself, and of the routine. RFC 2744 3.9.1.
+pub fn is_error(status: Status) -> bool {
+    status & 0xFFFF_0000 != 0
+}
+
+/// More tokens are wanted.
+pub const CONTINUE_NEEDED: Status = 1;
+
+impl Library {
+    /// The reason of a failure, in words.
+    pub fn refused(&self, what: &'static str, status: Status, minor: Status) -> Error {
+        let by_mechanism = self.words(minor, 2);
+        let reason = if minor == 0 || by_mechanism.is_empty() {
+            self.words(status, 1)
+        } else {
+            by_mechanism
+        };
+        Error::Refused { what, reason }
+    }
+
+    fn words(&self, status: Status, kind: c_int) -> String {
+        let (mut minor, mut more, mut text) = (0, 0, Buffer::EMPTY);
+        let mut mechanism = kerberos();
+        // SAFETY: all pointers are to locals of this function.
+        let result = unsafe {
+            (self.display_status)(&mut minor, status, kind, &mut mechanism, &mut more, &mut text)
+        };
+        if is_error(result) {
+            return String::new();
+        }
+        String::from_utf8_lossy(&self.take(text)).into_owned()
+    }
+
+    /// The library's bytes as ours.
+    pub fn take(&self, mut buffer: Buffer) -> Vec<u8> {
+        let bytes = if buffer.value.is_null() {
+            Vec::new()
+        } else {
+            // SAFETY: the library says that so many bytes are there, and nobody else has them.
+            unsafe { std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length) }.to_vec()
+        };
+        let mut minor = 0;
+        // SAFETY: it comes from the library, and is not used again.
+        unsafe { (self.release_buffer)(&mut minor, &mut buffer) };
+        bytes
+    }
+}

@@ -1,0 +1,61 @@
+//! Names of the library.
+
+use crate::Error;
+use crate::library::{Buffer, Handle, Library, host_service, is_error};
+use std::ptr::null_mut;
+
+/// A name of the library, released when it is dropped.
+pub struct Name {
+    library: &'static Library,
+    pub handle: Handle,
+}
+
+// SAFETY: names are immutable once they are made.
+unsafe impl Send for Name {}
+
+impl Name {
+    /// One that the library has made, or null.
+    pub fn given(library: &'static Library, handle: Handle) -> Self {
+        Self { library, handle }
+    }
+
+    /// The name of a service, as `cifs@host`.
+    pub fn of_service(library: &'static Library, service: &str) -> Result<Self, Error> {
+        let (mut minor, mut handle) = (0, null_mut());
+        let mut text = Buffer::of(service.as_bytes());
+        // SAFETY: the library reads the text during the call; all pointers are to locals.
+        let status = unsafe {
+            (library.import_name)(&mut minor, &mut text, &mut host_service(), &mut handle)
+        };
+        if is_error(status) {
+            return Err(library.refused("the server's name", status, minor));
+        }
+        Ok(Self::given(library, handle))
+    }
+
+    /// As text; empty if it has none.
+    pub fn text(&self) -> String {
+        if self.handle.is_null() {
+            return String::new();
+        }
+        let (mut minor, mut text) = (0, Buffer::EMPTY);
+        // SAFETY: the name is the library's; all other pointers are to locals or null.
+        let status =
+            unsafe { (self.library.display_name)(&mut minor, self.handle, &mut text, null_mut()) };
+        if is_error(status) {
+            return String::new();
+        }
+        String::from_utf8_lossy(&self.library.take(text)).into_owned()
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        if self.handle.is_null() {
+            return;
+        }
+        let mut minor = 0;
+        // SAFETY: the library made it; it is not used again.
+        unsafe { (self.library.release_name)(&mut minor, &mut self.handle) };
+    }
+}

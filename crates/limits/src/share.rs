@@ -1,0 +1,644 @@
+//! The limits of one share, as they are in force: buckets, who waits, what was counted.
+//!
+//! One of these is made for a share and stays with it for as long as the server runs,
+//! whatever is configured: new limits are put into it, and hold from the next request on.
+
+use crate::class::{Limits, Provision, Rates};
+use crate::room::Room;
+use crate::snapshot::{CreditState, Credits, Snapshot};
+use crate::tokens::{Pace, PaceCell, Tokens};
+use crate::{Cost, Kind, Throttled};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What is saved up while nothing is asked for: as much as makes up for a timer that rings
+/// late, and little beside what is measured over some seconds.
+const SAVED: Duration = Duration::from_millis(100);
+/// Bytes that are booked in one turn: a session of large requests has no more throughput
+/// than one of small requests beside it.
+pub const BOOKED_BYTES: u64 = 64 * 1024;
+
+/// The buckets of a share.
+const IOPS: usize = 0;
+/// What is saved up for bursts.
+const CREDITS: usize = 1;
+const READ_IOPS: usize = 2;
+const WRITE_IOPS: usize = 3;
+const METADATA: usize = 4;
+const BANDWIDTH: usize = 5;
+const INGRESS: usize = 6;
+const EGRESS: usize = 7;
+const BUCKETS: usize = 8;
+
+/// Those of a file stand at the same numbers, without credits and metadata.
+type Buckets = [Tokens; BUCKETS];
+
+/// What one open file has used of its limits. Shared by all its opens.
+#[derive(Debug, Default)]
+pub struct FileUse {
+    buckets: Buckets,
+}
+
+/// An answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It may begin.
+    Now,
+    /// Not before then, and why.
+    Until(Instant, Throttled),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ShareLimits {
+    /// When time began.
+    origin: Instant,
+    is_limited: AtomicBool,
+    limits_files: AtomicBool,
+    has_multichannel: AtomicBool,
+    root_handles: AtomicU32,
+    file_handles: AtomicU32,
+    size_bytes: AtomicU64,
+    /// Grows with every change of limits: what was booked under others is booked anew.
+    generation: AtomicU64,
+    share_paces: [PaceCell; BUCKETS],
+    file_paces: [PaceCell; BUCKETS],
+    buckets: Buckets,
+    waiting: AtomicUsize,
+    throttled: [AtomicU64; Throttled::REASONS.len()],
+    room: Room,
+    slow: Mutex<Slow>,
+}
+
+/// What requests do not look at.
+#[derive(Debug, Default)]
+struct Slow {
+    provision: Provision,
+    credits_before: u64,
+    credit_state: CreditState,
+}
+
+/// A request that waits; dropped, it waits no more.
+#[derive(Debug)]
+pub struct Waiting<'a>(&'a ShareLimits);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl ShareLimits {
+    /// The limits of a share, whose buckets are full at `now`.
+    #[must_use]
+    pub fn new(provision: Provision, now: Instant) -> Self {
+        let limits = Self {
+            origin: now,
+            is_limited: AtomicBool::new(false),
+            limits_files: AtomicBool::new(false),
+            has_multichannel: AtomicBool::new(true),
+            root_handles: AtomicU32::new(u32::MAX),
+            file_handles: AtomicU32::new(u32::MAX),
+            size_bytes: AtomicU64::new(u64::MAX),
+            generation: AtomicU64::new(0),
+            share_paces: Default::default(),
+            file_paces: Default::default(),
+            buckets: Default::default(),
+            waiting: AtomicUsize::new(0),
+            throttled: Default::default(),
+            room: Room::default(),
+            slow: Mutex::default(),
+        };
+        limits.install(provision, now, u64::MAX);
+        limits
+    }
+
+    /// Takes new limits. Credits that were saved up stay, as far as there is room for them.
+    pub fn set(&self, provision: Provision, now: Instant) {
+        if self.lock().provision == provision {
+            return;
+        }
+        let at = self.since(now);
+        let had = self.share_paces[CREDITS].get();
+        let held = if !had.is_limit() { u64::MAX } else { self.buckets[CREDITS].held(had, at) };
+        self.install(provision, now, held);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    fn install(&self, provision: Provision, now: Instant, credits: u64) {
+        let (limits, at) = (provision.limits(), self.since(now));
+        let credit_pace = credit_pace(&limits);
+        let saved_up = credit_pace.is_some();
+        // Nothing that was booked under other limits is in the way of these.
+        for bucket in &self.buckets {
+            bucket.set_held(Pace::default(), 0, at);
+        }
+        if let Some(pace) = credit_pace {
+            self.buckets[CREDITS].set_held(pace, credits.min(pace.capacity()), at);
+        }
+        let mut share = paces_of(&limits.share);
+        share[CREDITS] = credit_pace.unwrap_or_default();
+        share[METADATA] = pace_of(limits.metadata_iops);
+        if saved_up {
+            share[IOPS] = pace_of(limits.burst_iops);
+        }
+        let files = paces_of(&limits.file);
+        let cells = self.share_paces.iter().zip(share).chain(self.file_paces.iter().zip(files));
+        cells.for_each(|(cell, pace)| cell.set(pace));
+        let limits_files = files.iter().any(|pace| pace.is_limit());
+        let is_limited = limits_files || share.iter().any(|pace| pace.is_limit());
+        let handles = |count: Option<u32>| count.unwrap_or(u32::MAX);
+        self.root_handles.store(handles(limits.root_handles), Ordering::Relaxed);
+        self.file_handles.store(handles(limits.file_handles), Ordering::Relaxed);
+        self.size_bytes.store(provision.size_bytes().unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.has_multichannel.store(provision.class.has_multichannel(), Ordering::Relaxed);
+        self.limits_files.store(limits_files, Ordering::Relaxed);
+        self.is_limited.store(is_limited, Ordering::Relaxed);
+        self.lock().provision = provision;
+    }
+
+    /// Credits for bursts that are there; none where nothing is saved up.
+    #[must_use]
+    pub fn credits(&self, now: Instant) -> Option<u64> {
+        let pace = self.share_paces[CREDITS].get();
+        pace.is_limit().then(|| self.buckets[CREDITS].held(pace, self.since(now)))
+    }
+
+    /// There were so many credits some time ago, and nothing was asked for since then.
+    pub fn restore_credits(&self, held: u64, ago: Duration, now: Instant) {
+        let pace = self.share_paces[CREDITS].get();
+        if pace.is_limit() {
+            let came = pace.tokens_in(u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX));
+            let held = held.saturating_add(came).min(pace.capacity());
+            self.buckets[CREDITS].set_held(pace, held, self.since(now));
+        }
+    }
+
+    /// Whether requests have to be asked about at all.
+    #[must_use]
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.is_limited.load(Ordering::Relaxed)
+    }
+
+    /// Whether each file has limits of its own.
+    #[must_use]
+    pub fn limits_files(&self) -> bool {
+        self.limits_files.load(Ordering::Relaxed)
+    }
+
+    /// Whether sessions on it may have several connections.
+    #[must_use]
+    pub fn has_multichannel(&self) -> bool {
+        self.has_multichannel.load(Ordering::Relaxed)
+    }
+
+    /// Opens at once of the root, or of another file or directory.
+    #[must_use]
+    pub fn handles_max(&self, is_root: bool) -> u32 {
+        let count = if is_root { &self.root_handles } else { &self.file_handles };
+        count.load(Ordering::Relaxed)
+    }
+
+    /// The provisioned size in bytes, if there is one.
+    #[must_use]
+    pub fn size_bytes(&self) -> Option<u64> {
+        Some(self.size_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
+    }
+
+    /// How much of that is used.
+    #[must_use]
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
+    /// What is said of the share.
+    #[must_use]
+    pub fn provision(&self) -> Provision {
+        self.lock().provision
+    }
+
+    /// Tells whether what was booked before still stands.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Takes what a request costs of one file or, without one, of the share, if it is there.
+    #[must_use]
+    pub fn take(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
+        match file {
+            Some(used) => {
+                let admission = self.take_of(&self.file_paces, &used.buckets, cost, now);
+                admission.because(Throttled::File)
+            }
+            None => self.take_of(&self.share_paces, &self.buckets, cost, now),
+        }
+    }
+
+    /// Books what a request costs, of the same: when it may begin, and what for it has to wait
+    /// until then. What is booked is to be used, or given back.
+    #[must_use]
+    pub fn book(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
+        match file {
+            Some(used) => {
+                let admission = self.book_of(&self.file_paces, &used.buckets, cost, now);
+                admission.because(Throttled::File)
+            }
+            None => self.book_of(&self.share_paces, &self.buckets, cost, now),
+        }
+    }
+
+    /// Gives back what was taken or booked of the same, and not used.
+    pub fn give_back(&self, file: Option<&FileUse>, cost: Cost) {
+        match file {
+            Some(used) => give_back(&self.file_paces, &used.buckets, cost),
+            None => give_back(&self.share_paces, &self.buckets, cost),
+        }
+    }
+
+    /// A request begins to wait.
+    pub fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(self)
+    }
+
+    /// A request had to wait.
+    pub fn count_throttled(&self, throttled: Throttled) {
+        if let Some(at) = Throttled::REASONS.iter().position(|reason| *reason == throttled) {
+            self.throttled[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A second has passed, or so.
+    pub fn handle_tick(&self, now: Instant) {
+        let at = self.since(now);
+        let pace = self.share_paces[CREDITS].get();
+        let held = self.buckets[CREDITS].held(pace, at);
+        let mut slow = self.lock();
+        slow.credit_state = CreditState::of(slow.credits_before, held);
+        slow.credits_before = held;
+    }
+
+    /// What people and machines are told.
+    #[must_use]
+    pub fn snapshot(&self, now: Instant) -> Snapshot {
+        let at = self.since(now);
+        let slow = self.lock();
+        let limits = slow.provision.limits();
+        let credits = credit_pace(&limits).map(|pace| Credits {
+            held: self.buckets[CREDITS].held(pace, at),
+            max: limits.credits_max(),
+            state: slow.credit_state,
+        });
+        let counts = self.throttled.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let mut reasons = Throttled::REASONS.into_iter().zip(counts);
+        Snapshot {
+            provision: slow.provision,
+            limits,
+            credits,
+            throttled: std::array::from_fn(|_| reasons.next().unwrap_or_default()),
+            waiting: self.waiting.load(Ordering::Relaxed),
+            used_bytes: self.room.used_bytes(),
+        }
+    }
+
+    fn take_of(
+        &self,
+        paces: &[PaceCell; BUCKETS],
+        buckets: &Buckets,
+        cost: Cost,
+        now: Instant,
+    ) -> Admission {
+        let at = self.since(now);
+        let asked = buckets_of(cost);
+        for (index, (bucket, tokens, why)) in asked.into_iter().enumerate() {
+            let pace = paces[bucket].get();
+            if !pace.is_limit() || tokens == 0 {
+                continue;
+            }
+            if let Err(due) = buckets[bucket].take(pace, tokens, at) {
+                for (bucket, tokens, _) in asked.into_iter().take(index) {
+                    put_back(paces, buckets, bucket, tokens);
+                }
+                return Admission::Until(self.origin + Duration::from_nanos(due), why);
+            }
+        }
+        Admission::Now
+    }
+
+    fn book_of(
+        &self,
+        paces: &[PaceCell; BUCKETS],
+        buckets: &Buckets,
+        cost: Cost,
+        now: Instant,
+    ) -> Admission {
+        let at = self.since(now);
+        let (mut latest, mut reason) = (at, Throttled::No);
+        for (bucket, tokens, why) in buckets_of(cost) {
+            let pace = paces[bucket].get();
+            if !pace.is_limit() || tokens == 0 {
+                continue;
+            }
+            let due = buckets[bucket].book(pace, tokens, at);
+            if due > latest {
+                (latest, reason) = (due, why);
+            }
+        }
+        if latest == at {
+            return Admission::Now;
+        }
+        Admission::Until(self.origin + Duration::from_nanos(latest), reason)
+    }
+
+    fn since(&self, now: Instant) -> u64 {
+        let since = now.saturating_duration_since(self.origin);
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slow> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Admission {
+    fn because(self, why: Throttled) -> Self {
+        match self {
+            Self::Now => Self::Now,
+            Self::Until(at, _) => Self::Until(at, why),
+        }
+    }
+}
+
+/// Which buckets a request is taken from, how much of each, and what it waits for there.
+fn buckets_of(cost: Cost) -> [(usize, u64, Throttled); 5] {
+    let Cost { kind, operations, bytes } = cost;
+    let (own, flow, why) = match kind {
+        Kind::Read => (READ_IOPS, EGRESS, Throttled::Egress),
+        Kind::Write => (WRITE_IOPS, INGRESS, Throttled::Ingress),
+        // Without bytes, nothing is taken of them.
+        Kind::Metadata => (METADATA, EGRESS, Throttled::Egress),
+    };
+    let own_why = if kind == Kind::Metadata { Throttled::Metadata } else { Throttled::Iops };
+    [
+        (IOPS, operations, Throttled::Iops),
+        (CREDITS, operations, Throttled::Iops),
+        (own, operations, own_why),
+        (BANDWIDTH, bytes, why),
+        (flow, bytes, why),
+    ]
+}
+
+fn give_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, cost: Cost) {
+    for (bucket, tokens, _) in buckets_of(cost) {
+        put_back(paces, buckets, bucket, tokens);
+    }
+}
+
+fn put_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, bucket: usize, tokens: u64) {
+    let pace = paces[bucket].get();
+    if pace.is_limit() && tokens > 0 {
+        buckets[bucket].give_back(pace, tokens);
+    }
+}
+
+fn pace_of(per_second: Option<u64>) -> Pace {
+    per_second.map(|per_second| Pace::new(per_second, SAVED.as_nanos() as u64)).unwrap_or_default()
+}
+
+fn paces_of(rates: &Rates) -> [Pace; BUCKETS] {
+    let mut paces = [Pace::default(); BUCKETS];
+    paces[IOPS] = pace_of(rates.iops);
+    paces[READ_IOPS] = pace_of(rates.read_iops);
+    paces[WRITE_IOPS] = pace_of(rates.write_iops);
+    paces[BANDWIDTH] = pace_of(rates.bandwidth);
+    paces[INGRESS] = pace_of(rates.ingress);
+    paces[EGRESS] = pace_of(rates.egress);
+    paces
+}
+
+/// Credits come back at the baseline, and hold what bursts take beyond it: whoever uses
+/// the baseline leaves them as they are.
+fn credit_pace(limits: &Limits) -> Option<Pace> {
+    let (base, max) = (limits.share.iops?, limits.credits_max());
+    (max > 0).then(|| Pace::new(base, 0).holding(max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Class, Entered, GIB, MIB, Turn, Turns};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn with(own: Limits) -> Provision {
+        Provision { own, ..Provision::default() }
+    }
+
+    fn iops(per_second: u64) -> Limits {
+        let share = Rates { iops: Some(per_second), ..Rates::default() };
+        Limits { share, ..Limits::default() }
+    }
+
+    /// Takes as much as there is for some seconds, in steps of a millisecond.
+    fn overload(limits: &ShareLimits, from: Instant, seconds: u64, cost: Cost) -> u64 {
+        let mut taken = 0;
+        for step in 1..=seconds * 1000 {
+            let now = from + Duration::from_millis(step);
+            while limits.take(None, cost, now) == Admission::Now {
+                taken += cost.operations;
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn burst_credits_drain_and_accrue_by_the_formula_for_hours() {
+        let start = Instant::now();
+        let provision = Provision { class: Class::Premium, gib: Some(100), ..Provision::default() };
+        let limits = ShareLimits::new(provision, start);
+        let credits = |at| limits.snapshot(at).credits.unwrap();
+        assert_eq!((credits(start).held, credits(start).max), (24_840_000, 24_840_000));
+        // Ten operations at once, since a simulated hour of single ones takes long.
+        let cost = Cost { kind: Kind::Read, operations: 10, bytes: 0 };
+        let hour = Duration::from_hours(1);
+        let half = overload(&limits, start, 1800, cost);
+        assert!(half.abs_diff(10_000 * 1800) < 10_000, "{half} at burst");
+        let held = credits(start + hour / 2).held;
+        assert!(held.abs_diff(12_420_000) < 10_000, "{held} left");
+        let rest = overload(&limits, start + hour / 2, 1800, cost);
+        assert!(rest.abs_diff(10_000 * 1800) < 20_000, "{rest} at burst");
+        assert!(credits(start + hour).held < 20_000);
+        let baseline = overload(&limits, start + hour, 600, cost);
+        assert!(baseline.abs_diff(3_100 * 600) < 20_000, "{baseline} at the baseline");
+        // Two hours without a request: two hours of the baseline are saved up.
+        let later = start + hour + Duration::from_secs(600) + 2 * hour;
+        let held = credits(later).held;
+        assert!(held.abs_diff(3_100 * 7200) < 20_000, "{held} saved up");
+        assert_eq!(credits(later + 8 * hour).held, 24_840_000, "and no more than the most");
+    }
+
+    #[test]
+    fn credits_are_told_to_accrue_to_decline_or_to_stay() {
+        let start = Instant::now();
+        let own = Limits { burst_iops: Some(300), ..iops(100) };
+        let limits = ShareLimits::new(with(own), start);
+        let state = |at: u64| {
+            let now = start + Duration::from_secs(at);
+            limits.handle_tick(now);
+            limits.snapshot(now).credits.unwrap().state
+        };
+        state(0);
+        assert_eq!(state(1), CreditState::Constant, "full");
+        let cost = Cost { kind: Kind::Write, operations: 250, bytes: 0 };
+        assert_eq!(limits.take(None, cost, start + Duration::from_secs(2)), Admission::Now);
+        assert_eq!(state(2), CreditState::Declining);
+        assert_eq!(state(3), CreditState::Accruing);
+    }
+
+    #[test]
+    fn what_is_refused_takes_nothing_of_any_bucket() {
+        let start = Instant::now();
+        let share = Rates { iops: Some(1000), egress: Some(MIB), ..Rates::default() };
+        let limits = ShareLimits::new(with(Limits { share, ..Limits::default() }), start);
+        assert_eq!(limits.take(None, Cost::read(4 * MIB), start), Admission::Now, "in debt");
+        for _ in 0..1000 {
+            let refused = limits.take(None, Cost::read(1), start);
+            assert!(matches!(refused, Admission::Until(_, Throttled::Egress)), "{refused:?}");
+        }
+        let writes =
+            (0..1000).filter(|_| limits.take(None, Cost::write(9), start) == Admission::Now);
+        assert_eq!(writes.count(), 100, "a tenth of a second is saved up");
+    }
+
+    #[test]
+    fn every_kind_waits_for_what_limits_it() {
+        let start = Instant::now();
+        let share = Rates {
+            read_iops: Some(10),
+            write_iops: Some(10),
+            bandwidth: Some(MIB),
+            ..Rates::default()
+        };
+        let own = Limits { share, metadata_iops: Some(10), ..Limits::default() };
+        let limits = ShareLimits::new(with(own), start);
+        let reason = |cost| loop {
+            if let Admission::Until(_, why) = limits.take(None, cost, start) {
+                return why;
+            }
+        };
+        assert_eq!(reason(Cost::read(0)), Throttled::Iops);
+        assert_eq!(reason(Cost::write(0)), Throttled::Iops);
+        assert_eq!(reason(Cost::metadata()), Throttled::Metadata);
+        let other = ShareLimits::new(with(own), start);
+        assert_eq!(other.take(None, Cost::write(8 * MIB), start), Admission::Now);
+        let both = [Cost::write(1), Cost::read(1)].map(|cost| other.take(None, cost, start));
+        assert!(matches!(both[0], Admission::Until(_, Throttled::Ingress)));
+        assert!(matches!(both[1], Admission::Until(_, Throttled::Egress)));
+    }
+
+    #[test]
+    fn new_limits_hold_at_once_and_leave_credits_as_they_were() {
+        let start = Instant::now();
+        let own = Limits { burst_iops: Some(1100), ..iops(100) };
+        let limits = ShareLimits::new(with(own), start);
+        let cost = Cost { kind: Kind::Read, operations: 1_600_000, bytes: 0 };
+        assert_eq!(limits.take(None, cost, start), Admission::Now);
+        assert_eq!(limits.snapshot(start).credits.unwrap().held, 2_000_000);
+        let before = limits.generation();
+        limits.set(with(Limits { burst_iops: Some(2200), ..iops(200) }), start);
+        assert_ne!(limits.generation(), before);
+        let credits = limits.snapshot(start).credits.unwrap();
+        assert_eq!((credits.held, credits.max), (2_000_000, 7_200_000));
+        limits.set(Provision { gib: Some(7), ..with(iops(50)) }, start);
+        assert_eq!(limits.snapshot(start).credits, None);
+        assert_eq!(limits.size_bytes(), Some(7 * GIB));
+        limits.set(Provision::default(), start);
+        assert!(!limits.is_limited());
+    }
+
+    /// A session that always has requests, of so many bytes, and whose timers ring late.
+    struct Session {
+        turns: Arc<Turns>,
+        turn: Option<Turn>,
+        due: Instant,
+        bytes: u64,
+        done: u64,
+    }
+
+    /// What each session has done in some seconds of overload.
+    fn simulate(limits: &ShareLimits, sizes: &[u64], late_ms: u64, seconds: u64) -> Vec<u64> {
+        let start = Instant::now();
+        let new = |bytes: &u64| Session {
+            turns: Arc::default(),
+            turn: None,
+            due: start,
+            bytes: *bytes,
+            done: 0,
+        };
+        let mut sessions: Vec<Session> = sizes.iter().map(new).collect();
+        for step in 0..seconds * 1000 {
+            let now = start + Duration::from_millis(step);
+            for (index, session) in sessions.iter_mut().enumerate() {
+                // Timers ring once in a while, each session's at another time.
+                if !(step + index as u64).is_multiple_of(1 + late_ms) {
+                    continue;
+                }
+                while session.due <= now {
+                    if session.turn.take().is_some() {
+                        session.done += 1;
+                    }
+                    let Entered::Now(turn) = session.turns.enter() else { panic!("its own") };
+                    session.turn = Some(turn);
+                    session.due = match limits.book(None, Cost::read(session.bytes), now) {
+                        Admission::Now => now,
+                        Admission::Until(due, _) => due,
+                    };
+                }
+            }
+        }
+        sessions.iter().map(|session| session.done).collect()
+    }
+
+    #[test]
+    fn over_thirty_seconds_the_rate_is_held_however_late_timers_ring() {
+        for (count, late_ms) in [(1, 0), (1, 40), (16, 3), (16, 60)] {
+            let limits = ShareLimits::new(with(iops(2000)), Instant::now());
+            let done = simulate(&limits, &vec![4096; count], late_ms, 30);
+            let total: u64 = done.iter().sum();
+            let off = total as f64 / 60_000.0 - 1.0;
+            assert!(off.abs() < 0.03, "{count} sessions, {late_ms} ms: {total}");
+            // A round takes eight milliseconds: who wakes later than that has missed its turn.
+            // What is saved up at first has who comes first.
+            let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
+            assert!(late_ms > 8 || most - least <= 201 + most / 50, "{done:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_limited_is_held_within_three_per_cent(
+            operations in 50u64..20_000,
+            mib in 5u64..500,
+            count in 1usize..9,
+            size_kib in 1u64..512,
+            late_ms in 0u64..30,
+        ) {
+            let share = Rates {
+                iops: Some(operations),
+                egress: Some(mib * MIB),
+                ..Rates::default()
+            };
+            let own = Limits { share, ..Limits::default() };
+            let limits = ShareLimits::new(with(own), Instant::now());
+            let bytes = size_kib * 1024;
+            let total: u64 = simulate(&limits, &vec![bytes; count], late_ms, 30).iter().sum();
+            let fair = (operations as f64).min((mib * MIB) as f64 / bytes as f64) * 30.0;
+            // Those at the end and in debt count for little but where there are few.
+            let slack = 0.03 * fair + 1.0 + count as f64;
+            prop_assert!((total as f64 - fair).abs() <= slack, "{total} instead of {fair}");
+        }
+    }
+}

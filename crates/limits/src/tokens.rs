@@ -1,0 +1,214 @@
+//! One bucket of tokens, without a lock: the virtual scheduling form of the generic cell
+//! rate algorithm (ITU-T I.371 A). Its whole state is one number, the time at which the
+//! bucket would be full, so that taking is one compare-and-swap, and two threads cannot
+//! take the same token.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Parts of a nanosecond that the time of one token is counted in, as a power of two.
+const PARTS: u32 = 24;
+
+/// How fast tokens come back, and how long they are saved up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    /// The time in which one token comes back, in parts of a nanosecond; zero for no limit.
+    parts: u64,
+    /// How long it takes for the empty bucket to be full.
+    pub depth_ns: u64,
+}
+
+impl Pace {
+    /// So many tokens a second, saved up for a time.
+    pub fn new(per_second: u64, depth_ns: u64) -> Self {
+        Self { parts: (SECOND_NS << PARTS) / per_second.max(1), depth_ns }
+    }
+
+    #[inline]
+    pub fn is_limit(self) -> bool {
+        self.parts > 0
+    }
+
+    /// How long it takes for so many tokens to come back.
+    #[inline]
+    pub fn span_ns(self, tokens: u64) -> u64 {
+        let parts = u128::from(tokens) * u128::from(self.parts);
+        u64::try_from(parts >> PARTS).unwrap_or(u64::MAX / 4)
+    }
+
+    /// The time in which the bucket fills with so many tokens.
+    pub fn holding(self, tokens: u64) -> Self {
+        Self { depth_ns: self.span_ns(tokens) + 1, ..self }
+    }
+
+    /// Tokens that the full bucket holds.
+    pub fn capacity(self) -> u64 {
+        self.tokens_in(self.depth_ns)
+    }
+
+    /// Tokens that come back in a time.
+    pub fn tokens_in(self, span_ns: u64) -> u64 {
+        let parts = u128::from(span_ns) << PARTS;
+        u64::try_from(parts / u128::from(self.parts.max(1))).unwrap_or(u64::MAX)
+    }
+}
+
+/// A pace that may change while others read it.
+#[derive(Debug, Default)]
+pub(crate) struct PaceCell {
+    parts: AtomicU64,
+    depth_ns: AtomicU64,
+}
+
+impl PaceCell {
+    #[inline]
+    pub fn get(&self) -> Pace {
+        let parts = self.parts.load(Ordering::Relaxed);
+        Pace { parts, depth_ns: self.depth_ns.load(Ordering::Relaxed) }
+    }
+
+    pub fn set(&self, pace: Pace) {
+        self.depth_ns.store(pace.depth_ns, Ordering::Relaxed);
+        self.parts.store(pace.parts, Ordering::Relaxed);
+    }
+}
+
+/// A bucket. All times are nanoseconds since an origin.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    /// When it is full, if nothing more is taken; in the past for a full one.
+    full_at: AtomicU64,
+}
+
+impl Tokens {
+    /// Takes tokens if the bucket is not empty. It may go into debt by one request, so that
+    /// one larger than the bucket gets through.
+    ///
+    /// # Errors
+    /// When it is worth trying again; nothing was taken.
+    pub fn take(&self, pace: Pace, tokens: u64, now: u64) -> Result<(), u64> {
+        let span = pace.span_ns(tokens);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let due = full_at.saturating_sub(pace.depth_ns);
+            if due > now {
+                return Err(due);
+            }
+            let next = full_at.max(now).saturating_add(span);
+            match self.swap(full_at, next) {
+                Ok(_) => return Ok(()),
+                Err(present) => full_at = present,
+            }
+        }
+    }
+
+    /// Takes tokens in any case: when whoever did may use them.
+    pub fn book(&self, pace: Pace, tokens: u64, now: u64) -> u64 {
+        let span = pace.span_ns(tokens);
+        let mut full_at = self.full_at.load(Ordering::Relaxed);
+        loop {
+            let next = full_at.max(now).saturating_add(span);
+            match self.swap(full_at, next) {
+                Ok(_) => return full_at.saturating_sub(pace.depth_ns),
+                Err(present) => full_at = present,
+            }
+        }
+    }
+
+    /// Puts tokens back that were not used.
+    pub fn give_back(&self, pace: Pace, tokens: u64) {
+        let span = pace.span_ns(tokens);
+        let back = |full_at: u64| Some(full_at.saturating_sub(span));
+        let _ = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, back);
+    }
+
+    /// Tokens in the bucket.
+    pub fn held(&self, pace: Pace, now: u64) -> u64 {
+        let missing = self.full_at.load(Ordering::Relaxed).saturating_sub(now);
+        pace.tokens_in(pace.depth_ns.saturating_sub(missing))
+    }
+
+    /// Leaves so many tokens in the bucket, or as many as it can hold.
+    pub fn set_held(&self, pace: Pace, tokens: u64, now: u64) {
+        let missing = pace.depth_ns.saturating_sub(pace.holding(tokens).depth_ns);
+        self.full_at.store(now.saturating_add(missing), Ordering::Relaxed);
+    }
+
+    fn swap(&self, present: u64, next: u64) -> Result<u64, u64> {
+        self.full_at.compare_exchange_weak(present, next, Ordering::Relaxed, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_full_bucket_gives_what_it_holds_and_then_its_rate() {
+        let (tokens, pace) = (Tokens::default(), Pace::new(10, SECOND_NS));
+        let now = 100 * SECOND_NS;
+        let at_once = (0..100).filter(|_| tokens.take(pace, 1, now).is_ok()).count();
+        assert_eq!(at_once, 11, "ten that were saved up, and one in debt");
+        assert_eq!(tokens.held(pace, now), 0);
+        let due = tokens.take(pace, 1, now).unwrap_err();
+        assert_eq!(due, now + SECOND_NS / 10);
+        assert!(tokens.take(pace, 1, due).is_ok());
+    }
+
+    #[test]
+    fn what_is_booked_is_due_in_the_order_of_booking() {
+        let (tokens, pace) = (Tokens::default(), Pace::new(10, 0));
+        let dues: Vec<u64> = (0..4).map(|_| tokens.book(pace, 2, SECOND_NS)).collect();
+        let tenths: Vec<u64> = dues.iter().map(|due| due / (SECOND_NS / 10)).collect();
+        assert_eq!(tenths, [0, 12, 14, 16]);
+        tokens.give_back(pace, 2);
+        assert_eq!(tokens.book(pace, 2, SECOND_NS) / (SECOND_NS / 10), 16, "given back");
+    }
+
+    #[test]
+    fn a_number_of_tokens_is_left_in_the_bucket() {
+        let (tokens, pace) = (Tokens::default(), Pace::new(100, 60 * SECOND_NS));
+        assert_eq!(tokens.held(pace, 0), 6000);
+        tokens.set_held(pace, 1234, 5 * SECOND_NS);
+        assert_eq!(tokens.held(pace, 5 * SECOND_NS), 1234);
+        assert_eq!(tokens.held(pace, 6 * SECOND_NS), 1334);
+        tokens.set_held(pace, 99_999, 7 * SECOND_NS);
+        assert_eq!(tokens.held(pace, 7 * SECOND_NS), pace.capacity());
+    }
+
+    #[test]
+    fn threads_never_take_more_than_there_is() {
+        let (tokens, pace) = (Tokens::default(), Pace::new(1000, SECOND_NS));
+        let now = 10 * SECOND_NS;
+        let taken: usize = std::thread::scope(|scope| {
+            let take = || (0..2000).filter(|_| tokens.take(pace, 1, now).is_ok()).count();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(taken, 1001);
+    }
+
+    proptest! {
+        #[test]
+        fn over_any_time_no_more_is_given_than_rate_and_depth_allow(
+            per_second in 1u64..1_000_000,
+            depth_ms in 0u64..500,
+            steps in proptest::collection::vec((0u64..20_000_000, 1u64..4000), 1..200),
+        ) {
+            let pace = Pace::new(per_second, depth_ms * 1_000_000);
+            let tokens = Tokens::default();
+            let (mut now, mut given, mut last) = (SECOND_NS, 0, 0);
+            for (step, wanted) in steps {
+                now += step;
+                if tokens.take(pace, wanted, now).is_ok() {
+                    (given, last) = (given + wanted, wanted);
+                }
+            }
+            let fair = pace.tokens_in(now - SECOND_NS + pace.depth_ns);
+            // The last one may be in debt; a nanosecond is lost with each.
+            prop_assert!(given - last <= fair + 201, "{given} of {fair}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What is counted of every request, for all protocols: transactions by share, operation and
+//! how they ended, bytes, latencies; where processor time goes; who and what is asked most.
+//!
+//! Counting takes no lock and shares no cache line between threads: each thread has a stripe of
+//! its own, and who looks sums them up. What can be counted by is fixed by the configuration
+//! and by tables here, so that no client can make more series. No clock: times are arguments.
+#![forbid(unsafe_code)]
+
+mod api;
+mod audit;
+mod cell;
+mod histogram;
+mod peaks;
+mod registry;
+mod response;
+mod slow;
+mod snapshot;
+mod stage;
+mod top;
+
+pub use api::{Api, Protocol, TransactionType};
+pub use audit::{Agreed, AuditEvent, AuditKind, AuditSink};
+pub use cell::{Arrival, Done, Sent};
+pub use histogram::{BOUNDS_MICROSECONDS, Histogram};
+pub use peaks::Peak;
+pub use registry::{Meter, SHARES_MAX, ShareId};
+pub use response::{Authentication, ResponseType};
+pub use slow::{SLOW_MAX, SlowRequest};
+pub use snapshot::{ApiSnapshot, MeterSnapshot, ShareSnapshot, TopEntry};
+pub use stage::{STAGE_SAMPLE, Stage, StageClock, StageTimes};
+pub use top::{Seen, TOP_SAMPLE};

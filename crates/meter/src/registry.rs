@@ -1,0 +1,454 @@
+//! All shares that are counted for, and the counting itself.
+
+use crate::api::Api;
+use crate::audit::{AuditEvent, AuditSink};
+use crate::cell::{Cell, CellCounts, Done, Sent};
+use crate::histogram::Histogram;
+use crate::peaks::{Peak, Peaks};
+use crate::response::{Authentication, ResponseType};
+use crate::slow::{Slow, SlowRequest};
+use crate::snapshot::{ApiSnapshot, MeterSnapshot, ShareSnapshot, TopEntry};
+use crate::stage::{StageClock, StageTimes};
+use crate::top::{TOP_SAMPLE, Top};
+use std::cell::Cell as ThreadCell;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+/// Shares that are told apart, of all that were ever configured; others count as none.
+pub const SHARES_MAX: usize = 4096;
+/// Of these, memory is made together.
+const SHARES_TOGETHER: usize = 64;
+/// Threads beyond this many share a stripe with others.
+const STRIPES: usize = 16;
+const CELLS: usize = Api::COUNT * Authentication::ALL.len();
+/// Files and clients that a snapshot names.
+const TOP_COUNT: usize = 20;
+
+static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static STRIPE: usize = NEXT_STRIPE.fetch_add(1, Ordering::Relaxed) % STRIPES;
+    static TURN: ThreadCell<u32> = const { ThreadCell::new(0) };
+}
+
+/// A share, as it is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShareId(u16);
+
+impl ShareId {
+    /// What is about no share.
+    pub const NONE: Self = Self(0);
+}
+
+/// Counters of the threads of one stripe.
+#[derive(Debug)]
+struct Stripe(Box<[OnceLock<Box<Cell>>]>);
+
+impl Default for Stripe {
+    fn default() -> Self {
+        Self((0..CELLS).map(|_| OnceLock::new()).collect())
+    }
+}
+
+/// Counters of one share. Made when something is counted, and kept: counters never go down.
+#[derive(Debug, Default)]
+struct ShareCells {
+    stripes: [OnceLock<Stripe>; STRIPES],
+}
+
+fn cell_index(api: Api, authentication: Authentication) -> usize {
+    api.index() * Authentication::ALL.len() + authentication as usize
+}
+
+impl ShareCells {
+    fn cell(&self, api: Api, authentication: Authentication) -> &Cell {
+        let stripe = self.stripes[STRIPE.with(|stripe| *stripe)].get_or_init(Stripe::default);
+        stripe.0[cell_index(api, authentication)].get_or_init(Box::default)
+    }
+
+    fn cells(&self, index: usize) -> impl Iterator<Item = &Cell> {
+        let stripes = self.stripes.iter().filter_map(OnceLock::get);
+        stripes.filter_map(move |stripe| stripe.0[index].get().map(Box::as_ref))
+    }
+
+    /// Transactions and bytes of all.
+    fn totals(&self) -> (u64, u64) {
+        let mut counts = CellCounts::default();
+        (0..CELLS).flat_map(|index| self.cells(index)).for_each(|cell| cell.add_to(&mut counts));
+        (counts.responses.iter().sum(), counts.ingress_bytes + counts.egress_bytes)
+    }
+
+    fn apis(&self) -> Vec<ApiSnapshot> {
+        let all = Api::all().flat_map(|api| Authentication::ALL.map(|by| (api, by)));
+        all.filter_map(|(api, by)| self.api(api, by)).collect()
+    }
+
+    fn api(&self, api: Api, authentication: Authentication) -> Option<ApiSnapshot> {
+        let (mut counts, mut any) = (CellCounts::default(), false);
+        let (mut server_latency, mut end_to_end_latency) =
+            (Histogram::default(), Histogram::default());
+        for cell in self.cells(cell_index(api, authentication)) {
+            any = true;
+            cell.add_to(&mut counts);
+            cell.server.add_to(&mut server_latency);
+            cell.end_to_end.add_to(&mut end_to_end_latency);
+        }
+        let of = |response: ResponseType| counts.responses[response as usize];
+        let sum = |which: fn(ResponseType) -> bool| {
+            ResponseType::ALL.iter().copied().filter(|r| which(*r)).map(of).sum()
+        };
+        let known = ResponseType::ALL.iter().filter(|response| of(**response) > 0);
+        any.then(|| ApiSnapshot {
+            protocol: api.protocol().name().to_owned(),
+            api: api.name().to_owned(),
+            authentication: authentication.name().to_owned(),
+            transaction_type: api.transaction_type().name().to_owned(),
+            responses: known.map(|r| (authentication.name_of(*r), of(*r))).collect(),
+            ingress_bytes: counts.ingress_bytes,
+            egress_bytes: counts.egress_bytes,
+            server_latency,
+            end_to_end_latency,
+            applicable: sum(ResponseType::is_applicable),
+            unexpected_errors: sum(ResponseType::is_unexpected),
+        })
+    }
+}
+
+/// Counters of all shares: memory is made for those that are counted for.
+#[derive(Debug)]
+struct AllCells(Box<[OnceLock<Box<[ShareCells]>>]>);
+
+impl AllCells {
+    fn new() -> Self {
+        Self((0..SHARES_MAX / SHARES_TOGETHER).map(|_| OnceLock::new()).collect())
+    }
+
+    fn of(&self, share: ShareId) -> &ShareCells {
+        let at = usize::from(share.0);
+        let make = || (0..SHARES_TOGETHER).map(|_| ShareCells::default()).collect();
+        &self.0[at / SHARES_TOGETHER].get_or_init(make)[at % SHARES_TOGETHER]
+    }
+
+    /// By number; none if nothing was counted for it, nor for those beside it.
+    fn get(&self, at: usize) -> Option<&ShareCells> {
+        let together = self.0.get(at / SHARES_TOGETHER)?.get()?;
+        together.get(at % SHARES_TOGETHER)
+    }
+}
+
+/// A share by its name.
+#[derive(Debug, Default)]
+struct Known {
+    /// By number; the first is for what is about no share.
+    names: Vec<String>,
+    peaks: Vec<Peaks>,
+}
+
+/// What is counted of all requests of the process.
+#[derive(Debug)]
+pub struct Meter {
+    known: Mutex<Known>,
+    shares: AllCells,
+    top: Top,
+    slow: Slow,
+    stages: StageTimes,
+    audit: OnceLock<Arc<dyn AuditSink>>,
+}
+
+impl Default for Meter {
+    /// Without a clock for [`Meter::stages`].
+    fn default() -> Self {
+        Self::with(StageTimes::default())
+    }
+}
+
+impl Meter {
+    /// Times work with keys by `clock`.
+    #[must_use]
+    pub fn new(clock: Box<dyn StageClock>) -> Self {
+        Self::with(StageTimes::new(clock))
+    }
+
+    fn with(stages: StageTimes) -> Self {
+        let known = Known { names: vec![String::new()], peaks: vec![Peaks::default()] };
+        Self {
+            known: Mutex::new(known),
+            shares: AllCells::new(),
+            top: Top::default(),
+            slow: Slow::default(),
+            stages,
+            audit: OnceLock::new(),
+        }
+    }
+
+    /// The share of this name is counted from now on: by the configuration, never by clients.
+    pub fn register(&self, name: &str) -> ShareId {
+        let mut known = self.lock();
+        if let Some(share) = find(&known, name) {
+            return share;
+        }
+        if known.names.len() >= SHARES_MAX {
+            return ShareId::NONE;
+        }
+        known.names.push(name.to_owned());
+        known.peaks.push(Peaks::default());
+        ShareId((known.names.len() - 1) as u16)
+    }
+
+    /// The share of this name, if it was registered.
+    #[must_use]
+    pub fn share(&self, name: &str) -> ShareId {
+        find(&self.lock(), name).unwrap_or_default()
+    }
+
+    /// The name of a share.
+    #[must_use]
+    pub fn share_name(&self, share: ShareId) -> String {
+        self.lock().names.get(usize::from(share.0)).cloned().unwrap_or_default()
+    }
+
+    fn cells(&self, share: ShareId) -> &ShareCells {
+        self.shares.of(share)
+    }
+
+    /// Counts a request that came to its end.
+    pub fn record(&self, done: &Done) {
+        self.cells(done.share).cell(done.api, done.authentication).record(done);
+    }
+
+    /// Counts bytes of a message that ends no request: an interim answer, what is told unasked.
+    pub fn add_bytes(
+        &self,
+        (share, api, by): (ShareId, Api, Authentication),
+        ingress: u64,
+        egress: u64,
+    ) {
+        self.cells(share).cell(api, by).add_bytes(ingress, egress);
+    }
+
+    /// Counts how long it took until an answer had left.
+    pub fn record_sent(&self, sent: &Sent, latency: Duration) {
+        self.cells(sent.share).cell(sent.api, sent.authentication).end_to_end.record(latency);
+    }
+
+    /// Whether the present request is one of those that [`Meter::add_top`] is to be told of.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        let turn = TURN.get();
+        TURN.set(if turn == 0 { TOP_SAMPLE - 1 } else { turn - 1 });
+        turn == 0
+    }
+
+    /// Counts a file and a client among those that are asked.
+    pub fn add_top(&self, share: ShareId, file: Option<&str>, client: IpAddr, bytes: u64) {
+        self.top.add(share, file, client, bytes);
+    }
+
+    /// Requests that take at least that long are kept for [`Meter::take_slow`].
+    pub fn set_slow(&self, threshold: Option<Duration>) {
+        self.slow.set_threshold(threshold);
+    }
+
+    /// Whether a request was slow.
+    #[must_use]
+    pub fn is_slow(&self, latency: Duration) -> bool {
+        self.slow.is_slow(latency)
+    }
+
+    /// Keeps a slow request.
+    pub fn keep_slow(&self, request: SlowRequest) {
+        self.slow.keep(request);
+    }
+
+    /// Takes the slow requests that are kept.
+    #[must_use]
+    pub fn take_slow(&self) -> Vec<SlowRequest> {
+        self.slow.take()
+    }
+
+    /// Slow requests were taken, and nobody could be told of them.
+    pub fn count_slow_dropped(&self, count: u64) {
+        self.slow.count_dropped(count);
+    }
+
+    /// Events are told to `sink` from now on. Once.
+    pub fn set_audit(&self, sink: Arc<dyn AuditSink>) {
+        // A second one would have to take over the first one's file.
+        drop(self.audit.set(sink));
+    }
+
+    /// Tells an event, if anybody takes them.
+    pub fn audit(&self, event: impl FnOnce() -> AuditEvent) {
+        if let Some(sink) = self.audit.get() {
+            sink.take(&event());
+        }
+    }
+
+    /// Times of kinds of work.
+    #[must_use]
+    pub fn stages(&self) -> &StageTimes {
+        &self.stages
+    }
+
+    /// About a second has passed.
+    pub fn tick(&self, elapsed: Duration) {
+        let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        let mut known = self.lock();
+        for (at, peaks) in known.peaks.iter_mut().enumerate() {
+            let cells = self.shares.get(at);
+            let (transactions, bytes) = cells.map(ShareCells::totals).unwrap_or_default();
+            peaks.tick(transactions, bytes, millis);
+        }
+        drop(known);
+        self.top.tick();
+    }
+
+    /// What a share did in the busiest second of the last full minute; nothing if it is not known.
+    #[must_use]
+    pub fn peak(&self, share: &str) -> Peak {
+        let known = self.lock();
+        let found = find(&known, share).and_then(|id| known.peaks.get(usize::from(id.0)));
+        found.map(Peaks::last_minute).unwrap_or_default()
+    }
+
+    /// All counts.
+    #[must_use]
+    pub fn snapshot(&self) -> MeterSnapshot {
+        let known = self.lock();
+        let of = known.names.iter().zip(&known.peaks).enumerate();
+        let mut shares: Vec<ShareSnapshot> = of
+            .map(|(at, (name, peaks))| {
+                let Peak { transactions_per_second, bytes_per_second } = peaks.last_minute();
+                ShareSnapshot {
+                    share: name.clone(),
+                    apis: self.shares.get(at).map(ShareCells::apis).unwrap_or_default(),
+                    max_used_iops: transactions_per_second,
+                    max_used_bandwidth_bytes_per_second: bytes_per_second,
+                }
+            })
+            .collect();
+        shares.sort_by(|a, b| a.share.cmp(&b.share));
+        let name = |share: ShareId| known.names[usize::from(share.0)].clone();
+        let top_files = self.top.files(TOP_COUNT).into_iter().map(|((share, file), seen)| {
+            let (requests, bytes) = (seen.requests, seen.bytes);
+            TopEntry { share: name(share), name: (*file).to_owned(), requests, bytes }
+        });
+        let top_files = top_files.collect();
+        let top_clients = self.top.clients(TOP_COUNT).into_iter().map(|(client, seen)| TopEntry {
+            share: String::new(),
+            name: client.to_string(),
+            requests: seen.requests,
+            bytes: seen.bytes,
+        });
+        MeterSnapshot {
+            shares,
+            top_files,
+            top_clients: top_clients.collect(),
+            traces_dropped: self.slow.dropped(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Names of shares are told apart without case, as clients do.
+fn find(known: &Known, name: &str) -> Option<ShareId> {
+    let at = known.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
+    Some(ShareId(at as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Arrival;
+    use std::time::Instant;
+
+    fn done(share: ShareId, response: ResponseType) -> Done {
+        Done {
+            share,
+            api: Api::smb(8),
+            authentication: Authentication::NTLMv2,
+            response,
+            ingress_bytes: 100,
+            egress_bytes: 1000,
+            latency: Duration::from_micros(60),
+        }
+    }
+
+    #[test]
+    fn what_many_threads_count_is_summed() {
+        let meter = Arc::new(Meter::default());
+        let share = meter.register("data");
+        let threads: Vec<_> = (0..STRIPES + 3)
+            .map(|_| {
+                let meter = meter.clone();
+                let count = move || {
+                    (0..100).for_each(|_| meter.record(&done(share, ResponseType::Success)));
+                    meter.record(&done(share, ResponseType::ServerBusyError));
+                };
+                std::thread::spawn(count)
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let snapshot = meter.snapshot();
+        let [none, data] = &snapshot.shares[..] else { panic!("{snapshot:?}") };
+        assert_eq!((none.share.as_str(), none.apis.len()), ("", 0));
+        let [read] = &data.apis[..] else { panic!("{data:?}") };
+        assert_eq!((read.protocol.as_str(), read.api.as_str()), ("SMB", "Read"));
+        assert_eq!(read.responses["Success"], 1900);
+        assert_eq!(
+            (read.transactions(), read.applicable, read.unexpected_errors),
+            (1919, 1919, 19)
+        );
+        assert_eq!((read.ingress_bytes, read.egress_bytes), (191_900, 1_919_000));
+        assert_eq!(read.server_latency.count(), 1900, "of those that succeeded");
+    }
+
+    #[test]
+    fn a_share_that_comes_again_goes_on_with_its_counters() {
+        let meter = Meter::default();
+        let share = meter.register("data");
+        assert_eq!(meter.register("DATA"), share);
+        assert_eq!((meter.share("Data"), meter.share("other")), (share, ShareId::NONE));
+        assert_eq!(meter.share_name(share), "data");
+        for at in 2..SHARES_MAX {
+            assert_ne!(meter.register(&format!("share {at}")), ShareId::NONE);
+        }
+        assert_eq!(meter.register("one too many"), ShareId::NONE);
+    }
+
+    #[test]
+    fn an_answer_that_has_left_is_counted_once_more_if_it_was_a_success() {
+        let meter = Meter::default();
+        let now = Instant::now();
+        let arrival = Arrival::at_once(now, 100);
+        let sent = done(ShareId::NONE, ResponseType::Success).sent(arrival.first_byte).unwrap();
+        meter.record_sent(&sent, Duration::from_millis(3));
+        let read = &meter.snapshot().shares[0].apis[0];
+        assert_eq!((read.end_to_end_latency.count(), read.transactions()), (1, 0));
+        assert!(done(ShareId::NONE, ResponseType::ClientOtherError).sent(now).is_none());
+    }
+
+    #[test]
+    fn one_request_in_so_many_is_looked_at() {
+        let meter = Meter::default();
+        let sampled = (0..10 * TOP_SAMPLE).filter(|_| meter.is_sampled()).count();
+        assert_eq!(sampled, 10);
+    }
+
+    #[test]
+    fn the_busiest_second_of_a_minute_is_told_by_share() {
+        let meter = Meter::default();
+        let share = meter.register("data");
+        (0..5).for_each(|_| meter.record(&done(share, ResponseType::Success)));
+        (0..60).for_each(|_| meter.tick(Duration::from_secs(1)));
+        let data = &meter.snapshot().shares[1];
+        assert_eq!((data.max_used_iops, data.max_used_bandwidth_bytes_per_second), (5, 5500));
+        let peak = Peak { transactions_per_second: 5, bytes_per_second: 5500 };
+        assert_eq!((meter.peak("DATA"), meter.peak("other")), (peak, Peak::default()));
+    }
+}

@@ -1,0 +1,136 @@
+//! Requests that took long, kept until somebody takes them, in bounded room.
+
+use crate::api::Api;
+use crate::registry::ShareId;
+use crate::response::ResponseType;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Kept at once; what comes beyond is counted only.
+pub const SLOW_MAX: usize = 1024;
+/// For a threshold that nothing reaches.
+const OFF: u64 = u64::MAX;
+
+/// A request that took long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// The connection's number.
+    pub connection: u64,
+    /// The request's number on it.
+    pub message: u64,
+    /// From where.
+    pub peer: SocketAddr,
+    /// The share that it was about, if one.
+    pub share: ShareId,
+    /// What was asked.
+    pub api: Api,
+    /// How it ended.
+    pub response: ResponseType,
+    /// When its answer was ready, in nanoseconds since 1970.
+    pub ended_unix_nanoseconds: u64,
+    /// How long that took.
+    pub latency: Duration,
+    /// Bytes that came with it.
+    pub ingress_bytes: u64,
+    /// Bytes that answered it.
+    pub egress_bytes: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Slow {
+    threshold_nanoseconds: AtomicU64,
+    kept: Mutex<VecDeque<SlowRequest>>,
+    dropped: AtomicU64,
+}
+
+impl Default for Slow {
+    fn default() -> Self {
+        let threshold_nanoseconds = AtomicU64::new(OFF);
+        Self { threshold_nanoseconds, kept: Mutex::default(), dropped: AtomicU64::new(0) }
+    }
+}
+
+impl Slow {
+    /// What is at least that long is kept from now on; nothing for none.
+    pub fn set_threshold(&self, threshold: Option<Duration>) {
+        let nanoseconds = threshold
+            .map_or(OFF, |threshold| u64::try_from(threshold.as_nanos()).unwrap_or(OFF).max(1));
+        self.threshold_nanoseconds.store(nanoseconds, Ordering::Relaxed);
+        if threshold.is_none() {
+            self.lock().clear();
+        }
+    }
+
+    /// One load for who is quick.
+    pub fn is_slow(&self, latency: Duration) -> bool {
+        let threshold = self.threshold_nanoseconds.load(Ordering::Relaxed);
+        threshold != OFF && latency.as_nanos() >= u128::from(threshold)
+    }
+
+    pub fn keep(&self, request: SlowRequest) {
+        let mut kept = self.lock();
+        if kept.len() < SLOW_MAX {
+            kept.push_back(request);
+        } else {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn take(&self) -> Vec<SlowRequest> {
+        std::mem::take(&mut *self.lock()).into()
+    }
+
+    pub fn count_dropped(&self, count: u64) {
+        self.dropped.fetch_add(count, Ordering::Relaxed);
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<SlowRequest>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(message: u64) -> SlowRequest {
+        SlowRequest {
+            connection: 1,
+            message,
+            peer: "127.0.0.1:9".parse().unwrap(),
+            share: ShareId::NONE,
+            api: Api::smb(8),
+            response: ResponseType::Success,
+            ended_unix_nanoseconds: 0,
+            latency: Duration::from_secs(1),
+            ingress_bytes: 0,
+            egress_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn nothing_is_slow_until_somebody_says_what_is() {
+        let slow = Slow::default();
+        assert!(!slow.is_slow(Duration::MAX));
+        slow.set_threshold(Some(Duration::from_millis(5)));
+        assert!(slow.is_slow(Duration::from_millis(5)) && !slow.is_slow(Duration::from_micros(4)));
+        slow.set_threshold(None);
+        assert!(!slow.is_slow(Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn one_more_than_there_is_room_for_is_counted_only() {
+        let slow = Slow::default();
+        (0..=SLOW_MAX as u64).for_each(|message| slow.keep(request(message)));
+        assert_eq!((slow.take().len(), slow.dropped()), (SLOW_MAX, 1));
+        assert!(slow.take().is_empty());
+    }
+}

@@ -1,0 +1,190 @@
+//! Which files and clients are asked most: a sample of requests, counted in bounded room.
+//!
+//! Metwally and others' space-saving counters: whoever is not known takes the place, and the
+//! weight, of the one with the least. What is really asked much is always among them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+
+use crate::registry::ShareId;
+
+/// One request in so many is looked at.
+pub const TOP_SAMPLE: u32 = 16;
+/// Of each kind, in each window.
+const PLACES_MAX: usize = 256;
+/// Longest name that is kept, in bytes: the end tells more than the beginning.
+const NAME_BYTES_MAX: usize = 256;
+/// A window of this many ticks, which come every second; two are kept.
+const WINDOW_TICKS: u32 = 30;
+/// Bytes that weigh as much as a request, as a credit of SMB does.
+const BYTES_PER_WEIGHT: u64 = 64 * 1024;
+
+/// What was seen of one of them, scaled up from the sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes, both ways together.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    weight: u64,
+    seen: Seen,
+}
+
+/// The heaviest of a stream.
+#[derive(Debug)]
+struct SpaceSaving<K>(HashMap<K, Place>);
+
+impl<K> Default for SpaceSaving<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash + Clone> SpaceSaving<K> {
+    fn add(&mut self, key: K, bytes: u64) {
+        let weight = 1 + bytes / BYTES_PER_WEIGHT;
+        let mut inherited = 0;
+        if self.0.len() >= PLACES_MAX && !self.0.contains_key(&key) {
+            let least = self.0.iter().min_by_key(|(_, place)| place.weight);
+            if let Some((least, place)) = least.map(|(key, place)| (key.clone(), *place)) {
+                self.0.remove(&least);
+                inherited = place.weight;
+            }
+        }
+        let place = self.0.entry(key).or_insert(Place { weight: inherited, seen: Seen::default() });
+        place.weight += weight;
+        place.seen.requests += u64::from(TOP_SAMPLE);
+        place.seen.bytes += bytes * u64::from(TOP_SAMPLE);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    files: SpaceSaving<(ShareId, Arc<str>)>,
+    clients: SpaceSaving<IpAddr>,
+}
+
+/// The present window and the one before.
+#[derive(Debug, Default)]
+struct Windows {
+    present: Window,
+    before: Window,
+    ticks: u32,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Top(Mutex<Windows>);
+
+/// The heaviest first.
+type Ranked<K> = Vec<(K, Seen)>;
+
+fn shortened(name: &str) -> Arc<str> {
+    let from = name.len().saturating_sub(NAME_BYTES_MAX);
+    let from = (from..=name.len()).find(|at| name.is_char_boundary(*at)).unwrap_or_default();
+    name[from..].into()
+}
+
+impl Top {
+    /// Who holds it is told, and nobody waits: it is a sample anyhow.
+    pub fn add(&self, share: ShareId, file: Option<&str>, client: IpAddr, bytes: u64) {
+        let mut windows = match self.0.try_lock() {
+            Ok(windows) => windows,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(file) = file {
+            windows.present.files.add((share, shortened(file)), bytes);
+        }
+        windows.present.clients.add(client, bytes);
+    }
+
+    /// A second has passed.
+    pub fn tick(&self) {
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.ticks += 1;
+        if windows.ticks == WINDOW_TICKS {
+            windows.ticks = 0;
+            windows.before = std::mem::take(&mut windows.present);
+        }
+    }
+
+    /// The heaviest of the last 30 to 60 seconds.
+    pub fn files(&self, count: usize) -> Ranked<(ShareId, Arc<str>)> {
+        self.ranked(count, |window| &window.files)
+    }
+
+    /// As [`Top::files`].
+    pub fn clients(&self, count: usize) -> Ranked<IpAddr> {
+        self.ranked(count, |window| &window.clients)
+    }
+
+    fn ranked<K: Eq + Hash + Clone + Ord>(
+        &self,
+        count: usize,
+        of: impl Fn(&Window) -> &SpaceSaving<K>,
+    ) -> Ranked<K> {
+        let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums: HashMap<K, Place> = HashMap::new();
+        for (key, place) in [&windows.present, &windows.before].iter().flat_map(|w| &of(w).0) {
+            let sum = sums.entry(key.clone()).or_default();
+            sum.weight += place.weight;
+            sum.seen.requests += place.seen.requests;
+            sum.seen.bytes += place.seen.bytes;
+        }
+        drop(windows);
+        let mut ranked: Vec<(K, Place)> = sums.into_iter().collect();
+        ranked.sort_by(|(a, x), (b, y)| y.weight.cmp(&x.weight).then_with(|| a.cmp(b)));
+        ranked.truncate(count);
+        ranked.into_iter().map(|(key, place)| (key, place.seen)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    #[test]
+    fn what_is_asked_much_is_found_among_ever_so_many() {
+        let top = Top::default();
+        for at in 0..20_000 {
+            top.add(ShareId::NONE, Some(&format!("passing {at}")), HERE, 0);
+            if at % 10 == 0 {
+                top.add(ShareId::NONE, Some("asked"), HERE, 10);
+            }
+        }
+        let files = top.files(3);
+        assert_eq!((&*files[0].0.1, files.len()), ("asked", 3));
+        assert_eq!(files[0].1.bytes, files[0].1.requests * 10);
+        assert!(top.0.lock().unwrap().present.files.0.len() <= PLACES_MAX);
+        assert_eq!(top.clients(9), [(HERE, Seen { requests: 16 * 22_000, bytes: 16 * 20_000 })]);
+    }
+
+    #[test]
+    fn large_requests_weigh_more_and_what_is_old_goes() {
+        let top = Top::default();
+        top.add(ShareId::NONE, Some("large"), HERE, 1 << 20);
+        (0..5).for_each(|_| top.add(ShareId::NONE, Some("small"), HERE, 1));
+        assert_eq!(&*top.files(1)[0].0.1, "large");
+        (0..WINDOW_TICKS).for_each(|_| top.tick());
+        assert_eq!(top.files(9).len(), 2, "the window before counts, too");
+        (0..WINDOW_TICKS).for_each(|_| top.tick());
+        assert!(top.files(9).is_empty());
+    }
+
+    #[test]
+    fn of_a_long_name_the_end_is_kept() {
+        let name = format!("{}end", "ä".repeat(NAME_BYTES_MAX));
+        let kept = shortened(&name);
+        assert!(kept.len() <= NAME_BYTES_MAX && kept.ends_with("äend"));
+        assert_eq!(&*shortened("short"), "short");
+    }
+}

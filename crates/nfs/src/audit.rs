@@ -1,0 +1,67 @@
+//! Events of sessions that are written down: their beginnings and ends, and what was denied.
+
+use crate::compound::{Call, Run};
+use crate::server::Server;
+use crate::session::Session;
+use meter::{Agreed, AuditEvent, AuditKind, Authentication, Protocol};
+use wire::nfs::{NfsStatus, OperationNumber, SessionId};
+
+fn shown(id: &SessionId) -> String {
+    id.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn event(kind: AuditKind, call: &Call) -> AuditEvent {
+    let identity = call.credentials.identity.as_ref();
+    let by = if identity.is_some() { Authentication::AuthSys } else { Authentication::Anonymous };
+    AuditEvent {
+        peer: Some(call.conn.facts.peer),
+        request: Some((call.conn.facts.id, u64::from(call.xid))),
+        user: identity.map_or_else(String::new, |identity| format!("uid {}", identity.uid)),
+        authentication: by.name(),
+        ..AuditEvent::new(kind, Protocol::Nfs)
+    }
+}
+
+/// A client has a session, or was refused one.
+pub(crate) fn session_setup(run: &Run<'_>, created: Result<&SessionId, NfsStatus>) {
+    run.server().files.meter().audit(|| {
+        let is_under_tls = run.call.conn.is_under_tls();
+        let status = created.err().unwrap_or(NfsStatus::OK);
+        AuditEvent {
+            is_success: created.is_ok(),
+            status: format!("{status:?}"),
+            session: created.map_or_else(|_| String::new(), shown),
+            agreed: Some(Agreed {
+                dialect: format!("4.{}", run.minor_version),
+                signing: "-",
+                cipher: if is_under_tls { "TLS" } else { "-" },
+                encrypted: is_under_tls,
+            }),
+            ..event(AuditKind::SessionSetup, run.call)
+        }
+    });
+}
+
+/// A right was missing.
+pub(crate) fn denied(run: &Run<'_>, number: OperationNumber, status: NfsStatus) {
+    if !matches!(status, NfsStatus::ACCESS | NfsStatus::PERM | NfsStatus::WRONGSEC) {
+        return;
+    }
+    run.server().files.meter().audit(|| AuditEvent {
+        is_success: false,
+        status: format!("{number:?} {status:?}"),
+        session: run.session.as_ref().map_or_else(String::new, |session| shown(&session.id)),
+        share: run.share_name(),
+        ..event(AuditKind::Denied, run.call)
+    });
+}
+
+/// A session is over.
+pub(crate) fn session_end(server: &Server, session: &Session) {
+    server.files.meter().audit(|| AuditEvent {
+        status: "Ended".to_owned(),
+        session: shown(&session.id),
+        user: session.client.facts().owner,
+        ..AuditEvent::new(AuditKind::SessionEnd, Protocol::Nfs)
+    });
+}

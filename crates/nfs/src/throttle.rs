@@ -1,0 +1,171 @@
+//! An operation waits here for the limits of its share, before anything is done of it.
+//!
+//! READ and WRITE wait once their open is known, since its file may have limits, too. Of the
+//! others those count that do something with files; what only says which file is meant does
+//! not, nor do attributes that are asked for beside something else. Whoever waits keeps its
+//! slot; the client is told to use few of them meanwhile.
+
+use crate::compound::Run;
+use crate::place::Place;
+use crate::session::Session;
+use files::{OpenFile, ShareQueue};
+use limits::{Cost, ShareLimits, Throttled};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use wire::nfs::OperationNumber as Number;
+
+/// How an operation counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    Not,
+    /// By itself, before it begins.
+    Always,
+    /// Unless it stands beside one that counts.
+    Alone,
+}
+
+fn counts(number: Number) -> Counts {
+    match number {
+        Number::ACCESS
+        | Number::GETATTR
+        | Number::VERIFY
+        | Number::NVERIFY
+        | Number::SECINFO
+        | Number::SECINFO_NO_NAME => Counts::Alone,
+        Number::ALLOCATE
+        | Number::CLONE
+        | Number::CLOSE
+        | Number::COMMIT
+        | Number::COPY
+        | Number::CREATE
+        | Number::DEALLOCATE
+        | Number::GETXATTR
+        | Number::LINK
+        | Number::LISTXATTRS
+        | Number::LOCK
+        | Number::LOCKT
+        | Number::LOCKU
+        | Number::LOOKUP
+        | Number::LOOKUPP
+        | Number::OPEN
+        | Number::OPEN_DOWNGRADE
+        | Number::READDIR
+        | Number::READLINK
+        | Number::REMOVE
+        | Number::REMOVEXATTR
+        | Number::RENAME
+        | Number::SEEK
+        | Number::SETATTR
+        | Number::SETXATTR => Counts::Always,
+        _ => Counts::Not,
+    }
+}
+
+/// Counted among the requests that wait, until it goes.
+struct Counted(Arc<Session>);
+
+impl Counted {
+    fn among(session: &Arc<Session>) -> Self {
+        session.throttled.fetch_add(1, Ordering::Relaxed);
+        Self(session.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.throttled.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Run<'_> {
+    /// Waits until an operation other than READ and WRITE may begin.
+    pub async fn admit_operation(&mut self, number: Number) {
+        self.throttled = Throttled::No;
+        if self.share_limits().is_none() {
+            return;
+        }
+        match counts(number) {
+            Counts::Always => {}
+            Counts::Alone if !self.is_charged => {}
+            Counts::Alone | Counts::Not => return,
+        }
+        self.admit(None, Cost::metadata()).await;
+    }
+
+    /// Waits until an operation may begin.
+    pub async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
+        let Some(queue) = self.queue() else { return };
+        self.is_charged = true;
+        if !queue.admit_now(open, cost, self.now) {
+            Box::pin(self.wait_for_limits(&queue, open, cost)).await;
+        }
+    }
+
+    /// Where those wait that copy from the saved file to the current one, in this order.
+    pub fn copy_queues(&mut self) -> [Option<Arc<ShareQueue>>; 2] {
+        let saved = self.saved_place().and_then(limits_of).cloned();
+        let source = saved.and_then(|limits| Some(self.session.as_ref()?.queue(&limits)));
+        [source, self.queue()]
+    }
+
+    /// Waits until so many bytes may be copied.
+    pub async fn admit_copy(
+        &mut self,
+        queues: &[Option<Arc<ShareQueue>>; 2],
+        files: [&OpenFile; 2],
+        bytes: u64,
+    ) {
+        if queues.iter().all(Option::is_none) {
+            return;
+        }
+        files::begin_wait();
+        let _counted = self.session.as_ref().map(Counted::among);
+        let server = self.server().clone();
+        let clock = || server.host.now().instant;
+        self.throttled = server.files.admit_copy(queues, files, bytes, &clock).await;
+        self.now = clock();
+    }
+
+    /// A read gave less than it asked for.
+    pub fn give_back(&mut self, open: &OpenFile, cost: Cost, read: usize) {
+        let unused = cost.bytes.saturating_sub(read as u64);
+        if unused > 0
+            && let Some(queue) = self.queue()
+        {
+            queue.give_back(open, cost, unused);
+        }
+    }
+
+    async fn wait_for_limits(&mut self, queue: &ShareQueue, open: Option<&OpenFile>, cost: Cost) {
+        files::begin_wait();
+        let _counted = self.session.as_ref().map(Counted::among);
+        let server = self.server().clone();
+        let clock = || server.host.now().instant;
+        self.throttled = server.files.admit(queue, open, cost, &clock).await;
+        self.now = clock();
+    }
+
+    /// The limits of the share that the current file handle leads to, if it has any.
+    fn share_limits(&self) -> Option<&Arc<ShareLimits>> {
+        limits_of(self.current.as_ref()?)
+    }
+
+    /// Where the session's requests wait for them.
+    fn queue(&mut self) -> Option<Arc<ShareQueue>> {
+        let limits = self.share_limits()?;
+        if let Some(queue) = &self.queue
+            && Arc::ptr_eq(queue.limits(), limits)
+        {
+            return Some(queue.clone());
+        }
+        let queue = self.session.as_ref()?.queue(limits);
+        self.queue = Some(queue.clone());
+        Some(queue)
+    }
+}
+
+fn limits_of(place: &Place) -> Option<&Arc<ShareLimits>> {
+    let Place::Object(place) = place else { return None };
+    let limits = place.export.volume.options.limits.as_ref()?;
+    limits.is_limited().then_some(limits)
+}

@@ -1,0 +1,102 @@
+//! What a client of SMB keeps of a directory under a lease, and NFS changes.
+
+use crate::harness::*;
+use files::{
+    Access, Begun, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
+    Semantics, Share,
+};
+use futures_util::FutureExt;
+use std::sync::{Arc, Mutex};
+use vfs::{Identity, Name, RelPath};
+use wire::nfs::attributes::Fattr;
+use wire::nfs::ops::*;
+use wire::nfs::{NfsStatus, StableHow, StateId};
+
+/// To read, and to keep it open.
+const KEPT: Caching = Caching(3);
+const KEY: CacheKey = CacheKey { client: [9; 16], key: [7; 16] };
+
+/// A client of SMB.
+#[derive(Debug, Default)]
+struct Windows(Mutex<Vec<(Caching, Caching)>>);
+
+impl CacheHolder for Windows {
+    fn client(&self) -> Option<[u8; 16]> {
+        Some(KEY.client)
+    }
+
+    fn handle_break(&self, told: &CacheBreak) {
+        self.0.lock().unwrap().push((told.from, told.to));
+    }
+}
+
+/// The directory `d`, opened under a lease.
+fn list(bench: &Bench, windows: &Arc<Windows>) -> Begun {
+    let key = CacheKeyWish { key: KEY, epoch: 0, parent: None, of_directories: true };
+    let caching = CacheWish { wanted: KEPT, key: Some(key), holder: windows.clone() };
+    let plan = OpenPlan {
+        path: RelPath::root().join(&Name::new(*b"d").unwrap()),
+        semantics: Semantics::Windows,
+        caching: Some(caching),
+        ..OpenPlan::posix(Access::READ_DATA, Share::ALL)
+    };
+    let caller = Arc::new(files::Caller::of(Identity::root()));
+    let volume = bench.volume();
+    let open = bench.server.files.begin_open(&volume, &caller, plan);
+    open.now_or_never().unwrap().unwrap()
+}
+
+fn make_directory(client: &mut Client) {
+    let mut operations = client.walk(&[b"share"]);
+    operations.push(Operation::Create(CreateArgs {
+        object_type: CreateType::Directory,
+        name: b"d",
+        attributes: Fattr::default(),
+    }));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+}
+
+#[test]
+fn a_listing_that_windows_keeps_goes_with_each_change_by_nfs() {
+    let bench = Bench::new();
+    let mut one = bench.client("one");
+    make_directory(&mut one);
+    let windows = Arc::new(Windows::default());
+    let open = Operation::Open(open_args(b"f", 2, 0, true));
+    let close = || {
+        let state_id = StateId::CURRENT;
+        Operation::Close(CloseArgs { sequence_id: 0, state_id })
+    };
+    let (state_id, stable) = (StateId::CURRENT, StableHow::FileSync);
+    let write = Operation::Write(WriteArgs { state_id, offset: 0, stable, data: b"text" });
+    let rename = RenameArgs { old_name: b"f", new_name: b"g" };
+    let changes: [(&str, Vec<Operation<'_>>); 5] = [
+        ("made", vec![open.clone(), close()]),
+        ("written", vec![open, write, close()]),
+        ("renamed", vec![Operation::SaveFh, Operation::Rename(rename)]),
+        (
+            "linked",
+            vec![
+                Operation::Lookup(LookupArgs { name: b"g" }),
+                Operation::SaveFh,
+                Operation::PutRootFh,
+                Operation::Lookup(LookupArgs { name: b"share" }),
+                Operation::Lookup(LookupArgs { name: b"d" }),
+                Operation::Link(LinkArgs { new_name: b"h" }),
+            ],
+        ),
+        ("removed", vec![Operation::Remove(RemoveArgs { name: b"g" })]),
+    ];
+    for (what, change) in changes {
+        let Begun::Opened(directory) = list(&bench, &windows) else { panic!("{what}: waits") };
+        assert_eq!(directory.caching.has, KEPT, "{what}: nothing is kept");
+        drop(directory.granting);
+        let mut operations = one.walk(&[b"share", b"d"]);
+        operations.extend(change);
+        assert_eq!(one.status(&operations), NfsStatus::OK, "{what}");
+        let told = std::mem::take(&mut *windows.0.lock().unwrap());
+        assert_eq!(told, [(KEPT, Caching::NONE)], "{what}");
+        bench.server.files.acknowledge_key(KEY, Caching::NONE).unwrap();
+        bench.server.files.close(directory.open).now_or_never().unwrap().unwrap();
+    }
+}

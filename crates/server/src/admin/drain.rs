@@ -1,0 +1,53 @@
+//! Draining over the admin API.
+
+use super::State;
+use super::request::{Answer, Input, Refusal};
+use crate::drain::DrainFacts;
+use crate::limits::DRAIN_WITHIN_MAX;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long clients are waited for if nothing is said, in seconds.
+const WITHIN_SECONDS: u64 = 60;
+
+/// How far it has come.
+pub fn show(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    Ok(Answer::Json(shown(state)))
+}
+
+/// Begins, or gives another time.
+pub fn begin(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let most = DRAIN_WITHIN_MAX.as_secs();
+    let bad = || Refusal::Bad(format!("say {{\"within_seconds\": N}}, with N from 0 to {most}"));
+    let wish = input.body.as_object().ok_or_else(bad)?;
+    if wish.keys().any(|key| key != "within_seconds") {
+        return Err(bad());
+    }
+    let seconds = match wish.get("within_seconds") {
+        None => WITHIN_SECONDS,
+        Some(seconds) => seconds.as_u64().filter(|seconds| *seconds <= most).ok_or_else(bad)?,
+    };
+    state.drain.begin(Duration::from_secs(seconds));
+    tracing::info!(seconds, "drained by an administrator: no new clients are taken");
+    Ok(Answer::Json(shown(state)))
+}
+
+/// Takes connections again.
+pub fn cancel(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    state.drain.cancel();
+    tracing::info!("not drained any more: clients are taken");
+    Ok(Answer::Json(shown(state)))
+}
+
+fn shown(state: &State) -> Value {
+    let DrainFacts { state: name, left } = state.drain.facts();
+    let sessions = state.server.snapshot().sessions;
+    json!({
+        "state": name,
+        "seconds_left": left.map(|left| left.as_secs()),
+        "connections": state.connections.open_count(),
+        "sessions": sessions.len(),
+        "opens": sessions.iter().map(|session| session.opens.len()).sum::<usize>(),
+        "nfs_clients": state.nfs.clients().len(),
+    })
+}

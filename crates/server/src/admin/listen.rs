@@ -1,0 +1,301 @@
+//! HTTP for the admin API: connections are few, their requests small, and who neither
+//! sends nor takes anything is not waited for.
+
+use crate::config::AdminAddress;
+use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_HEADERS_MAX, ADMIN_WITHIN};
+use axum::{Extension, Router};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::future::Future;
+use std::io::{Error, ErrorKind, Result};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::Sleep;
+
+/// After an accept that failed for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket of the admin API.
+#[derive(Debug)]
+pub enum Socket {
+    /// Of the network.
+    Tcp(TcpListener),
+    /// Of the file system; its name goes with it.
+    Unix(UnixListener, SocketName),
+}
+
+/// The name of a Unix socket; removed when dropped.
+#[derive(Debug)]
+pub struct SocketName(PathBuf);
+
+impl Drop for SocketName {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Somebody on the network, of whom nothing is known.
+    Network,
+    /// A process of this machine, of root or of our own user.
+    Trusted,
+    /// A process of another user of this machine.
+    Stranger,
+}
+
+impl Socket {
+    /// Listens on a Unix socket that its owner alone may connect to. What a server that
+    /// died has left there makes room.
+    ///
+    /// # Errors
+    /// Those of the system; `AddrInUse` if a server answers there.
+    pub fn unix(path: &Path) -> Result<Self> {
+        if let Some(folder) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+        }
+        let is_socket = std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket());
+        if is_socket && std::os::unix::net::UnixStream::connect(path).is_err() {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        let name = SocketName(path.to_owned());
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
+        Ok(Self::Unix(listener, name))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> Option<AdminAddress> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok().map(AdminAddress::Tcp),
+            Self::Unix(_, name) => Some(AdminAddress::Unix(name.0.clone())),
+        }
+    }
+
+    /// Serves until the task is dropped.
+    pub async fn serve(self, router: Router) {
+        let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+        loop {
+            // Who comes when all places are taken waits in the system's queue.
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            let accepted = match &self {
+                Self::Tcp(listener) => {
+                    listener.accept().await.map(|(stream, _)| (Stream::Tcp(stream), Peer::Network))
+                }
+                Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
+                    let peer = peer_of(&stream);
+                    (Stream::Unix(stream), peer)
+                }),
+            };
+            let Ok((stream, peer)) = accepted else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let router = router.clone().layer(Extension(peer));
+            tokio::spawn(async move {
+                serve_one(stream, router).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// unix(7), SO_PEERCRED: as whom the other end connected.
+fn peer_of(stream: &UnixStream) -> Peer {
+    let own = rustix::process::geteuid().as_raw();
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == 0 || peer.uid() == own => Peer::Trusted,
+        _ => Peer::Stranger,
+    }
+}
+
+async fn serve_one(stream: Stream, router: Router) {
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new());
+    http.header_read_timeout(ADMIN_WITHIN);
+    http.max_buf_size(ADMIN_HEAD_BYTES_MAX);
+    http.max_headers(ADMIN_HEADERS_MAX);
+    let stream = TokioIo::new(Patient::new(stream, ADMIN_WITHIN));
+    // What is wrong with a connection is its client's matter.
+    let _ = http.serve_connection(stream, TowerToHyperService::new(router)).await;
+}
+
+/// A connection of either kind.
+#[derive(Debug)]
+enum Stream {
+    Tcp(tokio::net::TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    fn read(&mut self, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+        }
+    }
+
+    fn write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// A wait that has a bound.
+type Bounded = Option<Pin<Box<Sleep>>>;
+
+/// A stream that ends when its other side does nothing for `patience`.
+struct Patient {
+    stream: Stream,
+    patience: Duration,
+    reading: Bounded,
+    writing: Bounded,
+}
+
+impl Patient {
+    fn new(stream: Stream, patience: Duration) -> Self {
+        Self { stream, patience, reading: None, writing: None }
+    }
+}
+
+/// What was there at once or not, with the wait for it bounded.
+fn within<T>(
+    done: Poll<Result<T>>,
+    (wait, patience): (&mut Bounded, Duration),
+    cx: &mut Context<'_>,
+) -> Poll<Result<T>> {
+    if done.is_ready() {
+        *wait = None;
+        return done;
+    }
+    let wait = wait.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+    ready!(wait.as_mut().poll(cx));
+    Poll::Ready(Err(Error::from(ErrorKind::TimedOut)))
+}
+
+impl AsyncRead for Patient {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        let this = &mut *self;
+        within(this.stream.read(cx, into), (&mut this.reading, this.patience), cx)
+    }
+}
+
+impl AsyncWrite for Patient {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
+        let this = &mut *self;
+        within(this.stream.write(cx, bytes), (&mut this.writing, this.patience), cx)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+        // Nothing is kept here.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let this = &mut *self;
+        within(this.stream.shutdown(cx), (&mut this.writing, this.patience), cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const ASK: &[u8] = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n";
+
+    fn router() -> Router {
+        Router::new()
+            .route("/", get(|Extension(peer): Extension<Peer>| async move { format!("{peer:?}") }))
+    }
+
+    #[tokio::test]
+    async fn a_socket_of_a_dead_server_makes_room_and_one_of_a_living_one_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run").join("admin.sock");
+        let first = Socket::unix(&path).unwrap();
+        assert_eq!(Socket::unix(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
+        let Socket::Unix(listener, name) = first else { unreachable!() };
+        std::mem::forget(name);
+        drop(listener);
+        assert!(path.exists(), "its name stays");
+        let again = Socket::unix(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(again);
+        assert!(!path.exists(), "who ends takes its name away");
+    }
+
+    #[tokio::test]
+    async fn a_peer_of_our_own_user_is_trusted_on_a_unix_socket_and_nobody_by_the_network() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("admin.sock");
+        let of_files = tokio::spawn(Socket::unix(&path).unwrap().serve(router()));
+        let mut answer = String::new();
+        let mut stream = UnixStream::connect(&path).await.unwrap();
+        stream.write_all(ASK).await.unwrap();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("Trusted"), "{answer}");
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let of_network = tokio::spawn(Socket::Tcp(listener).serve(router()));
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        stream.write_all(ASK).await.unwrap();
+        answer.clear();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("Network"), "{answer}");
+        of_files.abort();
+        of_network.abort();
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_or_takes_nothing_is_not_waited_for() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let (begun, patience) = (std::time::Instant::now(), Duration::from_millis(50));
+        let mut patient = Patient::new(Stream::Unix(ours), patience);
+        let error = patient.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let many = vec![0; 16 * 1024 * 1024];
+        let error = patient.write_all(&many).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= 2 * patience);
+    }
+
+    #[tokio::test]
+    async fn a_head_that_is_too_long_is_refused() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        tokio::spawn(serve_one(Stream::Unix(ours), router().layer(Extension(Peer::Trusted))));
+        let head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(ADMIN_HEAD_BYTES_MAX));
+        theirs.write_all(head.as_bytes()).await.unwrap();
+        // One read: behind the answer comes a reset, since not all of the head was taken.
+        let mut answer = [0; 12];
+        theirs.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 431");
+    }
+}

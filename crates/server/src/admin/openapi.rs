@@ -1,0 +1,185 @@
+//! The OpenAPI document, made from the table of operations. OpenAPI 3.1.1.
+
+use super::table::{Access, OPERATIONS, Operation};
+use crate::limits::ADMIN_ITEMS_MAX;
+use serde_json::{Map, Value, json};
+
+/// What answers and requests consist of: JSON Schemas by name.
+const SCHEMAS: &str = include_str!("schemas.json");
+
+/// What stands in paths: name, sentence, pattern.
+const PARTS: [(&str, &str, &str); 5] = [
+    ("client", "Number of an NFS client.", "^[0-9a-f]{16}$"),
+    ("connection", "Number of a connection.", "^[0-9]{1,19}$"),
+    ("feature", "A feature's name, or the service's name for it.", "^[A-Za-z0-9-]{1,64}$"),
+    ("session", "Number of an SMB session.", "^[0-9a-f]{16}$"),
+    ("share", "Name of a share.", "^[^/\\u0000-\\u001f]{1,80}$"),
+];
+
+/// Refusals, beside those that every operation has.
+const REFUSALS: [(&str, &str); 9] = [
+    ("400", "What was asked makes no sense."),
+    ("401", "No token was shown, or a wrong one."),
+    ("403", "A page from elsewhere asks, or the token is for something else."),
+    ("404", "There is no such thing."),
+    ("408", "The request did not arrive in time."),
+    ("409", "It cannot be had as things are."),
+    ("413", "What came with the request is too long."),
+    ("421", "Ask by an address, not by a name."),
+    ("431", "The head of the request is too long."),
+];
+
+/// The whole document.
+#[must_use]
+pub fn document() -> Value {
+    let mut paths = Map::new();
+    for operation in OPERATIONS.iter().filter(|operation| !is_page(operation)) {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.name()] = describe(operation);
+    }
+    // That the text is JSON is tested.
+    let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
+    json!({
+        "openapi": "3.1.1",
+        "info": {
+            "title": "Anabranch's admin API",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "What a running server does, and what can be changed while it runs.",
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "What is in the file admin-token of the server's state directory.",
+                },
+            },
+        },
+    })
+}
+
+/// The page is for people.
+fn is_page(operation: &Operation) -> bool {
+    operation.access == Access::Everyone && operation.path != "/health"
+}
+
+fn describe(operation: &Operation) -> Value {
+    let kind = if operation.gives.contains('/') { operation.gives } else { "application/json" };
+    let schema = match kind {
+        "application/json" => reference(operation.gives),
+        _ => json!({ "type": "string" }),
+    };
+    let mut responses = json!({
+        "200": { "description": "Done.", "content": { kind: { "schema": schema } } },
+    });
+    for (status, description) in REFUSALS {
+        let content = json!({ "application/problem+json": { "schema": reference("Problem") } });
+        responses[status] = json!({ "description": description, "content": content });
+    }
+    let mut described = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "parameters": parameters(operation),
+        "responses": responses,
+    });
+    if operation.access == Access::Everyone {
+        described["security"] = json!([]);
+    }
+    if let Some(schema) = operation.takes {
+        let content = json!({ "application/json": { "schema": reference(schema) } });
+        described["requestBody"] = json!({ "required": true, "content": content });
+    }
+    described
+}
+
+fn reference(schema: &str) -> Value {
+    json!({ "$ref": format!("#/components/schemas/{schema}") })
+}
+
+fn parameters(operation: &Operation) -> Value {
+    let is_in = |name: &str| operation.path.contains(&format!("{{{name}}}"));
+    let parts = PARTS.iter().filter(|(name, _, _)| is_in(name)).map(|(name, says, pattern)| {
+        json!({
+            "name": name,
+            "in": "path",
+            "required": true,
+            "description": says,
+            "schema": { "type": "string", "pattern": pattern },
+        })
+    });
+    let mut parameters: Vec<Value> = parts.collect();
+    if operation.is_list {
+        let number = |name: &str, says: &str, minimum: usize, maximum: usize, default: usize| {
+            let schema = json!({
+                "type": "integer", "minimum": minimum, "maximum": maximum, "default": default,
+            });
+            json!({ "name": name, "in": "query", "description": says, "schema": schema })
+        };
+        let (all, most) = (i32::MAX as usize, ADMIN_ITEMS_MAX);
+        parameters.push(number("offset", "The first item wanted.", 0, all, 0));
+        parameters.push(number("limit", "How many items are wanted.", 1, most, most));
+    }
+    parameters.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_an_operation_names_is_in_the_document() {
+        let document = document();
+        let schemas = &document["components"]["schemas"];
+        for operation in OPERATIONS {
+            for schema in operation.takes.into_iter().chain([operation.gives]) {
+                assert!(schema.contains('/') || schemas[schema].is_object(), "{schema}");
+            }
+            let described = &document["paths"][operation.path][operation.method.name()];
+            assert_ne!(described.is_object(), is_page(operation), "{}", operation.path);
+            if is_page(operation) {
+                continue;
+            }
+            let named = operation.path.matches('{').count();
+            let parameters = described["parameters"].as_array().unwrap();
+            let parts = parameters.iter().filter(|parameter| parameter["in"] == "path").count();
+            assert_eq!(named, parts, "{}", operation.path);
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_schema_and_every_schema_is_used() {
+        let document = document();
+        let text = document.to_string();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        for part in text.split("\"#/components/schemas/").skip(1) {
+            let name = part.split('"').next().unwrap();
+            assert!(schemas.contains_key(name), "{name}");
+        }
+        for name in schemas.keys() {
+            assert!(text.contains(&format!("\"#/components/schemas/{name}\"")), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_manual_names_every_operation_and_no_other() {
+        let manual = include_str!("../../../../docs/admin-api.md");
+        let named = |operation: &&Operation| {
+            let Operation { method, path, .. } = operation;
+            manual.contains(&format!("| `{} {path}` |", method.name().to_uppercase()))
+        };
+        let told = OPERATIONS.iter().filter(|operation| !is_page(operation));
+        let unnamed: Vec<_> = told.clone().filter(|operation| !named(operation)).collect();
+        assert!(unnamed.is_empty(), "{unnamed:?}");
+        let rows = manual.lines().filter(|line| {
+            ["GET", "PUT", "POST", "PATCH", "DELETE"]
+                .iter()
+                .any(|m| line.starts_with(&format!("| `{m} ")))
+        });
+        assert_eq!(rows.count(), told.count());
+    }
+}

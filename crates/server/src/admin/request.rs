@@ -1,0 +1,346 @@
+//! The way of every request: who may ask, what was asked, what is answered.
+
+use super::State;
+use super::listen::Peer;
+use super::table::{Access, Operation};
+use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_ITEMS_MAX, ADMIN_WITHIN};
+use axum::body::{Body, to_bytes};
+use axum::extract::{RawPathParams, Request};
+use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// What was asked, beside the operation.
+#[derive(Debug, Default)]
+pub struct Input {
+    /// What stands in the path, by name.
+    path: Vec<(String, String)>,
+    /// Of a list, the first item wanted.
+    offset: usize,
+    /// Of a list, how many items are wanted.
+    limit: usize,
+    /// What the request brought, if the operation takes something.
+    pub body: Value,
+}
+
+impl Input {
+    /// A part of the path. The table says that it is there.
+    pub fn part(&self, name: &str) -> &str {
+        let part = self.path.iter().find(|(known, _)| known == name);
+        part.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// As much of a list as was asked for, and how long the list is.
+    pub fn page<T>(&self, items: &[T], show: impl Fn(&T) -> Value) -> Value {
+        let shown = items.iter().skip(self.offset).take(self.limit).map(show);
+        json!({ "items": shown.collect::<Vec<_>>(), "total": items.len() })
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Data.
+    Json(Value),
+    /// Text of this kind.
+    Text(&'static str, String),
+    /// A part of the page, of this kind.
+    Page(&'static str, &'static str),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// What was asked makes no sense.
+    Bad(String),
+    /// It cannot be had as things are.
+    Conflict(String),
+    /// A page from elsewhere asks, or the token is not for this.
+    Forbidden(&'static str),
+    /// A name that somebody may have pointed here.
+    Host,
+    /// There is no such thing.
+    Missing(&'static str),
+    /// The way is there, and takes other methods.
+    Method,
+    /// The request did not arrive in time.
+    Slow,
+    /// What came with the request is too long.
+    TooLong,
+    /// No token was shown, or a wrong one.
+    Token,
+    /// A defect of this server.
+    Defect,
+}
+
+impl Refusal {
+    /// Status and what to say.
+    fn parts(&self) -> (StatusCode, &str) {
+        match self {
+            Self::Bad(why) => (StatusCode::BAD_REQUEST, why),
+            Self::Conflict(why) => (StatusCode::CONFLICT, why),
+            Self::Forbidden(why) => (StatusCode::FORBIDDEN, why),
+            Self::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "ask by an address or as localhost: names may be pointed here by others",
+            ),
+            Self::Missing(what) => (StatusCode::NOT_FOUND, what),
+            Self::Method => {
+                (StatusCode::METHOD_NOT_ALLOWED, "see /v1/openapi.json for what can be done here")
+            }
+            Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time"),
+            Self::TooLong => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "nothing here takes as much as was sent")
+            }
+            Self::Token => (
+                StatusCode::UNAUTHORIZED,
+                "show the token that is in the file admin-token of the server's state directory, as: Authorization: Bearer TOKEN; `anabranch dashboard` prints an address with it",
+            ),
+            Self::Defect => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "a defect of this server; its log says more")
+            }
+        }
+    }
+
+    /// As RFC 9457 has problems told.
+    fn response(&self) -> Response {
+        let (status, detail) = self.parts();
+        let title = status.canonical_reason().unwrap_or_default();
+        let body = json!({ "status": status.as_u16(), "title": title, "detail": detail });
+        let mut response = response(status, "application/problem+json", body.to_string());
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer realm=\"anabranch\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}
+
+/// What browsers are told of every answer: it may load what this server has, and nothing else,
+/// run nothing that stands in a page, and be shown in no other page.
+const HEADERS: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+impl Answer {
+    fn response(self) -> Response {
+        match self {
+            Self::Json(value) => response(StatusCode::OK, "application/json", value.to_string()),
+            Self::Text(kind, text) => response(StatusCode::OK, kind, text),
+            Self::Page(kind, text) => response(StatusCode::OK, kind, text),
+        }
+    }
+}
+
+/// Answers a request for `operation`.
+pub async fn answer(
+    state: State,
+    operation: &'static Operation,
+    peer: Peer,
+    path: RawPathParams,
+    request: Request,
+) -> Response {
+    let answered = async {
+        admit(&state, operation.access, peer, request.headers())?;
+        let input = read(operation, path, request).await?;
+        look(state, operation, input).await
+    };
+    answered.await.map_or_else(|refusal: Refusal| refusal.response(), Answer::response)
+}
+
+/// Answers a request for what is not there; without a token, nothing is said of that either.
+pub fn refuse(state: &State, peer: Peer, request: &Request, why: Refusal) -> Response {
+    let admitted = admit(state, Access::Administrator, peer, request.headers());
+    admitted.err().unwrap_or(why).response()
+}
+
+/// Runs the operation where it may take a moment, few at once.
+async fn look(
+    state: State,
+    operation: &'static Operation,
+    input: Input,
+) -> Result<Answer, Refusal> {
+    let permits = state.permits.clone();
+    let _permit = permits.acquire_owned().await.map_err(|_| Refusal::Defect)?;
+    let looked = tokio::task::spawn_blocking(move || (operation.run)(&state, &input));
+    looked.await.unwrap_or_else(|error| {
+        tracing::error!(%error, operation = operation.id, "a defect of the admin API");
+        Err(Refusal::Defect)
+    })
+}
+
+/// Whether who asks may have what has this `access`.
+///
+/// A page from elsewhere, which a browser on this machine shows, must not get here by a name
+/// that it points here, nor ask in its own name.
+fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Result<(), Refusal> {
+    if peer == Peer::Network {
+        let host = text(headers, header::HOST).ok_or(Refusal::Host)?;
+        if !is_address(host) {
+            return Err(Refusal::Host);
+        }
+        let is_own = |origin: &str| {
+            origin.strip_prefix("http://").or(origin.strip_prefix("https://")) == Some(host)
+        };
+        if headers.contains_key(header::ORIGIN)
+            && !text(headers, header::ORIGIN).is_some_and(is_own)
+        {
+            return Err(Refusal::Forbidden("a page of another server asks"));
+        }
+    }
+    if access == Access::Everyone || peer == Peer::Trusted {
+        return Ok(());
+    }
+    let shown = text(headers, header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
+    if state.tokens.admin.is(shown.as_bytes()) {
+        return Ok(());
+    }
+    match (state.tokens.metrics.is(shown.as_bytes()), access) {
+        (true, Access::Metrics) => Ok(()),
+        (true, _) => Err(Refusal::Forbidden("this token is for /metrics alone")),
+        (false, _) => Err(Refusal::Token),
+    }
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// RFC 6750 2.1; the scheme's name has no case (RFC 9110 11.1).
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn is_address(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    host.parse::<SocketAddr>().is_ok()
+        || host.parse::<IpAddr>().is_ok()
+        || name.parse::<IpAddr>().is_ok()
+        || name == "localhost"
+}
+
+async fn read(
+    operation: &Operation,
+    path: RawPathParams,
+    request: Request,
+) -> Result<Input, Refusal> {
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (offset, limit) = paging(operation.is_list, request.uri())?;
+    let body =
+        if operation.takes.is_some() { body(request, ADMIN_WITHIN).await? } else { Value::Null };
+    Ok(Input { path, offset, limit, body })
+}
+
+/// `offset` and `limit`, which lists take.
+fn paging(is_list: bool, uri: &Uri) -> Result<(usize, usize), Refusal> {
+    let (mut offset, mut limit) = (0, ADMIN_ITEMS_MAX);
+    for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let number = || {
+            let number = value.parse().ok();
+            number.ok_or_else(|| Refusal::Bad(format!("{name} is a number, not that")))
+        };
+        match name {
+            "offset" if is_list => offset = number()?,
+            "limit" if is_list => limit = number()?,
+            _ => return Err(Refusal::Bad("only lists take a query: offset and limit".into())),
+        }
+    }
+    if !(1..=ADMIN_ITEMS_MAX).contains(&limit) {
+        return Err(Refusal::Bad(format!("limit is 1 to {ADMIN_ITEMS_MAX}")));
+    }
+    Ok((offset, limit))
+}
+
+/// What came with the request. A page from elsewhere cannot send this kind unasked.
+async fn body(request: Request, within: Duration) -> Result<Value, Refusal> {
+    let kind = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Refusal::Bad("send JSON, and say so: Content-Type: application/json".into()));
+    }
+    let whole = to_bytes(request.into_body(), ADMIN_BODY_BYTES_MAX);
+    let Ok(read) = tokio::time::timeout(within, whole).await else { return Err(Refusal::Slow) };
+    let bytes = read.map_err(|_| Refusal::TooLong)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|error| Refusal::Bad(format!("this is not JSON: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_answered() {
+        for good in ["127.0.0.1", "127.0.0.1:4480", "[::1]:4480", "localhost", "localhost:4480"] {
+            assert!(is_address(good), "{good}");
+        }
+        for bad in ["example.org", "example.org:4480", "localhost.example.org", ""] {
+            assert!(!is_address(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_shown_as_bearer_in_any_case() {
+        assert_eq!(bearer("Bearer abc"), Some("abc"));
+        assert_eq!(bearer("bearer  abc "), Some("abc"));
+        assert_eq!(bearer("Basic abc"), None);
+        assert_eq!(bearer("Bearerabc"), None);
+    }
+
+    #[test]
+    fn a_list_is_shown_in_pages_of_bounded_length() {
+        let paged = |uri: &str| paging(true, &uri.parse().unwrap());
+        assert_eq!(paged("/?offset=3&limit=2"), Ok((3, 2)));
+        assert_eq!(paged("/"), Ok((0, ADMIN_ITEMS_MAX)));
+        for bad in ["/?limit=0", "/?limit=1001", "/?limit=-1", "/?offset=x", "/?other=1"] {
+            assert!(matches!(paged(bad), Err(Refusal::Bad(_))), "{bad}");
+        }
+        assert!(paging(false, &"/?limit=1".parse().unwrap()).is_err(), "this is no list");
+        let input = Input { offset: 1, limit: 1, ..Input::default() };
+        let page = input.page(&[7, 8, 9], |number| json!(number));
+        assert_eq!(page, json!({ "items": [8], "total": 3 }));
+        let beyond = Input { offset: usize::MAX, limit: 1, ..Input::default() };
+        assert_eq!(beyond.page(&[7], |number| json!(number))["items"], json!([]));
+    }
+
+    #[tokio::test]
+    async fn what_comes_with_a_request_is_json_and_short() {
+        let sent = |kind: &str, text: String| {
+            Request::builder().header("content-type", kind).body(Body::from(text)).unwrap()
+        };
+        let within = Duration::from_secs(1);
+        let good = sent("application/json; charset=utf-8", "{\"a\":1}".into());
+        assert_eq!(body(good, within).await, Ok(json!({ "a": 1 })));
+        let plain = sent("text/plain", "{}".into());
+        assert!(matches!(body(plain, within).await, Err(Refusal::Bad(_))));
+        let garbage = sent("application/json", "{".into());
+        assert!(matches!(body(garbage, within).await, Err(Refusal::Bad(_))));
+        let long = sent("application/json", " ".repeat(ADMIN_BODY_BYTES_MAX + 1));
+        assert_eq!(body(long, within).await, Err(Refusal::TooLong));
+    }
+}

@@ -1,0 +1,104 @@
+//! SMB sessions, and connections of either protocol.
+
+use super::State;
+use super::request::{Answer, Input, Refusal};
+use crate::connections::{LinkFact, Traffic};
+use crate::limits::ADMIN_OPENS_MAX;
+use serde_json::{Value, json};
+use smb::snapshot::{ChannelFact, SessionFact};
+
+const NO_SESSION: Refusal = Refusal::Missing("there is no such session");
+const NO_CONNECTION: Refusal = Refusal::Missing("there is no such connection");
+
+/// All sessions, by their numbers.
+pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let mut sessions = state.server.snapshot().sessions;
+    sessions.sort_by_key(|session| session.id);
+    Ok(Answer::Json(input.page(&sessions, |session| shown(session, state))))
+}
+
+/// One session.
+pub fn one(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let id = number(input, "session").ok_or(NO_SESSION)?;
+    let sessions = state.server.snapshot().sessions;
+    let session = sessions.iter().find(|session| session.id == id).ok_or(NO_SESSION)?;
+    Ok(Answer::Json(shown(session, state)))
+}
+
+/// Closes a session. MS-SMB2 3.3.4.12.
+pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let id = number(input, "session").ok_or(NO_SESSION)?;
+    let session = state.server.session(wire::smb::SessionId(id)).ok_or(NO_SESSION)?;
+    state.server.end_session(&session);
+    tracing::info!(session = input.part("session"), "session closed by an administrator");
+    Ok(Answer::Json(json!({ "done": "closed" })))
+}
+
+/// A number of 16 hexadecimal digits in the path.
+pub fn number(input: &Input, name: &str) -> Option<u64> {
+    let text = input.part(name);
+    let is_one = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_one.then(|| u64::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// A session with its channels and some of its opens.
+pub fn shown(session: &SessionFact, state: &State) -> Value {
+    let opens = session.opens.iter().take(ADMIN_OPENS_MAX).map(|open| {
+        json!({
+            "share": open.share, "path": open.path, "access": format!("{:#010x}", open.access),
+        })
+    });
+    json!({
+        "id": format!("{:016x}", session.id),
+        "user": session.user,
+        "dialect": session.dialect,
+        "signing": session.signing,
+        "cipher": session.cipher,
+        "encrypted": session.encrypted,
+        "channels_max": session.channels_max,
+        "needs_reconnect": session.needs_reconnect,
+        "channels": session.channels.iter().map(|fact| channel(fact, state)).collect::<Vec<_>>(),
+        "shares": session.trees,
+        "opens": opens.collect::<Vec<_>>(),
+        "opens_total": session.opens.len(),
+    })
+}
+
+fn channel(channel: &ChannelFact, state: &State) -> Value {
+    let Traffic { received_bytes, sent_bytes, core } =
+        state.connections.traffic(channel.connection).unwrap_or_default();
+    json!({
+        "connection": channel.connection,
+        "client": channel.peer.to_string(),
+        "server": channel.local.to_string(),
+        "credits": channel.credits(),
+        "received_bytes": received_bytes,
+        "sent_bytes": sent_bytes,
+        "core": core,
+    })
+}
+
+/// All connections, by their numbers.
+pub fn connections(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let mut facts = state.connections.facts();
+    facts.sort_by_key(|fact| fact.id);
+    Ok(Answer::Json(input.page(&facts, |fact: &LinkFact| {
+        json!({
+            "id": fact.id,
+            "client": fact.address.to_canonical().to_string(),
+            "received_bytes": fact.traffic.received_bytes,
+            "sent_bytes": fact.traffic.sent_bytes,
+            "core": fact.traffic.core,
+        })
+    })))
+}
+
+/// Cuts a connection without a word to its client, as a broken network would.
+pub fn cut(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let id: u64 = input.part("connection").parse().map_err(|_| NO_CONNECTION)?;
+    if !state.connections.cut(id) {
+        return Err(NO_CONNECTION);
+    }
+    tracing::info!(connection = id, "connection cut by an administrator's command");
+    Ok(Answer::Json(json!({ "done": "cut" })))
+}

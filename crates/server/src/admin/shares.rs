@@ -1,0 +1,178 @@
+//! Shares, and their space.
+
+use super::State;
+use super::request::{Answer, Input, Refusal};
+use crate::config::ShareConfig;
+use crate::share_limits::ChangeRefusal;
+use crate::system_users;
+use limits::{Provision, Rates, Snapshot};
+use meter::Peak;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+const NO_SHARE: Refusal = Refusal::Missing("there is no such share");
+
+/// All shares.
+pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let (shares, limits) = (state.shares.all(), state.limits.snapshots(Instant::now()));
+    Ok(Answer::Json(input.page(&shares, |share| {
+        let limits = limits.iter().find(|(name, _)| *name == share.name);
+        shown(state, share, limits.map(|(_, snapshot)| snapshot))
+    })))
+}
+
+/// What one share may take.
+pub fn limits(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let wanted = input.part("share").to_lowercase();
+    let limits = state.limits.snapshots(Instant::now());
+    let found = limits.iter().find(|(name, _)| name.to_lowercase() == wanted);
+    let shown = |(name, snapshot): &(String, Snapshot)| limits_shown(snapshot, peak(state, name));
+    found.map(shown).map(Answer::Json).ok_or(NO_SHARE)
+}
+
+/// Changes that: keys of the share's configuration, each with a value or `default`.
+pub fn change(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let bad = || {
+        Refusal::Bad(
+            "say keys of a share's configuration with values, as {\"class\": \"premium\", \"limits.iops\": 500}, or with \"default\"".into(),
+        )
+    };
+    let wish: &Map<String, Value> = input.body.as_object().ok_or_else(bad)?;
+    let text = |value: &Value| match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Number(number) => Ok(number.to_string()),
+        _ => Err(bad()),
+    };
+    let keys = wish.iter().map(|(key, value)| Ok((key.as_str(), text(value)?)));
+    let keys = keys.collect::<Result<Vec<_>, Refusal>>()?;
+    if keys.is_empty() {
+        return Err(bad());
+    }
+    let pairs = keys.iter().map(|(key, value)| (*key, value.as_str()));
+    let share = input.part("share");
+    let changed = state.limits.change(share, pairs, Instant::now());
+    let shown = |snapshot: Snapshot| limits_shown(&snapshot, peak(state, share));
+    changed.map(shown).map(Answer::Json).map_err(|refusal| match refusal {
+        ChangeRefusal::NoShare => NO_SHARE,
+        ChangeRefusal::Wrong(why) => Refusal::Bad(why),
+        ChangeRefusal::TooSoon(why) => Refusal::Conflict(why),
+    })
+}
+
+fn rates(rates: &Rates) -> Value {
+    json!({
+        "iops": rates.iops,
+        "read_iops": rates.read_iops,
+        "write_iops": rates.write_iops,
+        "bandwidth": rates.bandwidth,
+        "ingress": rates.ingress,
+        "egress": rates.egress,
+    })
+}
+
+/// The busiest second of the share's last full minute.
+fn peak(state: &State, share: &str) -> Peak {
+    state.files.meter().peak(share)
+}
+
+fn limits_shown(snapshot: &Snapshot, peak: Peak) -> Value {
+    let Snapshot { provision, limits, credits, throttled, waiting, .. } = snapshot;
+    let Provision { class, gib, iops, mib_per_second, .. } = provision;
+    let throttled: Map<String, Value> =
+        throttled.iter().map(|(why, count)| (why.name().to_owned(), json!(count))).collect();
+    json!({
+        "class": class.name(),
+        "any": limits.is_any(),
+        "provisioned_gib": gib,
+        "provisioned_iops": iops,
+        "provisioned_mib_per_second": mib_per_second,
+        "share": rates(&limits.share),
+        "file": rates(&limits.file),
+        "burst_iops": limits.burst_iops,
+        "metadata_iops": limits.metadata_iops,
+        "root_handles": limits.root_handles,
+        "file_handles": limits.file_handles,
+        "credits": credits.map(|credits| json!({
+            "held": credits.held, "max": credits.max, "state": credits.state.name(),
+        })),
+        "throttled": throttled,
+        "waiting": waiting,
+        "peak_iops": peak.transactions_per_second,
+        "peak_bytes_per_second": peak.bytes_per_second,
+    })
+}
+
+fn shown(state: &State, share: &ShareConfig, limits: Option<&Snapshot>) -> Value {
+    let space = space(state, &share.name);
+    json!({
+        "name": share.name,
+        "path": share.path.to_string_lossy(),
+        "comment": share.comment,
+        "read_only": share.read_only,
+        "encryption_required": share.encryption_required,
+        "continuously_available": share.continuously_available,
+        "nfs": !state.nfs.config().exports.is_empty() && share.is_exported(),
+        "total_bytes": space.map(|(total, _)| total as u64),
+        "free_bytes": space.map(|(_, free)| free as u64),
+        "limits": limits.map(|limits| limits_shown(limits, peak(state, &share.name))),
+    })
+}
+
+/// Space of shares as it was seen last: a file system that hangs is asked by one request, and
+/// the others are told what was known.
+#[derive(Debug, Default)]
+pub struct Spaces(Mutex<BTreeMap<String, Seen>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    is_asked: bool,
+    space: Option<(f64, f64)>,
+}
+
+impl Spaces {
+    fn look(&self, share: &str, ask: impl FnOnce() -> Option<(f64, f64)>) -> Option<(f64, f64)> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = {
+            let mut all = lock();
+            let seen = all.entry(share.to_owned()).or_default();
+            std::mem::replace(seen, Seen { is_asked: true, ..*seen })
+        };
+        if before.is_asked {
+            return before.space;
+        }
+        let space = ask();
+        lock().insert(share.to_owned(), Seen { is_asked: false, space });
+        space
+    }
+}
+
+/// Bytes of the file system in all, and those that are free; none if it cannot be said.
+pub fn space(state: &State, share: &str) -> Option<(f64, f64)> {
+    let config = state.server.config();
+    let volume = config.share(share)?.volume.clone()?;
+    state.spaces.look(share, || {
+        let space = volume.vfs.space(&system_users::own_identity()).ok()?;
+        Some((space.total_bytes as f64, space.available_bytes as f64))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_that_hangs_is_asked_once_and_the_others_are_told_what_was_known() {
+        let spaces = Spaces::default();
+        assert_eq!(spaces.look("data", || Some((2.0, 1.0))), Some((2.0, 1.0)));
+        let asked = spaces.look("data", || {
+            let meanwhile = spaces.look("data", || unreachable!("it is being asked"));
+            assert_eq!(meanwhile, Some((2.0, 1.0)));
+            assert_eq!(spaces.look("other", || Some((4.0, 3.0))), Some((4.0, 3.0)));
+            None
+        });
+        assert_eq!(asked, None);
+        assert_eq!(spaces.look("data", || Some((2.0, 0.5))), Some((2.0, 0.5)));
+    }
+}

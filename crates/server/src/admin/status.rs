@@ -1,0 +1,160 @@
+//! The server as a whole: counts, health, the busiest, and reading the configuration again.
+
+use super::request::{Answer, Input, Refusal};
+use super::{State, nfs_clients, sessions};
+use crate::connections::Counts;
+use crate::limits::ADMIN_ITEMS_MAX;
+use serde_json::{Value, json};
+use smb::snapshot::Snapshot;
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+
+/// The text format of Prometheus, version 0.0.4.
+const METRICS_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Clients and files that are shown as the busiest.
+const TOP: usize = 20;
+
+/// A share is short of space when less than this part of it is left.
+const SPACE_SHORT: f64 = 0.05;
+
+/// Of the connections that may be, when people should know.
+const CONNECTIONS_MANY: f64 = 0.9;
+
+/// The process answers: that is all that this says.
+pub fn alive(_: &State, _: &Input) -> Result<Answer, Refusal> {
+    Ok(Answer::Text("text/plain; charset=utf-8", "ok\n".into()))
+}
+
+/// All metrics.
+pub fn metrics(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    Ok(Answer::Text(METRICS_KIND, state.observer.metrics()))
+}
+
+/// What was counted of requests, by share and operation.
+pub fn requests(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    let snapshot = state.files.meter().snapshot();
+    serde_json::to_value(snapshot).map(Answer::Json).map_err(|_| Refusal::Defect)
+}
+
+/// Counts, and who is there.
+pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    let Counts { open, unknown, accepted, refused, received_bytes, sent_bytes, ends } =
+        state.connections.counts();
+    let Snapshot { sessions, garbage, requests, logons_failed, logons, .. } =
+        state.server.snapshot();
+    let shown = sessions.iter().take(ADMIN_ITEMS_MAX);
+    Ok(Answer::Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "name": state.server.config().name,
+        "uptime_seconds": state.started.elapsed().as_secs(),
+        "drain": state.drain.facts().state,
+        "connections": open,
+        "connections_unknown": unknown,
+        "connections_accepted": accepted,
+        "connections_refused": refused,
+        "connections_ended": ends,
+        "received_bytes": received_bytes,
+        "sent_bytes": sent_bytes,
+        "requests": requests,
+        "logons": logons,
+        "logons_failed": logons_failed,
+        "garbage": garbage,
+        "open_files": state.files.open_file_count(),
+        "sessions": shown.map(|session| sessions::shown(session, state)).collect::<Vec<_>>(),
+        "sessions_total": sessions.len(),
+        "nfs": nfs_clients::status(&state.nfs.snapshot()),
+    })))
+}
+
+/// What is well and what is not.
+pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    let mut checks = vec![taking(state), room(state)];
+    checks.extend(state.shares.all().iter().take(ADMIN_ITEMS_MAX).map(|share| {
+        let name = format!("share {}", share.name);
+        match super::shares::space(state, &share.name) {
+            None => check(
+                name,
+                "failing",
+                "its directory cannot be looked at; put one there and reload",
+            ),
+            Some((total, free)) if free < total * SPACE_SHORT => {
+                let left = free / total.max(1.0) * 100.0;
+                check(name, "warning", &format!("{left:.1} % of its space are left"))
+            }
+            Some(_) => check(name, "ok", "its directory is there, with space"),
+        }
+    }));
+    let worst = ["failing", "warning", "ok"];
+    let is = |state: &&str| checks.iter().any(|check| check["state"] == *state);
+    let worst = worst.into_iter().find(is).unwrap_or("ok");
+    Ok(Answer::Json(json!({ "state": worst, "checks": checks })))
+}
+
+fn check(name: impl Into<String>, state: &str, text: &str) -> Value {
+    json!({ "name": name.into(), "state": state, "text": text })
+}
+
+fn taking(state: &State) -> Value {
+    let drain = state.drain.facts().state;
+    match drain {
+        "serving" => check("clients", "ok", "new clients are taken"),
+        _ => check("clients", "warning", "no new clients are taken: the server is drained"),
+    }
+}
+
+fn room(state: &State) -> Value {
+    let (open, most) = (state.connections.open_count(), state.connections.max());
+    let text = format!("{open} of {most} connections");
+    let is_full = open as f64 > most as f64 * CONNECTIONS_MANY;
+    check("connections", if is_full { "warning" } else { "ok" }, &text)
+}
+
+/// The clients with the most traffic, and the files with the most requests lately.
+pub fn top(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    let mut clients: BTreeMap<(String, String, &str), (u64, u64)> = BTreeMap::new();
+    let mut add = |key, connection| {
+        let traffic = state.connections.traffic(connection).unwrap_or_default();
+        let sums = clients.entry(key).or_default();
+        sums.0 += traffic.received_bytes;
+        sums.1 += traffic.sent_bytes;
+    };
+    for session in &state.server.snapshot().sessions {
+        for channel in &session.channels {
+            let address = channel.peer.ip().to_canonical().to_string();
+            add((address, session.user.clone(), "smb"), channel.connection);
+        }
+    }
+    for client in &state.nfs.snapshot().clients {
+        for connection in client.sessions.iter().flat_map(|session| &session.connections) {
+            let address = connection.facts.peer.ip().to_canonical().to_string();
+            add((address, client.owner.clone(), "nfs"), connection.facts.id);
+        }
+    }
+    let mut clients: Vec<_> = clients.into_iter().collect();
+    clients.sort_by_key(|(_, (received, sent))| std::cmp::Reverse(received + sent));
+    let shown =
+        clients.into_iter().take(TOP).map(|((address, user, protocol), (received, sent))| {
+            json!({
+                "address": address,
+                "user": user,
+                "protocol": protocol,
+                "received_bytes": received,
+                "sent_bytes": sent,
+            })
+        });
+    let files = state.files.meter().snapshot().top_files;
+    Ok(Answer::Json(json!({ "clients": shown.collect::<Vec<_>>(), "files": files })))
+}
+
+/// Reads the configuration again.
+pub fn reload(state: &State, _: &Input) -> Result<Answer, Refusal> {
+    let (wish, answer) = oneshot::channel();
+    let unheard = || Refusal::Conflict("the configuration is being read already".into());
+    state.reload.try_send(wish).map_err(|_| unheard())?;
+    match answer.blocking_recv() {
+        Ok(Ok(())) => Ok(Answer::Json(json!({ "done": "reloaded" }))),
+        Ok(Err(why)) => Err(Refusal::Conflict(format!("the configuration was not changed: {why}"))),
+        Err(_) => Err(unheard()),
+    }
+}

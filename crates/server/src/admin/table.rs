@@ -1,0 +1,238 @@
+//! Every operation of the admin API, in one table: the router and the OpenAPI document are
+//! both made from it.
+
+use super::request::{Answer, Input, Refusal};
+use super::{
+    State, cache, channels, drain, features, nfs_clients, openapi, page, sessions, shares, status,
+};
+use axum::routing::MethodFilter;
+
+/// What has to be shown for an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    Everyone,
+    /// The token for metrics or for everything.
+    Metrics,
+    /// The token for everything.
+    Administrator,
+}
+
+/// What is done to what a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Taken away, or switched off.
+    Delete,
+    /// Looked at.
+    Get,
+    /// Changed in a part.
+    Patch,
+    /// Begun.
+    Post,
+    /// Switched on.
+    Put,
+}
+
+impl Method {
+    /// As axum has it.
+    pub fn filter(self) -> MethodFilter {
+        match self {
+            Self::Delete => MethodFilter::DELETE,
+            Self::Get => MethodFilter::GET,
+            Self::Patch => MethodFilter::PATCH,
+            Self::Post => MethodFilter::POST,
+            Self::Put => MethodFilter::PUT,
+        }
+    }
+
+    /// As OpenAPI has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Delete => "delete",
+            Self::Get => "get",
+            Self::Patch => "patch",
+            Self::Post => "post",
+            Self::Put => "put",
+        }
+    }
+}
+
+/// What an operation does, where it may wait for a disk.
+type Run = fn(&State, &Input) -> Result<Answer, Refusal>;
+
+/// One operation.
+#[derive(Debug)]
+pub struct Operation {
+    /// The method.
+    pub method: Method,
+    /// The path; what is in braces is named in `openapi::PARTS`.
+    pub path: &'static str,
+    /// Its name in the document.
+    pub id: &'static str,
+    /// What it is for, in a sentence.
+    pub summary: &'static str,
+    /// What has to be shown for it.
+    pub access: Access,
+    /// It gives a list, in pages.
+    pub is_list: bool,
+    /// What the request brings: the name of a schema.
+    pub takes: Option<&'static str>,
+    /// What the answer is: the name of a schema, or a kind of text.
+    pub gives: &'static str,
+    /// Does it.
+    pub run: Run,
+}
+
+const fn get(path: &'static str, id: &'static str, gives: &'static str, run: Run) -> Operation {
+    Operation {
+        method: Method::Get,
+        path,
+        id,
+        summary: "",
+        access: Access::Administrator,
+        is_list: false,
+        takes: None,
+        gives,
+        run,
+    }
+}
+
+impl Operation {
+    const fn by(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    const fn says(mut self, summary: &'static str) -> Self {
+        self.summary = summary;
+        self
+    }
+
+    const fn list(mut self) -> Self {
+        self.is_list = true;
+        self
+    }
+
+    const fn takes(mut self, schema: &'static str) -> Self {
+        self.takes = Some(schema);
+        self
+    }
+
+    const fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+}
+
+/// All of them.
+pub static OPERATIONS: &[Operation] = &[
+    get("/health", "isAlive", "text/plain", status::alive)
+        .access(Access::Everyone)
+        .says("Whether the server is alive."),
+    get("/metrics", "metricsText", "text/plain", status::metrics)
+        .access(Access::Metrics)
+        .says("All metrics, in the text format of Prometheus."),
+    get("/v1/openapi.json", "openapi", "Document", |_, _| Ok(Answer::Json(openapi::document())))
+        .says("This document."),
+    get("/v1/status", "status", "Status", status::status)
+        .says("Counts since the start, the first sessions, NFS clients."),
+    get("/v1/health", "health", "Health", status::health).says("What is well and what is not."),
+    get("/v1/sessions", "sessions", "SessionList", sessions::list)
+        .list()
+        .says("SMB sessions with their channels and open files."),
+    get("/v1/sessions/{session}", "session", "Session", sessions::one).says("One SMB session."),
+    get("/v1/sessions/{session}", "closeSession", "Done", sessions::close)
+        .by(Method::Delete)
+        .says("Closes an SMB session and what it has open; its client may log on again."),
+    get("/v1/nfs-clients", "nfsClients", "NfsClientList", nfs_clients::list)
+        .list()
+        .says("NFS clients with their sessions."),
+    get("/v1/nfs-clients/{client}", "closeNfsClient", "Done", nfs_clients::close)
+        .by(Method::Delete)
+        .says("Forgets an NFS client with all that it has open or locked."),
+    get("/v1/connections", "connections", "ConnectionList", sessions::connections)
+        .list()
+        .says("TCP connections of either protocol, and what went over them."),
+    get("/v1/connections/{connection}", "cutConnection", "Done", sessions::cut)
+        .by(Method::Delete)
+        .says("Cuts a connection without a word, as a broken network would."),
+    get("/v1/channels", "channels", "Channels", channels::all)
+        .says("Sessions with their channels, by the names that Windows has for them."),
+    get("/v1/shares", "shares", "ShareList", shares::list).list().says("Shares, and their space."),
+    get("/v1/shares/{share}/limits", "shareLimits", "ShareLimits", shares::limits)
+        .says("Class and limits of a share, what is throttled by them, and burst credits."),
+    get("/v1/shares/{share}/limits", "changeShareLimits", "ShareLimits", shares::change)
+        .by(Method::Patch)
+        .takes("ShareLimitsWish")
+        .says("Changes class, size or limits of a share until its configuration changes."),
+    get("/v1/features", "features", "FeatureList", features::list)
+        .says("Features, and where they stand on which share."),
+    get("/v1/features/{feature}", "registerFeature", "Feature", features::register)
+        .by(Method::Put)
+        .says("Switches a feature on for all shares."),
+    get("/v1/features/{feature}", "unregisterFeature", "Feature", features::unregister)
+        .by(Method::Delete)
+        .says("Switches a feature off for all shares."),
+    get("/v1/features/{feature}/{share}", "registerFeatureOnShare", "Feature", features::register)
+        .by(Method::Put)
+        .says("Switches a feature on for one share."),
+    get("/v1/features/{feature}/{share}", "unregisterFeatureOnShare", "Feature", features::unregister)
+        .by(Method::Delete)
+        .says("Switches a feature off for one share."),
+    get("/v1/metrics", "requests", "Requests", status::requests)
+        .says("What was counted of requests, by share and operation: ends, bytes, latencies."),
+    get("/v1/cache", "cache", "CacheList", cache::list)
+        .list()
+        .says("What the caches of names and attributes were good for, by share and kind."),
+    get("/v1/top", "top", "Top", status::top).says("Clients and files with the most traffic."),
+    get("/v1/drain", "drainState", "Drain", drain::show).says("How far a drain has come."),
+    get("/v1/drain", "beginDrain", "Drain", drain::begin)
+        .by(Method::Post)
+        .takes("DrainWish")
+        .says("Takes no new connections and sessions, lets those end that have nothing open, and all others in time."),
+    get("/v1/drain", "cancelDrain", "Drain", drain::cancel)
+        .by(Method::Delete)
+        .says("Takes connections again."),
+    get("/v1/reload", "reload", "Done", status::reload)
+        .by(Method::Post)
+        .says("Reads the configuration again, as SIGHUP does."),
+    get("/", "page", "text/html", page::html).access(Access::Everyone).says("The dashboard."),
+    get("/dashboard.css", "pageStyle", "text/css", page::css)
+        .access(Access::Everyone)
+        .says("The dashboard's looks."),
+    get("/dashboard.js", "pageScript", "text/javascript", page::script)
+        .access(Access::Everyone)
+        .says("The dashboard's work."),
+    get("/charts.js", "pageCharts", "text/javascript", page::charts)
+        .access(Access::Everyone)
+        .says("The dashboard's charts."),
+    get("/icon.svg", "pageIcon", "image/svg+xml", page::icon)
+        .access(Access::Everyone)
+        .says("The dashboard's icon."),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_have_names_of_their_own_and_a_sentence() {
+        let mut ids: Vec<_> = OPERATIONS.iter().map(|operation| operation.id).collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "{ids:?}");
+        for Operation { path, summary, .. } in OPERATIONS {
+            assert!(summary.ends_with('.'), "{path}");
+        }
+    }
+
+    #[test]
+    fn only_life_and_the_page_are_for_everyone_and_changes_for_administrators() {
+        for Operation { method, path, access, .. } in OPERATIONS {
+            let is_page = !path[1..].contains('/') && path.contains('.') || *path == "/";
+            let is_open = is_page || *path == "/health";
+            assert_eq!(*access == Access::Everyone, is_open, "{path}");
+            assert!(*access == Access::Administrator || *method == Method::Get, "{path}");
+            assert_eq!(*access == Access::Metrics, *path == "/metrics", "{path}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The tokens that the admin API is asked with: made at the first start, one file each in
+//! the state directory, for the server's user alone.
+
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The file of the token for everything.
+pub const ADMIN_TOKEN_FILE: &str = "admin-token";
+/// The file of the token for metrics alone, to be handed to collectors.
+pub const METRICS_TOKEN_FILE: &str = "metrics-token";
+
+/// A token. It is not shown.
+pub struct Token(Vec<u8>);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// Whether `shown` is it. How long that takes says nothing of it.
+    pub fn is(&self, shown: &[u8]) -> bool {
+        let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or_default();
+        let mut differs = u8::from(self.0.len() != shown.len());
+        for index in 0..TOKEN_BYTES_MAX {
+            // Without the hint the compiler might leave the loop at the first difference.
+            differs = std::hint::black_box(differs | (at(&self.0, index) ^ at(shown, index)));
+        }
+        differs == 0
+    }
+
+    /// Reads the token in `path`, and makes one first if there is none.
+    fn open(path: &Path) -> Result<Self, String> {
+        match Self::make(path) {
+            Ok(token) => return Ok(token),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(format!("cannot be made: {error}")),
+        }
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        let mode = file.metadata().map_err(|error| error.to_string())?.mode();
+        // A group may be given one of them: that of the collector, say.
+        if mode & 0o037 != 0 {
+            return Err("others can read or change it; say: chmod 600".into());
+        }
+        let mut text = String::new();
+        let read = file.take(TOKEN_BYTES_MAX as u64 + 2).read_to_string(&mut text);
+        read.map_err(|error| error.to_string())?;
+        let token = text.trim_end();
+        let is_plain = token.bytes().all(|byte| byte.is_ascii_graphic());
+        if !is_plain || !(TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&token.len()) {
+            return Err(format!(
+                "holds no token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} letters and digits; remove it, and a new one is made"
+            ));
+        }
+        Ok(Self(token.into()))
+    }
+
+    /// Makes a token of 256 random bits, where there is no file yet.
+    fn make(path: &Path) -> std::io::Result<Self> {
+        let mut random = [0; 32];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(format!("{token}\n").as_bytes())?;
+        Ok(Self(token.into_bytes()))
+    }
+}
+
+/// What the admin API takes.
+#[derive(Debug)]
+pub struct Tokens {
+    /// For everything.
+    pub admin: Token,
+    /// For metrics.
+    pub metrics: Token,
+}
+
+impl Tokens {
+    /// Those in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// What is wrong, with a remedy.
+    pub fn open(folder: &Path) -> Result<Self, String> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| wrong(folder, &error.to_string()))?;
+        let open = |name: &str| {
+            let path = folder.join(name);
+            Token::open(&path).map_err(|why| wrong(&path, &why))
+        };
+        Ok(Self { admin: open(ADMIN_TOKEN_FILE)?, metrics: open(METRICS_TOKEN_FILE)? })
+    }
+}
+
+fn wrong(path: &Path, why: &str) -> String {
+    format!(
+        "the admin API's token: {}: {why}; or set `state` to a directory of this server's own, or admin = \"off\"",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn tokens_are_made_once_for_the_servers_user_alone_and_differ() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        let first = Tokens::open(&state).unwrap();
+        let second = Tokens::open(&state).unwrap();
+        assert_eq!(first.admin.0, second.admin.0);
+        assert_ne!(first.admin.0, first.metrics.0);
+        assert_eq!(first.admin.0.len(), 64);
+        for name in [ADMIN_TOKEN_FILE, METRICS_TOKEN_FILE] {
+            let mode = std::fs::metadata(state.join(name)).unwrap().mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_others_can_read_or_that_is_none_is_refused_with_a_remedy() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(ADMIN_TOKEN_FILE);
+        Tokens::open(folder.path()).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        assert!(Tokens::open(folder.path()).unwrap_err().contains("chmod 600"));
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        assert!(Tokens::open(folder.path()).is_ok(), "a group may be given it");
+        for bad in ["short", "a space in it, and more than thirty two letters", ""] {
+            std::fs::write(&path, bad).unwrap();
+            assert!(Tokens::open(folder.path()).unwrap_err().contains("remove it"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_the_very_token_is_it() {
+        let token = Token(b"0123456789abcdef0123456789abcdef".into());
+        assert!(token.is(b"0123456789abcdef0123456789abcdef"));
+        for other in
+            ["", "0", "0123456789abcdef0123456789abcdeF", "0123456789abcdef0123456789abcdef0"]
+        {
+            assert!(!token.is(other.as_bytes()), "{other}");
+        }
+        let with_nul = b"0123456789abcdef0123456789abcdef\0";
+        assert!(!token.is(with_nul), "what is not there is no letter");
+        assert!(!token.is(&[b'0'; TOKEN_BYTES_MAX * 2]));
+    }
+}

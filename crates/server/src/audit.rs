@@ -1,0 +1,340 @@
+//! The audit log: one JSON object a line, in a file of its own or among the lines of the log,
+//! with the names of Azure's StorageFileLogs where it has the same.
+//!
+//! Events are taken without waiting: a thread writes. What clients can make it write is bounded
+//! by source; what was left out is told by number.
+
+use crate::config::AuditTarget;
+use crate::observer::Told;
+use meter::{AuditEvent, AuditKind, AuditSink};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Lines that wait for the disk.
+const LINES_MAX: usize = 4096;
+/// Characters of a text that a client chose.
+const TEXT_CHARS_MAX: usize = 1024;
+/// Sources that are told apart; others share one account.
+const SOURCES_MAX: usize = 1024;
+/// For the bounds below.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Events of one source in a period, by whether they are refusals.
+const REFUSALS_MAX: u32 = 30;
+const EVENTS_MAX: u32 = 600;
+/// Who may read it: it names users and files.
+const FILE_MODE: u32 = 0o640;
+
+/// What one source had written in the present period.
+#[derive(Debug, Default)]
+struct Account {
+    since: Option<Instant>,
+    refusals: u32,
+    events: u32,
+    left_out: u64,
+}
+
+impl Account {
+    /// Whether an event is written; if so, how many were not since the last.
+    fn admits(&mut self, is_refusal: bool, now: Instant) -> Option<u64> {
+        if self.since.is_none_or(|since| now.duration_since(since) >= PERIOD) {
+            (self.since, self.refusals, self.events) = (Some(now), 0, 0);
+        }
+        let (count, max) = match is_refusal {
+            true => (&mut self.refusals, REFUSALS_MAX),
+            false => (&mut self.events, EVENTS_MAX),
+        };
+        if *count >= max {
+            self.left_out += 1;
+            return None;
+        }
+        *count += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// Accounts of sources.
+#[derive(Debug, Default)]
+struct Sources(HashMap<IpAddr, Account>);
+
+impl Sources {
+    fn account(&mut self, source: IpAddr, now: Instant) -> &mut Account {
+        if self.0.len() >= SOURCES_MAX && !self.0.contains_key(&source) {
+            let is_present = |account: &Account| {
+                account.since.is_some_and(|since| now.duration_since(since) < PERIOD)
+            };
+            // What they left out is in the sum of all that was.
+            self.0.retain(|_, account| is_present(account));
+        }
+        let is_full = self.0.len() >= SOURCES_MAX && !self.0.contains_key(&source);
+        let source = if is_full { IpAddr::from([0, 0, 0, 0]) } else { source };
+        self.0.entry(source).or_default()
+    }
+}
+
+#[derive(Debug)]
+enum Order {
+    Write(String),
+    /// The file was moved away.
+    OpenAgain,
+}
+
+/// Where lines go.
+#[derive(Debug)]
+enum Target {
+    Log,
+    Thread(SyncSender<Order>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Audit {
+    target: Target,
+    sources: Mutex<Sources>,
+    told: Arc<Told>,
+}
+
+impl Audit {
+    /// Begins; none if nothing is to be written.
+    ///
+    /// # Errors
+    /// A sentence for people if the file cannot be opened.
+    pub fn open(target: &AuditTarget, told: Arc<Told>) -> Result<Option<Arc<Self>>, String> {
+        let target = match target {
+            AuditTarget::Off => return Ok(None),
+            AuditTarget::Log => Target::Log,
+            AuditTarget::File(path) => Target::Thread(start(path, told.clone())?),
+        };
+        Ok(Some(Arc::new(Self { target, sources: Mutex::default(), told })))
+    }
+
+    /// The file may have been moved away: opens it again by its name.
+    pub fn open_again(&self) {
+        if let Target::Thread(sender) = &self.target {
+            // If its line is that long it will be asked again.
+            drop(sender.try_send(Order::OpenAgain));
+        }
+    }
+
+    fn left_out(&self) {
+        self.told.audit_left_out.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl AuditSink for Audit {
+    fn take(&self, event: &AuditEvent) {
+        let now = Instant::now();
+        let source = event.peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ends of sessions are as many as their beginnings.
+        let is_bounded = event.kind != AuditKind::SessionEnd;
+        let admitted = match is_bounded {
+            true => sources.account(source, now).admits(!event.is_success, now),
+            false => Some(0),
+        };
+        drop(sources);
+        let Some(left_out) = admitted else { return self.left_out() };
+        let line = json_of(event, left_out, SystemTime::now()).to_string();
+        match &self.target {
+            Target::Log => tracing::info!(target: "audit", "{line}"),
+            Target::Thread(sender) => match sender.try_send(Order::Write(line)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.left_out(),
+            },
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+fn json_of(event: &AuditEvent, left_out: u64, now: SystemTime) -> Value {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let category = match event.kind {
+        AuditKind::Denied => "AccessDenied",
+        _ => "Session",
+    };
+    let mut line = json!({
+        "time": timestamp(since),
+        "category": category,
+        "operationName": event.kind.name(),
+        "protocol": event.protocol.name(),
+        "statusCode": if event.is_success { 0 } else { 1 },
+        "statusText": cut(&event.status),
+        "callerIpAddress": event.peer.map(|peer| peer.to_string()),
+        "correlationId": event.request.map(|(of, message)| format!("{of}.{message}")),
+        "identity": { "type": event.authentication, "requester": cut(&event.user) },
+        "sessionId": event.session,
+    });
+    if !event.share.is_empty() {
+        let path = if event.path.is_empty() { String::new() } else { format!("/{}", event.path) };
+        line["uri"] = cut(&format!("/{}{path}", event.share)).into();
+    }
+    if let Some(agreed) = &event.agreed {
+        line["operationVersion"] = agreed.dialect.clone().into();
+        line["signing"] = agreed.signing.into();
+        line["encryption"] = agreed.cipher.into();
+        line["encrypted"] = agreed.encrypted.into();
+    }
+    if left_out > 0 {
+        line["leftOut"] = left_out.into();
+    }
+    line
+}
+
+/// Time since 1970 as RFC 3339 has it.
+fn timestamp(since: Duration) -> String {
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Howard Hinnant's civil_from_days, in terms of eras of 400 years that begin in March.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let millis = since.subsec_millis();
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+}
+
+fn open_file(path: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(path)
+}
+
+fn start(path: &Path, told: Arc<Told>) -> Result<SyncSender<Order>, String> {
+    let wrong = |error| {
+        format!("the audit log {} cannot be written: {error}; choose another file", path.display())
+    };
+    let file = open_file(path).map_err(wrong)?;
+    let (sender, receiver) = sync_channel(LINES_MAX);
+    let path = path.to_path_buf();
+    let thread = std::thread::Builder::new().name("audit".into());
+    thread.spawn(move || write(file, &path, &receiver, &told)).map_err(wrong)?;
+    Ok(sender)
+}
+
+/// Writes until nobody has anything to write any more.
+fn write(file: File, path: &Path, orders: &Receiver<Order>, told: &Told) {
+    let mut out = BufWriter::new(file);
+    let mut has_failed = false;
+    while let Ok(first) = orders.recv() {
+        let mut result = Ok(());
+        for order in std::iter::once(first).chain(orders.try_iter().take(LINES_MAX)) {
+            match order {
+                Order::Write(line) if result.is_ok() => result = writeln!(out, "{line}"),
+                Order::Write(_) => {
+                    told.audit_left_out.fetch_add(1, Ordering::Relaxed);
+                }
+                Order::OpenAgain => match open_file(path) {
+                    Ok(file) => out = BufWriter::new(file),
+                    Err(error) => result = Err(error),
+                },
+            }
+        }
+        let result = result.and_then(|()| out.flush());
+        if let Err(error) = &result
+            && !has_failed
+        {
+            tracing::error!(path = %path.display(), %error, "the audit log cannot be written");
+        }
+        has_failed = result.is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meter::{Agreed, Protocol};
+
+    fn event(kind: AuditKind, is_success: bool, peer: &str) -> AuditEvent {
+        AuditEvent {
+            is_success,
+            peer: Some(peer.parse().unwrap()),
+            request: Some((7, 9)),
+            user: "anna".into(),
+            share: "data".into(),
+            path: "a/b".into(),
+            agreed: Some(Agreed {
+                dialect: "3.1.1".into(),
+                signing: "AES-GMAC",
+                cipher: "-",
+                encrypted: false,
+            }),
+            ..AuditEvent::new(kind, Protocol::Smb)
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_names_of_the_services_logs() {
+        let now = UNIX_EPOCH + Duration::from_millis(1_709_251_199_042);
+        let line = json_of(&event(AuditKind::TreeConnect, true, "192.0.2.1:5"), 3, now);
+        for (field, value) in [
+            ("time", json!("2024-02-29T23:59:59.042Z")),
+            ("operationName", json!("TreeConnect")),
+            ("callerIpAddress", json!("192.0.2.1:5")),
+            ("correlationId", json!("7.9")),
+            ("uri", json!("/data/a/b")),
+            ("operationVersion", json!("3.1.1")),
+            ("leftOut", json!(3)),
+        ] {
+            assert_eq!(line[field], value, "{field}");
+        }
+        assert_eq!(line["identity"]["requester"], "anna");
+    }
+
+    #[test]
+    fn one_source_does_not_fill_the_log_and_what_is_left_out_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let told = Arc::<Told>::default();
+        let target = AuditTarget::File(path.clone());
+        let audit = Audit::open(&target, told.clone()).unwrap().unwrap();
+        for _ in 0..REFUSALS_MAX + 12 {
+            audit.take(&event(AuditKind::Denied, false, "192.0.2.1:5"));
+        }
+        audit.take(&event(AuditKind::Denied, false, "192.0.2.2:5"));
+        audit.take(&event(AuditKind::SessionSetup, true, "192.0.2.1:6"));
+        let expected = REFUSALS_MAX as usize + 2;
+        let lines = || std::fs::read_to_string(&path).unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while lines().lines().count() < expected && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(lines().lines().count(), expected);
+        assert_eq!(told.audit_left_out.load(Ordering::Relaxed), 12);
+        let last: Value = serde_json::from_str(lines().lines().last().unwrap()).unwrap();
+        assert_eq!(
+            (&last["operationName"], &last["leftOut"]),
+            (&json!("SessionSetup"), &json!(12))
+        );
+    }
+
+    #[test]
+    fn sources_are_bounded() {
+        let (mut sources, now) = (Sources::default(), Instant::now());
+        for at in 0..10_000_u32 {
+            sources.account(IpAddr::from(at.to_be_bytes()), now).admits(true, now);
+        }
+        assert!(sources.0.len() <= SOURCES_MAX + 1);
+        let later = now + PERIOD;
+        assert_eq!(sources.account([9, 9, 9, 9].into(), later).admits(true, later), Some(0));
+        assert_eq!(sources.0.len(), 1, "those of before are forgotten");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_said_at_the_start() {
+        let target = AuditTarget::File("/nonexistent/audit.jsonl".into());
+        assert!(Audit::open(&target, Arc::default()).unwrap_err().contains("choose another"));
+    }
+}

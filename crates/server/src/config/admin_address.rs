@@ -1,0 +1,62 @@
+//! Where the admin API is: an address of this machine, or a socket in its file system.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// What a path begins with.
+const UNIX: &str = "unix:";
+
+/// Where the admin API listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminAddress {
+    /// HTTP on an address: who shows a token is answered.
+    Tcp(SocketAddr),
+    /// HTTP on a Unix socket: root and the server's own user are answered.
+    Unix(PathBuf),
+}
+
+impl FromStr for AdminAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix(UNIX) {
+            let path = PathBuf::from(path);
+            let fits = path.is_absolute() && path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX;
+            return fits.then_some(Self::Unix(path)).ok_or_else(|| {
+                format!("{text:?} needs a whole path of at most {SOCKET_PATH_BYTES_MAX} bytes, as \"unix:/run/anabranch/admin.sock\"")
+            });
+        }
+        let address = text.parse().map(Self::Tcp);
+        address.map_err(|_| format!("{text:?} is neither an address, as \"127.0.0.1:4480\", nor a socket, as \"unix:/run/anabranch/admin.sock\""))
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
+        }
+    }
+}
+
+/// What Linux has room for in the address of a Unix socket, without its end (unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_of_the_network_or_a_whole_path() {
+        for text in ["127.0.0.1:4480", "[::1]:4480", "unix:/run/anabranch/admin.sock"] {
+            assert_eq!(text.parse::<AdminAddress>().unwrap().to_string(), text);
+        }
+        let long = format!("unix:/{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
+        for text in ["no", "localhost:4480", "unix:admin.sock", "unix:", &long] {
+            assert!(text.parse::<AdminAddress>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! `[log]`: what is written where about what happens.
+
+use super::raw::Meaning;
+use serde::Deserialize;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Where the audit log goes.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum AuditTarget {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// Among the lines of the log, with the target `audit`.
+    Log,
+    /// A file of its own.
+    File(PathBuf),
+}
+
+/// Where slow requests are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceTarget {
+    /// Host and port, as `collector:4318`.
+    pub address: String,
+    /// Path of the URL.
+    pub path: String,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// See [`LogFormat`].
+    pub format: LogFormat,
+    /// What is left out, as `ANABRANCH_LOG` has it; `info` if nothing is said.
+    pub level: String,
+    /// See [`AuditTarget`].
+    pub audit: AuditTarget,
+    /// How long a request takes at least that is told as a trace.
+    pub slow_request: Duration,
+    /// Who is told; nobody if none.
+    pub traces: Option<TraceTarget>,
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self {
+            format: LogFormat::default(),
+            level: LEVEL.into(),
+            audit: AuditTarget::default(),
+            slow_request: Duration::from_millis(SLOW_REQUEST_MILLIS),
+            traces: None,
+        }
+    }
+}
+
+/// What is left out if nothing is said: what is for developers.
+const LEVEL: &str = "info";
+/// Milliseconds after which a request is slow, if nothing is said.
+const SLOW_REQUEST_MILLIS: u64 = 1000;
+const SLOW_REQUEST_MILLIS_MAX: u64 = 3_600_000;
+/// Port of a collector's OTLP over HTTP.
+const OTLP_PORT: u16 = 4318;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLogging {
+    /// `text` or `json`.
+    format: Option<LogFormat>,
+    /// What is left out: `error`, `warn`, `info`, `debug`, or directives.
+    level: Option<String>,
+    /// `off`, `log`, or a file.
+    audit: Option<Spanned<String>>,
+    /// Milliseconds after which a request is told as a trace.
+    slow_request_ms: Option<Spanned<u64>>,
+    /// URL of a collector of OpenTelemetry traces, by plain HTTP.
+    traces: Option<Spanned<String>>,
+}
+
+impl Meaning<'_> {
+    pub(super) fn logging(&mut self, raw: RawLogging) -> Logging {
+        let millis = raw.slow_request_ms.map_or(SLOW_REQUEST_MILLIS, |millis| {
+            self.bounded("slow_request_ms", &millis, 1..=SLOW_REQUEST_MILLIS_MAX)
+        });
+        Logging {
+            format: raw.format.unwrap_or_default(),
+            level: raw.level.unwrap_or_else(|| LEVEL.into()),
+            audit: raw.audit.map_or(AuditTarget::Off, |target| self.audit(&target)),
+            slow_request: Duration::from_millis(millis),
+            traces: raw.traces.and_then(|url| self.traces(&url)),
+        }
+    }
+
+    fn audit(&mut self, target: &Spanned<String>) -> AuditTarget {
+        match target.get_ref().as_str() {
+            "off" => AuditTarget::Off,
+            "log" => AuditTarget::Log,
+            path if path.starts_with('/') => AuditTarget::File(path.into()),
+            other => {
+                let what = format!(
+                    "audit = {other:?} is not \"off\", \"log\" or a file, as \"/var/log/anabranch/audit.jsonl\""
+                );
+                self.wrong(target.span(), what);
+                AuditTarget::Off
+            }
+        }
+    }
+
+    fn traces(&mut self, url: &Spanned<String>) -> Option<TraceTarget> {
+        let parsed = parse_url(url.get_ref());
+        if parsed.is_none() {
+            let what = format!(
+                "traces = {:?} is not a URL of plain HTTP, as \"http://127.0.0.1:4318/v1/traces\"",
+                url.get_ref()
+            );
+            self.wrong(url.span(), what);
+        }
+        parsed
+    }
+}
+
+fn parse_url(url: &str) -> Option<TraceTarget> {
+    let rest = url.strip_prefix("http://")?;
+    let (address, path) = rest.split_once('/').unwrap_or((rest, "v1/traces"));
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_graphic() && c != '@');
+    if address.is_empty() || !is_plain(address) || !is_plain(path) {
+        return None;
+    }
+    // Brackets surround an IPv6 address, and colons are in it.
+    let has_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let address = if has_port { address.to_owned() } else { format!("{address}:{OTLP_PORT}") };
+    Some(TraceTarget { address, path: format!("/{path}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn what_is_said_of_the_log_is_understood() {
+        let text = "[log]\nformat = \"json\"\nlevel = \"debug\"\naudit = \"/var/log/a.jsonl\"\n\
+            slow_request_ms = 250\ntraces = \"http://collector/x\"\n";
+        let log = Config::parse(text).unwrap().log;
+        assert_eq!(
+            log,
+            Logging {
+                format: LogFormat::Json,
+                level: "debug".into(),
+                audit: AuditTarget::File("/var/log/a.jsonl".into()),
+                slow_request: Duration::from_millis(250),
+                traces: Some(TraceTarget { address: "collector:4318".into(), path: "/x".into() }),
+            }
+        );
+        let nothing = Config::parse("").unwrap().log;
+        assert_eq!((nothing.audit, nothing.traces), (AuditTarget::Off, None));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said_with_its_line() {
+        let text = "[log]\naudit = \"elsewhere\"\nslow_request_ms = 0\ntraces = \"https://a\"\n";
+        let problems = Config::parse(text).unwrap_err().problems;
+        let lines: Vec<Option<usize>> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines.len(), 3, "{problems:?}");
+        assert!([Some(2), Some(3), Some(4)].iter().all(|line| lines.contains(line)));
+    }
+
+    #[test]
+    fn a_url_has_a_port_and_a_path_if_it_says_none() {
+        let of = |url: &str| parse_url(url).map(|target| target.address + &target.path);
+        assert_eq!(of("http://10.0.0.1").as_deref(), Some("10.0.0.1:4318/v1/traces"));
+        assert_eq!(of("http://[::1]:9/").as_deref(), Some("[::1]:9/"));
+        assert_eq!(of("http://[::1]/a/b").as_deref(), Some("[::1]:4318/a/b"));
+        for bad in ["https://a", "a", "http://", "http://u@h/", "http://a b/", "http://a/\r\n"] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
+    }
+}

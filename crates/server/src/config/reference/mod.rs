@@ -1,0 +1,149 @@
+//! Every key of the configuration: what it is for, its default, and when a change counts.
+//!
+//! The reference for people is written from this table, as Markdown here and as a manual
+//! page by the command. Tests hold it against the parser, which knows the keys, against
+//! what it takes for their defaults, and against the packaged example.
+
+mod server;
+mod share;
+
+use std::fmt::Write;
+
+/// A table of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// As it is typed, with its brackets.
+    pub header: &'static str,
+    /// What it is about.
+    pub text: &'static str,
+    /// What can stand in it.
+    pub keys: &'static [Key],
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// As it is typed.
+    pub name: &'static str,
+    /// What can be its value.
+    pub form: &'static str,
+    /// What holds if it is left out.
+    pub default: Absent,
+    /// When a change of it counts.
+    pub counts: Counts,
+    /// What it is for.
+    pub text: &'static str,
+}
+
+/// What holds if a key is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// The same as if this value were typed.
+    Is(&'static str),
+    /// It cannot be left out.
+    Needed,
+    /// In words: there is no value to type for it.
+    Said(&'static str),
+}
+
+/// When a change of a key counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// After a reload, which interrupts nobody.
+    Reload,
+    /// After a restart.
+    Restart,
+}
+
+/// All tables, in the order in which they are told.
+pub const SECTIONS: &[Section] = &[
+    Section { header: "[server]", text: "The server as a whole.", keys: server::SERVER },
+    Section {
+        header: "[multichannel]",
+        text: "Several connections for one session, where a client asks for them.",
+        keys: server::MULTICHANNEL,
+    },
+    Section {
+        header: "[[multichannel.interface]]",
+        text: "Clients are told exactly these addresses, instead of what is found. One table for each.",
+        keys: server::INTERFACE,
+    },
+    Section {
+        header: "[log]",
+        text: "What is written about what happens: the log, the audit log, traces of slow requests.",
+        keys: server::LOG,
+    },
+    Section {
+        header: "[[share]]",
+        text: "What is served: one table for each share. Lists of users hold names, and with `@` before \
+               it a system group.",
+        keys: share::SHARE,
+    },
+    Section {
+        header: "[share.limits]",
+        text: "Limits of the share above it, each in place of what follows from its class; for both \
+               protocols together. On the command line: `--share NAME=PATH,limits.iops=1000`.",
+        keys: share::LIMITS,
+    },
+];
+
+impl Absent {
+    /// In words, with `code` around what is typed.
+    #[must_use]
+    pub fn shown(self) -> String {
+        match self {
+            Self::Is(value) => format!("`{value}`"),
+            Self::Needed => "none, it must be set".to_owned(),
+            Self::Said(words) => words.to_owned(),
+        }
+    }
+}
+
+impl Counts {
+    /// In words.
+    #[must_use]
+    pub fn shown(self) -> &'static str {
+        match self {
+            Self::Reload => "after a reload",
+            Self::Restart => "after a restart",
+        }
+    }
+}
+
+/// The reference as a page of Markdown.
+#[must_use]
+pub fn markdown() -> String {
+    let mut page = String::from(INTRODUCTION);
+    for section in SECTIONS {
+        let _ = write!(page, "\n## `{}`\n\n{}\n", section.header, section.text);
+        for key in section.keys {
+            let Key { name, form, text, .. } = key;
+            let (default, counts) = (key.default.shown(), key.counts.shown());
+            let _ = write!(page, "\n### `{name}`\n\n{text}\n\n");
+            let _ = write!(page, "- value: {form}\n- default: {default}\n- counts {counts}\n");
+        }
+    }
+    page
+}
+
+/// Shown above the keys.
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Written by `anabranch generate configuration` from crates/server/src/config/reference. -->
+
+The file of `anabranch serve --config FILE`, for the packaged service
+`/etc/anabranch/anabranch.toml`, is [TOML](https://toml.io). Keys that it does not know are
+refused. `anabranch check FILE` says what is wrong in it, and where. After a change:
+
+- `systemctl reload anabranch`, or SIGHUP: nobody is disconnected, and a file with mistakes
+  changes nothing.
+- `systemctl restart anabranch` for what counts after a restart.
+
+An example with every key: [anabranch.toml](../packaging/anabranch.toml). Keys of a share are
+also taken from the command line, as in `--share NAME=PATH,read_only=yes`; elements of a list are
+separated by `+` there.
+";
+
+#[cfg(test)]
+mod tests;

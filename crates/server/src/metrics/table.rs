@@ -1,0 +1,470 @@
+//! Every metric that is told: its name, labels and meaning, and where its values come from.
+
+use super::Moment;
+use super::text::{Kind, Lines};
+use crate::metadata_cache::Count;
+use limits::{Limits, Rates};
+use meter::{ApiSnapshot, ShareSnapshot};
+use std::collections::BTreeMap;
+
+/// One metric. The unit is the last word of its name, before `_total`.
+pub struct Metric {
+    /// What collectors know it by.
+    pub name: &'static str,
+    /// How it moves.
+    pub kind: Kind,
+    /// What tells its values apart.
+    pub labels: &'static [&'static str],
+    /// A sentence for people.
+    pub help: &'static str,
+    /// Writes its values.
+    pub put: fn(&Moment<'_>, &mut Lines<'_>),
+}
+
+const OF_API: &[&str] = &["share", "protocol", "api"];
+const OF_CALLER: &[&str] = &["share", "protocol", "api", "authentication"];
+const OF_CACHE: &[&str] = &["share", "kind"];
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    put: fn(&Moment<'_>, &mut Lines<'_>),
+) -> Metric {
+    Metric { name, kind: Kind::Counter, labels, help, put }
+}
+
+const fn gauge(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    put: fn(&Moment<'_>, &mut Lines<'_>),
+) -> Metric {
+    Metric { name, kind: Kind::Gauge, labels, help, put }
+}
+
+const fn histogram(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+    put: fn(&Moment<'_>, &mut Lines<'_>),
+) -> Metric {
+    Metric { name, kind: Kind::Histogram, labels, help, put }
+}
+
+/// All of them.
+pub const METRICS: &[&[Metric]] = &[REQUESTS, SHARES, CLIENTS, CACHES, PROCESS];
+
+/// What requests did. Names of `docs/metrics.md`'s first part: those that the service has, too.
+const REQUESTS: &[Metric] = &[
+    counter(
+        "anabranch_transactions_total",
+        &["share", "protocol", "api", "response_type", "authentication", "transaction_type"],
+        "Requests that came to an end, by how: commands of SMB, operations of NFS but for those that only say what others are about.",
+        |m, lines| {
+            each_api(m, |share, a| {
+                for (response, count) in &a.responses {
+                    let of = [share, &a.protocol, &a.api, response, &a.authentication];
+                    lines.put(&[&of[..], &[&a.transaction_type]].concat(), count);
+                }
+            });
+        },
+    ),
+    counter(
+        "anabranch_ingress_bytes_total",
+        OF_CALLER,
+        "Bytes of requests, with all that marks and surrounds them in their connection.",
+        |m, lines| {
+            each_api(m, |share, a| {
+                lines.put(&[share, &a.protocol, &a.api, &a.authentication], a.ingress_bytes);
+            });
+        },
+    ),
+    counter(
+        "anabranch_egress_bytes_total",
+        OF_CALLER,
+        "Bytes of answers, with all that marks and surrounds them in their connection.",
+        |m, lines| {
+            each_api(m, |share, a| {
+                lines.put(&[share, &a.protocol, &a.api, &a.authentication], a.egress_bytes);
+            });
+        },
+    ),
+    histogram(
+        "anabranch_success_server_latency_seconds",
+        OF_API,
+        "From a request's being taken up until its answer is ready, of those that succeeded.",
+        |m, lines| {
+            each_api_of_all(m, |share, a| {
+                lines.put_latencies(&[share, &a.protocol, &a.api], &a.server_latency);
+            });
+        },
+    ),
+    histogram(
+        "anabranch_success_e2e_latency_seconds",
+        OF_API,
+        "From a request's first byte until the last of its answer is with the system, and one round trip of its connection by TCP's own measure: an estimate of when that byte is confirmed.",
+        |m, lines| {
+            each_api_of_all(m, |share, a| {
+                lines.put_latencies(&[share, &a.protocol, &a.api], &a.end_to_end_latency);
+            });
+        },
+    ),
+    counter(
+        "anabranch_requests_applicable_total",
+        OF_API,
+        "Requests that count for availability: not those without a right to ask, and not those whose connection ended first.",
+        |m, lines| {
+            each_api_of_all(m, |share, a| {
+                lines.put(&[share, &a.protocol, &a.api], a.applicable);
+            });
+        },
+    ),
+    counter(
+        "anabranch_requests_unexpected_errors_total",
+        OF_API,
+        "Of the applicable requests, those that failed by the server's fault: availability is one less their part.",
+        |m, lines| {
+            each_api_of_all(m, |share, a| {
+                lines.put(&[share, &a.protocol, &a.api], a.unexpected_errors);
+            });
+        },
+    ),
+    counter(
+        "anabranch_traces_sent_total",
+        &[],
+        "Slow requests that the collector of traces was told of.",
+        |m, lines| lines.put(&[], m.traces_sent),
+    ),
+    counter(
+        "anabranch_traces_dropped_total",
+        &[],
+        "Slow requests that no collector could be told of.",
+        |m, lines| lines.put(&[], m.meter.traces_dropped),
+    ),
+];
+
+const SHARES: &[Metric] = &[
+    gauge(
+        "anabranch_share_max_used_iops",
+        &["share"],
+        "Requests in the busiest second of the last full minute.",
+        |m, lines| each_share(m, |s| lines.put(&[&s.share], s.max_used_iops)),
+    ),
+    gauge(
+        "anabranch_share_max_used_bandwidth_bytes_per_second",
+        &["share"],
+        "Bytes, both ways together, in the busiest second of the last full minute.",
+        |m, lines| {
+            each_share(m, |s| lines.put(&[&s.share], s.max_used_bandwidth_bytes_per_second));
+        },
+    ),
+    gauge(
+        "anabranch_share_capacity_bytes",
+        &["share"],
+        "Bytes in use of what clients see as the share's size.",
+        |m, lines| m.shares.iter().for_each(|s| lines.put(&[&s.share], s.capacity_bytes)),
+    ),
+    gauge(
+        "anabranch_share_quota_bytes",
+        &["share"],
+        "What clients see as the share's size.",
+        |m, lines| m.shares.iter().for_each(|s| lines.put(&[&s.share], s.quota_bytes)),
+    ),
+    gauge(
+        "anabranch_share_files",
+        &["share"],
+        "Files and directories of the file system that the share is on, where it counts them.",
+        |m, lines| {
+            let counted = m.shares.iter().filter_map(|s| Some((s, s.files?)));
+            counted.for_each(|(s, files)| lines.put(&[&s.share], files));
+        },
+    ),
+    gauge(
+        "anabranch_share_snapshots",
+        &["share"],
+        "Previous states of the share that clients may look into, where they are shown any.",
+        |m, lines| {
+            let shown = m.shares.iter().filter_map(|s| Some((s, s.snapshots?)));
+            shown.for_each(|(s, count)| lines.put(&[&s.share], count));
+        },
+    ),
+    gauge(
+        "anabranch_share_burst_credits",
+        &["share"],
+        "Requests that are saved up for bursts, where they are.",
+        |m, lines| {
+            let held = m.limits.iter().filter_map(|(share, l)| Some((share, l.credits?.held)));
+            held.for_each(|(share, held)| lines.put(&[share], held));
+        },
+    ),
+    gauge(
+        "anabranch_share_provisioned_iops",
+        &["share", "direction"],
+        "Requests a second that the share may be used for, where there is a limit.",
+        |m, lines| {
+            each_limit(m, lines, |limits| {
+                let Rates { iops, read_iops, write_iops, .. } = limits.share;
+                [("both", iops), ("read", read_iops), ("write", write_iops)]
+            });
+        },
+    ),
+    gauge(
+        "anabranch_share_provisioned_bandwidth_bytes_per_second",
+        &["share", "direction"],
+        "Bytes a second that the share may be used for, where there is a limit.",
+        |m, lines| {
+            each_limit(m, lines, |limits| {
+                let Rates { bandwidth, ingress, egress, .. } = limits.share;
+                [("both", bandwidth), ("read", egress), ("write", ingress)]
+            });
+        },
+    ),
+    gauge(
+        "anabranch_requests_waiting",
+        &["share"],
+        "Requests that wait for the share's limits now.",
+        |m, lines| m.limits.iter().for_each(|(share, l)| lines.put(&[share], l.waiting)),
+    ),
+    gauge(
+        "anabranch_feature_state",
+        &["feature", "state"],
+        "One for where a feature stands on this server, nothing for the other states.",
+        |m, lines| {
+            for (feature, state) in m.features {
+                for other in crate::features::FeatureState::ALL {
+                    lines.put(&[feature, other.name()], u8::from(other == *state));
+                }
+            }
+        },
+    ),
+];
+
+const CLIENTS: &[Metric] = &[
+    gauge("anabranch_sessions", &["protocol"], "Sessions.", |m, lines| {
+        lines.put(&["SMB"], m.smb.sessions.len());
+        let of_nfs: usize = m.nfs.clients.iter().map(|client| client.sessions.len()).sum();
+        lines.put(&["NFS"], of_nfs);
+    }),
+    gauge("anabranch_channels", &[], "Connections of SMB sessions, by session.", |m, lines| {
+        let channels: usize = m.smb.sessions.iter().map(|s| s.channels.len()).sum();
+        lines.put(&[], channels);
+    }),
+    histogram(
+        "anabranch_channels_per_session",
+        &[],
+        "SMB sessions that are there now, by how many channels they have; goes down as sessions end.",
+        put_channels,
+    ),
+    counter(
+        "anabranch_channel_failovers_total",
+        &[],
+        "Channels that ended while their session went on by others.",
+        |m, lines| lines.put(&[], m.smb.channels_lost),
+    ),
+    gauge(
+        "anabranch_credits_outstanding",
+        &[],
+        "Credits that SMB clients hold: requests that they may send.",
+        |m, lines| {
+            let channels = m.smb.sessions.iter().flat_map(|session| &session.channels);
+            // A connection that several sessions share has one window.
+            let of: BTreeMap<u64, u32> = channels.map(|c| (c.connection, c.credits())).collect();
+            lines.put(&[], of.values().map(|credits| u64::from(*credits)).sum::<u64>());
+        },
+    ),
+    gauge("anabranch_nfs_connections", &[], "Connections that NFS sessions have.", |m, lines| {
+        let sessions = m.nfs.clients.iter().flat_map(|client| &client.sessions);
+        let connections = sessions.flat_map(|s| s.connections.iter().map(|c| c.facts.id));
+        let distinct: std::collections::BTreeSet<u64> = connections.collect();
+        lines.put(&[], distinct.len());
+    }),
+    gauge(
+        "anabranch_open_handles",
+        &["protocol"],
+        "Opens of files and pipes over SMB; opens, locks and delegations over NFS.",
+        |m, lines| {
+            lines.put(&["SMB"], m.smb.sessions.iter().map(|s| s.opens.len()).sum::<usize>());
+            lines.put(&["NFS"], m.nfs.clients.iter().map(|c| c.states).sum::<usize>());
+        },
+    ),
+    counter(
+        "anabranch_lease_breaks_total",
+        &["cause"],
+        "Clients that were told to give back what they cache, by who caused it: clients of SMB, of NFS, or processes of this machine and time.",
+        |m, lines| {
+            lines.put(&["smb"], m.breaks.smb);
+            lines.put(&["nfs"], m.breaks.nfs);
+            lines.put(&["local"], m.breaks.local);
+        },
+    ),
+    counter("anabranch_smb_requests_total", &[], "SMB requests taken.", |m, lines| {
+        lines.put(&[], m.smb.requests);
+    }),
+    counter("anabranch_smb_logons_total", &[], "Logons that succeeded.", |m, lines| {
+        lines.put(&[], m.smb.logons);
+    }),
+    counter("anabranch_smb_logons_failed_total", &[], "Logons that were refused.", |m, lines| {
+        lines.put(&[], m.smb.logons_failed);
+    }),
+    counter("anabranch_nfs_compounds_total", &[], "NFS requests answered.", |m, lines| {
+        lines.put(&[], m.nfs.compounds);
+    }),
+    counter(
+        "anabranch_nfs_replays_total",
+        &[],
+        "NFS requests that had been answered before.",
+        |m, lines| lines.put(&[], m.nfs.replays),
+    ),
+    counter(
+        "anabranch_audit_left_out_total",
+        &[],
+        "Events that the audit log says only the number of.",
+        |m, lines| lines.put(&[], m.audit_left_out),
+    ),
+];
+
+const CACHES: &[Metric] = &[
+    counter(
+        "anabranch_metadata_cache_hits_total",
+        OF_CACHE,
+        "Answers from what was kept of names and files.",
+        |m, lines| each_cache(m, lines, |count| count.hits),
+    ),
+    counter(
+        "anabranch_metadata_cache_misses_total",
+        OF_CACHE,
+        "Answers that the file system had to give, since nothing was kept.",
+        |m, lines| each_cache(m, lines, |count| count.misses),
+    ),
+    counter(
+        "anabranch_metadata_cache_invalidations_total",
+        OF_CACHE,
+        "What was kept and given up because it is not so any more, or may not be.",
+        |m, lines| each_cache(m, lines, |count| count.invalidations),
+    ),
+    counter(
+        "anabranch_metadata_cache_evictions_total",
+        OF_CACHE,
+        "What was kept and given up for want of room or of use.",
+        |m, lines| each_cache(m, lines, |count| count.evictions),
+    ),
+    gauge(
+        "anabranch_metadata_cache_bytes",
+        OF_CACHE,
+        "Memory for what is kept of names and files.",
+        |m, lines| each_cache(m, lines, |count| count.bytes),
+    ),
+    gauge("anabranch_open_files", &[], "Files that are open, each counted once.", |m, lines| {
+        lines.put(&[], m.open_files);
+    }),
+    counter(
+        "anabranch_directory_scans_total",
+        &[],
+        "Directories read from their beginning, to list them or to look for a name.",
+        |m, lines| lines.put(&[], m.directory_scans),
+    ),
+];
+
+const PROCESS: &[Metric] = &[
+    gauge("anabranch_connections", &[], "TCP connections that are open.", |m, lines| {
+        lines.put(&[], m.connections.open);
+    }),
+    gauge(
+        "anabranch_connections_unknown",
+        &[],
+        "Open connections that nobody has logged on to.",
+        |m, lines| lines.put(&[], m.connections.unknown),
+    ),
+    counter("anabranch_connections_accepted_total", &[], "Connections taken.", |m, lines| {
+        lines.put(&[], m.connections.accepted);
+    }),
+    counter(
+        "anabranch_connections_refused_total",
+        &[],
+        "Connections not taken because there were too many.",
+        |m, lines| lines.put(&[], m.connections.refused),
+    ),
+    counter(
+        "anabranch_connections_ended_total",
+        &["reason"],
+        "Connections that ended, by reason.",
+        |m, lines| m.connections.ends.iter().for_each(|(reason, n)| lines.put(&[reason], n)),
+    ),
+    counter(
+        "anabranch_received_bytes_total",
+        &[],
+        "Bytes that arrived from clients.",
+        |m, lines| lines.put(&[], m.connections.received_bytes),
+    ),
+    counter("anabranch_sent_bytes_total", &[], "Bytes that were sent to clients.", |m, lines| {
+        lines.put(&[], m.connections.sent_bytes);
+    }),
+    counter(
+        "anabranch_cpu_seconds_total",
+        &["core", "stage"],
+        "Processor time by the system's account of this process's threads: io in the system, crypto estimated from one piece of work with keys in 32, proto the rest; by the core that a thread was seen on.",
+        |m, lines| {
+            for (core, stage, seconds) in m.processor {
+                lines.put(&[&core.to_string(), stage.name()], seconds);
+            }
+        },
+    ),
+];
+
+fn each_share(m: &Moment<'_>, mut put: impl FnMut(&ShareSnapshot)) {
+    m.meter.shares.iter().filter(|share| !share.share.is_empty()).for_each(&mut put);
+}
+
+fn each_api(m: &Moment<'_>, mut put: impl FnMut(&str, &ApiSnapshot)) {
+    for share in &m.meter.shares {
+        share.apis.iter().for_each(|api| put(&share.share, api));
+    }
+}
+
+/// As [`each_api`], of all callers together.
+fn each_api_of_all(m: &Moment<'_>, mut put: impl FnMut(&str, &ApiSnapshot)) {
+    for share in &m.meter.shares {
+        let mut apis = share.apis.iter().peekable();
+        while let Some(first) = apis.next() {
+            let is_same =
+                |next: &&ApiSnapshot| (&next.protocol, &next.api) == (&first.protocol, &first.api);
+            let mut sum: Option<ApiSnapshot> = None;
+            while let Some(next) = apis.next_if(is_same) {
+                let sum = sum.get_or_insert_with(|| first.clone());
+                sum.server_latency.merge(&next.server_latency);
+                sum.end_to_end_latency.merge(&next.end_to_end_latency);
+                sum.applicable += next.applicable;
+                sum.unexpected_errors += next.unexpected_errors;
+            }
+            put(&share.share, sum.as_ref().unwrap_or(first));
+        }
+    }
+}
+
+/// Limits of both ways and of each, by direction.
+type ByDirection = [(&'static str, Option<u64>); 3];
+
+fn each_limit(m: &Moment<'_>, lines: &mut Lines<'_>, of: fn(&Limits) -> ByDirection) {
+    for (share, snapshot) in m.limits {
+        for (direction, limit) in of(&snapshot.limits) {
+            limit.into_iter().for_each(|limit| lines.put(&[share, direction], limit));
+        }
+    }
+}
+
+fn each_cache(m: &Moment<'_>, lines: &mut Lines<'_>, value: fn(&Count) -> u64) {
+    m.caches.iter().for_each(|(share, kind, count)| lines.put(&[share, kind], value(count)));
+}
+
+fn put_channels(m: &Moment<'_>, lines: &mut Lines<'_>) {
+    const BOUNDS: [(usize, &str); 6] =
+        [(1, "1"), (2, "2"), (4, "4"), (8, "8"), (16, "16"), (32, "32")];
+    let mut buckets = [0; BOUNDS.len() + 1];
+    let counts = m.smb.sessions.iter().map(|session| session.channels.len());
+    for count in counts.clone() {
+        buckets[BOUNDS.partition_point(|(bound, _)| *bound < count)] += 1;
+    }
+    let names = BOUNDS.iter().map(|(_, name)| *name).chain(["+Inf"]);
+    lines.put_histogram(&[], names.zip(&buckets), counts.sum::<usize>() as f64);
+}

@@ -1,0 +1,130 @@
+//! The text format that collectors read (Prometheus's, version 0.0.4).
+
+use meter::{BOUNDS_MICROSECONDS, Histogram};
+use std::fmt::{Display, Write};
+
+/// How a value moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only up, since the start.
+    Counter,
+    /// Up and down.
+    Gauge,
+    /// Observations by buckets.
+    Histogram,
+}
+
+impl Kind {
+    /// What the format calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// The lines of one metric, being written.
+#[derive(Debug)]
+pub struct Lines<'a> {
+    out: &'a mut String,
+    name: &'a str,
+    labels: &'a [&'a str],
+}
+
+impl<'a> Lines<'a> {
+    /// Begins a metric.
+    pub fn begin(
+        out: &'a mut String,
+        (name, kind): (&'a str, Kind),
+        help: &str,
+        labels: &'a [&'a str],
+    ) -> Self {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+        Self { out, name, labels }
+    }
+
+    /// A value; the values of the labels in their order.
+    pub fn put(&mut self, values: &[&str], value: impl Display) {
+        self.put_as("", values, None, value);
+    }
+
+    fn put_as(&mut self, end: &str, values: &[&str], bound: Option<&str>, value: impl Display) {
+        debug_assert_eq!(self.labels.len(), values.len(), "{}", self.name);
+        let _ = write!(self.out, "{}{end}", self.name);
+        let given = self.labels.iter().copied().zip(values.iter().copied());
+        for (at, (label, value)) in given.chain(bound.map(|bound| ("le", bound))).enumerate() {
+            let _ = write!(self.out, "{}{label}=\"", if at == 0 { "{" } else { "," });
+            self.escape(value);
+            self.out.push('"');
+        }
+        if !values.is_empty() || bound.is_some() {
+            self.out.push('}');
+        }
+        let _ = writeln!(self.out, " {value}");
+    }
+
+    fn escape(&mut self, value: &str) {
+        for letter in value.chars() {
+            match letter {
+                '\\' => self.out.push_str("\\\\"),
+                '"' => self.out.push_str("\\\""),
+                '\n' => self.out.push_str("\\n"),
+                other => self.out.push(other),
+            }
+        }
+    }
+
+    /// A histogram of latencies.
+    pub fn put_latencies(&mut self, values: &[&str], histogram: &Histogram) {
+        let bounds = BOUNDS_MICROSECONDS.map(|bound| (bound as f64 / 1e6).to_string());
+        let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
+        let seconds = histogram.sum_nanoseconds as f64 / 1e9;
+        self.put_histogram(values, bounds.zip(&histogram.buckets), seconds);
+    }
+
+    /// A histogram: each bucket's bound and what is in it alone, the last bound being `+Inf`.
+    pub fn put_histogram<'b>(
+        &mut self,
+        values: &[&str],
+        buckets: impl Iterator<Item = (&'b str, &'b u64)>,
+        sum: f64,
+    ) {
+        let mut count = 0;
+        for (bound, bucket) in buckets {
+            count += bucket;
+            self.put_as("_bucket", values, Some(bound), count);
+        }
+        self.put_as("_sum", values, None, sum);
+        self.put_as("_count", values, None, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_buckets_add_up() {
+        let mut out = String::new();
+        let mut lines = Lines::begin(&mut out, ("m", Kind::Histogram), "Help.", &["share"]);
+        lines.put_histogram(&["a\"\\\n"], [("1", &2), ("+Inf", &3)].into_iter(), 1.5);
+        let mut lines = Lines::begin(&mut out, ("n", Kind::Gauge), "Help.", &[]);
+        lines.put(&[], 7);
+        let share = "share=\"a\\\"\\\\\\n\"";
+        let expected = [
+            "# HELP m Help.".to_owned(),
+            "# TYPE m histogram".to_owned(),
+            format!("m_bucket{{{share},le=\"1\"}} 2"),
+            format!("m_bucket{{{share},le=\"+Inf\"}} 5"),
+            format!("m_sum{{{share}}} 1.5"),
+            format!("m_count{{{share}}} 5"),
+            "# HELP n Help.".to_owned(),
+            "# TYPE n gauge".to_owned(),
+            "n 7".to_owned(),
+        ];
+        assert_eq!(out.lines().collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,123 @@
+//! What is to be known of the running server, looked at in one place: for collectors of metrics,
+//! and for the admin API.
+
+use crate::connections::Connections;
+use crate::features::Features;
+use crate::metadata_cache::MetadataCaches;
+use crate::metrics::{self, Moment};
+use crate::processor::ProcessorTimes;
+use crate::round_trips;
+use crate::share_facts::ShareFacts;
+use crate::share_limits::LimitsBook;
+use files::Files;
+use meter::MeterSnapshot;
+use smb::Server;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// File systems are asked for their space once in so many seconds.
+const SHARES_EVERY_SECONDS: u64 = 10;
+
+/// Where everything is looked at.
+pub struct Observer {
+    /// The SMB server.
+    pub server: Arc<Server>,
+    /// The NFS server.
+    pub nfs: Arc<nfs::Server>,
+    /// The file layer.
+    pub files: Arc<Files>,
+    /// Connections of both.
+    pub connections: Arc<Connections>,
+    /// What is kept of the shares' names and files.
+    pub caches: Arc<MetadataCaches>,
+    /// Where features stand.
+    pub features: Arc<Features>,
+    /// Ports that clients come to.
+    pub ports: Vec<u16>,
+    /// What shares' file systems say.
+    pub shares: Arc<ShareFacts>,
+    /// Processor time.
+    pub processor: Arc<ProcessorTimes>,
+    /// What is told elsewhere.
+    pub told: Arc<Told>,
+    /// The limits of the shares.
+    pub limits: Arc<LimitsBook>,
+}
+
+/// Counts of what is told elsewhere.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Slow requests that a collector has.
+    pub traces_sent: AtomicU64,
+    /// Events that the audit log has only the number of.
+    pub audit_left_out: AtomicU64,
+}
+
+impl Observer {
+    /// What requests did.
+    #[must_use]
+    pub fn snapshot(&self) -> MeterSnapshot {
+        self.files.meter().snapshot()
+    }
+
+    /// All metrics, for collectors.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        metrics::text(&Moment {
+            meter: &self.snapshot(),
+            connections: &self.connections.counts(),
+            smb: &self.server.snapshot(),
+            nfs: &self.nfs.snapshot(),
+            open_files: self.files.open_file_count(),
+            caches: &self.caches.counts(),
+            directory_scans: vfs_local::scans(),
+            shares: &self.shares.all(),
+            limits: &self.limits.snapshots(Instant::now()),
+            features: &self.features.states(),
+            breaks: files::break_counts(),
+            processor: &self.processor.seconds(),
+            traces_sent: self.told.traces_sent.load(Ordering::Relaxed),
+            audit_left_out: self.told.audit_left_out.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Looks at what has to be looked at every second, until the task is dropped.
+    pub async fn follow(self: Arc<Self>) {
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        let tells_round_trips = Arc::new(AtomicBool::new(true));
+        let mut last = Instant::now();
+        for second in 0.. {
+            seconds.tick().await;
+            let now = Instant::now();
+            self.files.meter().tick(now.duration_since(last));
+            last = now;
+            if second % SHARES_EVERY_SECONDS == 0 {
+                self.look_at_shares();
+            }
+            let (observer, tells) = (self.clone(), tells_round_trips.clone());
+            let looked = tokio::task::spawn_blocking(move || {
+                observer.processor.refresh(observer.files.meter());
+                if tells.load(Ordering::Relaxed)
+                    && let Err(error) = round_trips::refresh(&observer.connections, &observer.ports)
+                {
+                    tells.store(false, Ordering::Relaxed);
+                    tracing::info!(%error, "the system does not tell round trips; latencies end to end are without them");
+                }
+            });
+            if looked.await.is_err() {
+                tracing::error!("looking at the process failed");
+            }
+        }
+    }
+
+    /// Nobody waits for it: a disk may hang. At most one look is under way.
+    fn look_at_shares(&self) {
+        if Arc::strong_count(&self.shares) > 1 {
+            return;
+        }
+        let (shares, files, config) =
+            (self.shares.clone(), self.files.clone(), self.server.config());
+        drop(tokio::task::spawn_blocking(move || shares.refresh(&config, &files)));
+    }
+}

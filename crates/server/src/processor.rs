@@ -1,0 +1,159 @@
+//! Processor time: of this thread, for pieces of work, and of the whole process by what the
+//! system tells of its threads.
+
+use meter::{Meter, Stage, StageClock};
+use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The clock of the present thread.
+#[derive(Debug)]
+pub struct ThreadClock;
+
+impl StageClock for ThreadClock {
+    fn nanoseconds(&self) -> u64 {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or_default()
+    }
+
+    fn core(&self) -> usize {
+        rustix::thread::sched_getcpu()
+    }
+}
+
+/// Threads that are looked at.
+const THREADS_MAX: usize = 4096;
+
+/// Processor time of the process by core and stage, in nanoseconds.
+///
+/// Time in the system (sockets, files) is `io`, time outside of it `proto` but for what
+/// [`meter::StageTimes`] estimates of work with keys. A thread's time since the last look is put
+/// down to the core that it was on then.
+#[derive(Debug, Default)]
+pub struct ProcessorTimes(Mutex<Times>);
+
+#[derive(Debug, Default)]
+struct Times {
+    /// By thread: outside of the system and in it, in clock ticks.
+    threads: HashMap<u64, (u64, u64)>,
+    cores: HashMap<usize, Core>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Core {
+    stages: [u64; 3],
+    /// Of the estimate of work with keys, what has been counted.
+    crypto_seen: u64,
+    /// And what is yet to be taken from the time outside of the system.
+    crypto_owed: u64,
+}
+
+/// What `/proc/self/task/ID/stat` says: ticks outside of the system and in it, the core.
+fn parse_stat(text: &str) -> Option<(u64, u64, usize)> {
+    // The name before may have spaces and brackets.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let (user, system) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some((user, system, fields.nth(23)?.parse().ok()?))
+}
+
+impl Times {
+    fn add(&mut self, thread: u64, (user, system, core): (u64, u64, usize), tick_nanoseconds: u64) {
+        let before = self.threads.insert(thread, (user, system)).unwrap_or_default();
+        let since = |now: u64, then: u64| now.saturating_sub(then) * tick_nanoseconds;
+        let stages = &mut self.cores.entry(core).or_default().stages;
+        stages[Stage::Proto as usize] += since(user, before.0);
+        stages[Stage::Io as usize] += since(system, before.1);
+    }
+
+    /// Takes from `proto` what was estimated for work with keys, as far as it is there: no sum
+    /// goes down, since it is taken before anybody has seen it.
+    fn split(&mut self, before: &HashMap<usize, Core>, crypto: &[u64]) {
+        let (proto, keys) = (Stage::Proto as usize, Stage::Crypto as usize);
+        for (core, times) in &mut self.cores {
+            let estimated = crypto.get(*core).copied().unwrap_or_default();
+            times.crypto_owed += estimated.saturating_sub(times.crypto_seen);
+            times.crypto_seen = estimated;
+            let fresh = times.stages[proto]
+                .saturating_sub(before.get(core).map_or(0, |core| core.stages[proto]));
+            let moved = times.crypto_owed.min(fresh);
+            times.crypto_owed -= moved;
+            times.stages[proto] -= moved;
+            times.stages[keys] += moved;
+        }
+    }
+}
+
+impl ProcessorTimes {
+    /// Looks at all threads. To be called about once a second.
+    pub fn refresh(&self, meter: &Meter) {
+        let tick_nanoseconds = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+        let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return };
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = times.cores.clone();
+        let mut seen = Vec::new();
+        for thread in threads.flatten().take(THREADS_MAX) {
+            let id = thread.file_name().to_str().and_then(|name| name.parse().ok());
+            let stat = std::fs::read_to_string(thread.path().join("stat")).ok();
+            if let (Some(id), Some(stat)) = (id, stat.as_deref().and_then(parse_stat)) {
+                times.add(id, stat, tick_nanoseconds);
+                seen.push(id);
+            }
+        }
+        // What ended threads did in their last second is lost.
+        times.threads.retain(|id, _| seen.contains(id));
+        times.split(&before, &meter.stages().crypto_nanoseconds());
+    }
+
+    /// Seconds by core and stage.
+    #[must_use]
+    pub fn seconds(&self) -> Vec<(usize, Stage, f64)> {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cores: Vec<(usize, Core)> =
+            times.cores.iter().map(|(at, core)| (*at, *core)).collect();
+        cores.sort_by_key(|(at, _)| *at);
+        let stages = |(at, core): (usize, Core)| {
+            Stage::ALL.map(|stage| (at, stage, core.stages[stage as usize] as f64 / 1e9))
+        };
+        cores.into_iter().flat_map(stages).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threads_line_is_read_whatever_its_name() {
+        let text = "7 (a) b c) S 1 1 1 0 -1 4194560 5 0 0 0 33 44 0 0 20 0 3 0 9 9 9 \
+            1 1 1 1 1 1 0 0 0 0 0 0 0 17 5 0 0 0 0 0";
+        assert_eq!(parse_stat(text), Some((33, 44, 5)));
+        assert_eq!(parse_stat("7 (a) S 1"), None);
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(parse_stat(&own).is_some());
+    }
+
+    #[test]
+    fn work_with_keys_is_taken_from_what_is_outside_of_the_system_and_nothing_goes_down() {
+        let mut times = Times::default();
+        let look = |times: &mut Times, user, crypto| {
+            let before = times.cores.clone();
+            times.add(1, (user, 2, 0), 10);
+            times.split(&before, &[crypto]);
+            times.cores[&0].stages
+        };
+        assert_eq!(look(&mut times, 10, 30), [30, 70, 20]);
+        // More than was used: the rest is taken later.
+        assert_eq!(look(&mut times, 11, 60), [40, 70, 20]);
+        assert_eq!(look(&mut times, 21, 60), [60, 150, 20]);
+    }
+
+    #[test]
+    fn the_present_process_has_used_some_time() {
+        let times = ProcessorTimes::default();
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(100);
+        while std::time::Instant::now() < until {}
+        times.refresh(&Meter::default());
+        assert!(times.seconds().iter().map(|(_, _, seconds)| seconds).sum::<f64>() > 0.0);
+    }
+}

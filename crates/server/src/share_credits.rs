@@ -1,0 +1,144 @@
+//! Credits for bursts over a restart: written down now and then and at the end, beside the
+//! sizes of the shares.
+//!
+//! While no server runs nothing is asked for, so that credits come back meanwhile as they
+//! do at any time. After a crash those are there that were written down last: what was used
+//! since then is forgotten.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// In the directory for what must survive the server.
+pub(crate) const FILE_NAME: &str = "share-credits.json";
+
+/// How often they are written down, if they have changed.
+pub(crate) const KEPT_EVERY: Duration = Duration::from_mins(1);
+
+/// How long the end waits for that: a unit's time to stop counts all such waits together.
+pub(crate) const KEPT_WITHIN: Duration = Duration::from_secs(2);
+
+/// The largest file that is read: some thousands of shares.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Credits of one share at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Kept {
+    held: u64,
+    /// In seconds since 1970.
+    at: u64,
+}
+
+/// What is written down of all shares, by their names.
+#[derive(Debug)]
+pub(crate) struct CreditFile {
+    path: PathBuf,
+    kept: Mutex<BTreeMap<String, Kept>>,
+    /// Held while it is written, which may take as long as a disk does: nobody else waits for it.
+    writing: Mutex<()>,
+}
+
+impl CreditFile {
+    /// Reads what the last server wrote in `folder`.
+    pub fn open(folder: &Path) -> Self {
+        let path = folder.join(FILE_NAME);
+        let kept = read(&path).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "what credits shares had is not known; they begin with all");
+            BTreeMap::new()
+        });
+        Self { path, kept: Mutex::new(kept), writing: Mutex::default() }
+    }
+
+    /// What a share had, and how long ago, if it had any. Clocks that were set back let no
+    /// time pass.
+    pub fn of(&self, key: &str, now_seconds: u64) -> Option<(u64, Duration)> {
+        let kept = lock(&self.kept);
+        let Kept { held, at } = *kept.get(key)?;
+        Some((held, Duration::from_secs(now_seconds.saturating_sub(at))))
+    }
+
+    /// Writes down what shares have, unless that is what is written already. Others than
+    /// these are forgotten.
+    pub fn keep(&self, shares: impl Iterator<Item = (String, u64)>, now_seconds: u64) {
+        let _writing = lock(&self.writing);
+        let next: BTreeMap<String, Kept> =
+            shares.map(|(key, held)| (key, Kept { held, at: now_seconds })).collect();
+        let held = |of: &BTreeMap<String, Kept>| -> Vec<(String, u64)> {
+            of.iter().map(|(key, kept)| (key.clone(), kept.held)).collect()
+        };
+        if held(&lock(&self.kept)) == held(&next) {
+            return;
+        }
+        let written = serde_json::to_string(&next)
+            .map_err(std::io::Error::from)
+            .and_then(|text| crate::state::replace(&self.path, &text));
+        match written {
+            Ok(()) => *lock(&self.kept) = next,
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "credits of shares cannot be written down");
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(path: &Path) -> Result<BTreeMap<String, Kept>, String> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Ok(facts) if facts.len() > FILE_BYTES_MAX => return Err("it is too large".into()),
+        _ => {}
+    }
+    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+    serde_json::from_str(&text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(held: u64) -> impl Iterator<Item = (String, u64)> {
+        [("data".to_owned(), held)].into_iter()
+    }
+
+    #[test]
+    fn what_is_kept_is_there_for_the_next_server_with_the_time_that_has_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CreditFile::open(folder.path());
+        assert_eq!(file.of("data", 1000), None);
+        file.keep(data(500), 1000);
+        let next = CreditFile::open(folder.path());
+        assert_eq!(next.of("data", 1060), Some((500, Duration::from_secs(60))));
+        assert_eq!(next.of("data", 900), Some((500, Duration::ZERO)), "the clock was set back");
+        next.keep(std::iter::empty(), 1100);
+        assert_eq!(CreditFile::open(folder.path()).of("data", 1100), None, "it is gone");
+    }
+
+    #[test]
+    fn nothing_is_written_while_nothing_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CreditFile::open(folder.path());
+        file.keep(std::iter::empty(), 1000);
+        assert!(!folder.path().join(FILE_NAME).exists(), "no share has any");
+        file.keep(data(500), 1000);
+        fs::remove_file(folder.path().join(FILE_NAME)).unwrap();
+        file.keep(data(500), 2000);
+        assert!(!folder.path().join(FILE_NAME).exists());
+        file.keep(data(499), 2000);
+        assert!(folder.path().join(FILE_NAME).exists());
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_told_and_counts_as_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        for wrong in ["", "{", "[]", "{\"data\":{\"held\":-1,\"at\":0}}"] {
+            fs::write(folder.path().join(FILE_NAME), wrong).unwrap();
+            assert_eq!(CreditFile::open(folder.path()).of("data", 0), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What the program that started this one is told: sd_notify(3).
+
+use super::Pulse;
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::OsString;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often what is said of the server is said anew.
+const STATUS_EVERY: Duration = Duration::from_secs(15);
+/// The server's own beats are a second apart: nothing has stalled before this time.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
+
+/// Who is to be told, if anyone is.
+#[derive(Debug, Default)]
+pub struct Supervisor {
+    to: Option<(UnixDatagram, SocketAddr)>,
+    /// A sign of life is wanted within each.
+    watchdog: Option<Duration>,
+}
+
+impl Supervisor {
+    /// Whoever started this process, as they say in the environment.
+    #[must_use]
+    pub fn from_environment() -> Self {
+        let value = |name| std::env::var(name).ok();
+        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let watchdog = period(own, value("WATCHDOG_PID"), value("WATCHDOG_USEC"));
+        let to = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
+            let to = address(&name).and_then(|to| Ok((UnixDatagram::unbound()?, to)));
+            to.inspect_err(|error| {
+                tracing::warn!(%error, "the service manager cannot be told anything: NOTIFY_SOCKET");
+            })
+            .ok()
+        });
+        // Who does not take messages must not hold up the server.
+        if let Some((socket, _)) = &to {
+            let _ = socket.set_write_timeout(Some(Duration::from_secs(1)));
+        }
+        Self { to, watchdog }
+    }
+
+    /// Clients are served.
+    pub fn ready(&self, status: &str) {
+        self.say(&format!("READY=1\nSTATUS={}", line(status)));
+    }
+
+    /// The configuration is read again; [`Supervisor::ready`] follows.
+    pub fn reloading(&self) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let microseconds = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
+        self.say(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
+    }
+
+    /// No more clients are taken.
+    pub fn stopping(&self) {
+        self.say("STOPPING=1\nSTATUS=What is under way may finish");
+    }
+
+    /// Tells what the server does, and that it lives as long as it does; until the task is
+    /// dropped.
+    pub async fn attend(
+        self: Arc<Self>,
+        pulse: Arc<Pulse>,
+        status: impl Fn() -> String + Send + 'static,
+    ) {
+        if self.to.is_none() {
+            return;
+        }
+        let every = self.watchdog.map_or(STATUS_EVERY, |period| STATUS_EVERY.min(period / 2));
+        let within = every.max(STALLED_AFTER);
+        let mut times = tokio::time::interval(every);
+        loop {
+            times.tick().await;
+            let stalled = pulse.stalled(Instant::now(), within);
+            if let Some(what) = stalled {
+                tracing::error!(what, "no progress: the watchdog is not told that all is well");
+            }
+            self.say(&sign_of_life(stalled, self.watchdog.is_some(), &status()));
+        }
+    }
+
+    fn say(&self, text: &str) {
+        let Some((socket, to)) = &self.to else { return };
+        if let Err(error) = socket.send_to_addr(text.as_bytes(), to) {
+            tracing::debug!(%error, "the service manager does not listen");
+        }
+    }
+}
+
+/// What is said from time to time: of a server that stands still, never that it lives.
+fn sign_of_life(stalled: Option<&str>, is_watched: bool, status: &str) -> String {
+    match stalled {
+        Some(what) => format!("STATUS=No progress: {what}"),
+        None if is_watched => format!("WATCHDOG=1\nSTATUS={}", line(status)),
+        None => format!("STATUS={}", line(status)),
+    }
+}
+
+/// One line: what follows another would be a message of its own.
+fn line(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), " ")
+}
+
+/// A path, or with `@` a name of no file.
+fn address(name: &OsString) -> std::io::Result<SocketAddr> {
+    match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        [b'/', ..] => SocketAddr::from_pathname(name),
+        _ => Err(std::io::Error::other("neither a path nor an abstract name")),
+    }
+}
+
+/// How often a sign of life is wanted of this process.
+fn period(process: i32, of: Option<String>, microseconds: Option<String>) -> Option<Duration> {
+    let is_ours = of.is_none_or(|text| text.parse() == Ok(process));
+    let period = Duration::from_micros(microseconds?.parse().ok().filter(|n| *n > 0)?);
+    is_ours.then_some(period)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watchdog_of_another_process_is_none_of_ours() {
+        let of = |pid: Option<&str>, time: &str| {
+            period(7, pid.map(str::to_owned), Some(time.to_owned()))
+        };
+        assert_eq!(of(Some("7"), "2000000"), Some(Duration::from_secs(2)));
+        assert_eq!(of(None, "2000000"), Some(Duration::from_secs(2)));
+        assert_eq!(of(Some("8"), "2000000"), None);
+        assert_eq!(of(Some("7"), "0"), None);
+        assert_eq!(of(Some("7"), "soon"), None);
+        assert_eq!(period(7, None, None), None);
+    }
+
+    #[test]
+    fn a_server_that_stands_still_does_not_say_that_it_lives() {
+        assert_eq!(sign_of_life(None, true, "Serving"), "WATCHDOG=1\nSTATUS=Serving");
+        assert_eq!(sign_of_life(None, false, "Serving"), "STATUS=Serving");
+        let stalled = sign_of_life(Some("SMB"), true, "Serving");
+        assert_eq!(stalled, "STATUS=No progress: SMB");
+    }
+
+    #[test]
+    fn messages_reach_sockets_with_a_path_and_with_a_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let name = format!("anabranch test {}", std::process::id());
+        let abstract_name = SocketAddr::from_abstract_name(&name).expect("a name");
+        let by_path = (UnixDatagram::bind(&path), path.into_os_string());
+        let by_name = (UnixDatagram::bind_addr(&abstract_name), format!("@{name}").into());
+        for (listener, name) in [by_path, by_name] {
+            let listener = listener.expect("a socket");
+            listener.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+            let to =
+                Some((UnixDatagram::unbound().expect("a socket"), address(&name).expect("one")));
+            Supervisor { to, watchdog: None }.ready("Serving\nWATCHDOG=1");
+            let mut bytes = [0; 100];
+            let count = listener.recv(&mut bytes).expect("a message");
+            assert_eq!(&bytes[..count], b"READY=1\nSTATUS=Serving WATCHDOG=1");
+        }
+        assert!(address(&"relative".into()).is_err());
+    }
+}

@@ -1,0 +1,104 @@
+//! Whether the server makes progress, for a watchdog that ends it when it does not.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::task::AbortHandle;
+
+/// What has to go on: tasks that beat each second, and tasks that never end.
+///
+/// A beat follows a step through a protocol layer's own state, so a layer whose locks nobody
+/// gives back does not beat, nor does anything once the runtime's threads are stuck. Workers
+/// do not count: one that waits for a dead disk would wait again after a restart.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    beats: Mutex<Vec<Watched>>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+/// Beats of one kind.
+#[derive(Clone, Debug, Default)]
+pub struct Beat(Arc<AtomicU64>);
+
+#[derive(Debug)]
+struct Watched {
+    name: &'static str,
+    beat: Beat,
+    seen: u64,
+    moved: Instant,
+}
+
+impl Beat {
+    /// Something was done.
+    pub fn beats(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Pulse {
+    /// A new kind of beats, which is expected from `now` on.
+    pub fn expect(&self, name: &'static str, now: Instant) -> Beat {
+        let beat = Beat::default();
+        let watched = Watched { name, beat: beat.clone(), seen: 0, moved: now };
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner).push(watched);
+        beat
+    }
+
+    /// A task that must not end.
+    pub fn keep(&self, task: AbortHandle) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+    }
+
+    /// What stands still: has not beaten `within` the time before `now`, or has ended.
+    pub fn stalled(&self, now: Instant, within: Duration) -> Option<&'static str> {
+        let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
+        for watched in beats.iter_mut() {
+            let count = watched.beat.0.load(Ordering::Relaxed);
+            if count != watched.seen {
+                (watched.seen, watched.moved) = (count, now);
+            }
+        }
+        let late = |watched: &&Watched| now.saturating_duration_since(watched.moved) > within;
+        if let Some(watched) = beats.iter().find(late) {
+            return Some(watched.name);
+        }
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.iter().any(AbortHandle::is_finished).then_some("a task that must not end")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_beat_in_time_has_stalled_though_others_go_on() {
+        let (pulse, start) = (Pulse::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let within = Duration::from_secs(10);
+        let (smb, nfs) = (pulse.expect("SMB", start), pulse.expect("NFS", start));
+        assert_eq!(pulse.stalled(at(10), within), None);
+        smb.beats();
+        nfs.beats();
+        assert_eq!(pulse.stalled(at(15), within), None);
+        smb.beats();
+        assert_eq!(pulse.stalled(at(25), within), None);
+        smb.beats();
+        assert_eq!(pulse.stalled(at(26), within), Some("NFS"));
+        nfs.beats();
+        assert_eq!(pulse.stalled(at(27), within), None);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_has_ended_is_found() {
+        let pulse = Pulse::default();
+        let (go, wait) = tokio::sync::oneshot::channel::<()>();
+        let task = tokio::spawn(async { drop(wait.await) });
+        pulse.keep(task.abort_handle());
+        let look = || pulse.stalled(Instant::now(), Duration::from_secs(1));
+        assert_eq!(look(), None);
+        drop(go);
+        task.await.expect("it ends");
+        assert!(look().is_some());
+    }
+}

@@ -1,0 +1,147 @@
+//! What is done, drawn from the seed.
+
+use super::{Op, Step, Who};
+use crate::random::Random;
+use vfs::{Name, RelPath};
+
+/// Few names, so that they meet; in several cases.
+const NAMES: [&str; 6] = ["a", "A", "b", "B", "c\u{e4}", "C\u{c4}"];
+const DEPTH_MAX: usize = 3;
+const TARGETS: [&str; 4] = ["a", "b/a", "../A", "none"];
+const MODES: [u32; 5] = [0o777, 0o755, 0o700, 0o711, 0o644];
+/// What is kept by steps: opens of users by paths, handles of users by handles.
+pub const SLOTS: usize = 4;
+const STEPS_MIN: usize = 30;
+const STEPS_MORE: usize = 120;
+const BUDGETS: [usize; 4] = [600, 6_000, 30_000, 1 << 20];
+
+/// Draws steps.
+pub struct Generator {
+    random: Random,
+    /// Paths that were used lately are used again: what is asked for once is not kept.
+    recent: Vec<RelPath>,
+    /// Of a hundred steps, how many are a local process's.
+    local_percent: u32,
+    /// In how many of a hundred steps time passes.
+    wait_percent: usize,
+}
+
+impl Generator {
+    pub fn new(mut random: Random) -> Self {
+        let local_percent = random.pick(&[0, 20, 40, 70]);
+        let wait_percent = random.pick(&[3, 10, 25]);
+        Self { random, recent: Vec::new(), local_percent, wait_percent }
+    }
+
+    /// How many steps the run has.
+    pub fn steps(&mut self) -> u64 {
+        (STEPS_MIN + self.random.below(STEPS_MORE)) as u64
+    }
+
+    fn path(&mut self) -> RelPath {
+        if !self.recent.is_empty() && self.random.percent(60) {
+            let at = self.random.below(self.recent.len());
+            return self.recent[at].clone();
+        }
+        let depth = 1 + self.random.below(DEPTH_MAX);
+        let path: RelPath = (0..depth).map(|_| name(self.random.below(NAMES.len()))).collect();
+        if self.recent.len() == 4 {
+            self.recent.remove(0);
+        }
+        self.recent.push(path.clone());
+        path
+    }
+
+    /// A directory that may be there: often the root.
+    fn directory(&mut self) -> RelPath {
+        match self.path().split() {
+            Some((parent, _)) if self.random.percent(80) => parent,
+            _ => self.path(),
+        }
+    }
+
+    fn user(&mut self) -> Who {
+        let user = self.random.below(2);
+        if self.random.percent(50) { Who::Paths(user) } else { Who::Handles(user) }
+    }
+
+    /// What is done next.
+    pub fn step(&mut self) -> Step {
+        match self.random.below(100) {
+            chance if chance < self.wait_percent => {
+                let nanos = self.random.pick(&[1_000_000, 10_000_000, 70_000_000, 1_000_000_000]);
+                Step::Wait { nanos, ticks: nanos >= 1_000_000_000 }
+            }
+            97 => Step::Switch(self.random.percent(80)),
+            98 => Step::Budget(self.random.pick(&BUDGETS)),
+            _ if self.random.percent(self.local_percent) => Step::Do(Who::Local, self.change()),
+            _ => {
+                let op = if self.random.percent(70) { self.change() } else { self.held() };
+                Step::Do(self.user(), op)
+            }
+        }
+    }
+
+    fn change(&mut self) -> Op {
+        let at = self.path();
+        match self.random.below(20) {
+            0..5 => Op::Make { at, is_directory: self.random.percent(60) },
+            5..8 => {
+                let (byte, length) = (self.random.small(250), 1 + self.random.below(9));
+                Op::Write { at, byte, length }
+            }
+            8 | 9 => Op::Remove { at },
+            10..13 => Op::Rename { at, to: self.path(), replaces: self.random.percent(50) },
+            13 => Op::Link { at, to: self.path() },
+            14 => Op::Symlink { at, target: self.random.pick(&TARGETS) },
+            15 | 16 => Op::Mode { at, mode: self.random.pick(&MODES) },
+            17 => Op::Dos { at, bits: self.random.pick(&[2, 4, 6, 0x20]) },
+            18 => Op::Modified { at, seconds: 1 + u32::from(self.random.small(9)) },
+            _ => Op::Deny { at, user: self.random.below(2) },
+        }
+    }
+
+    fn held(&mut self) -> Op {
+        let (at, slot) = (self.path(), self.random.below(SLOTS));
+        match self.random.below(8) {
+            0..3 => Op::Hold { at, slot, writes: self.random.percent(50) },
+            3 => Op::StatHeld { slot },
+            4 | 5 => Op::WriteHeld { slot, byte: self.random.small(250) },
+            6 => Op::ReadHeld { slot },
+            _ => Op::Release { slot },
+        }
+    }
+
+    /// What is asked after a step.
+    pub fn question(&mut self) -> Step {
+        let op = match self.random.below(10) {
+            0..5 => Op::Stat { at: self.path() },
+            5 => Op::Read { at: self.path() },
+            6 => Op::StatHeld { slot: self.random.below(SLOTS) },
+            _ => Op::List { at: self.directory(), first: self.random.pick(&[1, 2, 1000]) },
+        };
+        Step::Do(self.user(), op)
+    }
+
+    /// All there may be, asked for twice: once what is kept, and once more when it is.
+    pub fn everything(&mut self) -> Vec<Step> {
+        let names: Vec<RelPath> = (0..NAMES.len()).map(|n| RelPath::from_iter([name(n)])).collect();
+        let below = |at: &RelPath| (0..NAMES.len()).map(|n| at.join(&name(n))).collect::<Vec<_>>();
+        let mut all = names.clone();
+        all.extend(names.iter().flat_map(below));
+        let mut steps = Vec::new();
+        for at in all {
+            let who = self.user();
+            let list = Op::List { at: at.clone(), first: 1000 };
+            steps.extend([Op::Stat { at }, list].map(|op| Step::Do(who, op)));
+        }
+        let list = Op::List { at: RelPath::root(), first: 1000 };
+        steps.extend([Who::Paths(0), Who::Handles(1)].map(|who| Step::Do(who, list.clone())));
+        steps.extend(steps.clone());
+        steps
+    }
+}
+
+fn name(number: usize) -> Name {
+    Name::new(NAMES[number].as_bytes()).expect("they are names")
+}

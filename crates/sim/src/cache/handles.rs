@@ -1,0 +1,218 @@
+//! A user who comes by handles, as NFS's do: names byte for byte, one after the other.
+
+use super::Op;
+use super::side::{Answer, Side, either, now, without_stored};
+use files::{
+    Access, Caller, IfMissing, ListWish, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
+    OpenPlan, Share, VolumeId, WishedKind,
+};
+use std::sync::Arc;
+use vfs::{DosInfo, FsError, Name, RelPath, TimeChange, Timestamp};
+
+type Told = Result<Answer, Answer>;
+
+const VOLUME: VolumeId = VolumeId(1);
+const DATA_MAX: usize = 100;
+
+impl Side {
+    pub(super) fn by_handle(&mut self, user: usize, op: &Op) -> Answer {
+        let caller = self.callers[user].clone();
+        either(match op {
+            Op::Hold { .. }
+            | Op::StatHeld { .. }
+            | Op::WriteHeld { .. }
+            | Op::ReadHeld { .. }
+            | Op::Release { .. } => self.held_by_handle(&caller, op),
+            Op::Stat { at } => {
+                self.found(&caller, at).and_then(|object| self.shown(&caller, &object))
+            }
+            Op::Read { at } => {
+                self.found(&caller, at).and_then(|object| self.content(&caller, &object))
+            }
+            Op::List { at, first } => self.list_by_handle(&caller, at, *first),
+            _ => self.change_by_handle(&caller, op),
+        })
+    }
+
+    /// What is called so, looked up name by name.
+    fn found(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<Object, Answer> {
+        let mut object = now(self.files.root_object(&self.volume))?;
+        let mut left = at.clone();
+        let mut names = Vec::new();
+        while let Some((parent, name)) = left.split() {
+            names.push(name);
+            left = parent;
+        }
+        for name in names.iter().rev() {
+            object = now(self.files.look_up(caller, &object, name))?;
+        }
+        Ok(object)
+    }
+
+    /// The directory of a name.
+    fn place(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<(Object, Name), Answer> {
+        let (parent, name) = at.split().ok_or(FsError::InvalidParameter)?;
+        Ok((self.found(caller, &parent)?, name))
+    }
+
+    fn shown(&self, caller: &Caller, object: &Object) -> Told {
+        let alone = without_stored(self.files.object_attributes_alone(object)?);
+        let attributes = self.files.object_attributes(object)?;
+        let access = self.files.object_access(caller, object)?;
+        Ok(Answer::Seen(Box::new((alone, attributes, access, None))))
+    }
+
+    fn opened<T>(
+        &self,
+        caller: &Arc<Caller>,
+        at: &OpenAt,
+        plan: OpenPlan,
+        run: impl FnOnce(&Arc<files::OpenFile>) -> Result<T, Answer>,
+    ) -> Result<T, Answer> {
+        let open = now(self.files.open_object(caller, at, plan, ObjectOpen::default()))?.open;
+        let result = run(&open);
+        now(self.files.close(open))?;
+        result
+    }
+
+    fn content(&self, caller: &Arc<Caller>, object: &Object) -> Told {
+        let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+        let mut data = Vec::new();
+        self.opened(caller, &OpenAt::Object(object.clone()), plan, |open| {
+            now(self.files.read(open, 0, DATA_MAX, &mut data))
+        })?;
+        Ok(Answer::Data(data))
+    }
+
+    fn list_by_handle(&self, caller: &Arc<Caller>, at: &RelPath, first: usize) -> Told {
+        let directory = self.found(caller, at)?;
+        let mut wish = ListWish {
+            cookie: 0,
+            count_max: first,
+            name_bytes_max: 10_000,
+            bytes_max: 100_000,
+            entry_bytes: 100,
+            handles: Some(VOLUME),
+            stored: first.is_multiple_of(2),
+        };
+        let mut entries = Vec::new();
+        for _ in 0..2 {
+            let part = now(self.files.list_objects(caller, &directory, wish))?;
+            wish.cookie = part.entries.last().map_or(wish.cookie, |entry| entry.cookie);
+            wish.count_max = 1000;
+            entries.extend(part.entries.into_iter().map(|entry| {
+                let shown = match wish.stored {
+                    true => entry.attributes,
+                    false => without_stored(entry.attributes),
+                };
+                (entry.name.as_bytes().to_vec(), shown)
+            }));
+            if part.is_end {
+                break;
+            }
+        }
+        Ok(Answer::Listed(entries))
+    }
+
+    fn change_by_handle(&self, caller: &Arc<Caller>, op: &Op) -> Told {
+        match op {
+            Op::Make { at, is_directory: true } => {
+                let (directory, name) = self.place(caller, at)?;
+                let new = NewObject::Directory { mode: None };
+                now(self.files.make_object(caller, &directory, &name, new))?;
+            }
+            Op::Make { at, .. } => self.write_named(caller, at, &[])?,
+            Op::Write { at, byte, length } => {
+                self.write_named(caller, at, &vec![*byte; *length])?;
+            }
+            Op::Remove { at } => {
+                let (directory, name) = self.place(caller, at)?;
+                now(self.files.remove_object(caller, &directory, &name))?;
+            }
+            Op::Rename { at, to, .. } => {
+                let (from, name) = self.place(caller, at)?;
+                let (to, new) = self.place(caller, to)?;
+                now(self.files.rename_object(caller, (&from, &name), (&to, &new)))?;
+            }
+            Op::Link { at, to } => {
+                let object = self.found(caller, at)?;
+                let (directory, name) = self.place(caller, to)?;
+                now(self.files.link_object(caller, &object, &directory, &name))?;
+            }
+            Op::Symlink { at, target } => {
+                let (directory, name) = self.place(caller, at)?;
+                let new = NewObject::Symlink { target: target.as_bytes().to_vec() };
+                now(self.files.make_object(caller, &directory, &name, new))?;
+            }
+            Op::Mode { at, mode } => {
+                let changes = ObjectChanges { mode: Some(*mode), ..ObjectChanges::default() };
+                self.set_by_handle(caller, at, &changes)?;
+            }
+            Op::Dos { at, bits } => {
+                let dos = Some(DosInfo { bits: Some(*bits), created: None });
+                self.set_by_handle(caller, at, &ObjectChanges { dos, ..ObjectChanges::default() })?;
+            }
+            Op::Modified { at, seconds } => {
+                let modified = TimeChange::Set(Timestamp(i128::from(*seconds) * 1_000_000_000));
+                let size_bytes = seconds.is_multiple_of(3).then_some(u64::from(*seconds));
+                let changes = ObjectChanges { modified, size_bytes, ..ObjectChanges::default() };
+                self.set_by_handle(caller, at, &changes)?;
+            }
+            _ => {}
+        }
+        Ok(Answer::Done)
+    }
+
+    fn set_by_handle(
+        &self,
+        caller: &Arc<Caller>,
+        at: &RelPath,
+        changes: &ObjectChanges,
+    ) -> Result<(), Answer> {
+        let object = self.found(caller, at)?;
+        now(self.files.set_object_attributes(caller, &object, None, changes))
+    }
+
+    fn write_named(&self, caller: &Arc<Caller>, at: &RelPath, data: &[u8]) -> Result<(), Answer> {
+        let (directory, name) = self.place(caller, at)?;
+        let (if_missing, kind) = (IfMissing::Create, WishedKind::File);
+        let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+        let plan = OpenPlan { if_missing, kind, ..plan };
+        self.opened(caller, &OpenAt::Name(directory, name), plan, |open| {
+            Ok(self.files.write(open, 0, data)?)
+        })
+    }
+
+    /// Handles stay what they are, whatever becomes of the names.
+    fn held_by_handle(&mut self, caller: &Arc<Caller>, op: &Op) -> Told {
+        match op {
+            Op::Hold { at, slot, .. } => {
+                self.handles[*slot] = None;
+                let object = self.found(caller, at)?;
+                self.handles[*slot] = Some(self.files.handle(VOLUME, &object)?);
+                Ok(Answer::Done)
+            }
+            Op::Release { slot } => {
+                self.handles[*slot] = None;
+                Ok(Answer::Done)
+            }
+            Op::StatHeld { slot } | Op::WriteHeld { slot, .. } | Op::ReadHeld { slot } => {
+                let Some(handle) = self.handles[*slot].clone() else { return Ok(Answer::Done) };
+                let object = now(self.files.find_object(&self.volume, &handle))?;
+                match op {
+                    Op::StatHeld { .. } => self.shown(caller, &object),
+                    Op::ReadHeld { .. } => self.content(caller, &object),
+                    Op::WriteHeld { byte, .. } => {
+                        let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+                        self.opened(caller, &OpenAt::Object(object), plan, |open| {
+                            Ok(self.files.write(open, 0, &[*byte; 20])?)
+                        })?;
+                        Ok(Answer::Done)
+                    }
+                    _ => Ok(Answer::Done),
+                }
+            }
+            _ => Ok(Answer::Done),
+        }
+    }
+}

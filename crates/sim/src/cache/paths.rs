@@ -1,0 +1,221 @@
+//! A user who comes by paths, as SMB's do: names in any case, opens that are closed.
+
+use super::Op;
+use super::side::{Answer, Side, either, now};
+use files::{
+    Access, BasicChange, Descriptor, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
+    SecurityParts, Semantics, Share, Sid, TimeSetting, WishedKind,
+};
+use std::sync::Arc;
+use vfs::{Attributes, Choice, ListSink, ListWanted, Listed, RelPath, Timestamp};
+
+type Told = Result<Answer, Answer>;
+
+const LOOK: Access = Access(Access::READ_ATTRIBUTES.0 | Access::READ_CONTROL.0);
+const ALL_PARTS: SecurityParts =
+    SecurityParts { owner: true, group: true, dacl: true, sacl: false };
+const DATA_MAX: usize = 100;
+
+fn plan(at: &RelPath, desired: Access) -> OpenPlan {
+    let path = at.clone();
+    let semantics = Semantics::Windows;
+    OpenPlan { path, semantics, ..OpenPlan::posix(desired, Share::ALL) }
+}
+
+impl Side {
+    pub(super) fn by_path(&mut self, user: usize, op: &Op) -> Answer {
+        either(match op {
+            Op::Hold { .. }
+            | Op::StatHeld { .. }
+            | Op::WriteHeld { .. }
+            | Op::ReadHeld { .. }
+            | Op::Release { .. } => self.held_by_path(user, op),
+            Op::Stat { .. } | Op::Read { .. } | Op::List { .. } => self.ask_by_path(user, op),
+            _ => self.change_by_path(user, op),
+        })
+    }
+
+    fn open(&self, user: usize, plan: OpenPlan) -> Result<OpenResult, Answer> {
+        now(self.files.open(&self.volume, &self.callers[user], plan))
+    }
+
+    /// Opens, does something, and closes.
+    fn with<T>(
+        &self,
+        user: usize,
+        plan: OpenPlan,
+        run: impl FnOnce(&Self, &Arc<OpenFile>) -> Result<T, Answer>,
+    ) -> Result<T, Answer> {
+        let open = self.open(user, plan)?.open;
+        let result = run(self, &open);
+        now(self.files.close(open))?;
+        result
+    }
+
+    fn change_by_path(&self, user: usize, op: &Op) -> Told {
+        match op {
+            Op::Make { at, is_directory } => {
+                let kind = if *is_directory { WishedKind::Directory } else { WishedKind::File };
+                let (if_exists, if_missing) = (IfExists::Fail, IfMissing::Create);
+                let plan = OpenPlan { if_exists, if_missing, kind, ..plan(at, LOOK) };
+                self.with(user, plan, |_, _| Ok(()))?;
+            }
+            Op::Write { at, byte, length } => {
+                let kind = WishedKind::File;
+                let plan = OpenPlan {
+                    if_missing: IfMissing::Create,
+                    kind,
+                    ..plan(at, Access::WRITE_DATA)
+                };
+                let data = vec![*byte; *length];
+                self.with(user, plan, |side, open| Ok(side.files.write(open, 0, &data)?))?;
+            }
+            Op::Remove { at } => {
+                let plan = OpenPlan { delete_on_close: true, ..plan(at, Access::DELETE) };
+                self.with(user, plan, |_, _| Ok(()))?;
+            }
+            Op::Rename { at, to, replaces } => {
+                let plan = plan(at, Access::DELETE);
+                self.with(user, plan, |side, open| now(side.files.rename(open, to, *replaces)))?;
+            }
+            Op::Link { at, to } => {
+                let plan = plan(at, Access::WRITE_ATTRIBUTES);
+                self.with(user, plan, |side, open| now(side.files.link(open, to, false)))?;
+            }
+            Op::Mode { at, mode } => {
+                let plan = plan(at, Access::WRITE_DAC);
+                self.with(user, plan, |side, open| Ok(side.files.set_mode(open, *mode)?))?;
+            }
+            Op::Dos { at, bits } => {
+                let change = BasicChange { dos_bits: Some(*bits), ..BasicChange::default() };
+                self.set_basic(user, at, &change)?;
+            }
+            Op::Modified { at, seconds } => {
+                let modified = TimeSetting::Set(Timestamp(i128::from(*seconds) * 1_000_000_000));
+                self.set_basic(user, at, &BasicChange { modified, ..BasicChange::default() })?;
+            }
+            Op::Deny { at, user: denied } => self.deny(user, at, *denied)?,
+            _ => {}
+        }
+        Ok(Answer::Done)
+    }
+
+    fn set_basic(&self, user: usize, at: &RelPath, change: &BasicChange) -> Result<(), Answer> {
+        let plan = plan(at, Access::WRITE_ATTRIBUTES);
+        self.with(user, plan, |side, open| Ok(side.files.set_basic(open, change)?))
+    }
+
+    /// A descriptor that lets everyone but one do anything.
+    fn deny(&self, user: usize, at: &RelPath, denied: usize) -> Result<(), Answer> {
+        let everyone = files::Ace {
+            kind: files::AceKind::Allow,
+            flags: 0,
+            access: Access::FILE_ALL,
+            sid: Sid::everyone(),
+        };
+        let uid = self.callers[denied].identity.uid;
+        let sid = Sid::unix_user(uid);
+        let one = files::Ace { kind: files::AceKind::Deny, sid, ..everyone.clone() };
+        let new = Descriptor { dacl: Some(vec![one, everyone]), ..Descriptor::default() };
+        let parts = SecurityParts { dacl: true, ..SecurityParts::default() };
+        let plan = plan(at, Access::WRITE_DAC);
+        self.with(user, plan, |side, open| Ok(side.files.set_descriptor(open, &new, parts)?))
+    }
+
+    fn ask_by_path(&self, user: usize, op: &Op) -> Told {
+        match op {
+            Op::Stat { at } => {
+                let opened = self.open(user, plan(at, LOOK))?;
+                let seen = self.seen(&opened.open, opened.attributes);
+                now(self.files.close(opened.open))?;
+                seen
+            }
+            Op::Read { at } => {
+                self.with(user, plan(at, Access::READ_DATA), |side, open| side.data(open))
+            }
+            Op::List { at, first } => {
+                let kind = WishedKind::Directory;
+                let plan = OpenPlan { kind, ..plan(at, Access::READ_DATA) };
+                self.with(user, plan, |side, open| {
+                    let mut taking = Taking { count_max: *first, cookie: 0, taken: Vec::new() };
+                    let wanted = ListWanted { attributes: true, stored: true, few: false };
+                    if !side.files.list_with_attributes(open, 0, wanted, &mut taking)? {
+                        taking.count_max = usize::MAX;
+                        let from = taking.cookie;
+                        side.files.list_with_attributes(open, from, wanted, &mut taking)?;
+                    }
+                    Ok(Answer::Listed(taking.taken))
+                })
+            }
+            _ => Ok(Answer::Done),
+        }
+    }
+
+    fn seen(&self, open: &OpenFile, opened: Attributes) -> Told {
+        let present = self.files.attributes(open)?;
+        let access = self.files.maximal_access(open)?;
+        let descriptor = self.files.descriptor(open, ALL_PARTS)?;
+        Ok(Answer::Seen(Box::new((opened, present, access, Some(descriptor)))))
+    }
+
+    fn data(&self, open: &Arc<OpenFile>) -> Told {
+        let mut data = Vec::new();
+        now(self.files.read(open, 0, DATA_MAX, &mut data))?;
+        Ok(Answer::Data(data))
+    }
+
+    fn held_by_path(&mut self, user: usize, op: &Op) -> Told {
+        if let Op::Hold { at, slot, writes } = op {
+            if let Some(before) = self.held[*slot].take() {
+                now(self.files.close(before))?;
+            }
+            let desired =
+                if *writes { LOOK | Access::READ_DATA | Access::WRITE_DATA } else { LOOK };
+            let opened = self.open(user, plan(at, desired))?;
+            let seen = self.seen(&opened.open, opened.attributes);
+            self.held[*slot] = Some(opened.open);
+            return seen;
+        }
+        let slot = match op {
+            Op::StatHeld { slot }
+            | Op::WriteHeld { slot, .. }
+            | Op::ReadHeld { slot }
+            | Op::Release { slot } => *slot,
+            _ => return Ok(Answer::Done),
+        };
+        let Some(open) = self.held[slot].clone() else { return Ok(Answer::Done) };
+        match op {
+            Op::StatHeld { .. } => self.seen(&open, self.files.attributes(&open)?),
+            Op::ReadHeld { .. } => self.data(&open),
+            Op::WriteHeld { byte, .. } => {
+                self.files.write(&open, 0, &[*byte; 20])?;
+                Ok(Answer::Done)
+            }
+            _ => {
+                self.held[slot] = None;
+                now(self.files.close(open))?;
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+/// Takes so many entries.
+struct Taking {
+    count_max: usize,
+    cookie: u64,
+    taken: Vec<(Vec<u8>, Attributes)>,
+}
+
+impl ListSink for Taking {
+    fn choose(&mut self, _: &[u8], _: u64) -> Choice {
+        if self.taken.len() < self.count_max { Choice::Take } else { Choice::Stop }
+    }
+
+    fn put(&mut self, entry: Listed<'_>) -> bool {
+        let Some(attributes) = entry.attributes else { return false };
+        self.taken.push((entry.name.to_vec(), attributes));
+        self.cookie = entry.next;
+        true
+    }
+}

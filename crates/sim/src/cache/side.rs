@@ -1,0 +1,128 @@
+//! A file layer over a tree in memory, with the cache in between or without it.
+
+use super::surroundings::Around;
+use super::{Hits, Step, Who, generate};
+use crate::random::Random;
+use files::{Access, Caller, Descriptor, Files, Handle, Inline, OpenFile, Volume, VolumeOptions};
+use futures_util::FutureExt;
+use std::future::Future;
+use std::sync::Arc;
+use vfs::memory::{MemoryOptions, MemoryVfs};
+use vfs::{Attributes, DosInfo, FsError, Identity, Stored, Vfs};
+use vfs_cache::{CacheOptions, CachedVfs, Keyed};
+
+/// What somebody is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    Refused(FsError),
+    /// It would wait for others.
+    Waits,
+    /// Attributes as they were opened and as they are, what may be done, the descriptor.
+    Seen(Box<(Attributes, Attributes, Access, Option<Descriptor>)>),
+    Data(Vec<u8>),
+    Listed(Vec<(Vec<u8>, Attributes)>),
+}
+
+/// Everything that is done is done on two of these.
+pub struct Side {
+    pub files: Files,
+    pub volume: Arc<Volume>,
+    pub backend: Arc<MemoryVfs>,
+    cache: Option<Arc<CachedVfs>>,
+    pub callers: [Arc<Caller>; 2],
+    /// Opens that are kept by those who come by paths, handles by the others.
+    pub held: [Option<Arc<OpenFile>>; generate::SLOTS],
+    pub handles: [Option<Handle>; generate::SLOTS],
+}
+
+impl Side {
+    pub fn plain(around: Arc<Around>) -> Self {
+        let backend = tree(around);
+        Self::over(backend.clone(), backend, None)
+    }
+
+    /// With a cache of some size.
+    pub fn cached(around: Arc<Around>, random: &mut Random) -> Self {
+        let clock = around.clock();
+        let options = CacheOptions {
+            budget_bytes: random.pick(&[2_000, 8_000, 20_000, 1 << 20, 1 << 20]),
+            directories_max: random.pick(&[2, 4, 1000]),
+            kept_max: random.pick(&[1, 3, 1000]),
+        };
+        let backend = tree(around);
+        let hasher = Keyed::by(random.next().into());
+        let cache = Arc::new(CachedVfs::keyed(backend.clone(), options, clock, &hasher));
+        Self::over(backend, cache.clone(), Some(cache))
+    }
+
+    fn over(backend: Arc<MemoryVfs>, vfs: Arc<dyn Vfs>, cache: Option<Arc<CachedVfs>>) -> Self {
+        let user = |uid| {
+            let identity = Identity { uid, gid: uid, groups: Vec::new() };
+            Arc::new(Caller::of(identity))
+        };
+        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let files = Files::new(Arc::new(Inline));
+        let (held, handles) = Default::default();
+        Self { files, volume, backend, cache, callers: [user(1000), user(1001)], held, handles }
+    }
+
+    /// Answers of the cache from what was kept.
+    pub fn hits(&self) -> Hits {
+        let counts = self.cache.iter().flat_map(|cache| cache.counts());
+        counts.map(|(kind, count)| (kind, count.hits)).collect()
+    }
+
+    /// Does something.
+    pub fn step(&mut self, step: &Step) -> Answer {
+        match (step, &self.cache) {
+            (Step::Do(Who::Paths(user), op), _) => self.by_path(*user, op),
+            (Step::Do(Who::Handles(user), op), _) => self.by_handle(*user, op),
+            (Step::Do(Who::Local, op), _) => self.by_local(op),
+            (Step::Wait { ticks: true, .. }, Some(cache)) => {
+                cache.tick();
+                Answer::Done
+            }
+            (Step::Switch(is_on), Some(cache)) => {
+                cache.set_enabled(*is_on);
+                Answer::Done
+            }
+            (Step::Budget(bytes), Some(cache)) => {
+                cache.set_budget(*bytes);
+                Answer::Done
+            }
+            _ => Answer::Done,
+        }
+    }
+}
+
+fn tree(around: Arc<Around>) -> Arc<MemoryVfs> {
+    let capacity_bytes = MemoryOptions::ENDLESS_BYTES;
+    let options =
+        MemoryOptions { counts_changes: false, capacity_bytes, ..MemoryOptions::default() };
+    Arc::new(MemoryVfs::new(options, around))
+}
+
+/// Nobody else is under way: what does not end at once waits for an open that is kept.
+pub fn now<T>(work: impl Future<Output = vfs::Result<T>>) -> Result<T, Answer> {
+    match work.now_or_never() {
+        Some(result) => result.map_err(Answer::Refused),
+        None => Err(Answer::Waits),
+    }
+}
+
+/// What is left at its default or not, as it comes.
+pub fn without_stored(attributes: Attributes) -> Attributes {
+    Attributes { dos: DosInfo::default(), stored: Stored::UNKNOWN, ..attributes }
+}
+
+/// An answer, whichever way it came about.
+pub fn either(answer: Result<Answer, Answer>) -> Answer {
+    answer.unwrap_or_else(|refused| refused)
+}
+
+impl From<FsError> for Answer {
+    fn from(error: FsError) -> Self {
+        Self::Refused(error)
+    }
+}

@@ -1,0 +1,74 @@
+//! Time, and what becomes of what feeds tell.
+
+use super::Fault;
+use crate::random::Random;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use vfs::Timestamp;
+use vfs::memory::{Event, Hearing, Surroundings};
+use vfs_cache::Clock;
+
+/// The steps in which the tree tells time, as Linux's at 250 Hz.
+const STEP_NANOS: u64 = 4_000_000;
+/// Some time in 2025.
+const BEGIN_NANOS: u64 = 1_750_000_000_000_000_000;
+/// Of a thousand events, how many meet a full queue, in some runs.
+const OVERFLOWS: [u64; 4] = [0, 0, 10, 100];
+/// Of a hundred events of the kind that a fault is about, how many are not heard.
+const SWALLOWED_PERCENT: u32 = 50;
+
+/// Of both trees.
+pub struct Around {
+    nanos: AtomicU64,
+    random: Mutex<Random>,
+    fault: Option<Fault>,
+    overflows: u64,
+}
+
+impl Around {
+    pub fn new(mut random: Random, fault: Option<Fault>) -> Arc<Self> {
+        let overflows = random.pick(&OVERFLOWS);
+        let (nanos, random) = (AtomicU64::new(0), Mutex::new(random));
+        Arc::new(Self { nanos, random, fault, overflows })
+    }
+
+    /// Time passes.
+    pub fn advance(&self, nanos: u64) {
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// The cache's clock.
+    pub fn clock(self: &Arc<Self>) -> Clock {
+        let around = self.clone();
+        Clock(Arc::new(move || {
+            let nanos = BEGIN_NANOS + around.nanos.load(Ordering::Relaxed);
+            Timestamp(nanos.into())
+        }))
+    }
+}
+
+impl Surroundings for Around {
+    fn now(&self) -> Timestamp {
+        let nanos = self.nanos.load(Ordering::Relaxed);
+        Timestamp((BEGIN_NANOS + nanos / STEP_NANOS * STEP_NANOS).into())
+    }
+
+    fn hearing(&self, event: Event) -> Hearing {
+        let is_of_fault = match self.fault {
+            Some(Fault::Added) => event == Event::Added,
+            Some(Fault::Attributes) => event == Event::Attributes,
+            Some(Fault::Removed) => event == Event::Removed,
+            Some(Fault::Listing) => event == Event::Listing,
+            Some(Fault::Unfollowed) => event == Event::Followed,
+            None => false,
+        };
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_of_fault && random.percent(SWALLOWED_PERCENT) {
+            Hearing::Swallowed
+        } else if event != Event::Followed && random.next() % 1000 < self.overflows {
+            Hearing::Overflows
+        } else {
+            Hearing::Told
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What machines ask for, and what goes wrong.
+
+use super::Fault;
+use super::machine::{NAMES, Op};
+use super::world::World;
+
+/// Opens that a machine has at most.
+const OPENS_MAX: usize = 4;
+
+impl World {
+    /// Connections are cut, and slots wanted back.
+    pub(super) fn trouble(&mut self) {
+        let draw = |world: &mut Self, often: u32| world.random.next() % 10_000 < u64::from(often);
+        let alive = |world: &Self| -> Vec<(u32, usize)> {
+            let links = world.links.iter().filter(|(_, link)| !link.is_cut);
+            links.map(|(number, link)| (*number, link.machine)).collect()
+        };
+        let links = alive(self);
+        if draw(self, self.plan.cuts) && !links.is_empty() {
+            let (link, _) = self.random.pick(&links);
+            self.cut(link);
+        }
+        if draw(self, self.plan.losses) {
+            let lost = self.random.below(self.machines.len());
+            let of_it = alive(self).into_iter().filter(|(_, machine)| *machine == lost);
+            of_it.for_each(|(link, _)| self.cut(link));
+        }
+        if draw(self, self.plan.aims) {
+            let machine = self.random.below(self.machines.len());
+            let slots = 1 + self.random.next() as u32 % self.plan.slots;
+            let id = self.machines[machine].session;
+            if let Some(session) = id.and_then(|id| self.server.find_session(id).ok()) {
+                session.aim(slots);
+                self.counts.aimed += 1;
+                self.note(|| format!("{machine} is to use {slots} slots"));
+            }
+        }
+    }
+
+    /// A machine asks for something, or once more for what it was told.
+    pub(super) fn ask(&mut self, machine: usize) {
+        if self.plan.fault == Some(Fault::Slots) {
+            self.machines[machine].slots_max = self.plan.slots;
+        }
+        if self.random.percent(10) {
+            self.doubt(machine);
+        } else if self.machines[machine].free_slot().is_some()
+            && let Some(op) = self.choose(machine)
+        {
+            self.begin(machine, op);
+        }
+    }
+
+    /// A machine sends again what was answered, as if it had not heard.
+    fn doubt(&mut self, machine: usize) {
+        let count = self.machines[machine].slots_max as usize;
+        let slots = self.machines[machine].slots.iter_mut().take(count).enumerate();
+        let mut idle: Vec<_> = slots.filter(|(_, slot)| slot.last.is_some()).collect();
+        if idle.is_empty() {
+            return;
+        }
+        let at = self.random.below(idle.len());
+        let (at, slot) = &mut idle[at];
+        let at = u32::try_from(*at).unwrap_or(u32::MAX);
+        if let Some((mut under_way, heard)) = slot.last.take() {
+            under_way.heard = Some(heard);
+            under_way.again = Some(0);
+            slot.under_way = Some(under_way);
+            self.counts.replayed += 1;
+            self.send(machine, at);
+        }
+    }
+
+    fn choose(&mut self, machine: usize) -> Option<Op> {
+        let file = self.random.small(self.plan.files);
+        let number = self.number();
+        let of_it = &mut self.machines[machine];
+        Some(match self.random.below(12) {
+            0..=5 => {
+                let (from, to) = (self.random.small(NAMES), self.random.small(NAMES));
+                if of_it.unsure.contains(&from) {
+                    return None;
+                }
+                // What is in vain is asked for, too, now and then.
+                let is_there = of_it.names.contains(&from) != self.random.percent(10);
+                let op = match is_there {
+                    false => Op::Make(from),
+                    true if from != to && self.random.percent(40) => {
+                        if !of_it.unsure.insert(to) {
+                            return None;
+                        }
+                        Op::Rename(from, to)
+                    }
+                    true => Op::Remove(from),
+                };
+                of_it.unsure.insert(from);
+                of_it.touched.insert(from, self.steps);
+                of_it.touched.insert(to, self.steps);
+                op
+            }
+            6 => Op::List,
+            7 => Op::Renew,
+            8 | 9 if of_it.opens.len() < OPENS_MAX => {
+                Op::Open { file, writes: self.random.percent(40), number }
+            }
+            10 if !of_it.delegations.is_empty() => {
+                let at = self.random.below(of_it.delegations.len());
+                let delegation = *of_it.delegations.values().nth(at)?;
+                return self.end_delegation(machine, delegation.state_id);
+            }
+            _ => {
+                let at = self.random.below(of_it.opens.len().max(1));
+                let (number, open) = of_it.opens.iter().nth(at).map(|(n, open)| (*n, *open))?;
+                of_it.opens.remove(&number);
+                Op::Close { file: open.file, number, state_id: open.state_id }
+            }
+        })
+    }
+
+    /// A machine sends again what was lost with a connection, or came too early.
+    pub(super) fn send_again(&mut self, machine: usize) {
+        let slots: Vec<u32> = self.machines[machine].waits_to_send(self.due()).collect();
+        if !slots.is_empty() {
+            let at = self.random.pick(&slots);
+            self.counts.again += 1;
+            self.send(machine, at);
+        }
+    }
+
+    /// A machine gives back what it was asked for.
+    pub(super) fn give_back(&mut self, machine: usize) {
+        let Some(delegation) = self.machines[machine].asked_back() else { return };
+        if self.machines[machine].free_slot().is_none() {
+            return;
+        }
+        if let Some(op) = self.end_delegation(machine, delegation.state_id) {
+            self.begin(machine, op);
+        }
+    }
+
+    fn end_delegation(&mut self, machine: usize, id: wire::nfs::StateId) -> Option<Op> {
+        let is_kept = self.plan.fault == Some(Fault::GiveBack);
+        let of_it = &mut self.machines[machine];
+        let delegation = of_it.delegations.get_mut(&id.other)?;
+        delegation.is_asked = false;
+        let op = Op::GiveBack { file: delegation.file, state_id: delegation.state_id };
+        if !is_kept {
+            of_it.delegations.remove(&id.other);
+        }
+        of_it.given_back.insert(id.other);
+        Some(op)
+    }
+}

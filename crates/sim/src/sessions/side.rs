@@ -1,0 +1,106 @@
+//! The serving end of one connection: what the server's task does around a
+//! [`nfs::Conn`], with whole records instead of a socket.
+
+use crate::server_side::Flag;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use nfs::{Close, Conn, Job, Transmit};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use vfs::FsError;
+
+/// Jobs beyond which no more is read.
+const JOBS_MAX: usize = 8;
+/// Bytes of a record's mark.
+const MARK_BYTES: usize = 4;
+
+/// What is done next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The record in front is taken, and its job polled for the first time.
+    Record,
+    /// A job that was woken is polled.
+    Job(usize),
+    /// What the client is asked is sent.
+    Call,
+}
+
+/// The serving end of a connection.
+pub struct Side {
+    jobs: Vec<(Job, Arc<Flag>)>,
+    conn: Conn,
+    /// Records that have arrived.
+    pub input: VecDeque<Bytes>,
+    /// Records to send, without their marks.
+    pub output: VecDeque<Bytes>,
+}
+
+impl Side {
+    /// The end of a connection that was just accepted.
+    pub fn new(conn: Conn) -> Self {
+        Self { jobs: Vec::new(), conn, input: VecDeque::new(), output: VecDeque::new() }
+    }
+
+    /// All that could be done next.
+    pub fn steps(&self) -> Vec<Step> {
+        let woken =
+            |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| flag.is_raised().then_some(Step::Job(at));
+        let mut steps: Vec<Step> = self.jobs.iter().enumerate().filter_map(woken).collect();
+        if !self.input.is_empty() && self.jobs.len() < JOBS_MAX {
+            steps.push(Step::Record);
+        }
+        if self.conn.shared().calls.ready().now_or_never().is_some() {
+            steps.push(Step::Call);
+        }
+        steps
+    }
+
+    /// Does one step.
+    ///
+    /// # Errors
+    /// [`Close`]: the connection must go.
+    pub fn step(&mut self, step: Step) -> Result<(), Close> {
+        match step {
+            Step::Record => {
+                let Some(record) = self.input.pop_front() else { return Ok(()) };
+                self.conn.handle_record(record)?;
+                while let Some(job) = self.conn.poll_job() {
+                    self.poll(job, Arc::default());
+                }
+            }
+            Step::Call => {}
+            Step::Job(at) => {
+                let (job, flag) = self.jobs.swap_remove(at);
+                flag.lower();
+                self.poll(job, flag);
+            }
+        }
+        while let Some(Transmit { buffer, file, .. }) = self.conn.poll_transmit() {
+            assert!(file.is_none(), "what is in memory is not sent from a file");
+            self.output.push_back(Bytes::copy_from_slice(&buffer[MARK_BYTES..]));
+            self.conn.recycle(buffer);
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, mut job: Job, flag: Arc<Flag>) {
+        let waker = Waker::from(flag.clone());
+        match job.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(finished) => self.conn.handle_finished(finished),
+            Poll::Pending => self.jobs.push((job, flag)),
+        }
+    }
+
+    /// The connection has ended: what has begun goes on without it.
+    pub fn end(self, host: &dyn nfs::Host) {
+        for (job, _) in self.jobs {
+            host.carry_on(Box::pin(job.map(drop)));
+        }
+    }
+}
+
+/// What cannot be set up.
+pub fn told(why: FsError) -> String {
+    format!("set-up: {why}")
+}

@@ -1,0 +1,552 @@
+//! The world of one run: machines, connections, the server, and what happens next.
+
+use super::machine::{Machine, Op, Slot, UnderWay};
+use super::messages;
+use super::side::{Side, Step, told};
+use super::{Counts, Fault, Plan};
+use crate::channels::Carried;
+use crate::environment::{Environment, Troubles};
+use crate::fibers::{FiberId, Fibers, Turn};
+use crate::random::Random;
+use bytes::Bytes;
+use files::{Files, Volume, VolumeId, VolumeOptions};
+use nfs::{Config, Conn, ConnFacts, Export, HostFilter, Server, Squash};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use vfs::memory::{MemoryOptions, MemoryVfs};
+use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+use wire::nfs::ops::ChannelFromClient;
+
+/// Connections that a machine has at most.
+const LINKS_MAX: usize = 5;
+/// Steps within which all must come to rest.
+const REST_STEPS_MAX: u64 = 200_000;
+/// How long a client that says nothing keeps what it has.
+const LEASE: Duration = Duration::from_secs(90);
+/// Nanoseconds after which a machine says that it is there.
+const RENEW_NANOS: u64 = 20_000_000_000;
+/// What happened last is told of a run that fails.
+const LOG_MAX: usize = 2000;
+
+/// What a connection is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The machine says who it is by it.
+    Introduces,
+    /// It makes its session by it.
+    Begins,
+    /// It asks what the connection may be for.
+    Binds,
+    /// Requests go by it.
+    Ready,
+}
+
+/// One connection, from its machine's side.
+pub struct Link {
+    /// Whose it is.
+    pub machine: usize,
+    /// See [`Standing`].
+    pub standing: Standing,
+    /// Its machine has lost it.
+    pub is_cut: bool,
+    /// The number of the call that says what it is for.
+    pub binding: Option<u32>,
+    /// Records on the way to the server.
+    pub on_the_way: VecDeque<Bytes>,
+    /// Its other end; none while a fiber has it.
+    pub side: Option<Box<Side>>,
+    weights: [u32; 3],
+}
+
+/// What a fiber brings back.
+pub enum Outcome {
+    /// Nothing.
+    Over,
+    /// A connection's other end.
+    Stepped(u32, Box<Side>, Result<(), nfs::Close>),
+    /// Work that goes on, if it has not ended.
+    Carried(Option<Carried>),
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Ask(usize),
+    Again(usize),
+    GiveBack(usize),
+    Rebind(usize),
+    Connect(usize),
+    Deliver(u32),
+    Serve(u32, Step),
+    Receive(u32),
+    End(u32),
+    Resume(FiberId),
+    Work(usize),
+    Carry(usize),
+    Nap,
+}
+
+#[derive(Debug)]
+struct Anyone;
+
+impl HostFilter for Anyone {
+    fn admits(&self, _: IpAddr) -> bool {
+        true
+    }
+}
+
+/// See the module.
+pub struct World {
+    /// What the run is like.
+    pub plan: Plan,
+    /// What has happened.
+    pub counts: Counts,
+    /// The last things that happened.
+    pub log: VecDeque<String>,
+    /// Steps made.
+    pub steps: u64,
+    pub(super) random: Random,
+    pub(super) environment: Arc<Environment>,
+    pub(super) server: Arc<Server>,
+    pub(super) vfs: Arc<MemoryVfs>,
+    pub(super) machines: Vec<Machine>,
+    pub(super) links: BTreeMap<u32, Link>,
+    fibers: Fibers<Outcome>,
+    parked: BTreeMap<FiberId, u32>,
+    carried: Vec<Carried>,
+    next: u32,
+    asks: bool,
+}
+
+impl World {
+    /// The run of a seed, at its beginning.
+    ///
+    /// # Errors
+    /// If it cannot be set up.
+    pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
+        let Plan { park, would_block, creates_wait, .. } = plan;
+        let troubles = Troubles { park, would_block, fail: 0, creates_wait };
+        let environment = Environment::new(random.fork(), troubles, base, 0);
+        let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
+        make_tree(&vfs, &plan).map_err(told)?;
+        let volume = Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() });
+        let export = Export {
+            id: VolumeId(7),
+            name: messages::SHARE.to_vec(),
+            volume,
+            squash: Squash::None,
+            anonymous: (65_534, 65_534),
+            hosts: Arc::new(Anyone),
+            tls_required: false,
+            counted: meter::ShareId::NONE,
+        };
+        let config = Config {
+            exports: vec![Arc::new(export)],
+            lease: LEASE,
+            owner: b"sim".to_vec(),
+            offers_tls: false,
+            states_max: nfs::limits::STATES_MAX,
+        };
+        let files = Arc::new(Files::new(environment.clone()));
+        Ok(Self {
+            plan,
+            counts: Counts::default(),
+            log: VecDeque::new(),
+            steps: 0,
+            server: Server::new(config, files, environment.clone()),
+            random,
+            environment,
+            vfs,
+            machines: (0..plan.machines).map(Machine::new).collect(),
+            links: BTreeMap::new(),
+            fibers: Fibers::default(),
+            parked: BTreeMap::new(),
+            carried: Vec::new(),
+            next: 10,
+            asks: false,
+        })
+    }
+
+    /// Runs to the end and checks what is left.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run(&mut self) -> Result<(), String> {
+        // Whoever came late might have to wait for those who were there before.
+        for machine in 0..self.machines.len() {
+            self.connect(machine);
+        }
+        self.settle()?;
+        self.asks = true;
+        while self.steps < self.plan.steps {
+            self.trouble();
+            let is_to_rest = self.random.next() % 10_000 < u64::from(self.plan.rests);
+            if is_to_rest || !self.advance()? {
+                self.rest()?;
+            }
+        }
+        self.rest()?;
+        self.end()
+    }
+
+    pub(super) fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.log.len() == LOG_MAX {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{:>6} {}", self.steps, what()));
+    }
+
+    pub(super) fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A new connection of a machine.
+    fn connect(&mut self, machine: usize) {
+        let number = self.number();
+        let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let facts = ConnFacts { id: u64::from(number), peer: address(700), local: address(2049) };
+        let side = Side::new(Conn::new(self.server.clone(), facts));
+        let mut link = Link {
+            machine,
+            standing: Standing::Ready,
+            is_cut: false,
+            binding: None,
+            on_the_way: VecDeque::new(),
+            side: Some(Box::new(side)),
+            weights: [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30])),
+        };
+        if self.machines[machine].session.is_none() {
+            link.standing = Standing::Introduces;
+            link.on_the_way.push_back(messages::introduction(machine));
+        }
+        self.links.insert(number, link);
+        // By half of the connections requests come unannounced.
+        if self.machines[machine].session.is_some() && self.random.percent(50) {
+            self.bind(number);
+        }
+        self.note(|| format!("{machine} connects by {number}"));
+    }
+
+    /// Says what a connection is to be for.
+    fn bind(&mut self, number: u32) {
+        use ChannelFromClient::{Back, BackOrBoth, Fore, ForeOrBoth};
+        let xid = self.number();
+        let Some(link) = self.links.get_mut(&number) else { return };
+        let machine = &self.machines[link.machine];
+        let Some(session) = machine.session else { return };
+        // Whoever is deaf wants to be called.
+        let wishes: &[_] =
+            if machine.is_deaf { &[Back, BackOrBoth] } else { &[Fore, Back, ForeOrBoth] };
+        let direction = self.random.pick(wishes);
+        link.standing = Standing::Binds;
+        link.binding = Some(xid);
+        link.on_the_way.push_back(messages::binding(xid, session, direction));
+        self.counts.bound += 1;
+        self.note(|| format!("{number} is to be {direction:?}"));
+    }
+
+    /// Goes on until nothing can be done without asking for more.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        let end = self.steps + REST_STEPS_MAX;
+        let asks = std::mem::replace(&mut self.asks, false);
+        while self.advance()? {
+            if self.steps > end {
+                return Err("rest: it does not come to it".into());
+            }
+        }
+        self.asks = asks;
+        Ok(())
+    }
+
+    /// Does one of the things that can be next; false if there is none.
+    fn advance(&mut self) -> Result<bool, String> {
+        self.steps += 1;
+        self.environment.advance(self.random.next() % 200_000);
+        self.carried.extend(self.environment.take_carried());
+        let actions = self.actions();
+        if actions.is_empty() {
+            return Ok(false);
+        }
+        let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
+        match actions[at].1 {
+            Action::Ask(machine) => self.ask(machine),
+            Action::Again(machine) => self.send_again(machine),
+            Action::GiveBack(machine) => self.give_back(machine),
+            Action::Rebind(machine) => {
+                if let Some(link) = self.pick_link(machine) {
+                    self.bind(link);
+                    self.machines[machine].is_deaf = false;
+                }
+            }
+            Action::Connect(machine) => self.connect(machine),
+            Action::Deliver(link) => {
+                if let Some(Link { on_the_way, side: Some(side), .. }) = self.links.get_mut(&link) {
+                    side.input.extend(on_the_way.pop_front());
+                }
+            }
+            Action::Serve(link, step) => self.serve(link, step)?,
+            Action::Receive(link) => self.receive(link)?,
+            Action::End(link) => self.end_side(link)?,
+            Action::Resume(id) => self.resume(id)?,
+            Action::Work(at) => {
+                let task = self.environment.take_task(at);
+                self.start(0, move || {
+                    (task.run)();
+                    Outcome::Over
+                })?;
+            }
+            Action::Carry(at) => self.carry(at)?,
+            Action::Nap => {
+                self.environment.sleep_in();
+                self.renew();
+            }
+        }
+        Ok(true)
+    }
+
+    fn actions(&self) -> Vec<(u32, Action)> {
+        let mut actions = Vec::new();
+        for (number, link) in &self.links {
+            let [requests, answers, serves] = link.weights;
+            let Some(side) = &link.side else { continue };
+            actions.extend(side.steps().into_iter().map(|s| (serves, Action::Serve(*number, s))));
+            if link.is_cut {
+                actions.push((1, Action::End(*number)));
+                continue;
+            }
+            if !link.on_the_way.is_empty() {
+                actions.push((requests, Action::Deliver(*number)));
+            }
+            if !side.output.is_empty() {
+                actions.push((answers, Action::Receive(*number)));
+            }
+        }
+        for machine in &self.machines {
+            self.add_asks(machine, &mut actions);
+        }
+        actions.extend(self.parked.keys().map(|id| (10, Action::Resume(*id))));
+        let tasks = self.environment.task_weights();
+        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Action::Work(at))));
+        let woken = self.carried.iter().enumerate().filter(|(_, (_, flag))| flag.is_raised());
+        actions.extend(woken.map(|(at, _)| (10, Action::Carry(at))));
+        if actions.is_empty() && self.environment.has_sleepers() {
+            actions.push((1, Action::Nap));
+        }
+        actions
+    }
+
+    fn add_asks(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
+        let number = machine.number;
+        let links = self.links.values().filter(|l| l.machine == number && !l.is_cut).count();
+        if links == 0 {
+            actions.push((10, Action::Connect(number)));
+        } else if self.asks && links < LINKS_MAX {
+            actions.push((1, Action::Connect(number)));
+        }
+        let is_deaf = machine.is_deaf && self.plan.fault != Some(Fault::Deaf);
+        if self.ready_links(number).next().is_none() || machine.session.is_none() {
+            return;
+        }
+        if is_deaf {
+            actions.push((5, Action::Rebind(number)));
+        }
+        if machine.waits_to_send(self.due()).next().is_some() {
+            actions.push((5, Action::Again(number)));
+        }
+        if machine.asked_back().is_some() {
+            actions.push((3, Action::GiveBack(number)));
+        }
+        if self.asks {
+            actions.push((6, Action::Ask(number)));
+        }
+    }
+
+    /// At rest nobody waits before they send again.
+    pub(super) fn due(&self) -> u64 {
+        if self.asks { self.steps } else { u64::MAX }
+    }
+
+    /// The connections that a machine can send requests by.
+    fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
+        let is_ready = move |link: &Link| {
+            link.machine == machine && !link.is_cut && link.standing == Standing::Ready
+        };
+        self.links.iter().filter(move |(_, link)| is_ready(link)).map(|(number, _)| *number)
+    }
+
+    pub(super) fn pick_link(&mut self, machine: usize) -> Option<u32> {
+        let links: Vec<u32> = self.ready_links(machine).collect();
+        (!links.is_empty()).then(|| self.random.pick(&links))
+    }
+
+    /// Machines that have said nothing for long do.
+    fn renew(&mut self) {
+        let now = self.environment.nanos();
+        for machine in 0..self.machines.len() {
+            if now > self.machines[machine].spoke_at + RENEW_NANOS {
+                self.begin(machine, Op::Renew);
+            }
+        }
+    }
+
+    /// Begins a request, if a slot is free.
+    pub(super) fn begin(&mut self, machine: usize, op: Op) {
+        let xid = self.number();
+        let of_it = &mut self.machines[machine];
+        let Some(at) = of_it.free_slot() else { return };
+        let slot = &mut of_it.slots[at as usize];
+        slot.sequence += 1;
+        slot.under_way = Some(UnderWay {
+            op,
+            xid,
+            sent: 0,
+            link: 0,
+            since: self.steps,
+            again: Some(0),
+            heard: None,
+        });
+        slot.last = None;
+        self.send(machine, at);
+    }
+
+    /// Sends the request of a slot, for the first time or again, by any connection.
+    pub(super) fn send(&mut self, machine: usize, at: u32) {
+        let Some(link) = self.pick_link(machine) else { return };
+        let is_confused = self.plan.fault == Some(Fault::Again);
+        let now = self.environment.nanos();
+        let of_it = &mut self.machines[machine];
+        let Some(session) = of_it.session else { return };
+        of_it.spoke_at = now;
+        let Slot { sequence, under_way: Some(under_way), .. } = &mut of_it.slots[at as usize]
+        else {
+            return;
+        };
+        if under_way.sent > 0 && under_way.heard.is_none() && is_confused {
+            *sequence += 1;
+        }
+        under_way.sent += 1;
+        under_way.link = link;
+        under_way.again = None;
+        let (op, sent, sequence) = (under_way.op, under_way.sent, *sequence);
+        let highest = of_it.highest(at);
+        let slot = &of_it.slots[at as usize];
+        let record = messages::request(machine, session, at, slot, highest);
+        if let Some(link) = self.links.get_mut(&link) {
+            link.on_the_way.push_back(record);
+        }
+        self.note(|| {
+            format!("{machine} sends {at}/{sequence} by {link}, {sent}, up to {highest}: {op:?}")
+        });
+    }
+
+    /// A connection is lost: what is on the way is, too, and the server does not know yet.
+    pub(super) fn cut(&mut self, number: u32) {
+        let Some(link) = self.links.get_mut(&number) else { return };
+        link.is_cut = true;
+        link.on_the_way.clear();
+        let (machine, now) = (link.machine, self.steps);
+        if let Some(side) = &mut link.side {
+            side.output.clear();
+        }
+        for slot in &mut self.machines[machine].slots {
+            let Some(under_way) = slot.under_way.as_mut().filter(|one| one.link == number) else {
+                continue;
+            };
+            under_way.again = Some(now + self.random.next() % 20);
+        }
+        self.counts.cut += 1;
+        self.note(|| format!("{number} is cut"));
+    }
+
+    fn serve(&mut self, number: u32, step: Step) -> Result<(), String> {
+        let Some(mut side) = self.links.get_mut(&number).and_then(|link| link.side.take()) else {
+            return Ok(());
+        };
+        self.start(number, move || {
+            let result = side.step(step);
+            Outcome::Stepped(number, side, result)
+        })
+    }
+
+    fn carry(&mut self, at: usize) -> Result<(), String> {
+        let (mut work, flag) = self.carried.swap_remove(at);
+        self.start(0, move || {
+            flag.lower();
+            let waker = Waker::from(flag.clone());
+            let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+            Outcome::Carried(matches!(polled, Poll::Pending).then_some((work, flag)))
+        })
+    }
+
+    pub(super) fn start(
+        &mut self,
+        owner: u32,
+        work: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Result<(), String> {
+        self.environment.set_owner(owner as usize);
+        let turn = self.fibers.start(Box::new(work));
+        self.end_turn(owner, turn)
+    }
+
+    fn resume(&mut self, id: FiberId) -> Result<(), String> {
+        let Some(owner) = self.parked.remove(&id) else { return Ok(()) };
+        self.environment.set_owner(owner as usize);
+        let turn = self.fibers.resume(id);
+        self.end_turn(owner, turn)
+    }
+
+    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome>) -> Result<(), String> {
+        match turn {
+            Turn::Failed(what) => Err(what),
+            Turn::Parked(id) => {
+                self.parked.insert(id, owner);
+                Ok(())
+            }
+            Turn::Done(Outcome::Over) => Ok(()),
+            Turn::Done(Outcome::Carried(left)) => {
+                self.carried.extend(left);
+                Ok(())
+            }
+            Turn::Done(Outcome::Stepped(number, mut side, result)) => {
+                if let Err(close) = result {
+                    return Err(format!("the server closes the connection {number}: {close:?}"));
+                }
+                if let Some(link) = self.links.get_mut(&number) {
+                    if link.is_cut {
+                        side.output.clear();
+                    }
+                    link.side = Some(side);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The server notices that a connection is gone.
+    fn end_side(&mut self, number: u32) -> Result<(), String> {
+        let Some(side) = self.links.remove(&number).and_then(|link| link.side) else {
+            return Ok(());
+        };
+        let host = self.environment.clone();
+        self.start(number, move || {
+            side.end(&*host);
+            Outcome::Over
+        })
+    }
+}
+
+/// Each machine's own directory, and the files that all open.
+fn make_tree(vfs: &MemoryVfs, plan: &Plan) -> vfs::Result<()> {
+    let make = |name: String, kind, mode| {
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let path = RelPath::from_iter([Name::new(name.into_bytes())?]);
+        vfs.create(&Identity::root(), &path, Case::Sensitive, how).map(drop)
+    };
+    for machine in 0..plan.machines {
+        make(messages::own_directory(machine), FileKind::Directory, 0o777)?;
+    }
+    (0..plan.files).try_for_each(|file| make(messages::shared_file(file), FileKind::File, 0o666))
+}

@@ -1,0 +1,108 @@
+//! Events of sessions that are written down: set-ups, tree connects, ends, and what was denied.
+
+use crate::conn::{Conn, Shared};
+use crate::host::Trouble;
+use crate::server::Server;
+use crate::session::Session;
+use meter::{Agreed, AuditEvent, AuditKind, Authentication, Protocol};
+use std::sync::Arc;
+use wire::ntstatus::NtStatus;
+use wire::smb::{Header, MessageId, SessionId};
+
+fn shown(id: SessionId) -> String {
+    format!("{:016x}", id.0)
+}
+
+fn agreed(session: &Session) -> Agreed {
+    Agreed {
+        dialect: session.dialect.to_string(),
+        signing: session.signing,
+        cipher: session.cipher,
+        encrypted: session.encrypt_data,
+    }
+}
+
+/// An event of a session.
+fn of(kind: AuditKind, session: &Session) -> AuditEvent {
+    AuditEvent {
+        session: shown(session.id),
+        user: session.user().account.name.clone(),
+        authentication: session.authentication().name(),
+        ..AuditEvent::new(kind, Protocol::Smb)
+    }
+}
+
+impl Conn {
+    /// Somebody has logged on, or has not.
+    pub(crate) fn audit_setup(
+        &self,
+        header: &Header,
+        session: Option<&Arc<Session>>,
+        user: &str,
+        status: NtStatus,
+    ) {
+        let facts = self.shared.facts;
+        self.server.files.meter().audit(|| AuditEvent {
+            is_success: session.is_some(),
+            status: format!("{status:?}"),
+            peer: Some(facts.peer),
+            request: Some((facts.id, header.message_id.0)),
+            agreed: session.map(|session| agreed(session)),
+            ..match session {
+                Some(session) => of(AuditKind::SessionSetup, session),
+                None => AuditEvent {
+                    session: shown(header.session_id),
+                    user: user.to_owned(),
+                    authentication: Authentication::NTLMv2.name(),
+                    ..AuditEvent::new(AuditKind::SessionSetup, Protocol::Smb)
+                },
+            }
+        });
+    }
+}
+
+/// Somebody wanted to connect a share, by this path.
+pub fn tree_connect(
+    server: &Server,
+    shared: &Shared,
+    (message, session): (MessageId, Option<&Arc<Session>>),
+    path: &[u8],
+    status: NtStatus,
+) {
+    server.files.meter().audit(|| {
+        let units = wire::codec::utf16_units(path, "tree path").unwrap_or_default();
+        let path = String::from_utf16_lossy(&units);
+        let share = path.trim_end_matches('\0').rsplit('\\').next().unwrap_or_default();
+        let event = session.map(|session| of(AuditKind::TreeConnect, session));
+        AuditEvent {
+            is_success: status.is_success(),
+            status: format!("{status:?}"),
+            peer: Some(shared.facts.peer),
+            request: Some((shared.facts.id, message.0)),
+            share: share.to_owned(),
+            ..event.unwrap_or_else(|| AuditEvent::new(AuditKind::TreeConnect, Protocol::Smb))
+        }
+    });
+}
+
+/// A right was missing.
+pub fn denied(server: &Server, session: &Session, trouble: &Trouble) {
+    server.files.meter().audit(|| AuditEvent {
+        is_success: false,
+        status: format!("{:?}", NtStatus::ACCESS_DENIED),
+        peer: Some(trouble.peer),
+        request: Some(trouble.request),
+        share: trouble.share.clone(),
+        path: trouble.path.clone(),
+        ..of(AuditKind::Denied, session)
+    });
+}
+
+/// A session is over.
+pub fn session_end(server: &Server, session: &Session, why: &str) {
+    server.files.meter().audit(|| AuditEvent {
+        status: why.to_owned(),
+        agreed: Some(agreed(session)),
+        ..of(AuditKind::SessionEnd, session)
+    });
+}

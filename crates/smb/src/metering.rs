@@ -1,0 +1,268 @@
+//! What is counted of requests: how they ended in the words that all protocols share, and
+//! which bytes of a frame belong to which of its requests.
+//!
+//! Every byte of a frame is counted once: those of a message with its request, what surrounds
+//! them (the prefix, the transform header, padding) with the first.
+
+use crate::chain::{Chain, Element, Related};
+use crate::channel::Channel;
+use crate::conn::Conn;
+use crate::host::Host;
+use crate::transmit::Transmit;
+use limits::Throttled;
+use meter::{Api, Arrival, Authentication, Done, Meter, ResponseType, Sent, ShareId, SlowRequest};
+use smallvec::SmallVec;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::ntstatus::NtStatus;
+use wire::smb::Command;
+
+/// Answers that are on their way with one frame.
+pub type SentList = SmallVec<[Sent; 2]>;
+
+/// How a request ended that was answered with this status.
+#[must_use]
+pub fn response_type(status: NtStatus) -> ResponseType {
+    if !status.is_error() {
+        return ResponseType::Success;
+    }
+    match status {
+        // Of a logon, what leads on to its end.
+        NtStatus::MORE_PROCESSING_REQUIRED => ResponseType::Success,
+        NtStatus::LOGON_FAILURE
+        | NtStatus::ACCOUNT_RESTRICTION
+        | NtStatus::ACCOUNT_DISABLED
+        | NtStatus::PASSWORD_EXPIRED
+        | NtStatus::USER_SESSION_DELETED
+        | NtStatus::NETWORK_SESSION_EXPIRED => ResponseType::AuthenticationError,
+        NtStatus::ACCESS_DENIED
+        | NtStatus::NETWORK_ACCESS_DENIED
+        | NtStatus::PRIVILEGE_NOT_HELD
+        | NtStatus::INVALID_OWNER => ResponseType::AuthorizationError,
+        NtStatus::INSUFFICIENT_RESOURCES
+        | NtStatus::REQUEST_NOT_ACCEPTED
+        | NtStatus::TOO_MANY_OPENED_FILES => ResponseType::ServerBusyError,
+        NtStatus::IO_TIMEOUT => ResponseType::ServerTimeoutError,
+        NtStatus::UNSUCCESSFUL | NtStatus::UNEXPECTED_IO_ERROR | NtStatus::INTERNAL_ERROR => {
+            ResponseType::ServerOtherError
+        }
+        _ => ResponseType::ClientOtherError,
+    }
+}
+
+/// How the requests of a session are counted.
+pub fn authentication(channel: Option<&Arc<Channel>>) -> Authentication {
+    channel.map_or(Authentication::Anonymous, |channel| channel.session.authentication())
+}
+
+/// A reply in the buffer, as it is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    done: Done,
+    /// It is the answer, and not only the word that one follows.
+    is_final: bool,
+}
+
+/// What the requests of a frame have been counted as so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    arrival: Arrival,
+    /// Until when what came before in the frame was worked on.
+    since: Instant,
+    /// Requests whose answers are on their way: the others end with their connection.
+    ended: usize,
+}
+
+impl Tally {
+    pub fn new(arrival: Arrival) -> Self {
+        Self { arrival, since: arrival.taken, ended: 0 }
+    }
+}
+
+impl Chain {
+    /// The end of request `at`. Its bytes are those of its message; see [`Chain::settle`].
+    pub fn count(
+        &mut self,
+        at: usize,
+        related: &Related,
+        status: NtStatus,
+        throttled: Throttled,
+    ) -> Done {
+        let now = self.server.host.instant();
+        let latency = now.saturating_duration_since(self.tally.since);
+        self.tally.since = now;
+        let response = response_type(status).throttled(throttled);
+        Done { response, latency, ..self.undone(at, related.counted) }
+    }
+
+    /// The word that the answer to request `at` follows.
+    pub fn count_interim(&self, at: usize) -> Done {
+        self.undone(at, ShareId::NONE)
+    }
+
+    fn undone(&self, at: usize, share: ShareId) -> Done {
+        let element = &self.elements[at];
+        Done {
+            share,
+            api: Api::smb(element.header.command.0),
+            authentication: authentication(element.channel.as_ref()),
+            response: ResponseType::NetworkError,
+            ingress_bytes: self.ingress_bytes(at),
+            egress_bytes: 0,
+            latency: Duration::ZERO,
+        }
+    }
+
+    fn ingress_bytes(&self, at: usize) -> u64 {
+        let bytes = |element: &Element| element.range.len() as u64;
+        let own = bytes(&self.elements[at]);
+        let all: u64 = self.elements.iter().map(bytes).sum();
+        own + if at == 0 { self.tally.arrival.wire_bytes.saturating_sub(all) } else { 0 }
+    }
+
+    /// Looks closer at request `at`, in its turn or if it was slow.
+    pub fn look_closer(&self, at: usize, related: &Related, done: &Done) {
+        let meter = self.server.files.meter();
+        if meter.is_sampled() {
+            let path = related.open.as_ref().and_then(|open| open.file().ok()).map(|f| f.path());
+            let path = path.map(|path| String::from_utf8_lossy(path.as_bytes()).into_owned());
+            let bytes = done.ingress_bytes + done.egress_bytes;
+            let client = self.shared.facts.peer.ip();
+            meter.add_top(done.share, path.as_deref().filter(|p| !p.is_empty()), client, bytes);
+        }
+        if meter.is_slow(done.latency) {
+            let facts = self.shared.facts;
+            let message = self.elements[at].header.message_id.0;
+            keep_slow(meter, &*self.server.host, (facts.id, message, facts.peer), done);
+        }
+    }
+
+    /// A frame leaves with these replies: now their bytes are known.
+    pub fn settle(&mut self, counted: &[Counted], transmit: &mut Transmit) {
+        let own: u64 = counted.iter().map(|counted| counted.done.egress_bytes).sum();
+        let mut around = (transmit.length_bytes() as u64).saturating_sub(own);
+        for Counted { done, is_final } in counted {
+            let egress_bytes = done.egress_bytes + std::mem::take(&mut around);
+            let done = Done { egress_bytes, ..*done };
+            let meter = self.server.files.meter();
+            if *is_final {
+                self.tally.ended += 1;
+                meter.record(&done);
+                transmit.sent.extend(done.sent(self.tally.arrival.first_byte));
+            } else {
+                let what = (done.share, done.api, done.authentication);
+                meter.add_bytes(what, 0, egress_bytes);
+            }
+        }
+    }
+
+    /// The connection goes before these are answered.
+    fn count_unanswered(&self) {
+        for at in self.tally.ended..self.elements.len() {
+            let element = &self.elements[at];
+            let tree = element.channel.as_ref().map(|c| c.session.tree(element.header.tree_id));
+            let share = tree.and_then(Result::ok).map_or(ShareId::NONE, |tree| tree.counted);
+            self.server.files.meter().record(&self.undone(at, share));
+        }
+    }
+}
+
+impl Counted {
+    pub fn new(done: Done, own_bytes: u64, is_final: bool) -> Self {
+        Self { done: Done { egress_bytes: own_bytes, ..done }, is_final }
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.count_unanswered();
+    }
+}
+
+impl Conn {
+    /// A request that is no job was answered with `transmit`, or with nothing.
+    pub(crate) fn count_alone(
+        &self,
+        command: Command,
+        status: NtStatus,
+        authentication: Authentication,
+        transmit: Option<&mut Transmit>,
+    ) {
+        let Some(arrival) = self.arrival else { return };
+        let now = self.server.host.instant();
+        let done = Done {
+            share: ShareId::NONE,
+            api: Api::smb(command.0),
+            authentication,
+            response: response_type(status),
+            ingress_bytes: arrival.wire_bytes,
+            egress_bytes: transmit.as_ref().map_or(0, |transmit| transmit.length_bytes() as u64),
+            latency: now.saturating_duration_since(arrival.taken),
+        };
+        self.server.files.meter().record(&done);
+        if let Some(transmit) = transmit {
+            transmit.sent.extend(done.sent(arrival.first_byte));
+        }
+    }
+
+    /// A client is told something unasked.
+    pub(crate) fn count_notice(&self, transmit: &Transmit) {
+        self.server.files.meter().record(&Done {
+            share: ShareId::NONE,
+            api: Api::OPLOCK_BREAK_NOTIFICATION,
+            authentication: Authentication::Anonymous,
+            response: ResponseType::Success,
+            ingress_bytes: 0,
+            egress_bytes: transmit.length_bytes() as u64,
+            latency: Duration::ZERO,
+        });
+    }
+}
+
+fn keep_slow(
+    meter: &Meter,
+    host: &dyn Host,
+    (connection, message, peer): (u64, u64, SocketAddr),
+    done: &Done,
+) {
+    let ended_unix_nanoseconds = u64::try_from(host.now().wall.0).unwrap_or_default();
+    meter.keep_slow(SlowRequest {
+        connection,
+        message,
+        peer,
+        share: done.share,
+        api: done.api,
+        response: done.response,
+        ended_unix_nanoseconds,
+        latency: done.latency,
+        ingress_bytes: done.ingress_bytes,
+        egress_bytes: done.egress_bytes,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_ends_a_request_in_one_of_the_services_ways() {
+        for (status, response) in [
+            (NtStatus::SUCCESS, ResponseType::Success),
+            (NtStatus::MORE_PROCESSING_REQUIRED, ResponseType::Success),
+            (NtStatus::NO_MORE_FILES, ResponseType::Success),
+            (NtStatus::BUFFER_OVERFLOW, ResponseType::Success),
+            (NtStatus::END_OF_FILE, ResponseType::ClientOtherError),
+            (NtStatus::OBJECT_NAME_NOT_FOUND, ResponseType::ClientOtherError),
+            (NtStatus::DISK_FULL, ResponseType::ClientOtherError),
+            (NtStatus::CANCELLED, ResponseType::ClientOtherError),
+            (NtStatus::LOGON_FAILURE, ResponseType::AuthenticationError),
+            (NtStatus::ACCESS_DENIED, ResponseType::AuthorizationError),
+            (NtStatus::INSUFFICIENT_RESOURCES, ResponseType::ServerBusyError),
+            (NtStatus::UNEXPECTED_IO_ERROR, ResponseType::ServerOtherError),
+            (NtStatus::IO_TIMEOUT, ResponseType::ServerTimeoutError),
+        ] {
+            assert_eq!(response_type(status), response, "{status:?}");
+        }
+    }
+}

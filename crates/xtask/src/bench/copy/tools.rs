@@ -1,0 +1,129 @@
+//! The programs that copy, and how each is told what.
+
+use super::{Stage, Way};
+use crate::server::{PASSWORD, PORT, USER};
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program that copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tool {
+    Anabranch {
+        channels: u8,
+    },
+    Smbclient,
+    /// Through a pipe, so that the same is there in the end.
+    SmbclientTar,
+    Rclone,
+}
+
+impl Tool {
+    /// Those that are there.
+    pub fn all(is_tree: bool) -> Vec<Self> {
+        let ours = [4, 1].map(|channels| Self::Anabranch { channels });
+        let mut tools = ours.to_vec();
+        tools.push(Self::Smbclient);
+        if is_tree {
+            tools.push(Self::SmbclientTar);
+        }
+        if has("rclone") {
+            tools.push(Self::Rclone);
+        }
+        tools
+    }
+
+    pub fn is_foreign(self) -> bool {
+        !matches!(self, Self::Anabranch { .. })
+    }
+
+    /// It makes no folder to copy a tree into.
+    pub fn needs_folder(self) -> bool {
+        matches!(self, Self::Smbclient | Self::SmbclientTar)
+    }
+
+    pub fn name(self) -> String {
+        match self {
+            Self::Anabranch { channels } => format!("anabranch copy, {channels} channels"),
+            Self::Smbclient => "smbclient".into(),
+            Self::SmbclientTar => "smbclient and tar".into(),
+            Self::Rclone => "rclone".into(),
+        }
+    }
+}
+
+fn has(program: &str) -> bool {
+    let found = Command::new("which").arg(program).stdout(Stdio::null()).status();
+    found.is_ok_and(|status| status.success())
+}
+
+/// The command that copies once.
+///
+/// # Errors
+/// rclone cannot hide the password.
+pub fn command(
+    stage: &Stage<'_>,
+    tool: Tool,
+    address: &str,
+    way: &Way<'_>,
+    back: &Path,
+) -> Result<Command> {
+    let program: PathBuf = match tool {
+        Tool::Anabranch { .. } => stage.binary.to_owned(),
+        Tool::Smbclient => "smbclient".into(),
+        Tool::SmbclientTar => "sh".into(),
+        Tool::Rclone => "rclone".into(),
+    };
+    let mut command = match stage.ends {
+        Some(ends) => ends.in_client(program),
+        None => Command::new(program),
+    };
+    let here = way.here.to_string_lossy().into_owned();
+    let there = way.there;
+    let user = format!("{USER}%{PASSWORD}");
+    let copy = back.join(if way.is_tree { "" } else { "file" }).to_string_lossy().into_owned();
+    match tool {
+        Tool::Anabranch { channels } => {
+            let url = format!("smb://{USER}@{address}:{PORT}/plain/{there}");
+            let ends = if way.is_up { [here, url] } else { [url, copy] };
+            command.arg("copy").args(ends).args(["--quiet", "--any-interface"]);
+            command.args(["--channels", &channels.to_string()]);
+            command.arg("--state").arg(stage.work.join("state"));
+            command.env("ANABRANCH_PASSWORD", PASSWORD);
+        }
+        Tool::Smbclient => {
+            command.arg(format!("//{address}/plain")).args(["-p", &PORT.to_string()]);
+            command.args(["-U", &user, "-c", &script(way, back)]);
+        }
+        Tool::SmbclientTar => {
+            let share = format!("smbclient //{address}/plain -p {PORT} -U {user} -D {there}");
+            let line = match way.is_up {
+                true => format!("tar cf - -C {here} . | {share} -Tx -"),
+                false => format!("{share} -Tc - | tar xf - -C {copy}"),
+            };
+            command.args(["-c", &line]);
+        }
+        Tool::Rclone => {
+            let hidden = Command::new("rclone").args(["obscure", PASSWORD]).output()?.stdout;
+            let hidden = String::from_utf8(hidden)?;
+            let pass = hidden.trim();
+            let remote =
+                format!(":smb,host={address},port={PORT},user={USER},pass={pass}:plain/{there}");
+            let ends = if way.is_up { [here, remote] } else { [remote, copy] };
+            command.arg(if way.is_tree { "copy" } else { "copyto" }).args(ends);
+            // As many at once as our threads.
+            command.args(["--transfers", "8", "--checkers", "8"]);
+        }
+    }
+    Ok(command)
+}
+
+fn script(way: &Way<'_>, back: &Path) -> String {
+    let (here, there, back) = (way.here.display(), way.there, back.display());
+    match (way.is_tree, way.is_up) {
+        (true, true) => format!("recurse on; prompt off; cd {there}; lcd {here}; mput *"),
+        (true, false) => format!("recurse on; prompt off; cd {there}; lcd {back}; mget *"),
+        (false, true) => format!("put {here} {there}"),
+        (false, false) => format!("get {there} {back}/file"),
+    }
+}

@@ -1,0 +1,35 @@
+//! Limits of shares under overload, for long enough to be strict: the tests of the built
+//! server (`crates/cli/tests/limits.rs`), which print a line for each thing they hold it to.
+
+use super::{Args, binary};
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs them one after the other, and prints their table line by line: they take minutes.
+///
+/// # Errors
+/// Something was further off than it may be.
+pub fn run(root: &Path, args: &Args) -> Result<()> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["test", "--quiet", "--package", "cli", "--test", "limits"]);
+    command.args(&args.row).args(["--", "--include-ignored", "--nocapture", "--test-threads", "1"]);
+    command.env("ANABRANCH_LIMITS_SECONDS", args.seconds.max(30).to_string());
+    command.env("ANABRANCH_BINARY", binary(root)?).current_dir(root);
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let said = child.stdout.take().context("it is piped")?;
+    println!("| what | limit | measured | off |\n|---|---|---|---|");
+    let mut text = String::new();
+    for line in BufReader::new(said).lines() {
+        let line = line?;
+        // The test's own progress may stand in front.
+        if let Some(at) = line.find("| ") {
+            println!("{}", &line[at..]);
+        }
+        text += &line;
+        text += "\n";
+    }
+    ensure!(child.wait()?.success(), "a limit was not held:\n{text}");
+    Ok(())
+}
