@@ -1,5 +1,11 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units conformance clients servers kernel kernel-steady btrfs quotas pynfs races bench
+.PHONY: run test check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
+    btrfs quotas pynfs races bench
+
+# Tests against other programs, longest first: two go on at once, each with addresses of its own.
+LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser
+# Nor does a lane read what the others are given: smbd ends when its standard input does.
+lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
 run: ## Build, serve a demo directory, print how to mount it
 	@mkdir -p demo && test -e demo/README.txt || echo "Put files here." > demo/README.txt
@@ -7,7 +13,8 @@ run: ## Build, serve a demo directory, print how to mount it
 
 test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
-	$(MAKE) --no-print-directory check units clients servers kernel kernel-steady btrfs quotas conformance
+	$(MAKE) --no-print-directory check units
+	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(LANES)
 
 check: ## Form, lints, licences, house rules
 	cargo fmt --all --check
@@ -19,42 +26,60 @@ check: ## Form, lints, licences, house rules
 units: ## Everything that needs no other program
 	cargo test --workspace --locked --quiet
 
-clients: ## Foreign clients against the built server
+built:
 	cargo build --locked --quiet --package cli
-	conformance/clients
-	conformance/shares
-	conformance/samba
-	conformance/nfs-tls
 
-servers: ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
-	conformance/ganesha-root
-	cargo test --package cli --test client --test bench --test copy --test probe --locked --quiet -- --ignored --test-threads 1
+browser: built ## Pages that people look at, in Debian's Chromium
+	conformance/browser/install
+	$(call lane,12) cargo test --package cli --test bench_report --locked --quiet -- --ignored
+	$(call lane,12) conformance/dashboard
 
-kernel: ## The Linux kernel's own client, in a virtual machine
-	cargo build --locked --quiet --package cli
-	conformance/kernel uml
-	conformance/kernel-channels uml
-	conformance/kernel-nfs uml
+package: built ## The Debian package in a fresh root: installed, served, upgraded, purged (root)
+	$(call lane,11) conformance/package
 
-kernel-steady: ## The same with Debian 12's kernel under emulation: 3 minutes on a quiet machine
-	cargo build --locked --quiet --package cli
-	conformance/kernel bookworm
+clients: built ## Foreign clients against the built server
+	$(call lane,1) conformance/clients
+	$(call lane,1) conformance/shares
+	$(call lane,1) conformance/samba
+	$(call lane,1) conformance/nfs-tls
+	$(call lane,1) conformance/kerberos
+	$(call lane,1) conformance/hosts
 
-quotas: ## Quotas of users, by smbcquotas, on file systems that have them (root)
-	cargo build --locked --quiet --package cli
-	conformance/quotas
+servers: built ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
+	$(call lane,2) conformance/ganesha-root
+	$(call lane,2) cargo test --package cli --test client --test bench --test copy --test probe --locked --quiet -- --ignored --test-threads 1
 
-conformance: ## Samba's own test suite against the built server
-	cargo build --locked --quiet --package cli
-	cargo xtask conformance smb
+kernel: kernel-uml kernel-channels kernel-nfs ## The Linux kernel's own client, in a virtual machine
 
-btrfs: ## What needs a file system that shares blocks and compresses, on an image of its own
-	cargo build --locked --quiet --package cli
-	conformance/btrfs
+kernel-uml: built
+	$(call lane,3) conformance/kernel uml
 
-pynfs: ## The tests of NFSv4.1 that servers are held against; fetched where that is allowed (root; minutes)
-	cargo build --locked --quiet --package cli
-	conformance/pynfs
+kernel-channels: built
+	$(call lane,9) conformance/kernel-channels uml
+
+kernel-nfs: built
+	$(call lane,10) conformance/kernel-nfs uml
+
+kernel-nfs-load: built ## Three minutes of mixed load on 16 connections that are cut meanwhile
+	$(call lane,10) conformance/kernel-nfs uml load 180 16
+
+kernel-nfs-steady: built ## Debian 12's kernel over NFS, emulated: some three minutes on a quiet machine
+	$(call lane,13) conformance/kernel-nfs bookworm few
+
+kernel-steady: built ## The same with Debian 12's kernel under emulation: 3 minutes on a quiet machine
+	$(call lane,4) conformance/kernel bookworm
+
+quotas: built ## Quotas of users, by smbcquotas, on file systems that have them (root)
+	$(call lane,5) conformance/quotas
+
+conformance: built ## Samba's own test suite against the built server
+	$(call lane,6) cargo xtask conformance smb
+
+btrfs: built ## What needs a file system that shares blocks and compresses, on an image of its own
+	$(call lane,7) conformance/btrfs
+
+pynfs: built ## The tests of NFSv4.1 that servers are held against; fetched where that is allowed (root; minutes)
+	$(call lane,8) conformance/pynfs
 
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races

@@ -1,11 +1,14 @@
 # Runs in the guest: trees are copied and compared, git works, locks and holes are as
-# POSIX has them, with every version and with 1, 4 and 16 connections.
+# POSIX has them, with every version and with 1, 4 and 16 connections; with `few`, what an
+# emulated machine does in a minute.
 set -e
 trees=$1
+counts="1 4 16"
+if [ "${2:-}" = few ]; then counts=4; fi
 place=/mnt/nfs
 mkdir -p $place
 for version in 4.1 4.2; do
-    for connections in 1 4 16; do
+    for connections in $counts; do
         options=vers=$version,nconnect=$connections,addr=192.0.2.1,clientaddr=192.0.2.2
         mount -i -t nfs4 -o "$options" 192.0.2.1:/data $place
         test "$(grep -c xprt: /proc/self/mountstats)" = $connections
@@ -15,7 +18,7 @@ for version in 4.1 4.2; do
         mv copy moved
         rm -r moved
         mkdir work
-        (
+        [ "${2:-}" = few ] || (
             cd work
             git init -q .
             git config user.email nobody@example.org

@@ -28,15 +28,17 @@ start_relay() {
     wire_seen
     rm "$work/wire"
 }
+# listens PORT [ADDRESS]: somebody does, within some seconds.
 listens() {
+    local at=${2:-$address}
     for _ in $(seq 100); do
-        if (exec 3<> "/dev/tcp/$address/$1") 2> /dev/null; then
+        if (exec 3<> "/dev/tcp/$at/$1") 2> /dev/null; then
             sleep 0.1
             return
         fi
         sleep 0.05
     done
-    cat "$work/log" >&2
+    cat "$work/log" >&2 || true
     fail "nothing listens on port $1"
 }
 finish() {

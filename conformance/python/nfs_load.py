@@ -1,0 +1,190 @@
+"""Mixed load on an NFS mount whose connections are cut meanwhile: data that is written and read
+back, names that are made and taken away, counters under locks. Nothing may fail, be done twice
+or stand still, and each connection must come back. Arguments: the mount, for how many seconds at
+least, and how often each connection is to be made anew (0: nobody cuts)."""
+
+import fcntl
+import hashlib
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+
+mount, seconds, anew = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+# A worker that does nothing for longer hangs.
+STILL_SECONDS_MAX = 60
+# Without cuts, how often as the slowest connection the quickest one brings replies at most; told
+# apart once each has brought so many, or after so many seconds. Linux takes its connections in turn,
+# whatever each request costs, so that few replies to large requests stand beside many to small ones.
+UNEVEN_MAX = 4
+EVEN_REPLIES_MIN = 100
+EVEN_SECONDS_MAX = 15
+# Beyond the time that was asked for.
+LATE_SECONDS_MAX = 150
+place = f"{mount}/load"
+stop = threading.Event()
+progress, failures = {}, []
+
+
+def connections():
+    """Of each connection of the mount: how often it was made, and how many replies it brought."""
+    found, lines = False, []
+    for line in open("/proc/self/mountstats"):
+        if line.startswith("device "):
+            found = f" mounted on {mount} " in line
+        elif found and line.split()[:2] == ["xprt:", "tcp"]:
+            numbers = line.split()[2:]
+            lines.append((int(numbers[2]), int(numbers[6])))
+    assert lines, "it has no connections"
+    return lines
+
+
+def data(name, draw):
+    """Large files, and small ones: written, flushed, forgotten by the client, and read."""
+    path = f"{place}/{name}"
+    content = draw.randbytes(draw.choice([1, 5000, 300_000, 3_000_000]))
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    for at in range(0, len(content), 200_000):
+        os.pwrite(file, content[at : at + 200_000], at)
+    os.fsync(file)
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    read = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
+    os.close(file)
+    wanted = hashlib.sha256(content).hexdigest()
+    assert hashlib.sha256(read).hexdigest() == wanted, f"{path} is not what was written"
+
+
+def names(name, _):
+    """None of this may be done twice: a second time each is refused."""
+    folder = f"{place}/{name}"
+    os.mkdir(folder)
+    os.close(os.open(f"{folder}/file", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    os.link(f"{folder}/file", f"{folder}/link")
+    os.symlink("file", f"{folder}/symbolic")
+    os.rename(f"{folder}/file", f"{folder}/renamed")
+    assert sorted(os.listdir(folder)) == ["link", "renamed", "symbolic"], os.listdir(folder)
+    for entry in ("link", "renamed", "symbolic"):
+        os.unlink(f"{folder}/{entry}")
+    os.rmdir(folder)
+
+
+def counter(name, _):
+    """Everybody adds one to what two files say, under a lock."""
+    for which in ("even", "odd"):
+        with open(f"{place}/{which}", "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            count = int(file.read())
+            os.pwrite(file.fileno(), b"%12d" % (count + 1), 0)
+            fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def walk(name, draw):
+    """What is there is looked at by whoever has just come."""
+    for entry in os.scandir(place):
+        try:
+            entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            pass
+
+
+def work(task, name):
+    draw = random.Random(name)
+    progress[name] = [0, time.monotonic()]
+    try:
+        while not stop.is_set():
+            task(name, draw)
+            progress[name] = [progress[name][0] + 1, time.monotonic()]
+    except BaseException:
+        failures.append(f"{name}: {traceback.format_exc()}")
+
+
+def look():
+    """Ends the run if something has failed or stands still."""
+    now = time.monotonic()
+    for name, (_, last) in progress.items():
+        if now - last > STILL_SECONDS_MAX:
+            for thread in os.listdir("/proc/self/task"):
+                print(open(f"/proc/self/task/{thread}/stack").read(), file=sys.stderr)
+            failures.append(f"{name} stands still for {now - last:.0f} s")
+    if failures:
+        print("\n".join(failures), file=sys.stderr, flush=True)
+        # Threads that hang in the kernel are not waited for.
+        os._exit(1)
+
+
+def wait_until(what, is_so, limit):
+    end = time.monotonic() + limit
+    while not is_so():
+        look()
+        if time.monotonic() > end:
+            failures.append(f"not within {limit} s: {what}: {connections()}")
+        time.sleep(0.5)
+
+
+os.mkdir(place)
+for which in ("even", "odd"):
+    with open(f"{place}/{which}", "wb") as file:
+        file.write(b"%12d" % 0)
+tasks = [(data, 5), (names, 4), (counter, 2), (walk, 1)]
+workers = [
+    threading.Thread(target=work, args=(task, f"{task.__name__} {number}"), daemon=True)
+    for task, count in tasks
+    for number in range(count)
+]
+for worker in workers:
+    worker.start()
+start, before = time.monotonic(), connections()
+if anew:
+    open(f"{mount}/cut", "w").close()
+
+
+def was_cut():
+    is_over = time.monotonic() - start >= seconds
+    pairs = zip(connections(), before)
+    return is_over and all(now[0] - then[0] >= anew for now, then in pairs)
+
+
+wait_until("each is made anew", was_cut, seconds + LATE_SECONDS_MAX)
+if anew:
+    os.unlink(f"{mount}/cut")
+    # Whoever is at it cuts its last.
+    time.sleep(1)
+quiet = connections()
+# With all of them back each brings replies.
+wait_until(
+    "each works again",
+    lambda: all(now[1] > then[1] for now, then in zip(connections(), quiet)),
+    60,
+)
+quiet, even_end = connections(), time.monotonic() + EVEN_SECONDS_MAX
+
+
+def brought():
+    """The replies that each has brought since, in their order."""
+    return sorted(now[1] - then[1] for now, then in zip(connections(), quiet))
+
+
+while brought()[0] < EVEN_REPLIES_MIN and time.monotonic() < even_end:
+    look()
+    time.sleep(0.2)
+replies = brought()
+stop.set()
+wait_until("they end", lambda: not any(worker.is_alive() for worker in workers), 60)
+look()
+rounds = {name: count for name, (count, _) in progress.items()}
+for which in ("even", "odd"):
+    with open(f"{place}/{which}", "rb") as file:
+        counted, wanted = int(file.read()), sum(rounds[f"counter {n}"] for n in range(2))
+    assert counted == wanted, f"{which}: {counted} instead of {wanted}"
+    os.unlink(f"{place}/{which}")
+for number in range(5):
+    os.unlink(f"{place}/data {number}")
+os.rmdir(place)
+is_even = replies[0] < EVEN_REPLIES_MIN or replies[-1] <= UNEVEN_MAX * replies[0]
+assert is_even, f"connections have unequal parts: {replies}"
+made = sum(now[0] - then[0] for now, then in zip(connections(), before))
+print(f"{len(before)} connections were made anew {made} times in {time.monotonic() - start:.0f} s;", end=" ")
+print(f"then each brought {replies[0]} to {replies[-1]} replies;", end=" ")
+print(", ".join(f"{name}: {count}" for name, count in rounds.items()), flush=True)

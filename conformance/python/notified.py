@@ -1,0 +1,11 @@
+"""What a service manager hears: notified.py SOCKET FILE writes each message to the file, a line
+each with its parts apart by |, until it is ended."""
+import socket
+import sys
+
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener, open(sys.argv[2], "w") as out:
+    listener.bind(sys.argv[1])
+    print("ready", flush=True)
+    while True:
+        out.write(listener.recv(4096).decode().replace("\n", "|") + "\n")
+        out.flush()
