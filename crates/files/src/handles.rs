@@ -78,6 +78,23 @@ impl Files {
     pub async fn ask_before_delete(&self, open: &OpenFile) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
+        self.have_handles_given_back(open).await
+    }
+
+    /// Has others let go of what they keep open of a file that vanishes by the wish of
+    /// this open, made with delete-on-close; to be awaited before [`Files::close`]
+    /// where a client asks for it. What is marked already has been asked for.
+    ///
+    /// # Errors
+    /// Those of waiting, none by itself.
+    pub async fn ask_before_close(&self, open: &OpenFile) -> Result<()> {
+        if !open.deletes_on_close() || open.is_delete_pending() {
+            return Ok(());
+        }
+        self.have_handles_given_back(open).await
+    }
+
+    async fn have_handles_given_back(&self, open: &OpenFile) -> Result<()> {
         for _ in 0..WAITS_MAX {
             match ask_for_handles(&open.state, open.cache_owner()) {
                 Some(wait) => wait.settled(&*self.workers).await?,

@@ -112,6 +112,26 @@ fn a_rename_waits_until_others_have_let_go_of_handles() {
 }
 
 #[test]
+fn what_deletes_at_its_close_waits_until_others_have_let_go_of_handles() {
+    let served = serve();
+    let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
+    let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
+    let doomed = OpenPlan { delete_on_close: true, ..plan("a", Access::DELETE) };
+    let second = served.try_open(leased(doomed.clone(), 2, None, &two)).unwrap();
+    let mut asking = Box::pin(served.files.ask_before_close(&second.open));
+    assert!(asking.as_mut().now_or_never().is_none());
+    assert_eq!((one.told(), two.told()), (vec![(RH, Caching::READ)], vec![]));
+    served.files.acknowledge_key(key(1), Caching::READ).unwrap();
+    asking.now_or_never().expect("nothing to wait for").unwrap();
+    served.close(second.open);
+    // The name is marked: whoever closes next has nobody to ask.
+    assert_eq!(served.refusal(plan("a", READ)), FsError::DeletePending);
+    served.close(first.open);
+    assert!(!served.exists("a"));
+    served.assert_nothing_held();
+}
+
+#[test]
 fn who_keeps_what_posix_has_replaced_is_asked_to_let_go_of_it() {
     let served = serve();
     let client = Arc::new(Client::default());

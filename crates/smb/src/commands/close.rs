@@ -13,6 +13,9 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
     request.admit(&open, Cost::metadata()).await?;
+    if let Target::File(file) = &open.target {
+        request.server.files.ask_before_close(file).await.map_err(status_of)?;
+    }
     request.session()?.remove_open(open.id)?;
     open.closed.raise();
     let mut response = CloseResponse::default();
