@@ -391,7 +391,7 @@ fn names_and_single_files_are_held_against_a_crowd() {
     let names = serve("limits = { metadata_iops = 300 }\n", 78, 24519);
     let keys =
         "limits = { file_read_iops = 200, file_ingress = \"4 MiB\", file_egress = \"8 MiB\" }\n";
-    let file = serve(keys, 75, 24516);
+    let file = serve(keys, 79, 24520);
     in_runtime(async {
         for (clients, who) in crowds() {
             // Two operations over SMB: CREATE and CLOSE.
@@ -410,7 +410,7 @@ fn names_and_single_files_are_held_against_a_crowd() {
 #[test]
 #[ignore = "minutes: cargo xtask bench limits"]
 fn throughput_is_held_against_sixteen_of_one_protocol() {
-    let served = serve("limits = { ingress = \"8 MiB\", egress = \"16 MiB\" }\n", 76, 24517);
+    let served = serve("limits = { ingress = \"8 MiB\", egress = \"16 MiB\" }\n", 80, 24521);
     in_runtime(async {
         for (clients, who) in [((16, 0), "sixteen over SMB"), ((0, 16), "sixteen over NFS")] {
             let (_, ingress) = rates(&served, clients, Work::Write(65_536)).await;

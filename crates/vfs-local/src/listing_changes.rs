@@ -122,6 +122,11 @@ mod tests {
         told
     }
 
+    /// As [`told`], but for what counts for all directories: tests beside this one cause it, too.
+    fn of_one(feed: &LocalListings) -> Vec<Option<FollowId>> {
+        told(feed).into_iter().filter(Option::is_some).collect()
+    }
+
     #[test]
     fn the_first_change_in_a_directory_is_told_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
@@ -133,21 +138,21 @@ mod tests {
         let id = feed.follow(&*directory).unwrap();
         std::fs::read(&at).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert_eq!(told(&feed), [], "reading and listing are no changes");
+        assert_eq!(of_one(&feed), [], "reading and listing are no changes");
         let file = std::fs::File::options().write(true).open(&at).unwrap();
         for _ in 0..100 {
             std::os::unix::fs::FileExt::write_all_at(&file, b"other", 0).unwrap();
         }
         // The event, and that the mark is gone with it.
-        assert_eq!(told(&feed), [Some(id), Some(id)]);
+        assert_eq!(of_one(&feed), [Some(id), Some(id)]);
         drop(file);
         std::fs::remove_file(&at).unwrap();
-        assert_eq!(told(&feed), [], "it is followed no longer");
+        assert_eq!(of_one(&feed), [], "it is followed no longer");
         let again = feed.follow(&*directory).unwrap();
         assert_ne!(again, id);
         feed.unfollow(again);
         std::fs::write(&at, b"").unwrap();
-        assert!(told(&feed).iter().all(|change| *change == Some(again)));
+        assert!(of_one(&feed).iter().all(|change| *change == Some(again)));
     }
 
     #[test]
