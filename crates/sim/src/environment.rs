@@ -3,7 +3,7 @@
 //! Each run of the simulated process has one of its own: what a dead process
 //! still does on parked fibers reaches nothing of the next one.
 
-use crate::channels::{Carried, Journal};
+use crate::channels::Journal;
 use crate::fibers::park;
 use crate::random::Random;
 use crate::server_side::Flag;
@@ -35,6 +35,9 @@ pub struct Troubles {
     /// What is made is made by a worker, as on a disk. No percentage.
     pub creates_wait: bool,
 }
+
+/// Work that goes on without its connection.
+pub type Carried = (BoxFuture<'static, ()>, Arc<Flag>);
 
 /// A call for a worker.
 pub struct Task {

@@ -22,6 +22,7 @@ mod messages;
 mod model;
 mod process;
 mod random;
+mod runner;
 mod server_side;
 pub mod sessions;
 mod world;

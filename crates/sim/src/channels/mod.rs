@@ -22,7 +22,6 @@ use std::time::Instant;
 
 pub(crate) use journal::Journal;
 pub(crate) use link::{Event, Link, Purpose, Role};
-pub(crate) use world::Carried;
 pub use world::Counts;
 
 /// Something that the simulation does wrong on purpose, to show that it would

@@ -4,7 +4,8 @@
 use super::link::Purpose;
 use super::machine::{CELL_BYTES, CELLS, DIRECTORY, DurableWish, Handle, KEPT_NANOS, Op, Status};
 use super::referee::{Owner, Referee, Standing};
-use super::world::{Outcome, World};
+use super::world::World;
+use crate::runner::Outcome;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -33,13 +34,10 @@ impl World {
     /// The server looks at its clock.
     fn tick(&mut self) -> Result<(), String> {
         let tick = self.process.tick();
-        self.start(
-            0,
-            Box::new(move || {
-                tick();
-                Outcome::Over
-            }),
-        )
+        self.start(0, move || {
+            tick();
+            Outcome::Over
+        })
     }
 
     fn leap(&mut self) -> Result<(), String> {

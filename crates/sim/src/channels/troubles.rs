@@ -4,7 +4,6 @@
 use super::machine::{DurableWish, KEPT_NANOS, LockStatus, Op, Status};
 use super::referee::{Owner, Standing};
 use super::world::{World, environment};
-use crate::fibers::Turn;
 use crate::process::Process;
 
 impl World {
@@ -278,14 +277,7 @@ impl World {
     fn bury(&mut self) -> Result<(), String> {
         self.process.environment.calm();
         self.process.environment.forget_journal();
-        for id in std::mem::take(&mut self.parked).into_keys() {
-            match self.fibers.resume(id) {
-                Turn::Failed(what) => return Err(what),
-                Turn::Parked(_) => return Err("a dead process goes on".into()),
-                Turn::Done(outcome) => drop(outcome),
-            }
-        }
-        self.carried.clear();
+        self.runner.bury()?;
         self.links.clear();
         Ok(())
     }

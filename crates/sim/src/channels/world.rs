@@ -6,14 +6,12 @@ use super::machine::{Acknowledgment, Machine, Op};
 use super::referee::{HandleNumber, Referee};
 use super::{Fault, Plan};
 use crate::environment::{Environment, Troubles};
-use crate::fibers::{FiberId, Fibers, Turn};
 use crate::process::Process;
 use crate::random::Random;
-use crate::server_side::{Flag, ServerSide, Step};
-use futures_util::future::BoxFuture;
+use crate::runner::{Next, Outcome, Runner, Stepped};
+use crate::server_side::{ServerSide, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 use wire::crypto::SigningKey;
 
@@ -21,19 +19,6 @@ use wire::crypto::SigningKey;
 const REST_STEPS_MAX: u64 = 20_000;
 /// Who sleeps longer than this sleeps until somebody has been waited for in vain.
 const NAP_NANOS: u64 = 1_000_000_000;
-
-/// What a turn of a fiber was for.
-pub enum Outcome {
-    /// A connection's step; whether the connection must go.
-    Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
-    /// Work that nobody awaits; what is left of it.
-    Carried(Option<Carried>),
-    /// A worker's call, or the end of a connection.
-    Over,
-}
-
-/// Work that goes on without its connection.
-pub type Carried = (BoxFuture<'static, ()>, Arc<Flag>);
 
 /// How often what has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,9 +132,7 @@ enum Action {
     Deliver(u32),
     Serve(u32, Step),
     Receive(u32),
-    Resume(FiberId),
-    Work(usize),
-    Carry(usize),
+    GoOn(Next),
     Write,
     Nap,
 }
@@ -170,9 +153,7 @@ pub struct World {
     pub(super) base: Instant,
     pub(super) process: Process,
     pub(super) journal: Arc<Journal>,
-    pub(super) fibers: Fibers<Outcome>,
-    pub(super) parked: BTreeMap<FiberId, u32>,
-    pub(super) carried: Vec<Carried>,
+    pub(super) runner: Runner<ServerSide>,
     pub(super) machines: Vec<Machine>,
     pub(super) links: BTreeMap<u32, Link>,
     pub(super) pending: BTreeMap<u32, Pending>,
@@ -212,9 +193,7 @@ impl World {
             base,
             process,
             journal,
-            fibers: Fibers::default(),
-            parked: BTreeMap::new(),
-            carried: Vec::new(),
+            runner: Runner::default(),
             machines,
             links: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -288,7 +267,7 @@ impl World {
     fn advance(&mut self) -> Result<bool, String> {
         self.steps += 1;
         self.process.environment.advance(self.random.next() % 200_000);
-        self.carried.extend(self.process.environment.take_carried());
+        self.runner.collect(&self.process.environment);
         let actions = self.actions();
         if actions.is_empty() {
             return Ok(false);
@@ -306,9 +285,10 @@ impl World {
             Action::Deliver(link) => self.deliver(link),
             Action::Serve(link, step) => self.serve(link, step)?,
             Action::Receive(link) => self.receive(link)?,
-            Action::Resume(id) => self.resume(id)?,
-            Action::Work(at) => self.work(at)?,
-            Action::Carry(at) => self.carry(at)?,
+            Action::GoOn(next) => {
+                let stepped = self.runner.go_on(&self.process.environment, next)?;
+                self.end_step(stepped)?;
+            }
             Action::Write => self.journal.write(),
             Action::Nap => self.process.environment.sleep_in(),
         }
@@ -334,11 +314,8 @@ impl World {
         for machine in &self.machines {
             self.add_asks(machine, &mut actions);
         }
-        actions.extend(self.parked.keys().map(|id| (10, Action::Resume(*id))));
-        let tasks = self.process.environment.task_weights();
-        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Action::Work(at))));
-        let woken = self.carried.iter().enumerate().filter(|(_, (_, flag))| flag.is_raised());
-        actions.extend(woken.map(|(at, _)| (10, Action::Carry(at))));
+        let nexts = self.runner.nexts(&self.process.environment);
+        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
         if self.journal.has_work() {
             actions.push((5, Action::Write));
         }
@@ -410,94 +387,39 @@ impl World {
             return Ok(());
         };
         let now = smb::Host::now(&*self.process.environment);
-        self.start(
-            number,
-            Box::new(move || {
-                let result = side.step(step, now);
-                Outcome::Stepped(number, side, result)
-            }),
-        )
-    }
-
-    fn work(&mut self, at: usize) -> Result<(), String> {
-        let task = self.process.environment.take_task(at);
-        let run = task.run;
-        self.start(
-            task.owner as u32,
-            Box::new(move || {
-                run();
-                Outcome::Over
-            }),
-        )
-    }
-
-    fn carry(&mut self, at: usize) -> Result<(), String> {
-        let (mut work, flag) = self.carried.swap_remove(at);
-        self.start(
-            0,
-            Box::new(move || {
-                flag.lower();
-                let waker = Waker::from(flag.clone());
-                let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
-                Outcome::Carried(matches!(polled, Poll::Pending).then_some((work, flag)))
-            }),
-        )
+        self.start(number, move || {
+            let result = side.step(step, now).map_err(|close| format!("{close:?}"));
+            Outcome::Stepped(number, side, result)
+        })
     }
 
     pub(super) fn start(
         &mut self,
         owner: u32,
-        work: Box<dyn FnOnce() -> Outcome + Send>,
+        work: impl FnOnce() -> Outcome<ServerSide> + Send + 'static,
     ) -> Result<(), String> {
-        self.process.environment.set_owner(owner as usize);
-        let turn = self.fibers.start(work);
-        self.end_turn(owner, turn)
+        let stepped = self.runner.start(&self.process.environment, owner, work)?;
+        self.end_step(stepped)
     }
 
-    fn resume(&mut self, id: FiberId) -> Result<(), String> {
-        let Some(owner) = self.parked.remove(&id) else { return Ok(()) };
-        self.process.environment.set_owner(owner as usize);
-        let turn = self.fibers.resume(id);
-        self.end_turn(owner, turn)
-    }
-
-    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome>) -> Result<(), String> {
-        match turn {
-            Turn::Failed(what) => Err(what),
-            Turn::Parked(id) => {
-                self.parked.insert(id, owner);
+    fn end_step(&mut self, stepped: Stepped<ServerSide>) -> Result<(), String> {
+        let Some((number, side)) = stepped else { return Ok(()) };
+        match self.links.get_mut(&number) {
+            Some(link) if !link.is_cut => {
+                link.side = Some(side);
                 Ok(())
             }
-            Turn::Done(Outcome::Over) => Ok(()),
-            Turn::Done(Outcome::Carried(left)) => {
-                self.carried.extend(left);
-                Ok(())
-            }
-            Turn::Done(Outcome::Stepped(number, side, result)) => {
-                if let Err(close) = result {
-                    return Err(format!("the server closes the connection {number}: {close:?}"));
-                }
-                match self.links.get_mut(&number) {
-                    Some(link) if !link.is_cut => {
-                        link.side = Some(side);
-                        Ok(())
-                    }
-                    _ => self.end_side(number, side),
-                }
-            }
+            _ => self.end_side(number, side),
         }
     }
 
     /// The server notices that a connection is gone.
     pub(super) fn end_side(&mut self, number: u32, side: Box<ServerSide>) -> Result<(), String> {
         self.links.remove(&number);
-        self.start(
-            number,
-            Box::new(move || {
-                drop(side);
-                Outcome::Over
-            }),
-        )
+        self.start(number, move || {
+            drop(side);
+            Outcome::Over
+        })
     }
 }
 

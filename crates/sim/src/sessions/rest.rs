@@ -2,7 +2,8 @@
 
 use super::machine::{Machine, Op};
 use super::messages;
-use super::world::{Outcome, World};
+use super::world::World;
+use crate::runner::Outcome;
 use std::collections::BTreeSet;
 
 const SECOND: u64 = 1_000_000_000;

@@ -4,17 +4,15 @@ use super::machine::{Machine, Op, Slot, UnderWay};
 use super::messages;
 use super::side::{Side, Step, told};
 use super::{Counts, Fault, Plan};
-use crate::channels::Carried;
 use crate::environment::{Environment, Troubles};
-use crate::fibers::{FiberId, Fibers, Turn};
 use crate::random::Random;
+use crate::runner::{Next, Outcome, Runner, Stepped};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
 use nfs::{Config, Conn, ConnFacts, Export, HostFilter, Server, Squash};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
 use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
@@ -61,16 +59,6 @@ pub struct Link {
     weights: [u32; 3],
 }
 
-/// What a fiber brings back.
-pub enum Outcome {
-    /// Nothing.
-    Over,
-    /// A connection's other end.
-    Stepped(u32, Box<Side>, Result<(), nfs::Close>),
-    /// Work that goes on, if it has not ended.
-    Carried(Option<Carried>),
-}
-
 #[derive(Clone, Copy)]
 enum Action {
     Ask(usize),
@@ -82,9 +70,7 @@ enum Action {
     Serve(u32, Step),
     Receive(u32),
     End(u32),
-    Resume(FiberId),
-    Work(usize),
-    Carry(usize),
+    GoOn(Next),
     Nap,
 }
 
@@ -113,9 +99,7 @@ pub struct World {
     pub(super) vfs: Arc<MemoryVfs>,
     pub(super) machines: Vec<Machine>,
     pub(super) links: BTreeMap<u32, Link>,
-    fibers: Fibers<Outcome>,
-    parked: BTreeMap<FiberId, u32>,
-    carried: Vec<Carried>,
+    runner: Runner<Side>,
     next: u32,
     asks: bool,
 }
@@ -161,9 +145,7 @@ impl World {
             vfs,
             machines: (0..plan.machines).map(Machine::new).collect(),
             links: BTreeMap::new(),
-            fibers: Fibers::default(),
-            parked: BTreeMap::new(),
-            carried: Vec::new(),
+            runner: Runner::default(),
             next: 10,
             asks: false,
         })
@@ -265,7 +247,7 @@ impl World {
     fn advance(&mut self) -> Result<bool, String> {
         self.steps += 1;
         self.environment.advance(self.random.next() % 200_000);
-        self.carried.extend(self.environment.take_carried());
+        self.runner.collect(&self.environment);
         let actions = self.actions();
         if actions.is_empty() {
             return Ok(false);
@@ -290,15 +272,10 @@ impl World {
             Action::Serve(link, step) => self.serve(link, step)?,
             Action::Receive(link) => self.receive(link)?,
             Action::End(link) => self.end_side(link)?,
-            Action::Resume(id) => self.resume(id)?,
-            Action::Work(at) => {
-                let task = self.environment.take_task(at);
-                self.start(0, move || {
-                    (task.run)();
-                    Outcome::Over
-                })?;
+            Action::GoOn(next) => {
+                let stepped = self.runner.go_on(&self.environment, next)?;
+                self.end_step(stepped);
             }
-            Action::Carry(at) => self.carry(at)?,
             Action::Nap => {
                 self.environment.sleep_in();
                 self.renew();
@@ -327,11 +304,8 @@ impl World {
         for machine in &self.machines {
             self.add_asks(machine, &mut actions);
         }
-        actions.extend(self.parked.keys().map(|id| (10, Action::Resume(*id))));
-        let tasks = self.environment.task_weights();
-        actions.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Action::Work(at))));
-        let woken = self.carried.iter().enumerate().filter(|(_, (_, flag))| flag.is_raised());
-        actions.extend(woken.map(|(at, _)| (10, Action::Carry(at))));
+        let nexts = self.runner.nexts(&self.environment);
+        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
         if actions.is_empty() && self.environment.has_sleepers() {
             actions.push((1, Action::Nap));
         }
@@ -466,63 +440,28 @@ impl World {
             return Ok(());
         };
         self.start(number, move || {
-            let result = side.step(step);
+            let result = side.step(step).map_err(|close| format!("{close:?}"));
             Outcome::Stepped(number, side, result)
-        })
-    }
-
-    fn carry(&mut self, at: usize) -> Result<(), String> {
-        let (mut work, flag) = self.carried.swap_remove(at);
-        self.start(0, move || {
-            flag.lower();
-            let waker = Waker::from(flag.clone());
-            let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
-            Outcome::Carried(matches!(polled, Poll::Pending).then_some((work, flag)))
         })
     }
 
     pub(super) fn start(
         &mut self,
         owner: u32,
-        work: impl FnOnce() -> Outcome + Send + 'static,
+        work: impl FnOnce() -> Outcome<Side> + Send + 'static,
     ) -> Result<(), String> {
-        self.environment.set_owner(owner as usize);
-        let turn = self.fibers.start(Box::new(work));
-        self.end_turn(owner, turn)
+        let stepped = self.runner.start(&self.environment, owner, work)?;
+        self.end_step(stepped);
+        Ok(())
     }
 
-    fn resume(&mut self, id: FiberId) -> Result<(), String> {
-        let Some(owner) = self.parked.remove(&id) else { return Ok(()) };
-        self.environment.set_owner(owner as usize);
-        let turn = self.fibers.resume(id);
-        self.end_turn(owner, turn)
-    }
-
-    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome>) -> Result<(), String> {
-        match turn {
-            Turn::Failed(what) => Err(what),
-            Turn::Parked(id) => {
-                self.parked.insert(id, owner);
-                Ok(())
-            }
-            Turn::Done(Outcome::Over) => Ok(()),
-            Turn::Done(Outcome::Carried(left)) => {
-                self.carried.extend(left);
-                Ok(())
-            }
-            Turn::Done(Outcome::Stepped(number, mut side, result)) => {
-                if let Err(close) = result {
-                    return Err(format!("the server closes the connection {number}: {close:?}"));
-                }
-                if let Some(link) = self.links.get_mut(&number) {
-                    if link.is_cut {
-                        side.output.clear();
-                    }
-                    link.side = Some(side);
-                }
-                Ok(())
-            }
+    fn end_step(&mut self, stepped: Stepped<Side>) {
+        let Some((number, mut side)) = stepped else { return };
+        let Some(link) = self.links.get_mut(&number) else { return };
+        if link.is_cut {
+            side.output.clear();
         }
+        link.side = Some(side);
     }
 
     /// The server notices that a connection is gone.

@@ -1,0 +1,143 @@
+//! Whose turn it is within the server: fibers that are held up, calls of workers, and
+//! work that goes on without its connection. The worlds of both protocols have one.
+
+use crate::environment::{Carried, Environment};
+use crate::fibers::{FiberId, Fibers, Turn};
+use std::collections::BTreeMap;
+use std::task::{Context, Poll, Waker};
+
+/// What a turn was for. `S` is the serving end of a connection.
+pub enum Outcome<S> {
+    /// A connection's step; why the connection must go, if it must.
+    Stepped(u32, Box<S>, Result<(), String>),
+    /// Work that nobody awaits; what is left of it.
+    Carried(Option<Carried>),
+    /// A worker's call, or the end of a connection.
+    Over,
+}
+
+/// What can go on.
+#[derive(Clone, Copy, Debug)]
+pub enum Next {
+    /// What was held up in the middle.
+    Resume(FiberId),
+    /// A worker's call.
+    Work(usize),
+    /// Work that was woken.
+    Carry(usize),
+}
+
+/// The connection whose turn has ended, with its serving end; none of other turns.
+pub type Stepped<S> = Option<(u32, Box<S>)>;
+
+/// See the module.
+pub struct Runner<S> {
+    fibers: Fibers<Outcome<S>>,
+    /// Each with the connection on whose behalf it runs.
+    parked: BTreeMap<FiberId, u32>,
+    carried: Vec<Carried>,
+}
+
+impl<S> Default for Runner<S> {
+    fn default() -> Self {
+        Self { fibers: Fibers::default(), parked: BTreeMap::new(), carried: Vec::new() }
+    }
+}
+
+impl<S: Send + 'static> Runner<S> {
+    /// Takes over what was begun since.
+    pub fn collect(&mut self, environment: &Environment) {
+        self.carried.extend(environment.take_carried());
+    }
+
+    /// All that can go on, each with how likely it is to be next.
+    pub fn nexts(&self, environment: &Environment) -> Vec<(u32, Next)> {
+        let mut nexts: Vec<_> = self.parked.keys().map(|id| (10, Next::Resume(*id))).collect();
+        let tasks = environment.task_weights();
+        nexts.extend(tasks.into_iter().enumerate().map(|(at, w)| (w, Next::Work(at))));
+        let woken = self.carried.iter().enumerate().filter(|(_, (_, flag))| flag.is_raised());
+        nexts.extend(woken.map(|(at, _)| (10, Next::Carry(at))));
+        nexts
+    }
+
+    /// Lets one of them go on.
+    ///
+    /// # Errors
+    /// It has panicked, or is stuck.
+    pub fn go_on(&mut self, environment: &Environment, next: Next) -> Result<Stepped<S>, String> {
+        match next {
+            Next::Resume(id) => {
+                let Some(owner) = self.parked.remove(&id) else { return Ok(None) };
+                environment.set_owner(owner as usize);
+                let turn = self.fibers.resume(id);
+                self.end_turn(owner, turn)
+            }
+            Next::Work(at) => {
+                let task = environment.take_task(at);
+                self.start(environment, task.owner as u32, move || {
+                    (task.run)();
+                    Outcome::Over
+                })
+            }
+            Next::Carry(at) => {
+                let (mut work, flag) = self.carried.swap_remove(at);
+                self.start(environment, 0, move || {
+                    flag.lower();
+                    let waker = Waker::from(flag.clone());
+                    let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
+                    Outcome::Carried(matches!(polled, Poll::Pending).then_some((work, flag)))
+                })
+            }
+        }
+    }
+
+    /// Begins something on behalf of a connection.
+    ///
+    /// # Errors
+    /// It has panicked, or is stuck; the server wants a connection to go.
+    pub fn start(
+        &mut self,
+        environment: &Environment,
+        owner: u32,
+        work: impl FnOnce() -> Outcome<S> + Send + 'static,
+    ) -> Result<Stepped<S>, String> {
+        environment.set_owner(owner as usize);
+        let turn = self.fibers.start(Box::new(work));
+        self.end_turn(owner, turn)
+    }
+
+    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome<S>>) -> Result<Stepped<S>, String> {
+        match turn {
+            Turn::Failed(what) => Err(what),
+            Turn::Parked(id) => {
+                self.parked.insert(id, owner);
+                Ok(None)
+            }
+            Turn::Done(Outcome::Over) => Ok(None),
+            Turn::Done(Outcome::Carried(left)) => {
+                self.carried.extend(left);
+                Ok(None)
+            }
+            Turn::Done(Outcome::Stepped(number, side, Ok(()))) => Ok(Some((number, side))),
+            Turn::Done(Outcome::Stepped(number, _, Err(close))) => {
+                Err(format!("the server closes the connection {number}: {close}"))
+            }
+        }
+    }
+
+    /// Lets what still runs of a dead process run out: it reaches nothing.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn bury(&mut self) -> Result<(), String> {
+        for id in std::mem::take(&mut self.parked).into_keys() {
+            match self.fibers.resume(id) {
+                Turn::Failed(what) => return Err(what),
+                Turn::Parked(_) => return Err("a dead process goes on".into()),
+                Turn::Done(outcome) => drop(outcome),
+            }
+        }
+        self.carried.clear();
+        Ok(())
+    }
+}
