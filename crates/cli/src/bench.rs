@@ -45,7 +45,8 @@ Compare loads: --block 4K,64K,1M for sizes of requests, --files 1,2,5,10 for num
 --mix-sweep 10 for mixes of reads and writes. --html FILE shows any of these as charts, each to be saved as SVG or PNG.
 
 Known loads, all at once: --profile seed-multichannel, seed-anf-random, seed-anf-single,
-seed-nconnect, seed-copy, quick, or what kinds of programs do: media, genomics, risk, database;
+seed-nconnect, seed-copy, quick, or what kinds of programs do: media, genomics, risk, database
+with few large files, web, devops, indexing, desktops with many small ones;
 in a hundredth of their times and sizes unless --scale
 says otherwise. The command lines of diskspd and fio are read, too, and done by this program.
 

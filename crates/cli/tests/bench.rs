@@ -382,6 +382,17 @@ fn lines_of_diskspd_and_fio_and_profiles_are_done() {
     );
     let found = compared(&url, &["--profile", "quick", "--scale", "0.0005", "--rounds", "1"]);
     assert_eq!(found["summary"].as_array().unwrap().len(), 8, "four loads, one channel and four");
+    for usage in ["devops", "desktops"] {
+        let found = compared(&url, &["--profile", usage, "--scale", "0.005", "--rounds", "1"]);
+        let runs = found["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 2, "{usage}: one channel and four");
+        for run in runs {
+            let operations = run["report"]["operations"].as_array().unwrap();
+            let has = |name| operations.iter().any(|one| one["name"] == name);
+            assert!(has("stat") && has("read"), "{usage}: {run}");
+            assert_eq!(run["report"]["plan"]["work"], usage);
+        }
+    }
     let unknown = bench(server.smb, &user(), &["--profile", "slow"]);
     assert!(text(&unknown.stderr).contains("seed-nconnect"), "{}", text(&unknown.stderr));
     assert!(is_empty(&server.data()));

@@ -617,6 +617,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_copy_of_one_gib_takes_57_and_30_seconds_under_the_documents_two_rates() {
+        for seconds in [57, 30] {
+            let start = Instant::now();
+            let share = Rates { ingress: Some(GIB / seconds), ..Rates::default() };
+            let limits = ShareLimits::new(with(Limits { share, ..Limits::default() }), start);
+            let mut now = start;
+            for _ in 0..GIB / MIB {
+                if let Admission::Until(due, _) = limits.book(None, Cost::write(MIB), now) {
+                    now = due;
+                }
+            }
+            let took = (now - start).as_secs_f64();
+            assert!((took / seconds as f64 - 1.0).abs() < 0.01, "{took} instead of {seconds} s");
+        }
+    }
+
     proptest! {
         #[test]
         fn whatever_is_limited_is_held_within_three_per_cent(

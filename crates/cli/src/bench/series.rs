@@ -258,6 +258,7 @@ fn named(plan: &Plan, names_files: bool) -> String {
         Work::Metadata => return "create, stat, list, delete".to_owned(),
         Work::Folder => return format!("create, open, close, delete beside {} files", plan.files),
         Work::Listing => return format!("listing {} files", plan.files),
+        Work::Usage(usage) => return usage.describe().to_owned(),
         Work::Data | Work::SmallFiles => {}
     }
     let mix = match plan.read_percent {

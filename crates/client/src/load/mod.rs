@@ -16,6 +16,7 @@ mod report;
 mod small;
 mod smb;
 mod storage;
+mod usage;
 
 pub use histogram::Histogram;
 pub use lines::{diskspd, fio};
@@ -23,6 +24,7 @@ pub use processor::{TICKS_PER_SECOND, ticks};
 pub use profiles::{Profile, mixes, profile, profiles};
 pub use report::{Environment, Latency, OperationFigures, Report};
 pub use storage::Storage;
+pub use usage::Usage;
 
 use crate::error::Error;
 use serde::Serialize;
@@ -55,6 +57,9 @@ pub enum Work {
     Listing,
     /// [`Plan::files`] files are written, and read back, once.
     SmallFiles,
+    /// What a kind of programs does with [`Plan::files`] small files.
+    #[serde(untagged)]
+    Usage(Usage),
 }
 
 /// When a run ends.
@@ -312,6 +317,7 @@ impl<S: Storage> Run<S> {
             Work::Data => data::prepare(self).await,
             Work::Metadata => names::prepare(self).await,
             Work::SmallFiles => small::prepare(self).await,
+            Work::Usage(_) => usage::prepare(self).await,
             Work::Folder | Work::Listing => Ok(()),
         }
     }
@@ -335,6 +341,7 @@ impl<S: Storage> Run<S> {
                 Work::Folder => workers.spawn(folder::work(share, pace)),
                 Work::Listing => workers.spawn(folder::list(share, pace)),
                 Work::SmallFiles => workers.spawn(small::work(share, pace)),
+                Work::Usage(usage) => workers.spawn(usage::work(share, usage, pace)),
             };
         }
         let begun = Instant::now();
@@ -427,7 +434,8 @@ fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
     if plan.work == Work::Data && plan.file_bytes < u64::from(plan.block_bytes) {
         return Err(Error::Misuse("a file must hold one block"));
     }
-    if plan.work == Work::SmallFiles && plan.file_bytes == 0 {
+    let has_small_files = matches!(plan.work, Work::SmallFiles | Work::Usage(_));
+    if has_small_files && plan.file_bytes == 0 {
         return Err(Error::Misuse("a small file must hold something"));
     }
     if plan.read_percent > 100 {

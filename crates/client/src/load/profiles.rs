@@ -1,6 +1,6 @@
 //! Loads by name: those that the documents measured with, and a quick one.
 
-use super::{Plan, Until, Work};
+use super::{Plan, Until, Usage, Work};
 
 /// A profile: loads on the same files, and the numbers of connections to compare.
 #[derive(Clone, Debug)]
@@ -96,6 +96,51 @@ fn families() -> Vec<Profile> {
     ]
 }
 
+/// What the documents name as heavy on names: each with small files, as many as such programs have
+/// at hand, over one channel and four.
+fn usages() -> Vec<Profile> {
+    let usage = |name, about, usage, files, kib: u32| Profile {
+        name,
+        about,
+        connections: vec![1, 4],
+        plans: vec![Plan {
+            work: Work::Usage(usage),
+            block_bytes: kib * KIB,
+            ..plan(files, u64::from(kib * KIB), 2, 16, [60.0, 10.0])
+        }],
+    };
+    vec![
+        usage(
+            "web",
+            "services of the web: files of 16 KiB are looked at and read",
+            Usage::Web,
+            1600,
+            16,
+        ),
+        usage(
+            "devops",
+            "builds and checkouts: files of 8 KiB are looked at, made and removed",
+            Usage::DevOps,
+            3200,
+            8,
+        ),
+        usage(
+            "indexing",
+            "indexing and batches: folders are listed, files of 32 KiB read",
+            Usage::Indexing,
+            3200,
+            32,
+        ),
+        usage(
+            "desktops",
+            "home directories of desktops: files of 32 KiB are read, changed and listed",
+            Usage::Desktops,
+            1600,
+            32,
+        ),
+    ]
+}
+
 /// All profiles. Times are those of the documents: what is measured, and what is not counted.
 #[must_use]
 pub fn profiles() -> Vec<Profile> {
@@ -144,6 +189,7 @@ pub fn profiles() -> Vec<Profile> {
         },
     ];
     all.extend(families());
+    all.extend(usages());
     all
 }
 
@@ -168,8 +214,13 @@ impl Plan {
         // Files are made once for all loads of a profile: of a size that fits each.
         let least = least.max(8 << 20).min(self.file_bytes);
         let bytes = (self.file_bytes as f64 * part) as u64;
+        // Small files are what they are.
+        let file_bytes = match self.work {
+            Work::Data => bytes.max(least).next_multiple_of(1 << 20),
+            _ => self.file_bytes,
+        };
         Self {
-            file_bytes: bytes.max(least).next_multiple_of(1 << 20),
+            file_bytes,
             until: match self.until {
                 Until::Seconds(seconds) => Until::Seconds((seconds * part).max(0.2)),
                 Until::Bytes(bytes) => Until::Bytes(((bytes as f64 * part) as u64).max(least)),
@@ -214,6 +265,16 @@ mod tests {
         assert_eq!((pages.block_bytes, pages.read_percent, pages.random), (8 * KIB, 70, true));
         // Files are made once for all loads of a profile.
         assert!(profiles().iter().all(|p| p.plans.iter().all(|q| q.files <= p.plans[0].files)));
+    }
+
+    #[test]
+    fn four_usages_are_heavy_on_names() {
+        for name in ["web", "devops", "indexing", "desktops"] {
+            let plan = &profile(name).unwrap_or_else(|| panic!("{name} is missing")).plans[0];
+            assert!(matches!(plan.work, Work::Usage(_)), "{name}");
+            assert!(plan.file_bytes <= 32 << 10 && plan.files >= 1000, "{name}");
+            assert_eq!(plan.scaled(0.01).file_bytes, plan.file_bytes, "{name}");
+        }
     }
 
     #[test]

@@ -237,6 +237,9 @@ impl Plan {
                 return format!("create, open, close, delete beside {files} files; {load}");
             }
             Work::Listing => return format!("listing {files} files; {load}"),
+            Work::Usage(usage) => {
+                return format!("{}; {files} files of {bytes}; {load}", usage.describe());
+            }
             Work::SmallFiles => {
                 return format!("{files} files of {bytes} written and read; {load}");
             }

@@ -39,7 +39,11 @@ pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result
     Ok(recorder)
 }
 
-async fn put<S: Storage>(storage: &S, path: String, contents: Bytes) -> Result<(), Error> {
+pub(super) async fn put<S: Storage>(
+    storage: &S,
+    path: String,
+    contents: Bytes,
+) -> Result<(), Error> {
     let file = storage.open(&path).await?;
     let most = storage.block_bytes_max() as usize;
     let mut result = Ok(());
@@ -54,7 +58,7 @@ async fn put<S: Storage>(storage: &S, path: String, contents: Bytes) -> Result<(
     result.and(closed)
 }
 
-async fn get<S: Storage>(
+pub(super) async fn get<S: Storage>(
     storage: &S,
     path: String,
     block_bytes: u32,

@@ -1,0 +1,181 @@
+//! What kinds of programs do with many small files, directories and handles, in the
+//! proportions that each is known for. Every worker has a folder of its own, as a user has a
+//! home and a build its tree.
+
+use super::small::{get, put};
+use super::{Kind, Pace, Plan, Recorder, Run, Share, Storage, data};
+use crate::error::Error;
+use bytes::Bytes;
+use serde::Serialize;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Files that a worker has made and keeps, besides those that were there.
+const MADE_MAX: u64 = 16;
+
+/// A kind of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Usage {
+    /// Services of the web: they look whether files have changed, and read them.
+    Web,
+    /// Builds and checkouts: much is looked at, made and removed.
+    DevOps,
+    /// Indexing and batches: folders are listed, and what is in them is read.
+    Indexing,
+    /// Virtual desktops with home directories: files are read, changed and looked through.
+    Desktops,
+}
+
+/// One step of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A file is looked at.
+    Look,
+    /// A file is opened, read and closed.
+    Read,
+    /// A file is opened, written and closed.
+    Change,
+    /// A file is made and written; the oldest that was made goes.
+    Make,
+    /// The folder is listed.
+    List,
+}
+
+impl Usage {
+    /// The steps of a hundred.
+    const fn mix(self) -> [(Step, u64); 5] {
+        let [look, read, change, make, list] = match self {
+            Self::Web => [30, 65, 1, 2, 2],
+            Self::DevOps => [45, 15, 5, 30, 5],
+            Self::Indexing => [35, 50, 0, 5, 10],
+            Self::Desktops => [25, 35, 25, 5, 10],
+        };
+        [
+            (Step::Look, look),
+            (Step::Read, read),
+            (Step::Change, change),
+            (Step::Make, make),
+            (Step::List, list),
+        ]
+    }
+
+    /// The step that a number below 100 stands for.
+    fn step(self, drawn: u64) -> Step {
+        let mut left = drawn;
+        for (step, weight) in self.mix() {
+            if left < weight {
+                return step;
+            }
+            left -= weight;
+        }
+        Step::Look
+    }
+
+    /// The mix in words.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Web => "65 % read, 30 % looked at, little else",
+            Self::DevOps => {
+                "45 % looked at, 30 % made and removed, 15 % read, some changed and listed"
+            }
+            Self::Indexing => "50 % read, 35 % looked at, 10 % listed, some made",
+            Self::Desktops => "35 % read, 25 % changed, 25 % looked at, 10 % listed, some made",
+        }
+    }
+}
+
+/// Files that each worker finds in its folder.
+fn found_by_each(plan: &Plan) -> u64 {
+    (plan.files / (plan.threads * plan.depth)).max(1) as u64
+}
+
+/// One folder for each worker, with its files.
+pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
+    let mut folders = JoinSet::new();
+    for number in 0..run.plan.threads * run.plan.depth {
+        folders.spawn(fill(run.share(number)));
+    }
+    while let Some(filled) = folders.join_next().await {
+        filled.map_err(|_| Error::Misuse("a worker of the loader failed"))??;
+    }
+    Ok(())
+}
+
+async fn fill<S: Storage>(share: Share<S>) -> Result<(), Error> {
+    let folder = format!("{}/{}", share.folder, share.number);
+    share.storage.make_directory(&folder).await?;
+    for file in 0..found_by_each(&share.plan) {
+        let path = format!("{folder}/file{file}");
+        put(&share.storage, path, contents(&share.plan, file)).await?;
+    }
+    Ok(())
+}
+
+fn contents(plan: &Plan, file: u64) -> Bytes {
+    data::contents(plan.seed, file, 0, plan.file_bytes as usize).into()
+}
+
+/// One worker: takes one step after the other, as they are drawn.
+pub(super) async fn work<S: Storage>(
+    mut share: Share<S>,
+    usage: Usage,
+    pace: Arc<Pace>,
+) -> Result<Recorder, Error> {
+    let mut recorder = Recorder::default();
+    let folder = format!("{}/{}", share.folder, share.number);
+    let found = found_by_each(&share.plan);
+    let mut made = 0;
+    while pace.goes_on() {
+        let step = usage.step(share.random.below(100));
+        let path = format!("{folder}/file{}", share.random.below(found));
+        let (plan, storage) = (&share.plan, &share.storage);
+        let length = plan.file_bytes as usize;
+        match step {
+            Step::Look => pace.timed(&mut recorder, Kind::Stat, 0, storage.stat(&path)).await?,
+            Step::Read => {
+                let get = get(storage, path, plan.block_bytes, length);
+                pace.timed(&mut recorder, Kind::Read, plan.file_bytes, get).await?;
+            }
+            Step::Change => {
+                let put = put(storage, path, contents(plan, made));
+                pace.timed(&mut recorder, Kind::Write, plan.file_bytes, put).await?;
+            }
+            Step::Make => {
+                let name = |number: u64| format!("{folder}/made{number}");
+                let put = put(storage, name(made), contents(plan, made));
+                pace.timed(&mut recorder, Kind::Create, plan.file_bytes, put).await?;
+                if made >= MADE_MAX {
+                    let oldest = name(made - MADE_MAX);
+                    pace.timed(&mut recorder, Kind::Delete, 0, storage.remove(&oldest)).await?;
+                }
+                made += 1;
+            }
+            Step::List => {
+                pace.timed(&mut recorder, Kind::List, 0, storage.list(&folder)).await?;
+            }
+        }
+    }
+    // The next measurement begins with the files that this one found.
+    for left in made.saturating_sub(MADE_MAX)..made {
+        share.storage.remove(&format!("{folder}/made{left}")).await?;
+    }
+    Ok(recorder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mix_makes_a_hundred_and_is_drawn_as_it_says() {
+        for usage in [Usage::Web, Usage::DevOps, Usage::Indexing, Usage::Desktops] {
+            assert_eq!(usage.mix().iter().map(|(_, weight)| weight).sum::<u64>(), 100, "{usage:?}");
+            for (step, weight) in usage.mix() {
+                let drawn = (0..100).filter(|number| usage.step(*number) == step).count();
+                assert_eq!(drawn as u64, weight, "{usage:?} {step:?}");
+            }
+        }
+    }
+}
