@@ -1,6 +1,7 @@
 //! Bytes of a file in memory: blocks, and holes between them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 /// Allocation unit in bytes.
 pub(super) const BLOCK_BYTES: u64 = 4096;
@@ -35,6 +36,13 @@ fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)>
     })
 }
 
+/// The blocks that a range is in. Clients may name terabytes: who can looks at the blocks that are
+/// there, not at each in turn.
+fn touched(offset: u64, length: u64) -> Option<RangeInclusive<u64>> {
+    let last = (offset + length).checked_sub(1).filter(|_| length > 0)?;
+    Some(offset / BLOCK_BYTES..=last / BLOCK_BYTES)
+}
+
 impl Data {
     pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes
@@ -47,8 +55,10 @@ impl Data {
 
     /// Bytes of the blocks that the range would add.
     pub(super) fn missing_bytes(&self, offset: u64, length: u64) -> u64 {
-        let missing = pieces(offset, length).filter(|(block, ..)| !self.blocks.contains_key(block));
-        missing.count() as u64 * BLOCK_BYTES
+        let Some(touched) = touched(offset, length) else { return 0 };
+        let all = touched.end() - touched.start() + 1;
+        let present = self.blocks.range(touched).count() as u64;
+        (all - present) * BLOCK_BYTES
     }
 
     /// Appends up to `length` bytes at `offset` to `into`; returns how many.
@@ -86,11 +96,16 @@ impl Data {
 
     /// Makes the range read as zeros; whole blocks go.
     pub(super) fn punch_hole(&mut self, offset: u64, length: u64) {
-        for (block, start, count) in pieces(offset, length) {
-            if count as u64 == BLOCK_BYTES {
+        let Some(touched) = touched(offset, length) else { return };
+        let present: Vec<u64> = self.blocks.range(touched).map(|(block, _)| *block).collect();
+        for block in present {
+            let begin = block * BLOCK_BYTES;
+            let from = offset.max(begin) - begin;
+            let to = (offset + length).min(begin + BLOCK_BYTES) - begin;
+            if to - from == BLOCK_BYTES {
                 self.blocks.remove(&block);
             } else if let Some(bytes) = self.blocks.get_mut(&block) {
-                bytes[start..start + count].fill(0);
+                bytes[from as usize..to as usize].fill(0);
             }
         }
     }
@@ -158,6 +173,23 @@ mod tests {
         assert_eq!(read, b"\0\0abcd");
         assert_eq!(data.allocated_bytes(), 2 * BLOCK_BYTES);
         assert_eq!(data.next_data(0), Some((2 * BLOCK_BYTES, 3 * BLOCK_BYTES + 2)));
+    }
+
+    #[test]
+    fn a_hole_and_what_a_range_lacks_are_found_however_long_it_is() {
+        let mut data = Data::default();
+        data.set_size(SIZE_BYTES_MAX);
+        for block in [0, 2, 1 << 30] {
+            data.write(block * BLOCK_BYTES, &[7; BLOCK_BYTES as usize]);
+        }
+        assert_eq!(data.missing_bytes(1, 3 * BLOCK_BYTES), 2 * BLOCK_BYTES, "of four blocks");
+        assert_eq!(data.missing_bytes(5, 0), 0);
+        assert_eq!(data.missing_bytes(0, SIZE_BYTES_MAX), SIZE_BYTES_MAX - 3 * BLOCK_BYTES);
+        data.punch_hole(BLOCK_BYTES - 1, SIZE_BYTES_MAX - BLOCK_BYTES);
+        assert_eq!(data.allocated_bytes(), BLOCK_BYTES);
+        let mut bytes = Vec::new();
+        data.read(BLOCK_BYTES - 2, 3, &mut bytes);
+        assert_eq!(bytes, [7, 0, 0]);
     }
 
     #[test]
