@@ -421,7 +421,7 @@ impl Opening {
 
     fn find_or_make(&mut self, wait: Wait, seen: &Seen) -> Result<Attempt> {
         // What must not be there is hardly ever there: not looked for, it costs one call less.
-        if wait == Wait::Never && self.plan.if_exists == IfExists::Fail && self.may_be_new() {
+        if self.plan.if_exists == IfExists::Fail && self.may_be_new(wait) {
             match self.create_unseen(seen) {
                 Err(FsError::WouldBlock) => {}
                 other => return other,
@@ -430,7 +430,9 @@ impl Opening {
         self.removes_by_directory = self.is_removal() && self.parent_lets_delete(wait);
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
-            Err(FsError::WouldBlock) if self.may_be_new() => return self.create_unseen(seen),
+            Err(FsError::WouldBlock) if wait == Wait::Never && self.may_be_new(wait) => {
+                return self.create_unseen(seen);
+            }
             other => Some(other?),
         };
         match self.check_key(found.as_ref()) {
@@ -657,12 +659,13 @@ impl Opening {
 
     /// Whether what is not in memory may be tried to be made: most of what a client asks for to be
     /// made is not there, of which the system knows nothing before it has looked into the
-    /// directory. Names of any case are looked for in another way.
-    fn may_be_new(&self) -> bool {
+    /// directory. Names of any case are looked for in another way. Whoever has no time tries only
+    /// while that is quick.
+    fn may_be_new(&self, wait: Wait) -> bool {
         self.plan.if_missing == IfMissing::Create
             && self.plan.stream.is_none()
             && self.is_posix()
-            && self.creates_at_once()
+            && (wait == Wait::Allowed || self.creates_at_once())
     }
 
     /// Whether it is made to remove a name as POSIX does, and for nothing else.

@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -83,6 +84,8 @@ pub struct Hooked {
     outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
     /// Of users; none where there are no quotas.
     pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
+    /// Making something may wait for a disk.
+    pub makes_slowly: AtomicBool,
 }
 
 /// A watch of what others do; the hook holds its other end.
@@ -118,6 +121,10 @@ impl Vfs for Hooked {
         let made = self.local.create(who, path, case, how)?;
         self.step_in(At::AfterCreate, path)?;
         Ok(made)
+    }
+
+    fn creates_at_once(&self) -> bool {
+        !self.makes_slowly.load(Ordering::Relaxed)
     }
 
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
@@ -267,6 +274,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         outside_files: Mutex::default(),
         outside_trees: Mutex::default(),
         quotas: Mutex::default(),
+        makes_slowly: AtomicBool::default(),
     });
     Served {
         files: Arc::new(Files::new(workers)),
