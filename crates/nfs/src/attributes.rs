@@ -153,6 +153,12 @@ pub struct Around {
 /// The time as NFS tells it.
 #[must_use]
 pub fn time(at: Timestamp) -> NfsTime {
+    // Years 1678 to 2261: numbers that the processor divides by itself.
+    if let Ok(nanoseconds) = i64::try_from(at.0) {
+        let (seconds, rest) =
+            (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
+        return NfsTime { seconds, nanoseconds: rest as u32 };
+    }
     let seconds = at.0.div_euclid(1_000_000_000);
     let nanoseconds = at.0.rem_euclid(1_000_000_000);
     NfsTime {
@@ -350,6 +356,12 @@ mod tests {
     fn times_before_1970_have_nanoseconds_that_are_added() {
         let before = NfsTime { seconds: -1, nanoseconds: 999_999_999 };
         assert_eq!(time(Timestamp(-1)), before);
+        let far = Timestamp(i128::from(i64::MAX) + 1);
+        let shown = NfsTime { seconds: 9_223_372_036, nanoseconds: 854_775_808 };
+        assert_eq!((time(far), timestamp(shown)), (shown, Ok(far)));
+        let long_ago = Timestamp(i128::from(i64::MIN) - 1);
+        let shown = NfsTime { seconds: -9_223_372_037, nanoseconds: 145_224_191 };
+        assert_eq!((time(long_ago), timestamp(shown)), (shown, Ok(long_ago)));
         assert_eq!(timestamp(before), Ok(Timestamp(-1)));
         let bad = NfsTime { seconds: 0, nanoseconds: 1_000_000_000 };
         assert_eq!(timestamp(bad), Err(NfsStatus::INVAL));

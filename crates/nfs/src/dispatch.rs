@@ -5,8 +5,8 @@
 
 use crate::compound::{Answer, Results, Run};
 use crate::ops::{
-    attributes, copy, data, delegate, directory, handle, lock, open, security, session, space,
-    state, xattr,
+    attributes, copy, data, delegate, directory, handle, lock, open, readdir, security, session,
+    space, state, xattr,
 };
 use wire::nfs::ops::{ListXattrsResult, Operation};
 use wire::nfs::{NfsStatus, OperationNumber};
@@ -96,13 +96,11 @@ impl Run<'_> {
                 let text = Box::pin(directory::read_link(self)).await;
                 results.push(answer, number, &text.as_deref().map_err(|status| *status));
             }
-            Operation::ReadDir(args) => match Box::pin(directory::list(self, &args)).await {
-                Ok(listing) => results.put(answer, number, |answer| {
-                    let room = answer.room();
-                    listing.put(&mut answer.writer(), &args, room)
-                }),
-                Err(status) => results.fail(answer, number, status),
-            },
+            Operation::ReadDir(args) => {
+                let put = results.begin_put(answer, number);
+                let result = Box::pin(readdir::read(self, &args, answer)).await;
+                results.end_put(answer, put, result);
+            }
             Operation::Create(args) => {
                 results.push(answer, number, &Box::pin(directory::create(self, &args)).await);
             }

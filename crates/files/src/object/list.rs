@@ -26,6 +26,20 @@ pub struct ListedObject {
     pub handle: Option<Handle>,
 }
 
+/// Takes what is listed, in the directory's order: who writes it straight into an answer needs
+/// no list of all that is in it.
+pub trait TakeListed: Send + 'static {
+    /// One more name with what it names; whether it is taken. If not, the part ends before it.
+    fn take(&mut self, entry: ListedObject) -> bool;
+}
+
+impl TakeListed for Vec<ListedObject> {
+    fn take(&mut self, entry: ListedObject) -> bool {
+        self.push(entry);
+        true
+    }
+}
+
 /// A part of a directory.
 #[derive(Clone, Debug)]
 pub struct Listed {
@@ -70,15 +84,31 @@ impl Files {
         directory: &Object,
         wish: ListWish,
     ) -> Result<Listed> {
+        let (entries, is_end) = self.list_objects_into(caller, directory, wish, Vec::new()).await?;
+        Ok(Listed { entries, is_end })
+    }
+
+    /// As [`Files::list_objects`], told to `taker`, which comes back with whether there are no
+    /// more.
+    ///
+    /// # Errors
+    /// As [`Files::list_objects`].
+    pub async fn list_objects_into<T: TakeListed>(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        wish: ListWish,
+        taker: T,
+    ) -> Result<(T, bool)> {
         directory.need_directory()?;
-        let mut listing = Listing::new(caller, directory, wish);
+        let mut listing = Listing::new(caller, directory, wish, taker);
         listing.seal = self.seal.clone();
         // What goes on is long.
         let mut is_done = wish.cookie == 0 && {
             listing.run(INLINE_ENTRIES)?;
-            listing.is_end || listing.found.len() < INLINE_ENTRIES.min(wish.count_max)
+            listing.is_end || listing.count < INLINE_ENTRIES.min(wish.count_max)
         };
-        is_done |= listing.found.len() >= wish.count_max;
+        is_done |= listing.count >= wish.count_max;
         if !is_done {
             listing = self
                 .offload(move || {
@@ -87,41 +117,45 @@ impl Files {
                 })
                 .await?;
         }
-        Ok(Listed { entries: listing.found, is_end: listing.is_end })
+        Ok((listing.taker, listing.is_end))
     }
 }
 
 /// A listing under way.
-struct Listing {
+struct Listing<T> {
     caller: Arc<Caller>,
     directory: Object,
     wish: ListWish,
     /// The directory, open for listing.
     node: Option<Arc<dyn Node>>,
-    found: Vec<ListedObject>,
+    taker: T,
     seal: Option<Arc<dyn HandleSeal>>,
+    /// Names so far.
+    count: usize,
+    /// To go on after the last of them.
+    cookie: u64,
     /// Of the names so far.
     bytes: usize,
     is_end: bool,
 }
 
 /// Takes entries into a listing, up to so many.
-struct Taking<'l> {
-    listing: &'l mut Listing,
+struct Taking<'l, T> {
+    listing: &'l mut Listing<T>,
     node: &'l dyn Node,
     count_max: usize,
 }
 
-impl ListSink for Taking<'_> {
+impl<T: TakeListed> ListSink for Taking<'_, T> {
     fn choose(&mut self, name: &[u8], _: u64) -> Choice {
-        let Listing { directory, wish, found, bytes, .. } = &*self.listing;
+        let Listing { directory, wish, count, bytes, .. } = &*self.listing;
         if directory.volume.options.veto_names.has(name) {
             return Choice::Pass;
         }
         let name_bytes = bytes + name.len();
-        let all_bytes = name_bytes.saturating_add((found.len() + 1) * wish.entry_bytes);
+        let all_bytes = name_bytes.saturating_add((count + 1) * wish.entry_bytes);
         let is_full = name_bytes > wish.name_bytes_max || all_bytes > wish.bytes_max;
-        if (is_full && !found.is_empty()) || found.len() >= self.count_max {
+        if (is_full && *count > 0) || *count >= self.count_max {
             Choice::Stop
         } else {
             Choice::Take
@@ -132,7 +166,7 @@ impl ListSink for Taking<'_> {
         let (Ok(name), Some(attributes)) = (Name::new(entry.name), entry.attributes) else {
             return true;
         };
-        let volume = self.listing.directory.volume.clone();
+        let volume = &self.listing.directory.volume;
         if volume.options.hide_unreadable && !self.listing.may_read(&name, attributes.kind) {
             return true;
         }
@@ -141,19 +175,23 @@ impl ListSink for Taking<'_> {
             let node = volume.vfs.child_handle(self.node, &name, &attributes).ok()?;
             Some(Handle::new(id, node, self.listing.seal.as_deref()))
         });
-        self.listing.bytes += name.as_bytes().len();
         let (cookie, mounted_on) = (entry.next, entry.inode);
         let listed = ListedObject { name, cookie, mounted_on, attributes, handle };
-        self.listing.found.push(listed);
-        true
+        let is_taken = self.listing.taker.take(listed);
+        if is_taken {
+            self.listing.count += 1;
+            self.listing.cookie = cookie;
+            self.listing.bytes += entry.name.len();
+        }
+        is_taken
     }
 }
 
-impl Listing {
-    fn new(caller: &Arc<Caller>, directory: &Object, wish: ListWish) -> Self {
-        let (caller, directory) = (caller.clone(), directory.clone());
-        let (node, found, seal, bytes, is_end) = (None, Vec::new(), None, 0, false);
-        Self { caller, directory, wish, node, found, seal, bytes, is_end }
+impl<T: TakeListed> Listing<T> {
+    fn new(caller: &Arc<Caller>, directory: &Object, wish: ListWish, taker: T) -> Self {
+        let (caller, directory, cookie) = (caller.clone(), directory.clone(), wish.cookie);
+        let (node, seal, count, bytes, is_end) = (None, None, 0, 0, false);
+        Self { caller, directory, wish, node, taker, seal, count, cookie, bytes, is_end }
     }
 
     /// Goes on until there are `count_max`, or as many as are wanted.
@@ -162,7 +200,7 @@ impl Listing {
             Some(node) => node,
             None => self.open()?,
         };
-        let cookie = self.found.last().map_or(self.wish.cookie, |last| last.cookie);
+        let cookie = self.cookie;
         let count_max = count_max.min(self.wish.count_max);
         let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
         let caller = self.caller.clone();

@@ -28,7 +28,7 @@ pub use attributes::ObjectChanges;
 pub(crate) use find::looking;
 pub use handle::{Handle, HandleSeal, VolumeId};
 pub(crate) use known::Known;
-pub use list::{ListWish, Listed, ListedObject};
+pub use list::{ListWish, Listed, ListedObject, TakeListed};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};
 pub use xattr::XattrWish;

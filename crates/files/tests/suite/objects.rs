@@ -3,12 +3,14 @@
 use crate::harness::*;
 use crate::watch::EVERYTHING;
 use files::{
-    Access, HandleSeal, IfExists, IfMissing, ListWish, LockKind, LockOwner, NamedAce, NamedList,
-    NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt, OpenPlan,
-    OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, VolumeId, XattrWish,
+    Access, HandleSeal, IfExists, IfMissing, ListWish, ListedObject, LockKind, LockOwner, NamedAce,
+    NamedList, NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt,
+    OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, TakeListed,
+    VolumeId, XattrWish,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use vfs::{FileKind, FsError, Result, SpecialKind, TimeChange, Timestamp};
 
 const V: VolumeId = VolumeId(7);
@@ -441,6 +443,66 @@ fn a_long_listing_has_every_name_once_whoever_reads_on() {
         names.dedup();
         assert_eq!(names.len(), 200, "in {pieces} pieces of {count}");
     }
+}
+
+/// Takes so many names and no more.
+struct Few {
+    names: Vec<vfs::Name>,
+    left: usize,
+}
+
+impl TakeListed for Few {
+    fn take(&mut self, entry: ListedObject) -> bool {
+        let is_taken = self.left > 0;
+        if is_taken {
+            self.left -= 1;
+            self.names.push(entry.name);
+        }
+        is_taken
+    }
+}
+
+#[test]
+fn a_part_of_a_listing_ends_before_what_is_not_taken() {
+    let served = serve();
+    let root = served.root();
+    for number in 0..200 {
+        served.put(&format!("name{number}"), b"");
+    }
+    let whole =
+        now(served.files.list_objects(&served.alice, &root, wish(0, (1000, 100_000), None)));
+    let whole: Vec<_> = whole.unwrap().entries.into_iter().map(|entry| entry.name).collect();
+    for left in [0, 1, 63, 64, 65, 199, 200, 201] {
+        let few = Few { names: Vec::new(), left };
+        let listed = served.files.list_objects_into(
+            &served.alice,
+            &root,
+            wish(0, (1000, 100_000), None),
+            few,
+        );
+        let (few, is_end) = now(listed).unwrap();
+        assert_eq!((&few.names[..], is_end), (&whole[..left.min(200)], left >= 200), "{left}");
+    }
+}
+
+#[test]
+fn what_must_not_be_there_is_made_by_a_worker_without_looking_for_it() {
+    let served = serve();
+    served.vfs.makes_slowly.store(true, Ordering::Relaxed);
+    let looks = Arc::new(AtomicUsize::new(0));
+    served.hook({
+        let looks = looks.clone();
+        move |_, at, at_path| {
+            let is_look = at == At::AfterOpen && *at_path == path("new");
+            looks.fetch_add(usize::from(is_look), Ordering::Relaxed);
+            Ok(())
+        }
+    });
+    let made = served.create_in(&served.root(), "new").unwrap();
+    assert_eq!((made.action, looks.load(Ordering::Relaxed)), (OpenAction::Created, 0));
+    let again = served.create_in(&served.root(), "new");
+    assert_eq!(again.map(|made| made.action), Err(FsError::AlreadyExists));
+    assert_ne!(looks.load(Ordering::Relaxed), 0, "why it could not be made is found out");
 }
 
 #[test]

@@ -240,6 +240,43 @@ fn one_listing_has_no_more_entries_than_are_kept_at_once() {
 }
 
 #[test]
+fn a_part_of_a_listing_is_no_longer_than_was_asked_for_and_the_next_goes_on_behind_it() {
+    let bench = Bench::new();
+    let mut client = client_with(&bench, wish());
+    for number in 0..2 * READDIR_LONG_ENTRIES {
+        client.make_file(format!("{number}").as_bytes());
+    }
+    for bytes_max in [300, 5_000, 70_000, MESSAGE_BYTES_MAX] {
+        let (mut cookie, mut names, mut is_end) = (0, Vec::new(), false);
+        while !is_end {
+            let mut list = client.walk(&[b"share"]);
+            list.push(Operation::ReadDir(ReadDirArgs {
+                cookie,
+                cookie_verifier: Verifier::default(),
+                directory_bytes: MESSAGE_BYTES_MAX,
+                bytes_max,
+                requested: Bitmap4::of(&[attribute::FILEID, attribute::FILEHANDLE]),
+            }));
+            (cookie, is_end) = client.last(&list, |r| {
+                let begin = r.position();
+                let listed: ReadDirResult<'_> = r.get().unwrap();
+                let bytes = r.position() - begin;
+                assert!(bytes <= bytes_max as usize, "{bytes} of {bytes_max}");
+                let entry_bytes = bytes / listed.entries.len();
+                let is_full = bytes + 2 * entry_bytes > bytes_max as usize;
+                assert!(is_full || listed.is_end, "{bytes} of {bytes_max}");
+                names.extend(listed.entries.iter().map(|entry| entry.name.to_vec()));
+                (listed.entries.last().unwrap().cookie, listed.is_end)
+            });
+        }
+        assert_eq!(names.len(), 2 * READDIR_LONG_ENTRIES);
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 2 * READDIR_LONG_ENTRIES, "each once");
+    }
+}
+
+#[test]
 fn a_record_that_is_far_too_long_is_not_read_and_one_that_is_too_long_is_answered() {
     let bench = Bench::new();
     let mut client = bench.client("one");

@@ -1,0 +1,208 @@
+//! READDIR. RFC 8881 18.23.
+//!
+//! Entries are written where they are found, on whichever thread that is, behind a copy of the
+//! little that stands before them in the answer: a long listing is never in memory twice.
+
+use super::attributes::{around, fsid, mount_point, shown_root};
+use crate::attributes::{Around, LISTS, Shown, check_readable, put};
+use crate::compound::{Answer, Run};
+use crate::config::Export;
+use crate::limits::{
+    READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_LONG_ENTRIES, READDIR_SHORT_BYTES,
+};
+use crate::place::Place;
+use crate::status::OrStatus;
+use files::{Caller, Files, ListWish, ListedObject, NamedList, Object, TakeListed};
+use std::sync::Arc;
+use wire::nfs::attributes::attribute;
+use wire::nfs::ops::{DirectoryWriter, ReadDirArgs};
+use wire::nfs::xdr::XdrWriter;
+use wire::nfs::{Bitmap4, FileHandle, NfsStatus, Verifier};
+
+/// No handle of an object is shorter.
+const HANDLE_BYTES_MIN: usize = 16;
+
+/// Cookies 0, 1 and 2 mean something else. RFC 8881 18.23.3.
+const COOKIE_FIRST: u64 = 3;
+
+/// Writes a part of a directory behind its status.
+///
+/// # Errors
+/// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if not even one entry fits.
+pub(crate) async fn read(
+    run: &mut Run<'_>,
+    args: &ReadDirArgs,
+    answer: &mut Answer,
+) -> Result<(), NfsStatus> {
+    check_readable(args.requested)?;
+    if matches!(args.cookie, 1 | 2) {
+        return Err(NfsStatus::BAD_COOKIE);
+    }
+    if matches!(run.place()?, Place::Root) {
+        let around = around(run, None, args.requested)?;
+        let mut entries = Entries::behind(answer, args, around, None);
+        let is_end = list_shares(run, args, &mut entries);
+        return entries.finish(answer, is_end);
+    }
+    let (directory, caller) = run.object().await?;
+    let export = run.object_place()?.export.clone();
+    let around = around(run, Some(&export), args.requested)?;
+    let wish = wish(run, args, &around, &export);
+    let mut entries = Entries::behind(answer, args, around, Some(export));
+    let files = run.server().files.clone();
+    if (args.requested & LISTS).is_empty() {
+        let listed = files.list_objects_into(&caller, &directory, wish, entries).await;
+        let (entries, is_end) = listed.or_status()?;
+        return entries.finish(answer, is_end);
+    }
+    let listed = files.list_objects(&caller, &directory, wish).await.or_status()?;
+    for entry in listed.entries {
+        let list = find_list(&files, (&caller, &directory), &entry).await;
+        if !entries.put_listed(&entry, list) {
+            break;
+        }
+    }
+    entries.finish(answer, listed.is_end)
+}
+
+fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &Around, export: &Export) -> ListWish {
+    let bytes_max = args.bytes_max as usize;
+    let name_bytes_max = match args.directory_bytes as usize {
+        0 => bytes_max,
+        wanted => wanted.min(bytes_max),
+    };
+    ListWish {
+        cookie: args.cookie.saturating_sub(COOKIE_FIRST),
+        count_max: (bytes_max / READDIR_ENTRY_BYTES_MIN).clamp(1, READDIR_ENTRIES_MAX),
+        name_bytes_max,
+        bytes_max,
+        entry_bytes: entry_bytes_min(run, args, around),
+        handles: args.requested.contains(attribute::FILEHANDLE).then_some(export.id),
+        stored: args.requested.contains(attribute::TIME_CREATE),
+    }
+}
+
+/// The access list of an entry: nobody asks for it but who shows it. Of what has gone, or may
+/// not be looked at, there is none.
+async fn find_list(
+    files: &Files,
+    (caller, directory): (&Arc<Caller>, &Object),
+    entry: &ListedObject,
+) -> Option<NamedList> {
+    let object = files.look_up(caller, directory, &entry.name).await.ok()?;
+    files.object_list(caller, &object).await.ok()
+}
+
+/// The fewest bytes that an entry takes beside its name: cookie, length, attributes, and
+/// whether there is another. RFC 8881 18.23.2.
+fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize {
+    let handle = FileHandle::new(&[0; HANDLE_BYTES_MIN]);
+    let mut written = Vec::new();
+    let shown = Shown { handle, ..shown_root(run) };
+    put(&mut XdrWriter::new(&mut written), args.requested, &shown, around);
+    16 + written.len()
+}
+
+/// The shares that the client's machine may reach, as directories; whether those were all.
+fn list_shares(run: &Run<'_>, args: &ReadDirArgs, entries: &mut Entries) -> bool {
+    let peer = run.call.conn.facts.peer.ip();
+    let numbered = run.config.exports.iter().zip(COOKIE_FIRST..);
+    let mut shares =
+        numbered.filter(|(export, cookie)| *cookie > args.cookie && export.hosts.admits(peer));
+    shares.all(|(export, cookie)| entries.put(cookie, &export.name, &shown_share(run, export)))
+}
+
+/// A share's own root, as it is listed: a client that asks for attributes sees that
+/// another file system begins.
+fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
+    let mut shown = shown_root(run);
+    shown.attributes.key.inode = mount_point(export);
+    shown.mounted_on = mount_point(export);
+    shown.fsid = fsid(export, vfs::FileKey { device: 0, inode: 0 });
+    shown
+}
+
+/// Entries as they are written.
+struct Entries {
+    /// The answer with them.
+    out: Vec<u8>,
+    writer: DirectoryWriter,
+    /// The share that is listed.
+    export: Option<Arc<Export>>,
+    requested: Bitmap4,
+    around: Around,
+    /// Of the whole result.
+    bytes_max: usize,
+    /// One did not fit.
+    is_full: bool,
+}
+
+impl Entries {
+    /// Begins behind what is written of an answer.
+    fn behind(
+        answer: &Answer,
+        args: &ReadDirArgs,
+        around: Around,
+        export: Option<Arc<Export>>,
+    ) -> Self {
+        let bytes_max = answer.room().min(args.bytes_max as usize);
+        let mut out = Vec::with_capacity(answer.out.len() + bytes_max.min(READDIR_SHORT_BYTES));
+        out.extend_from_slice(&answer.out);
+        let writer = DirectoryWriter::begin(&mut XdrWriter::new(&mut out), Verifier::default());
+        let requested = args.requested;
+        Self { out, writer, export, requested, around, bytes_max, is_full: false }
+    }
+
+    /// Writes an entry; whether it fits.
+    fn put(&mut self, cookie: u64, name: &[u8], shown: &Shown) -> bool {
+        let w = &mut XdrWriter::new(&mut self.out);
+        self.writer.begin_entry(w, cookie, name);
+        put(w, self.requested, shown, &self.around);
+        if self.writer.result_bytes(w) > self.bytes_max {
+            self.writer.take_back_entry(w);
+            self.is_full = true;
+            return false;
+        }
+        if self.writer.entries() == READDIR_LONG_ENTRIES {
+            // Many more will come: moved once, not whenever it has doubled.
+            self.out.reserve(self.bytes_max);
+        }
+        true
+    }
+
+    fn put_listed(&mut self, entry: &ListedObject, list: Option<NamedList>) -> bool {
+        let attributes = entry.attributes;
+        let of = |export: &Arc<Export>| fsid(export, attributes.key);
+        let handle = entry.handle.as_ref();
+        let shown = Shown {
+            fsid: self.export.as_ref().map(of).unwrap_or_default(),
+            attributes,
+            mounted_on: entry.mounted_on,
+            handle: handle.and_then(|handle| FileHandle::new(handle.as_bytes())),
+            list,
+        };
+        self.put(entry.cookie.saturating_add(COOKIE_FIRST), entry.name.as_bytes(), &shown)
+    }
+
+    /// Ends them and makes them the answer.
+    ///
+    /// # Errors
+    /// TOOSMALL if there are more and not even one fits.
+    fn finish(mut self, answer: &mut Answer, is_end: bool) -> Result<(), NfsStatus> {
+        let is_end = is_end && !self.is_full;
+        let w = &mut XdrWriter::new(&mut self.out);
+        let is_empty = self.writer.entries() == 0;
+        if self.writer.result_bytes(w) > self.bytes_max || (is_empty && !is_end) {
+            return Err(NfsStatus::TOOSMALL);
+        }
+        self.writer.finish(w, is_end);
+        answer.out = self.out;
+        Ok(())
+    }
+}
+
+impl TakeListed for Entries {
+    fn take(&mut self, entry: ListedObject) -> bool {
+        self.put_listed(&entry, None)
+    }
+}
