@@ -33,6 +33,8 @@ struct Listing {
     is_whole: bool,
     /// Cookies grow, so that they can be searched for.
     is_sorted: bool,
+    /// The chunk that was asked for last: who lists goes on there or in the next.
+    latest: usize,
     searchers: Vec<Identity>,
     age_ticks: u8,
     hits: u64,
@@ -98,10 +100,13 @@ impl Listing {
         let of_chunk = |(number, chunk): (usize, &Arc<Chunk>)| {
             chunk.place_after(cookie, self.is_sorted).map(|at| (number, at))
         };
-        let numbered = self.chunks.iter().enumerate().skip(first);
         let (number, at) = match self.is_sorted {
-            true => numbered.take(1).find_map(of_chunk),
-            false => numbered.take(self.chunks.len()).find_map(of_chunk),
+            true => of_chunk((first, self.chunks.get(first)?)),
+            false => {
+                let (before, from) = self.chunks.split_at(self.latest.min(self.chunks.len()));
+                let from = from.iter().zip(self.latest..).map(|(chunk, number)| (number, chunk));
+                from.chain(before.iter().enumerate()).find_map(of_chunk)
+            }
         }?;
         let is_through = at == self.chunks[number].len();
         Some(if is_through { (number + 1, 0) } else { (number, at) })
@@ -174,6 +179,7 @@ impl Listings {
             return Found::End(Ticket { key, follow, start: cookie });
         }
         let Some((number, at)) = listing.place_of(cookie) else { return Found::Nothing };
+        listing.latest = number;
         if !listing.searchers.contains(who) {
             let first = listing.chunks.first().and_then(|chunk| chunk.get(0));
             let name = first.and_then(|entry| Name::new(entry.name).ok());
@@ -205,6 +211,7 @@ impl Listings {
             chunks: Vec::new(),
             is_whole: false,
             is_sorted: true,
+            latest: 0,
             searchers: Vec::new(),
             age_ticks: 0,
             hits: 0,
@@ -320,5 +327,49 @@ impl Listings {
             *sighting = Sighting { number, left: 2, wait: 0 };
         }
         sighting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::CHUNK_RECORDS_MAX;
+    use vfs::Listed;
+
+    /// A listing of so many names, whose cookies fall as those of file systems in memory do.
+    fn falling(count: u64, key: FileKey, who: &Identity) -> Listings {
+        let mut listings = Listings::new(Arc::default(), Keyed::random(), 1 << 20, 8);
+        let ticket = listings.begin(key, FollowId(1));
+        let mut chunks = vec![Chunk::of(key.device)];
+        for number in 0..count {
+            if chunks.last().is_some_and(|chunk| chunk.len() == CHUNK_RECORDS_MAX) {
+                chunks.push(Chunk::of(key.device));
+            }
+            let name = number.to_string();
+            let (inode, next) = (number + 1, count - number);
+            let entry = Listed { name: name.as_bytes(), inode, attributes: None, next };
+            chunks.last_mut().unwrap().push(&entry);
+        }
+        listings.append(&ticket, who, chunks, true);
+        listings
+    }
+
+    #[test]
+    fn a_listing_whose_cookies_fall_goes_on_at_each_in_any_order() {
+        let (key, who) = (FileKey { device: 1, inode: 2 }, Identity::root());
+        let count = 3 * CHUNK_RECORDS_MAX as u64 + 7;
+        let mut listings = falling(count, key, &who);
+        // On and on, back, and to and fro.
+        let orders = [(1..=count).rev().collect(), (1..=count).collect::<Vec<_>>()];
+        let leaps = (1..=count).map(|n| 1 + n * 701 % count).collect();
+        for cookie in orders.into_iter().chain([leaps]).flatten() {
+            let Found::Chunk(chunk, at, is_last) = listings.find(key, cookie, &who) else {
+                panic!("{cookie} is not found");
+            };
+            let next = chunk.get(at).map(|entry| entry.next);
+            assert_eq!(next, (cookie > 1).then(|| cookie - 1), "behind {cookie}");
+            assert_eq!(is_last, cookie <= 1 + count % CHUNK_RECORDS_MAX as u64);
+        }
+        assert!(matches!(listings.find(key, count + 1, &who), Found::Nothing));
     }
 }
