@@ -116,7 +116,7 @@ fn what_deletes_at_its_close_waits_until_others_have_let_go_of_handles() {
     let served = serve();
     let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
-    let doomed = OpenPlan { delete_on_close: true, ..plan("a", Access::DELETE) };
+    let doomed = OpenPlan { delete_on_close: true, ..plan("a", acl::Access::DELETE) };
     let second = served.try_open(leased(doomed.clone(), 2, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.ask_before_close(&second.open));
     assert!(asking.as_mut().now_or_never().is_none());
