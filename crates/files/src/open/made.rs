@@ -115,7 +115,8 @@ impl Opening {
     /// know of it.
     fn whereabouts(&self, made: &mut Made, seen: &Seen) -> Result<Whereabouts> {
         let nothing_moved = seen.is_still_so(&self.table) && !made.is_again;
-        if nothing_moved && self.table.removals() == seen.removals {
+        // Names go all the time: whether it was this one the node says, without a look at the path.
+        if nothing_moved && !self.lost_its_name(seen, &made.opened)? {
             return Ok(Whereabouts::Here);
         }
         if self.table.epoch().is_none() {
