@@ -40,6 +40,11 @@ fn shown(status: &Value) -> String {
         format!("{} refused", status["logons_failed"].as_u64().unwrap_or_default()),
     ];
     let mut out = counts.join(", ") + "\n";
+    for (share, by) in status["made_slow_us"].as_object().into_iter().flatten() {
+        let by = by.as_u64().unwrap_or_default();
+        let share = plain(&Value::from(share.as_str()));
+        out += &format!("share {share} is made slow by {by} µs a call (backend_latency_us)\n");
+    }
     for session in sessions {
         let text = |key: &str| plain(&session[key]);
         out += &format!("\nsession {}  user {}  SMB {}", text("id"), text("user"), text("dialect"));

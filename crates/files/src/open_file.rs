@@ -461,7 +461,7 @@ impl Files {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
             false => None,
         };
-        if removes && open.kind() == FileKind::File && open.is_better_removed_apart(size_bytes) {
+        if removes && open.is_better_removed_apart(size_bytes) {
             let close = move || {
                 let _turn = turn;
                 open.close_now()
@@ -486,10 +486,16 @@ impl Files {
 }
 
 impl OpenFile {
-    /// Whether a worker had better remove the file: freeing a large one takes long. And
-    /// who keeps something of it is told before whoever removes it has the answer,
-    /// which that client may act on.
+    /// Whether a worker had better remove it: freeing a large file takes long, or
+    /// all does. And who keeps something of a file is told before whoever removes it has
+    /// the answer, which that client may act on.
     fn is_better_removed_apart(&self, size_bytes: Option<u64>) -> bool {
+        if self.volume().features().waits {
+            return true;
+        }
+        if self.kind() != FileKind::File {
+            return false;
+        }
         let present = || Some(self.node.attributes(vfs::Wanted::default()).ok()?.size_bytes);
         let is_large = || {
             let size_bytes = size_bytes.or_else(present);

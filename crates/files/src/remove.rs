@@ -34,6 +34,23 @@ impl Files {
         self.dispose(open, delete)
     }
 
+    /// As [`Files::set_delete`]; on a worker where all looks take long.
+    ///
+    /// # Errors
+    /// As [`Files::set_delete`].
+    pub async fn mark_deleted(
+        self: &Arc<Self>,
+        open: &Arc<OpenFile>,
+        delete: bool,
+        ignore_readonly: bool,
+    ) -> Result<()> {
+        if !open.volume().features().waits {
+            return self.set_delete(open, delete, ignore_readonly);
+        }
+        let (files, open) = (self.clone(), open.clone());
+        self.offload(move || files.set_delete(&open, delete, ignore_readonly)).await
+    }
+
     /// Marks the name of an open that was just made to vanish at its close, whatever DOS
     /// attributes say; it has these attributes.
     ///

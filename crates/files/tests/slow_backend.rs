@@ -186,3 +186,103 @@ fn a_file_takes_a_name_that_is_known_to_be_free_without_a_worker() {
     assert_eq!(files.rename(&file, &path("other"), true).now_or_never(), Some(Ok(())));
     assert_eq!(workers.0.load(Ordering::Relaxed), before + 1, "a file went, and what it had");
 }
+
+thread_local! {
+    static ON_WORKER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs what it is given at once, as a worker would.
+#[derive(Debug)]
+struct Marked;
+
+impl Workers for Marked {
+    fn run(&self, run: Box<dyn FnOnce() + Send>) {
+        ON_WORKER.set(true);
+        run();
+        ON_WORKER.set(false);
+    }
+
+    fn sleep(&self, time: Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        Inline.sleep(time)
+    }
+}
+
+/// Who makes, opens, looks for, renames and removes files, as SMB has it, in a backend that takes
+/// long for all: calls of that for each of these.
+fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    let pause = move || {
+        assert!(ON_WORKER.get(), "a connection waits, and all its requests");
+        counted.fetch_add(1, Ordering::Relaxed);
+    };
+    let slow: Arc<dyn Surroundings> = Arc::new(Quick);
+    let inner: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow));
+    let how = vfs::CreateHow {
+        kind: vfs::FileKind::Directory,
+        mode: 0o777,
+        dos: None,
+        wanted: vfs::Wanted::default(),
+    };
+    let case = vfs::Case::Sensitive;
+    inner.create(&Identity::root(), &path("Dir"), case, how).unwrap();
+    let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::Delayed::new(inner, Arc::new(pause)));
+    if is_cached {
+        // Later than all changes.
+        let clock = Clock(Arc::new(|| Timestamp(Quick.now().0 + 1_000_000_000)));
+        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
+    }
+    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let files = Arc::new(Files::new(Arc::new(Marked)));
+    let who = Identity { uid: 1000, gid: 1000, ..Identity::root() };
+    let caller = Arc::new(Caller::of(who));
+    let open = |at: &str, desired, if_missing, delete_on_close| {
+        let plan = OpenPlan {
+            path: path(at),
+            if_missing,
+            kind: WishedKind::File,
+            semantics: Semantics::Windows,
+            delete_on_close,
+            ..OpenPlan::posix(desired, Share::ALL)
+        };
+        let opened = files.open(&volume, &caller, plan).now_or_never().unwrap();
+        opened.map(|opened| opened.open)
+    };
+    let close = |open| files.close(open).now_or_never().unwrap().unwrap();
+    let (make, fail) = (IfMissing::Create, IfMissing::Fail);
+    let round = |number: u64| {
+        let mut costs = Vec::new();
+        let mut cost = |what, call: &dyn Fn()| {
+            let before = calls.load(Ordering::Relaxed);
+            call();
+            costs.push((what, calls.load(Ordering::Relaxed) - before));
+        };
+        let (one, other) = (format!("Dir/File{number}"), format!("Dir/Other{number}"));
+        cost("create", &|| close(open(&one, Access::FILE_ALL, make, false).unwrap()));
+        cost("open", &|| close(open("Dir/File0", Access::READ_DATA, fail, false).unwrap()));
+        cost("write", &|| close(open("Dir/File0", Access::WRITE_DATA, fail, false).unwrap()));
+        cost("miss", &|| assert!(open(&other, Access::READ_DATA, fail, false).is_err()));
+        cost("delete", &|| close(open(&one, Access::DELETE, fail, true).unwrap()));
+        cost("create again", &|| close(open(&one, Access::FILE_ALL, make, false).unwrap()));
+        cost("marked and deleted", &|| {
+            let open = open(&one, Access::DELETE, fail, false).unwrap();
+            files.mark_deleted(&open, true, false).now_or_never().unwrap().unwrap();
+            close(open);
+        });
+        costs
+    };
+    let first = open("Dir/File0", Access::FILE_ALL, make, false).unwrap();
+    close(first);
+    // What is asked for again is kept.
+    let _ = (1..4).map(round).collect::<Vec<_>>();
+    round(4)
+}
+
+#[test]
+fn nobody_but_workers_waits_for_a_slow_backend_and_less_often_with_the_cache() {
+    let (on, off) = (calls_of_a_user(true), calls_of_a_user(false));
+    for ((what, on), (_, off)) in on.into_iter().zip(off) {
+        println!("{what}: {on} calls, without {off}");
+        assert!(3 * on <= 2 * off, "{what}: {on} calls, without {off}");
+    }
+}

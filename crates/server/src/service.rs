@@ -621,7 +621,7 @@ fn open_share(
     let follows = !share.show_symlinks;
     let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
-    let mut volume = Volume { vfs, options };
+    let mut volume = Volume { vfs: with_latency(share, vfs), options };
     // Of the same directory as before open files must be seen. Another one may
     // stand at its path by now.
     if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
@@ -652,6 +652,16 @@ fn open_share(
         forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
         continuously_available: share.continuously_available,
     }))
+}
+
+/// The backend, or for measurements one whose calls take longer.
+fn with_latency(share: &ShareConfig, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
+    if share.backend_latency_us == 0 {
+        return vfs;
+    }
+    let latency = Duration::from_micros(share.backend_latency_us);
+    tracing::warn!(share = share.name, ?latency, "backend_latency_us makes this share slow");
+    Arc::new(vfs::Delayed::new(vfs, Arc::new(move || std::thread::sleep(latency))))
 }
 
 fn admission(share: &ShareConfig) -> Admission {

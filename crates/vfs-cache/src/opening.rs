@@ -21,6 +21,8 @@ enum First {
     Absent,
     /// This node is kept.
     Kept(RelPath, Arc<dyn Node>, Facts),
+    /// This node is kept, and is to be opened for writing.
+    Reopen(RelPath, Arc<dyn Node>, Facts),
     /// The backend has to be asked for this path.
     Ask(RelPath, Prior),
 }
@@ -55,12 +57,23 @@ impl CachedVfs {
     ) -> Result<KnownOpen> {
         let any_case = how.case == Case::Insensitive;
         let exact = OpenHow { case: Case::Sensitive, ..how };
+        if self.is_better_asked(who, path, &how) {
+            match self.inner.open_known(who, path, exact) {
+                // It has gone, or is not in memory: what is known is looked at after all.
+                Err(FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock) => {}
+                other => return other,
+            }
+        }
         let (path, prior) = match self.first_look(who, path, &how) {
             First::Absent => return Err(FsError::NotFound),
             First::Ask(path, prior) => (path, prior),
             First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
                 Some(known) => return Ok(known),
                 None => (path, Prior { is_wanted: true, ..Prior::default() }),
+            },
+            First::Reopen(path, node, facts) => match self.reopen(who, &path, &node, facts, how) {
+                Some(known) => return Ok(known),
+                None => (path, Prior::default()),
             },
         };
         let is_there = prior.is_there;
@@ -89,6 +102,19 @@ impl CachedVfs {
         self.open_any(who, path, OpenHow { case: Case::Sensitive, ..how })
     }
 
+    /// Whether the backend had better be asked at once: who writes to what is there is spared one
+    /// walk at most by what is known, which on a fast disk costs less than asking what has changed.
+    fn is_better_asked(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> bool {
+        if !how.write || self.inner.features().waits {
+            return false;
+        }
+        // A guess, which decides only who is asked first.
+        let mut state = self.stale();
+        let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
+        let way = state.places.way(parent, who);
+        matches!(state.foreknown(way, path, false), Foreknown::There)
+    }
+
     /// Everything that is known of a path, under one lock.
     fn first_look(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> First {
         let any_case = how.case == Case::Insensitive;
@@ -97,14 +123,19 @@ impl CachedVfs {
         let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
         let way = state.places.way(parent, who);
         let (mut path, mut is_there) = (path.clone(), false);
+        // To write by what is open already is dearer than a walk in memory.
+        let is_kept_of_use = !how.write || self.inner.features().waits;
         for _ in 0..RESPELLINGS_MAX {
-            if !how.write
-                && let Some((node, facts)) = state.places.find(path.as_bytes(), who, how.read)
+            // Who writes has a descriptor of their own.
+            let reads = how.read && !how.write;
+            if is_kept_of_use
+                && let Some((node, facts)) = state.places.find(path.as_bytes(), who, reads)
             {
                 if let Some(key) = way.directory {
                     state.directories.touch(key);
                 }
-                return First::Kept(path, node, facts);
+                let first = if how.write { First::Reopen } else { First::Kept };
+                return first(path, node, facts);
             }
             match state.foreknown(way, &path, any_case) {
                 Foreknown::Absent => {
@@ -121,8 +152,7 @@ impl CachedVfs {
         }
         self.counters.handles.missed();
         let facts = state.places.facts(path.as_bytes()).cloned();
-        // What is open for writing is not kept, only what is known of it.
-        let is_wanted = (!how.write || facts.is_none())
+        let is_wanted = (is_kept_of_use || facts.is_none())
             && state.places.is_seen_again(path.as_bytes())
             && state.places.is_worth_keeping();
         let Way { directory, is_searcher } = way;
@@ -157,6 +187,27 @@ impl CachedVfs {
                 None
             }
         }
+    }
+
+    /// Opens what is kept for writing: that very node, by no path. None if the backend had better
+    /// be asked for the path.
+    fn reopen(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        node: &Arc<dyn Node>,
+        facts: Facts,
+        how: OpenHow,
+    ) -> Option<KnownOpen> {
+        let wanted = Wanted { dos: how.wanted.dos && !facts.has_dos };
+        let opened = self.inner.open_node(who, &**node, OpenHow { wanted, ..how }).ok()?;
+        if opened.attributes.key != facts.attributes.key || opened.attributes.links == 0 {
+            self.stale().places.drop_kept(path.as_bytes(), node);
+            return None;
+        }
+        self.counters.handles.hit();
+        let known = KnownOpen::from(Opened { path: path.clone(), ..opened });
+        self.with_facts(path, how, Some(facts), known).ok()
     }
 
     /// A directory that is kept, as far as its permissions go: nobody is asked.
@@ -195,6 +246,8 @@ impl CachedVfs {
             Some(FileKind::Directory) => prior.is_wanted && self.establish(path, how.wait),
             _ => false,
         };
+        let keepsake = result.as_ref().ok().filter(|_| can_be_kept);
+        let keepsake = keepsake.and_then(|opened| self.keepsake(who, opened, &how));
         // What has happened meanwhile matters to what is to be kept.
         let mut state =
             if can_be_kept || !prior.is_searcher { self.present() } else { self.stale() };
@@ -209,7 +262,8 @@ impl CachedVfs {
             return self.inner.open_known(who, path, how);
         }
         let opened = result?;
-        let facts = (can_be_kept && is_so).then(|| self.keep(&mut state, who, &opened, &how));
+        let facts =
+            (can_be_kept && is_so).then(|| self.keep(&mut state, who, &opened, &how, keepsake));
         drop(state);
         let security = facts.flatten().map(|facts| facts.security);
         Ok(KnownOpen { opened, security })
@@ -226,7 +280,20 @@ impl CachedVfs {
     ) -> Result<KnownOpen> {
         let is_spared = how.wanted.dos && facts.as_ref().is_some_and(|facts| facts.has_dos);
         let wanted = Wanted { dos: how.wanted.dos && !is_spared };
-        let mut known = self.inner.open_known(who, path, OpenHow { wanted, ..how })?;
+        let known = self.inner.open_known(who, path, OpenHow { wanted, ..how })?;
+        self.with_facts(path, how, facts, known)
+    }
+
+    /// What was opened, with what is known of it if that is of the same time: without that DOS
+    /// attributes were not asked for yet if they are known.
+    fn with_facts(
+        &self,
+        path: &RelPath,
+        how: OpenHow,
+        facts: Option<Facts>,
+        mut known: KnownOpen,
+    ) -> Result<KnownOpen> {
+        let is_spared = how.wanted.dos && facts.as_ref().is_some_and(|facts| facts.has_dos);
         let opened = &mut known.opened;
         match facts {
             Some(facts) if facts.are_of(&opened.attributes) => {
@@ -246,6 +313,24 @@ impl CachedVfs {
         Ok(known)
     }
 
+    /// What can be kept of what was opened. What is open for writing never is: nobody could
+    /// execute it meanwhile. Then it is opened once more, for looking, if that is of use.
+    fn keepsake(
+        &self,
+        who: &Identity,
+        opened: &Opened,
+        how: &OpenHow,
+    ) -> Option<(Arc<dyn Node>, bool)> {
+        if !how.write {
+            return Some((opened.node.clone(), how.read));
+        }
+        if !self.inner.features().waits {
+            return None;
+        }
+        let look = OpenHow { read: false, write: false, wanted: Wanted::default(), ..*how };
+        self.inner.open_node(who, &*opened.node, look).ok().map(|looked| (looked.node, false))
+    }
+
     /// Whether another change would show another time.
     fn is_settled(&self, attributes: &Attributes) -> bool {
         (self.clock.0)().0 - attributes.changed.0 >= TIME_STEP_NANOS
@@ -256,8 +341,9 @@ impl CachedVfs {
         &self,
         state: &mut State,
         who: &Identity,
-        Opened { node, attributes, path }: &Opened,
+        Opened { attributes, path, .. }: &Opened,
         how: &OpenHow,
+        keepsake: Option<(Arc<dyn Node>, bool)>,
     ) -> Option<Facts> {
         if attributes.kind != FileKind::Directory && !self.is_settled(attributes) {
             return None;
@@ -278,10 +364,8 @@ impl CachedVfs {
             }
         };
         state.places.put_facts(at, facts.clone());
-        // What is open for writing is never kept: nobody could execute it meanwhile.
-        if !how.write {
-            let kept = Kept { who: who.clone(), reads: how.read, node: node.clone() };
-            state.places.keep(at, kept);
+        if let Some((node, reads)) = keepsake {
+            state.places.keep(at, Kept { who: who.clone(), reads, node });
         }
         state.settle();
         Some(facts)

@@ -433,7 +433,8 @@ impl Vfs for CachedVfs {
     }
 
     fn creates_at_once(&self) -> bool {
-        self.inner.creates_at_once() || self.pace.is_quick(self.now())
+        self.inner.creates_at_once()
+            || (!self.inner.features().waits && self.pace.is_quick(self.now()))
     }
 
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {

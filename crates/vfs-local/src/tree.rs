@@ -264,6 +264,7 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         xattrs,
         stream_bytes_max,
         changed_unheard: is_changed_unheard(root.as_fd())?,
+        waits: false,
         serial,
     })
 }

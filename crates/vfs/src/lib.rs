@@ -13,6 +13,7 @@ pub mod asked;
 mod attributes;
 mod case;
 mod changes;
+mod delayed;
 mod error;
 mod handle;
 mod identity;
@@ -38,6 +39,7 @@ pub use attributes::{
 };
 pub use case::{fold_case, has_case};
 pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
+pub use delayed::Delayed;
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
@@ -466,6 +468,9 @@ pub struct Features {
     /// Other machines or processes change files without this one hearing of it: what a client
     /// keeps of them could not be asked back.
     pub changed_unheard: bool,
+    /// Calls by a path, and those that change names, take longer than other requests of a
+    /// connection can wait for, always: none is made at once.
+    pub waits: bool,
     /// A number that tells this file system from others on the machine.
     pub serial: u64,
 }

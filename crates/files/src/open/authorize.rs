@@ -31,8 +31,8 @@ impl Opening {
     /// # Errors
     /// [`FsError::AccessDenied`] if one of those named is not among them,
     /// [`FsError::PrivilegeNotHeld`] if it is the audit list's;
-    /// [`FsError::ReadOnly`] where the volume is the reason.
-    pub(super) fn authorize(&self, found: &Found) -> Result<Access> {
+    /// [`FsError::ReadOnly`] where the volume is the reason; [`FsError::WouldBlock`] by `wait`.
+    pub(super) fn authorize(&self, found: &Found, wait: Wait) -> Result<Access> {
         if self.volume.options.frozen && (self.replaces() || self.plan.delete_on_close) {
             return Err(FsError::ReadOnly);
         }
@@ -47,7 +47,7 @@ impl Opening {
         let mut allowed = allowed(&self.volume, &self.caller, &descriptor);
         if !allowed.contains(Access::DELETE)
             && (maximum || named.contains(Access::DELETE))
-            && self.parent_lets_delete(Wait::Allowed)
+            && self.parent_lets_delete(wait)?
         {
             allowed |= Access::DELETE & self.volume.max_access();
         }
@@ -81,7 +81,7 @@ impl Opening {
     }
 
     /// Rules of DOS attributes: read-only, hidden, system. MS-FSA 2.1.5.1.2.
-    pub(super) fn check_bits(&self, opened: &Opened, granted: Access) -> Result<()> {
+    pub(super) fn check_bits(&self, opened: &Opened, granted: Access, wait: Wait) -> Result<()> {
         let attributes = &opened.attributes;
         let bits = attributes.dos.bits.unwrap_or(0);
         let is_directory = attributes.kind == FileKind::Directory;
@@ -105,7 +105,7 @@ impl Opening {
             return Err(FsError::CannotDelete);
         }
         // Better refused now than when nobody listens any more.
-        let parent = self.parent()?;
+        let parent = self.parent_within(wait)?;
         let file = (&*opened.node, attributes);
         if certainly_unwritable(&self.caller, &parent.opened.attributes, attributes.uid)
             && !stored_lets_remove(&self.volume, &self.caller, file, &parent.opened)
@@ -115,17 +115,24 @@ impl Opening {
         Ok(())
     }
 
-    /// Whether the directory is known to grant it; with [`Wait::Never`] if that is in memory.
-    pub(super) fn parent_lets_delete(&self, wait: Wait) -> bool {
+    /// Whether the directory is known to grant it.
+    ///
+    /// # Errors
+    /// [`FsError::WouldBlock`] if it is not in memory, with [`Wait::Never`].
+    pub(super) fn parent_lets_delete(&self, wait: Wait) -> Result<bool> {
+        let mut would_block = false;
         let by_parent = || {
-            let Ok(parent) = self.parent_within(wait) else { return Access::NONE };
+            let parent = self.parent_within(wait);
+            would_block = matches!(parent, Err(FsError::WouldBlock));
+            let Ok(parent) = parent else { return Access::NONE };
             let KnownOpen { opened, security } = &parent;
             let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
             acl::maximal_access(&known.descriptor, &self.caller.token)
         };
         let has_parent = !self.plan.path.is_root() && !self.plan.path.is_nameless();
-        has_parent
-            && allowed_by(&self.volume, &self.caller, by_parent).contains(Access::DELETE_CHILD)
+        let lets = has_parent
+            && allowed_by(&self.volume, &self.caller, by_parent).contains(Access::DELETE_CHILD);
+        if would_block { Err(FsError::WouldBlock) } else { Ok(lets) }
     }
 
     /// Whether something may be made here; gives the parent's descriptor, if

@@ -427,7 +427,7 @@ impl Opening {
                 other => return other,
             }
         }
-        self.removes_by_directory = self.is_removal() && self.parent_lets_delete(wait);
+        self.removes_by_directory = self.is_removal() && self.parent_lets_delete(wait) == Ok(true);
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             Err(FsError::WouldBlock) if wait == Wait::Never && self.may_be_new(wait) => {
@@ -513,8 +513,8 @@ impl Opening {
         if uses && !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
             return Err(FsError::ReparsePoint);
         }
-        let granted = self.authorize(&found)?;
-        self.check_bits(opened, granted)?;
+        let granted = self.authorize(&found, wait)?;
+        self.check_bits(opened, granted, wait)?;
         if self.replaces()
             && wait == Wait::Never
             && opened.attributes.size_bytes > INLINE_CUT_BYTES_MAX

@@ -39,7 +39,7 @@ impl Opening {
     ) -> Result<Attempt> {
         let file = &found.opened;
         self.check_host(file.attributes.kind)?;
-        let granted = self.authorize(&found)?;
+        let granted = self.authorize(&found, Wait::Allowed)?;
         let present = match file.node.find_stream(name, self.volume.options.case) {
             Ok(_) if self.plan.if_exists == IfExists::Fail => return Err(FsError::AlreadyExists),
             Ok(entry) => Some(entry.name),

@@ -113,6 +113,7 @@ fn shown(state: &State, share: &ShareConfig, limits: Option<&Snapshot>) -> Value
         "read_only": share.read_only,
         "encryption_required": share.encryption_required,
         "continuously_available": share.continuously_available,
+        "backend_latency_us": share.backend_latency_us,
         "nfs": !state.nfs.config().exports.is_empty() && share.is_exported(),
         "total_bytes": space.map(|(total, _)| total as u64),
         "free_bytes": space.map(|(_, free)| free as u64),

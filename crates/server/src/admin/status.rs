@@ -60,11 +60,19 @@ pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
         "logons": logons,
         "logons_failed": logons_failed,
         "garbage": garbage,
+        "made_slow_us": made_slow(state),
         "open_files": state.files.open_file_count(),
         "sessions": shown.map(|session| sessions::shown(session, state)).collect::<Vec<_>>(),
         "sessions_total": sessions.len(),
         "nfs": nfs_clients::status(&state.nfs.snapshot()),
     })))
+}
+
+/// The shares whose backend is made to take longer for measurements, with microseconds.
+fn made_slow(state: &State) -> Value {
+    let shares = state.shares.all();
+    let slow = shares.iter().filter(|share| share.backend_latency_us > 0);
+    slow.map(|share| (share.name.clone(), json!(share.backend_latency_us))).collect()
 }
 
 /// What is well and what is not.
@@ -81,6 +89,11 @@ pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
             Some((total, free)) if free < total * SPACE_SHORT => {
                 let left = free / total.max(1.0) * 100.0;
                 check(name, "warning", &format!("{left:.1} % of its space are left"))
+            }
+            Some(_) if share.backend_latency_us > 0 => {
+                let by = share.backend_latency_us;
+                let text = format!("it is made slow by {by} µs a call, with backend_latency_us");
+                check(name, "warning", &text)
             }
             Some(_) => check(name, "ok", "its directory is there, with space"),
         }

@@ -231,6 +231,8 @@ pub struct ShareConfig {
     pub force_group: Option<String>,
     /// Bytes for what is kept of names and attributes; zero for off.
     pub metadata_cache_bytes: u64,
+    /// Microseconds that each look at the directory takes longer, for measurements.
+    pub backend_latency_us: u64,
     /// Space that clients are shown at most, in bytes.
     pub size_limit_bytes: Option<u64>,
     /// Class, size and limits, as they are said; see [`ShareConfig::provision`].
@@ -426,6 +428,7 @@ impl ShareConfig {
             force_user: None,
             force_group: None,
             metadata_cache_bytes: crate::metadata_cache::BUDGET_BYTES,
+            backend_latency_us: 0,
             size_limit_bytes: None,
             provision: Provision::default(),
             nfs: None,
@@ -524,6 +527,9 @@ impl ShareConfig {
             "force_group" => self.force_group = Some(value.to_owned()),
             "metadata_cache" => {
                 self.metadata_cache_bytes = values::parse_cache(value).map_err(ConfigError::of)?;
+            }
+            "backend_latency_us" => {
+                self.backend_latency_us = values::parse_latency(value).map_err(ConfigError::of)?;
             }
             "size_limit" => self.size_limit_bytes = Some(size()?),
             "file_mode" => self.file_mode = parse_mode(value).map_err(ConfigError::of)?,

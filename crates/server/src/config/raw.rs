@@ -21,6 +21,7 @@ use toml::Spanned;
 
 /// Keys of a share that the command line can set.
 pub const SHARE_KEYS: &[&str] = &[
+    "backend_latency_us",
     "case_sensitive",
     "class",
     "comment",
@@ -212,6 +213,8 @@ struct RawShare {
     show_symlinks: bool,
     /// Bytes for what is kept of names and attributes, or `off`.
     metadata_cache: Option<Spanned<String>>,
+    /// Microseconds that each look at the directory takes longer, for measurements.
+    backend_latency_us: Option<Spanned<u64>>,
     /// Files may have named streams; so if left out.
     named_streams: Option<bool>,
     /// Where previous versions are kept: `snapper`, `zfs`, `cephfs`, or a directory.
@@ -477,6 +480,10 @@ impl Meaning<'_> {
         }
         if let Some(text) = &raw.metadata_cache {
             share.metadata_cache_bytes = self.meant(text.span(), parse_cache(text.get_ref()));
+        }
+        if let Some(latency) = &raw.backend_latency_us {
+            let checked = super::values::check_latency(*latency.get_ref());
+            share.backend_latency_us = self.meant(latency.span(), checked);
         }
         if let Some(text) = &raw.size_limit {
             share.size_limit_bytes =

@@ -213,6 +213,7 @@ fn the_command_line_sets_the_same_keys() {
         ("force_group", "users"),
         ("size_limit", "10 GiB"),
         ("metadata_cache", "1 GiB"),
+        ("backend_latency_us", "1000"),
     ] {
         share.set(key, value).unwrap();
     }
@@ -223,6 +224,11 @@ fn the_command_line_sets_the_same_keys() {
     assert_eq!((share.hosts_allowed.len(), share.hosts_denied.len()), (2, 1));
     assert_eq!(share.hidden_names, [".*", "hidefile"]);
     assert_eq!((share.size_limit_bytes, share.metadata_cache_bytes), (Some(10 << 30), 1 << 30));
+    assert_eq!(share.backend_latency_us, 1000);
+    let said = share.set("backend_latency_us", "1000001").unwrap_err().to_string();
+    assert_eq!(said, "backend_latency_us = 1000001 is more than 1000000: a second");
+    let said = share.set("backend_latency_us", "1ms").unwrap_err().to_string();
+    assert_eq!(said, "backend_latency_us = \"1ms\" is not a number of microseconds");
     share.set("metadata_cache", "off").unwrap();
     assert_eq!(share.metadata_cache_bytes, 0);
     let said = share.set("metadata_cache", "5 GiB").unwrap_err().to_string();

@@ -72,6 +72,25 @@ pub(super) fn parse_cache(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
+/// The longest that a backend may be made to take for a call, in microseconds.
+const BACKEND_LATENCY_US_MAX: u64 = 1_000_000;
+
+/// Microseconds that a backend is made to take for a call.
+pub(super) fn parse_latency(text: &str) -> Result<u64, String> {
+    let wrong = || format!("backend_latency_us = {text:?} is not a number of microseconds");
+    check_latency(text.parse().map_err(|_| wrong())?)
+}
+
+/// As [`parse_latency`].
+pub(super) fn check_latency(latency_us: u64) -> Result<u64, String> {
+    if latency_us > BACKEND_LATENCY_US_MAX {
+        return Err(format!(
+            "backend_latency_us = {latency_us} is more than {BACKEND_LATENCY_US_MAX}: a second"
+        ));
+    }
+    Ok(latency_us)
+}
+
 /// Whom a list shows a share to.
 pub(super) fn parse_listed(text: &str) -> Result<Listed, String> {
     match text {

@@ -172,15 +172,15 @@ async fn set_file_info(
 }
 
 async fn set_delete(
-    files: &Files,
-    file: &OpenFile,
+    files: &Arc<Files>,
+    file: &Arc<OpenFile>,
     delete: bool,
     ignore_readonly: bool,
 ) -> Result<(), NtStatus> {
     if delete {
         files.ask_before_delete(file).await.map_err(status_of)?;
     }
-    files.set_delete(file, delete, ignore_readonly).map_err(status_of)
+    files.mark_deleted(file, delete, ignore_readonly).await.map_err(status_of)
 }
 
 fn check_size(size: u64) -> Result<(), NtStatus> {

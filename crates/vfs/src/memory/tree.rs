@@ -302,6 +302,7 @@ impl Vfs for MemoryVfs {
             xattrs: true,
             stream_bytes_max: 0,
             changed_unheard: false,
+            waits: false,
             serial,
         }
     }

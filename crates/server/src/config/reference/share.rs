@@ -214,6 +214,15 @@ pub(super) const SHARE: &[Key] = &[
                to look up a name; 128 MiB hold the names of two million files.",
     },
     Key {
+        name: "backend_latency_us",
+        form: "a number up to 1000000",
+        default: Is("0"),
+        counts: Restart,
+        text: "For measurements only: each look at a path of the directory, and each change of a name in \
+               it, takes so many microseconds longer, as if the disk were slow. `status` and the log say \
+               so.",
+    },
+    Key {
         name: "case_sensitive",
         form: "`true` or `false`",
         default: Is("false"),

@@ -1,0 +1,269 @@
+//! A backend whose calls take longer, for measurements: what a slow disk would do to
+//! whoever asks it, on a machine that has none.
+//!
+//! A call by a path or a handle, and one that changes names, waits once before it is carried
+//! out, and finds nothing in memory: with [`Wait::Never`] it refuses. What an open node is asked
+//! takes no longer, since a system has that in memory, and feeds tell of changes as before.
+
+use crate::{
+    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, KnownOpen,
+    ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
+    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
+    TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+};
+use std::sync::Arc;
+
+/// See the module.
+pub struct Delayed {
+    inner: Arc<dyn Vfs>,
+    /// Waits.
+    pause: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Delayed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delayed").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Delayed {
+    /// `pause` returns when a call may go on.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Vfs>, pause: Arc<dyn Fn() + Send + Sync>) -> Self {
+        Self { inner, pause }
+    }
+
+    fn look(&self, wait: Wait) -> Result<()> {
+        if wait == Wait::Never {
+            return Err(FsError::WouldBlock);
+        }
+        (self.pause)();
+        Ok(())
+    }
+}
+
+impl Vfs for Delayed {
+    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        self.look(how.wait)?;
+        self.inner.open(who, path, how)
+    }
+
+    fn open_known(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+        self.look(how.wait)?;
+        self.inner.open_known(who, path, how)
+    }
+
+    fn open_directory(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        case: Case,
+        wait: Wait,
+    ) -> Result<KnownOpen> {
+        self.look(wait)?;
+        self.inner.open_directory(who, path, case, wait)
+    }
+
+    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        (self.pause)();
+        self.inner.create(who, path, case, how)
+    }
+
+    fn create_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        (self.pause)();
+        self.inner.create_in(who, directory, path, how)
+    }
+
+    fn creates_at_once(&self) -> bool {
+        false
+    }
+
+    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+        (self.pause)();
+        self.inner.remove(who, path, expected)
+    }
+
+    fn remove_in(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+        expected: FileKey,
+    ) -> Result<()> {
+        (self.pause)();
+        self.inner.remove_in(who, directory, path, expected)
+    }
+
+    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        (self.pause)();
+        self.inner.rename(who, from, to, replace)
+    }
+
+    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        (self.pause)();
+        self.inner.link(who, node, to, replace)
+    }
+
+    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        (self.pause)();
+        self.inner.symlink(who, path, target)
+    }
+
+    fn space(&self, who: &Identity) -> Result<Space> {
+        self.inner.space(who)
+    }
+
+    fn quota_state(&self) -> QuotaState {
+        self.inner.quota_state()
+    }
+
+    fn quota(&self, uid: u32) -> Result<Quota> {
+        self.inner.quota(uid)
+    }
+
+    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
+        self.inner.next_quota(uid)
+    }
+
+    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
+        self.inner.set_quota(uid, limits)
+    }
+
+    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch(directory, tell)
+    }
+
+    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch_tree(tell)
+    }
+
+    fn watch_file(
+        &self,
+        file: &Arc<dyn Node>,
+        every_write: bool,
+        tell: TellChanged,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch_file(file, every_write, tell)
+    }
+
+    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.handle(node)
+    }
+
+    fn child_handle(
+        &self,
+        directory: &dyn Node,
+        name: &Name,
+        child: &Attributes,
+    ) -> Result<NodeHandle> {
+        self.inner.child_handle(directory, name, child)
+    }
+
+    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        (self.pause)();
+        self.inner.find(handle, wanted)
+    }
+
+    fn find_known(&self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, RelPath)> {
+        self.inner.find_known(handle)
+    }
+
+    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_of(node)
+    }
+
+    fn path_since_asked(&self, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_since_asked(node)
+    }
+
+    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        self.inner.open_node(who, node, how)
+    }
+
+    fn make_special(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        kind: SpecialKind,
+        mode: u32,
+    ) -> Result<Opened> {
+        (self.pause)();
+        self.inner.make_special(who, path, kind, mode)
+    }
+
+    fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
+        self.inner.change_feed()
+    }
+
+    fn listing_feed(&self) -> Result<Box<dyn ListingFeed>> {
+        self.inner.listing_feed()
+    }
+
+    fn list_with_attributes(
+        &self,
+        directory: &dyn Node,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<bool> {
+        self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
+    }
+
+    fn features(&self) -> Features {
+        Features { waits: true, ..self.inner.features() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{MemoryOptions, MemoryVfs, StillClock};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    fn fresh(case: &dyn Fn(&dyn Vfs)) {
+        let inner = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
+        case(&Delayed::new(Arc::new(inner), Arc::new(|| {})));
+    }
+
+    crate::backend_suite!(fresh);
+
+    /// A call with an answer of its own, should a backend have none, would be lost on the way.
+    #[test]
+    fn every_call_of_a_backend_is_handed_on() {
+        let (backend, delayed) = (include_str!("lib.rs"), include_str!("delayed.rs"));
+        let backend = backend.split("pub trait Vfs").nth(1).unwrap().split("\n}").next().unwrap();
+        let calls = backend.lines().filter_map(|line| line.strip_prefix("    fn "));
+        let names: Vec<&str> = calls.map(|line| line.split('(').next().unwrap()).collect();
+        assert!(names.len() > 20);
+        for name in names {
+            assert!(delayed.contains(&format!("\n    fn {name}(")), "{name}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_wait_is_refused_and_who_does_waits_once() {
+        let inner = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
+        let pauses = Arc::new(AtomicU64::new(0));
+        let counted = pauses.clone();
+        let pause = Arc::new(move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let delayed = Delayed::new(Arc::new(inner), pause);
+        let (root, who) = (RelPath::root(), Identity::root());
+        let open = |wait| delayed.open_directory(&who, &root, Case::Sensitive, wait);
+        assert_eq!(open(Wait::Never).map(drop), Err(FsError::WouldBlock));
+        assert_eq!(pauses.load(Ordering::Relaxed), 0);
+        let opened = open(Wait::Allowed).unwrap().opened;
+        assert_eq!(pauses.load(Ordering::Relaxed), 1);
+        opened.node.attributes(Wanted::default()).unwrap();
+        assert_eq!(pauses.load(Ordering::Relaxed), 1, "what is open is in memory");
+        assert!(delayed.features().waits && !delayed.creates_at_once());
+    }
+}
