@@ -1,6 +1,8 @@
 //! Names instead of bytes: hot paths in folders of all sizes, many small files, long
 //! listings. Ours, ours without its cache if that is asked for, and Samba, in turn.
 
+mod slow_backend;
+
 use super::samba::Samba;
 use super::{Args, median};
 use crate::server::{PASSWORD, PORT, Running, USER};
@@ -18,6 +20,9 @@ const WITHOUT_CACHE: u8 = 63;
 const CACHE_OFF: &str = ",metadata_cache=off";
 /// Workers of the loader.
 const DEPTH: &str = "8";
+/// A peer reads a folder through for each new name: in one of more names than these it has
+/// one worker, and one round, so that it ends.
+const PEER_NAMES_MAX: u64 = 100_000;
 /// Bytes of a small file, as an option and as a number.
 const SMALL: (&str, usize) = ("4K", 4096);
 
@@ -36,6 +41,10 @@ pub struct Sizes {
     /// `metadata`: our server without its cache, too
     #[arg(long)]
     cache_off: bool,
+    /// `metadata`: our server alone, with its cache and without by turns, over a directory of
+    /// which each look takes so many microseconds longer
+    #[arg(long)]
+    backend_latency_us: Option<u64>,
 }
 
 /// A server that is measured.
@@ -45,6 +54,8 @@ struct Server {
     pid: u32,
     /// Its share.
     folder: PathBuf,
+    /// It is not ours.
+    is_peer: bool,
 }
 
 /// Measures everything, and prints tables.
@@ -53,6 +64,9 @@ struct Server {
 /// A server or a load that does not run.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
+    if let Some(latency_us) = args.sizes.backend_latency_us {
+        return slow_backend::run(&binary, args, latency_us);
+    }
     let ours = Running::anabranch(&binary, OURS)?;
     let off =
         args.sizes.cache_off.then(|| Running::anabranch_with(&binary, WITHOUT_CACHE, CACHE_OFF));
@@ -65,6 +79,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
         address: samba.addresses[0].clone(),
         pid: samba.pid(),
         folder: samba.share(),
+        is_peer: true,
     });
     if args.wants("hot paths") {
         hot_paths(&binary, &servers, args)?;
@@ -81,7 +96,7 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
 impl Server {
     fn of(name: &'static str, running: &Running) -> Self {
         let (address, folder) = (running.address.clone(), running.share());
-        Self { name, address, pid: running.pid(), folder }
+        Self { name, address, pid: running.pid(), folder, is_peer: false }
     }
 
     /// A folder of the share with so many empty files, as the loader expects them.
@@ -170,22 +185,18 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     for names in &args.sizes.names {
         let (folder, files) = (format!("names{names}"), names.to_string());
         let seconds = args.seconds.to_string();
-        let load = [
-            "--in-folder",
-            "--files",
-            &files,
-            "--depth",
-            DEPTH,
-            "--duration",
-            &seconds,
-            "--warm-up",
-            "1",
-        ];
         let (mut reports, mut foreign) = (Vec::new(), Vec::new());
         for server in servers {
             server.fill(&folder, *names)?;
             foreign.push(server.load_by_smbprotocol(&folder, *names, args.seconds)?);
-            reports.push((server.name, server.measure_rounds(binary, &folder, &load, args.rounds)));
+            let is_slow = server.is_peer && *names > PEER_NAMES_MAX;
+            let (depth, rounds) = if is_slow { ("1", 1) } else { (DEPTH, args.rounds) };
+            let load = ["--in-folder", "--files", &files, "--depth", depth];
+            let load: Vec<&str> =
+                load.into_iter().chain(["--duration", &seconds, "--warm-up", "1"]).collect();
+            let name =
+                if is_slow { format!("{}, 1 worker", server.name) } else { server.name.into() };
+            reports.push((name, server.measure_rounds(binary, &folder, &load, rounds)));
             server.empty(&folder)?;
         }
         let samba =
