@@ -7,7 +7,6 @@ mod support;
 use bytes::Bytes;
 use client::nfs::{Export, OpenFor};
 use client::{Client, Host, OpenHow, Options};
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,19 +14,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::library::{World, target};
 use support::{PASSWORD, Running, Setup, user};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use wire::smb::fsctl;
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// Requests that each client has under way, and one that is to keep the server at work.
+/// Requests that each client has under way.
 const DEPTH: u64 = 8;
-const DEPTH_GREAT: u64 = 32;
 /// What is not counted, and what is, unless `cargo xtask bench limits` wants more.
 const WARM_UP: Duration = Duration::from_millis(1500);
 const SHORT_SECONDS: u64 = 4;
-/// How long one of two loads goes on before it is the other's turn.
-const TURN: Duration = Duration::from_millis(100);
 /// How far a short run may be off on a machine that does other things, too, and a long one.
 const TOLERANCE_SHORT: f64 = 0.08;
 const TOLERANCE: f64 = 0.03;
@@ -74,19 +69,9 @@ impl<'a> Load<'a> {
 struct Done {
     operations: AtomicU64,
     bytes: AtomicU64,
-    /// Whether more is to be done, if that is not always so.
-    goes_on: Option<watch::Receiver<bool>>,
 }
 
 impl Done {
-    async fn wait_for_turn(&self) {
-        if let Some(goes_on) = &self.goes_on
-            && !*goes_on.borrow()
-        {
-            goes_on.clone().wait_for(|goes_on| *goes_on).await.unwrap();
-        }
-    }
-
     fn note(&self, bytes: u64) {
         self.operations.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -144,7 +129,6 @@ fn in_loops<F: Future<Output = u64> + Send + 'static>(
         let (done, one) = (done.clone(), one.clone());
         tokio::spawn(async move {
             loop {
-                done.wait_for_turn().await;
                 done.note(one(at).await);
             }
         })
@@ -485,30 +469,6 @@ fn serve_neighbours(keys: &str, last: u8, port: u16) -> Served {
     Served { nfs, running }
 }
 
-/// What is done beside a share that is held.
-fn free_reads() -> Load<'static> {
-    Load { share: "free", ..Load::of("file0", Work::Read(4096)) }
-}
-
-#[test]
-fn a_neighbour_without_limits_does_not_feel_a_share_that_is_held() {
-    let served = serve_neighbours("limits = { iops = 100 }\n", 72, 24513);
-    in_runtime(async {
-        let (held, free) = (Arc::new(Done::default()), Arc::new(Done::default()));
-        let loops = smb_load(&served, free_reads(), &free).await;
-        let (alone, _) = measured(&free).await;
-        let others = smb_load(&served, Load::of("file0", Work::Read(4096)), &held).await;
-        let (beside, _) = measured(&free).await;
-        println!(
-            "| the neighbour alone, and beside a share that is held | {alone:.0} | {beside:.0} | {:+.2} % |",
-            100.0 * (beside / alone - 1.0)
-        );
-        let least = if is_long() { 0.95 } else { 0.5 };
-        assert!(beside > least * alone, "{beside} a second instead of {alone}");
-        loops.iter().chain(&others).for_each(JoinHandle::abort);
-    });
-}
-
 #[test]
 fn shares_of_one_session_do_not_hold_up_each_other() {
     let served = serve_neighbours("limits = { iops = 100 }\n", 73, 24514);
@@ -529,119 +489,6 @@ fn shares_of_one_session_do_not_hold_up_each_other() {
         assert!(free.0 > 5.0 * held.0, "{} a second on its neighbour", free.0);
         loops.iter().for_each(JoinHandle::abort);
     });
-}
-
-/// Processor time that each thread of the server has had, in nanoseconds.
-fn thread_times(served: &Served) -> BTreeMap<String, f64> {
-    let tasks = format!("/proc/{}/task", served.running.process_id());
-    let time = |task: std::fs::DirEntry| {
-        let said = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        let id = task.file_name().into_string().ok()?;
-        Some((id, said.split(' ').next()?.parse().ok()?))
-    };
-    std::fs::read_dir(tasks).unwrap().filter_map(|task| time(task.ok()?)).collect()
-}
-
-/// A load that does something only while it is its turn.
-struct InTurn {
-    goes_on: watch::Sender<bool>,
-    done: Arc<Done>,
-    loops: Vec<JoinHandle<()>>,
-}
-
-impl InTurn {
-    async fn start(served: &Served, load: Load<'_>, is_nfs: bool) -> Self {
-        let goes_on = watch::Sender::new(false);
-        let done = Arc::new(Done { goes_on: Some(goes_on.subscribe()), ..Done::default() });
-        let loops = match is_nfs {
-            true => nfs_load(served, load, &done).await,
-            false => smb_load(served, load, &done).await,
-        };
-        Self { goes_on, done, loops }
-    }
-
-    fn end(self) {
-        self.loops.iter().for_each(JoinHandle::abort);
-    }
-
-    /// Processor time of the server for one operation in one turn, in microseconds.
-    async fn microseconds_each(&self, served: &Served) -> f64 {
-        self.goes_on.send_replace(true);
-        tokio::time::sleep(TURN / 5).await;
-        let (before, count) = (thread_times(served), self.done.look().0);
-        tokio::time::sleep(TURN).await;
-        let (after, count) = (thread_times(served), self.done.look().0 - count);
-        self.goes_on.send_replace(false);
-        // Until what is under way has ended.
-        tokio::time::sleep(TURN / 10).await;
-        let spent = |(id, time): (&String, &f64)| time - before.get(id).unwrap_or(&0.0);
-        after.iter().map(spent).sum::<f64>() / 1000.0 / count
-    }
-}
-
-/// The middle one, between bounds that would hold that of ever more measurements in 19 of 20
-/// cases: order statistics of the binomial distribution.
-fn middle(mut all: Vec<f64>) -> [f64; 3] {
-    all.sort_by(f64::total_cmp);
-    let (half, last) = (all.len() as f64 / 2.0, all.len() as f64 - 1.0);
-    let reach = 0.98 * (all.len() as f64).sqrt();
-    [half - reach, half, half + reach].map(|at| all[at.clamp(0.0, last) as usize])
-}
-
-/// What a load costs in one share more than in the other, measured in pairs of short turns,
-/// since whatever else the machine does is there for both, over connections that are made anew
-/// again and again, since which processor serves one of them makes a difference, too.
-async fn cost_of_limits(served: &Served, load: Load<'_>, is_nfs: bool) -> [[f64; 3]; 3] {
-    let free = Load { share: "free", ..load };
-    let [mut times_without, mut times_with, mut more] = [const { Vec::new() }; 3];
-    for again in 0..if is_long() { 2 * seconds() } else { 2 } {
-        // Who comes first is not always the same, here and below.
-        let loads = if again % 2 == 0 { [free, load] } else { [load, free] };
-        let first = InTurn::start(served, loads[0], is_nfs).await;
-        let second = InTurn::start(served, loads[1], is_nfs).await;
-        let (without, with) = if again % 2 == 0 { (&first, &second) } else { (&second, &first) };
-        for round in 0..4 {
-            let (one, other) = if round % 2 == 0 { (without, with) } else { (with, without) };
-            let mut pair =
-                [one.microseconds_each(served).await, other.microseconds_each(served).await];
-            pair.rotate_left(round % 2);
-            times_without.push(pair[0]);
-            times_with.push(pair[1]);
-            more.push(pair[1] / pair[0] - 1.0);
-        }
-        first.end();
-        second.end();
-    }
-    [times_without, times_with, more].map(middle)
-}
-
-#[test]
-fn limits_that_nobody_reaches_cost_next_to_nothing() {
-    let keys = "limits = { iops = 10000000, read_iops = 9000000, bandwidth = \"600 GiB\", egress = \"500 GiB\", file_iops = 8000000, file_egress = \"400 GiB\" }\n";
-    let served = serve_neighbours(keys, 70, 24511);
-    // One file in both: where its pages lie makes a difference of some per cent.
-    let (file, twin) =
-        (served.running.data().join("file0"), served.running.folder.path().join("free/file0"));
-    std::fs::remove_file(&twin).unwrap();
-    std::fs::hard_link(file, twin).unwrap();
-    let small = Load { depth: DEPTH_GREAT, ..Load::of("file0", Work::Read(4096)) };
-    let large = Load::of("file0", Work::Read(1 << 20));
-    let rows = [
-        (small, false, "reads of 4 KiB over SMB"),
-        (small, true, "reads of 4 KiB over NFS"),
-        (large, false, "reads of 1 MiB over SMB"),
-        (large, true, "reads of 1 MiB over NFS"),
-    ];
-    for (load, is_nfs, what) in rows {
-        let [without, with, more] = in_runtime(cost_of_limits(&served, load, is_nfs));
-        let [low, middle, high] = more.map(|part| 100.0 * part);
-        println!(
-            "| server's time, without and with limits: {what} | {:.2} us | {:.2} us | {middle:+.2} % ({low:+.2} to {high:+.2}) |",
-            without[1], with[1]
-        );
-        // On a machine that does other things, too, little is certain.
-        assert!(low < if is_long() { 2.0 } else { 30.0 }, "{what}: at least {low} % more");
-    }
 }
 
 #[test]
@@ -671,6 +518,20 @@ fn requests_that_wait_end_with_their_session_and_hold_up_nobody() {
     });
 }
 
+/// Opens over a protocol that were counted as refused for a limit, after it is certain that none
+/// was counted as the server's fault.
+fn refused_by_limit(server: &Running, protocol: &str) -> u64 {
+    let page = server.page("/metrics");
+    let of = |response: &str| -> u64 {
+        let labels = [format!("protocol=\"{protocol}\""), format!("response_type=\"{response}\"")];
+        let lines = page.lines().filter(|line| line.starts_with("anabranch_transactions_total{"));
+        let lines = lines.filter(|line| labels.iter().all(|label| line.contains(label)));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(of("ServerBusyError"), 0, "{page}");
+    of("ClientThrottlingError")
+}
+
 #[test]
 fn a_file_has_so_many_handles_and_no_more() {
     let served = serve("limits = { file_handles = 3 }\n", 67, 24508);
@@ -680,7 +541,14 @@ fn a_file_has_so_many_handles_and_no_more() {
         for _ in 0..3 {
             files.push(tree.open("file0", &OpenHow::read()).await.unwrap());
         }
-        assert!(tree.open("file0", &OpenHow::read()).await.is_err());
+        let refused = tree.open("file0", &OpenHow::read()).await.unwrap_err().to_string();
+        assert!(refused.contains("TOO_MANY_OPENED_FILES"), "{refused}");
+        let export = nfs_export(served.nfs, "data").await;
+        // Its client would ask again for long.
+        let open = export.open_file("file0", false);
+        assert!(tokio::time::timeout(Duration::from_millis(200), open).await.is_err());
+        assert!(refused_by_limit(&served.running, "SMB") == 1);
+        assert!(refused_by_limit(&served.running, "NFS") > 0);
         tree.open("file1", &OpenHow::read()).await.unwrap();
         files.pop().unwrap().close().await.unwrap();
         tree.open("file0", &OpenHow::read()).await.unwrap();

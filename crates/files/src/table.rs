@@ -604,7 +604,7 @@ impl Table {
         let result = if deletes && held.streams_forbid_delete() {
             Err(NotEntered::Refused(FsError::ShareViolation))
         } else if entry.has_too_many(held.grants.open_count()) {
-            Err(NotEntered::Refused(FsError::TooMany))
+            Err(NotEntered::Refused(FsError::TooManyHandles))
         } else {
             held.enter(&state, name, wish, cache)
         };

@@ -78,7 +78,7 @@ impl Cost {
     }
 }
 
-/// What a request had to wait for before it began, if it had to.
+/// What a request had to wait for before it began, if it had to, or was refused for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Throttled {
     /// It began at once.
@@ -94,6 +94,8 @@ pub enum Throttled {
     Metadata,
     /// Operations on, or bytes of, one file.
     File,
+    /// Opens at once of one file: nobody waits for those, it was refused.
+    Handles,
 }
 
 impl Throttled {
@@ -104,7 +106,7 @@ impl Throttled {
     /// Whether it had to wait.
     #[must_use]
     pub fn has_waited(self) -> bool {
-        self != Self::No
+        !matches!(self, Self::No | Self::Handles)
     }
 
     /// A word for it, for people and machines.
@@ -117,6 +119,7 @@ impl Throttled {
             Self::Egress => "egress",
             Self::Metadata => "metadata",
             Self::File => "file",
+            Self::Handles => "handles",
         }
     }
 }

@@ -98,15 +98,18 @@ impl ResponseType {
         !matches!(self, Self::NetworkError | Self::AuthenticationError | Self::AuthorizationError)
     }
 
-    /// The same end of a request that was held back. An error stays what it is: nothing is
-    /// refused for a limit here.
+    /// The same end of a request that was held back, or refused for a limit. Another error
+    /// stays what it is.
     #[must_use]
     pub fn throttled(self, throttled: Throttled) -> Self {
+        if self == Self::ServerBusyError && throttled == Throttled::Handles {
+            return Self::ClientThrottlingError;
+        }
         if self != Self::Success {
             return self;
         }
         match throttled {
-            Throttled::No => self,
+            Throttled::No | Throttled::Handles => self,
             Throttled::Iops => Self::SuccessWithShareIopsThrottling,
             Throttled::Ingress => Self::SuccessWithShareIngressThrottling,
             Throttled::Egress => Self::SuccessWithShareEgressThrottling,
@@ -188,5 +191,8 @@ mod tests {
         assert_eq!(of(ResponseType::Success, Throttled::No), ResponseType::Success);
         let refused = ResponseType::AuthorizationError;
         assert_eq!(of(refused, Throttled::Egress), refused);
+        let (busy, limited) = (ResponseType::ServerBusyError, ResponseType::ClientThrottlingError);
+        assert_eq!(of(busy, Throttled::Handles), limited, "not the server's fault");
+        assert_eq!(of(busy, Throttled::File), busy);
     }
 }

@@ -71,7 +71,8 @@ pub(crate) struct Run<'c> {
     saved: Option<(Place, Option<StateId>)>,
     /// What the client is told of by the answer, and may be asked for afterwards.
     pub granting: Vec<CacheGrant>,
-    /// What the operation at work had to wait for before it began, by the limits of its share.
+    /// What the operation at work had to wait for before it began, or was refused for, by the
+    /// limits of its share.
     pub throttled: Throttled,
     /// When the request began, or went on after it had to wait.
     pub now: Instant,

@@ -35,7 +35,7 @@ pub fn status_of(error: FsError) -> NfsStatus {
         FsError::ReparsePoint => NfsStatus::WRONG_TYPE,
         FsError::SymlinkEscapes => NfsStatus::ACCESS,
         FsError::TooLarge => NfsStatus::FBIG,
-        FsError::TooMany => NfsStatus::DELAY,
+        FsError::TooMany | FsError::TooManyHandles => NfsStatus::DELAY,
         FsError::CrossDevice => NfsStatus::XDEV,
     }
 }

@@ -8,11 +8,13 @@
 use crate::compound::Run;
 use crate::place::Place;
 use crate::session::Session;
+use crate::status::status_of;
 use files::{OpenFile, ShareQueue};
 use limits::{Cost, ShareLimits, Throttled};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wire::nfs::OperationNumber as Number;
+use vfs::FsError;
+use wire::nfs::{NfsStatus, OperationNumber as Number};
 
 /// How an operation counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +101,14 @@ impl Run<'_> {
         if !queue.admit_now(open, cost, self.now) {
             Box::pin(self.wait_for_limits(&queue, open, cost)).await;
         }
+    }
+
+    /// What a client is told whose open was refused, which may be by a limit of the share.
+    pub fn open_refused(&mut self, error: FsError) -> NfsStatus {
+        if error == FsError::TooManyHandles {
+            self.throttled = Throttled::Handles;
+        }
+        status_of(error)
     }
 
     /// Where those wait that copy from the saved file to the current one, in this order.

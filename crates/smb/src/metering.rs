@@ -40,9 +40,11 @@ pub fn response_type(status: NtStatus) -> ResponseType {
         | NtStatus::NETWORK_ACCESS_DENIED
         | NtStatus::PRIVILEGE_NOT_HELD
         | NtStatus::INVALID_OWNER => ResponseType::AuthorizationError,
-        NtStatus::INSUFFICIENT_RESOURCES
-        | NtStatus::REQUEST_NOT_ACCEPTED
-        | NtStatus::TOO_MANY_OPENED_FILES => ResponseType::ServerBusyError,
+        NtStatus::INSUFFICIENT_RESOURCES | NtStatus::REQUEST_NOT_ACCEPTED => {
+            ResponseType::ServerBusyError
+        }
+        // Its share allows no more: the server could.
+        NtStatus::TOO_MANY_OPENED_FILES => ResponseType::ClientThrottlingError,
         NtStatus::IO_TIMEOUT => ResponseType::ServerTimeoutError,
         NtStatus::UNSUCCESSFUL | NtStatus::UNEXPECTED_IO_ERROR | NtStatus::INTERNAL_ERROR => {
             ResponseType::ServerOtherError
@@ -259,6 +261,7 @@ mod tests {
             (NtStatus::LOGON_FAILURE, ResponseType::AuthenticationError),
             (NtStatus::ACCESS_DENIED, ResponseType::AuthorizationError),
             (NtStatus::INSUFFICIENT_RESOURCES, ResponseType::ServerBusyError),
+            (NtStatus::TOO_MANY_OPENED_FILES, ResponseType::ClientThrottlingError),
             (NtStatus::UNEXPECTED_IO_ERROR, ResponseType::ServerOtherError),
             (NtStatus::IO_TIMEOUT, ResponseType::ServerTimeoutError),
         ] {

@@ -39,6 +39,7 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::SymlinkMet => NtStatus::STOPPED_ON_SYMLINK,
         FsError::SymlinkLoop => NtStatus::OBJECT_PATH_NOT_FOUND,
         FsError::TooMany => NtStatus::INSUFFICIENT_RESOURCES,
+        FsError::TooManyHandles => NtStatus::TOO_MANY_OPENED_FILES,
         FsError::Unavailable => NtStatus::FILE_NOT_AVAILABLE,
         FsError::WouldBlock => NtStatus::INTERNAL_ERROR,
     }

@@ -76,6 +76,8 @@ pub enum FsError {
     Unavailable,
     /// A named limit of this server was reached (opens, locks, descriptors).
     TooMany,
+    /// The file has as many opens as its share allows of one file at once.
+    TooManyHandles,
     /// The answer is not in memory; ask again where waiting is allowed.
     WouldBlock,
     /// The two names lie on different file systems.

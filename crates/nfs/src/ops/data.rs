@@ -4,7 +4,7 @@ use crate::client::lock;
 use crate::compound::{Answer, Run};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::place::Place;
-use crate::status::{OrStatus, status_of};
+use crate::status::OrStatus;
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
 use limits::Cost;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) async fn open_for(
 
 /// An open for one operation, of who has none.
 pub(crate) async fn anonymous_open(
-    run: &Run<'_>,
+    run: &mut Run<'_>,
     object: Object,
     caller: Arc<Caller>,
     rights: Rights,
@@ -50,15 +50,11 @@ pub(crate) async fn anonymous_open(
     let plan = OpenPlan::posix(rights, Share::ALL);
     let at = OpenAt::Object(object);
     let files = &run.server().files;
-    let opened = files.open_object(&caller, &at, plan, ObjectOpen::default()).await;
-    Ok(opened.map_err(refused)?.open)
-}
-
-/// Share reservations and locks of others are one to who has no open. RFC 8881 18.22.3.
-fn refused(error: FsError) -> NfsStatus {
-    match error {
-        FsError::ShareViolation => NfsStatus::LOCKED,
-        other => status_of(other),
+    match files.open_object(&caller, &at, plan, ObjectOpen::default()).await {
+        Ok(opened) => Ok(opened.open),
+        // Share reservations and locks of others are one to who has no open. RFC 8881 18.22.3.
+        Err(FsError::ShareViolation) => Err(NfsStatus::LOCKED),
+        Err(error) => Err(run.open_refused(error)),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::held::HeldOpen;
 use crate::place::Place;
 use crate::recall::Holder;
 use crate::stateids::{OpenState, ShareBits};
-use crate::status::{OrStatus, status_of};
+use crate::status::OrStatus;
 use files::{
     Access as Rights, CacheHolder, Caller, IfExists, IfMissing, ObjectChanges, ObjectOpen,
     OpenAction, OpenAt, OpenPlan, OpenResult as Opened, Share, WishedKind,
@@ -195,7 +195,7 @@ async fn take(
             result = files.open_object(&wish.caller, &wish.at, plan, with(instead_of)).await;
         }
     }
-    let mut opened = result.map_err(status_of)?;
+    let mut opened = result.map_err(|error| run.open_refused(error))?;
     let mut place = Place::of(wish.export.clone(), opened.open.object());
     let key = opened.open.key();
     let Some((number, held, had)) = held_of(client, key, &owner) else {
@@ -208,7 +208,7 @@ async fn take(
         let plan = OpenPlan::posix(rights(share), tolerated(share));
         let at = OpenAt::Object(opened.open.object());
         let both = files.open_object(&wish.caller, &at, plan, with(Some(held.open.clone()))).await;
-        opened.open = both.or_status()?.open;
+        opened.open = both.map_err(|error| run.open_refused(error))?.open;
     }
     let id = client.with_states(|states| {
         let is_there = states.get(number).is_some();

@@ -1,5 +1,6 @@
 //! Limits of shares under overload, for long enough to be strict: the tests of the built
-//! server (`crates/cli/tests/limits.rs`), which print a line for each thing they hold it to.
+//! server (`crates/cli/tests/limits.rs` and `limits_cost.rs`), which print a line for each thing
+//! they hold it to.
 
 use super::{Args, binary};
 use anyhow::{Context, Result, ensure};
@@ -13,7 +14,8 @@ use std::process::{Command, Stdio};
 /// Something was further off than it may be.
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(["test", "--quiet", "--package", "cli", "--test", "limits"]);
+    command.args(["test", "--quiet", "--package", "cli"]);
+    command.args(["--no-fail-fast", "--test", "limits", "--test", "limits_cost"]);
     command.args(&args.row).args(["--", "--include-ignored", "--nocapture", "--test-threads", "1"]);
     command.env("ANABRANCH_LIMITS_SECONDS", args.seconds.max(30).to_string());
     command.env("ANABRANCH_BINARY", binary(root)?).current_dir(root);
