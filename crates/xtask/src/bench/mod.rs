@@ -5,6 +5,7 @@ mod agreement;
 mod chart;
 mod copy;
 mod dbench;
+mod instructions;
 mod limits;
 mod lines;
 mod metadata;
@@ -24,7 +25,8 @@ pub struct Args {
     /// What to measure: `peers`, both servers on the loopback device; `lines`, over lines
     /// that are slow or long; `metadata`, names instead of bytes; `nfs`, beside NFS-Ganesha;
     /// `copy`, beside other programs that copy; `dbench`, by that program; `agreement`, whether
-    /// our loader finds what others find; `limits`, of shares, under overload; `floor`, what the
+    /// our loader finds what others find; `limits`, of shares, under overload;
+    /// `instructions`, what limits add to each request; `floor`, what the
     /// machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
@@ -107,9 +109,10 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         "dbench" => dbench::run(root, args)?,
         "agreement" => agreement::run(root, args)?,
         "limits" => limits::run(root, args)?,
+        "instructions" => instructions::run(root, args)?,
         "floor" => floor(root, args)?,
         other => bail!(
-            "no bench {other:?}; there are: peers, lines, metadata, nfs, copy, dbench, agreement, limits, floor"
+            "no bench {other:?}; there are: peers, lines, metadata, nfs, copy, dbench, agreement, limits, instructions, floor"
         ),
     }
     Ok(ExitCode::SUCCESS)
