@@ -74,19 +74,12 @@ impl ShareQueue {
     #[must_use]
     pub fn admit_now(&self, open: Option<&OpenFile>, cost: Cost, now: Instant) -> bool {
         let file = self.file_of(open);
-        if let Some((open, used)) = file {
-            let is_queued = open.turns().is_some_and(|turns| turns.is_taken());
-            if is_queued || self.limits.take(Some(used), cost, now) != Admission::Now {
-                return false;
-            }
+        let is_queued =
+            |(open, _): &(&OpenFile, &FileUse)| open.turns().is_some_and(|turns| turns.is_taken());
+        if self.turns_of(cost).is_taken() || file.as_ref().is_some_and(is_queued) {
+            return false;
         }
-        if !self.turns_of(cost).is_taken() && self.limits.take(None, cost, now) == Admission::Now {
-            return true;
-        }
-        if let Some((_, used)) = file {
-            self.limits.give_back(Some(used), cost);
-        }
-        false
+        self.limits.take_both(file.map(|(_, used)| used), cost, now)
     }
 
     /// A read gave less than it asked for.

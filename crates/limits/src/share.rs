@@ -184,6 +184,7 @@ impl ShareLimits {
 
     /// Whether each file has limits of its own.
     #[must_use]
+    #[inline]
     pub fn limits_files(&self) -> bool {
         self.limits_files.load(Ordering::Relaxed)
     }
@@ -228,13 +229,36 @@ impl ShareLimits {
     /// Takes what a request costs of one file or, without one, of the share, if it is there.
     #[must_use]
     pub fn take(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
-        match file {
-            Some(used) => {
-                let admission = self.take_of(&self.file_paces, &used.buckets, cost, now);
-                admission.because(Throttled::File)
+        let (paces, buckets) = match file {
+            Some(used) => (&self.file_paces, &used.buckets),
+            None => (&self.share_paces, &self.buckets),
+        };
+        match take_all(paces, buckets, &buckets_of(cost), self.since(now)) {
+            Ok(()) => Admission::Now,
+            Err((due, bucket)) => {
+                let why = if file.is_some() { Throttled::File } else { reason(bucket, cost.kind) };
+                Admission::Until(self.origin + Duration::from_nanos(due), why)
             }
-            None => self.take_of(&self.share_paces, &self.buckets, cost, now),
         }
+    }
+
+    /// Takes what a request costs of its file, if it has limits, and of the share, if both have
+    /// it; else nothing. Every request goes through here that may begin at once.
+    #[must_use]
+    pub fn take_both(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> bool {
+        let (at, asked) = (self.since(now), buckets_of(cost));
+        if let Some(used) = file
+            && take_all(&self.file_paces, &used.buckets, &asked, at).is_err()
+        {
+            return false;
+        }
+        if take_all(&self.share_paces, &self.buckets, &asked, at).is_ok() {
+            return true;
+        }
+        if let Some(used) = file {
+            give_back(&self.file_paces, &used.buckets, cost);
+        }
+        false
     }
 
     /// Books what a request costs, of the same: when it may begin, and what for it has to wait
@@ -304,30 +328,6 @@ impl ShareLimits {
         }
     }
 
-    fn take_of(
-        &self,
-        paces: &[PaceCell; BUCKETS],
-        buckets: &Buckets,
-        cost: Cost,
-        now: Instant,
-    ) -> Admission {
-        let at = self.since(now);
-        let asked = buckets_of(cost);
-        for (index, (bucket, tokens, why)) in asked.into_iter().enumerate() {
-            let pace = paces[bucket].get();
-            if !pace.is_limit() || tokens == 0 {
-                continue;
-            }
-            if let Err(due) = buckets[bucket].take(pace, tokens, at) {
-                for (bucket, tokens, _) in asked.into_iter().take(index) {
-                    put_back(paces, buckets, bucket, tokens);
-                }
-                return Admission::Until(self.origin + Duration::from_nanos(due), why);
-            }
-        }
-        Admission::Now
-    }
-
     fn book_of(
         &self,
         paces: &[PaceCell; BUCKETS],
@@ -336,26 +336,27 @@ impl ShareLimits {
         now: Instant,
     ) -> Admission {
         let at = self.since(now);
-        let (mut latest, mut reason) = (at, Throttled::No);
-        for (bucket, tokens, why) in buckets_of(cost) {
+        let (mut latest, mut why) = (at, Throttled::No);
+        for (bucket, tokens) in buckets_of(cost) {
             let pace = paces[bucket].get();
             if !pace.is_limit() || tokens == 0 {
                 continue;
             }
             let due = buckets[bucket].book(pace, tokens, at);
             if due > latest {
-                (latest, reason) = (due, why);
+                (latest, why) = (due, reason(bucket, cost.kind));
             }
         }
         if latest == at {
             return Admission::Now;
         }
-        Admission::Until(self.origin + Duration::from_nanos(latest), reason)
+        Admission::Until(self.origin + Duration::from_nanos(latest), why)
     }
 
     fn since(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.origin);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX / 2)
+        // Without the 128 bits of `as_nanos`: five hundred years do.
+        since.as_secs().saturating_mul(1_000_000_000) + u64::from(since.subsec_nanos())
     }
 
     fn lock(&self) -> MutexGuard<'_, Slow> {
@@ -372,27 +373,63 @@ impl Admission {
     }
 }
 
-/// Which buckets a request is taken from, how much of each, and what it waits for there.
-fn buckets_of(cost: Cost) -> [(usize, u64, Throttled); 5] {
+/// Which buckets a request is taken from, and how much of each.
+type Asked = [(usize, u64); 5];
+
+#[inline]
+fn buckets_of(cost: Cost) -> Asked {
     let Cost { kind, operations, bytes } = cost;
-    let (own, flow, why) = match kind {
-        Kind::Read => (READ_IOPS, EGRESS, Throttled::Egress),
-        Kind::Write => (WRITE_IOPS, INGRESS, Throttled::Ingress),
+    let (own, flow) = match kind {
+        Kind::Read => (READ_IOPS, EGRESS),
+        Kind::Write => (WRITE_IOPS, INGRESS),
         // Without bytes, nothing is taken of them.
-        Kind::Metadata => (METADATA, EGRESS, Throttled::Egress),
+        Kind::Metadata => (METADATA, EGRESS),
     };
-    let own_why = if kind == Kind::Metadata { Throttled::Metadata } else { Throttled::Iops };
     [
-        (IOPS, operations, Throttled::Iops),
-        (CREDITS, operations, Throttled::Iops),
-        (own, operations, own_why),
-        (BANDWIDTH, bytes, why),
-        (flow, bytes, why),
+        (IOPS, operations),
+        (CREDITS, operations),
+        (own, operations),
+        (BANDWIDTH, bytes),
+        (flow, bytes),
     ]
 }
 
+/// What a request waits for that has to wait for a bucket.
+fn reason(bucket: usize, kind: Kind) -> Throttled {
+    match (bucket, kind) {
+        (METADATA, _) => Throttled::Metadata,
+        (BANDWIDTH | INGRESS | EGRESS, Kind::Write) => Throttled::Ingress,
+        (BANDWIDTH | INGRESS | EGRESS, _) => Throttled::Egress,
+        _ => Throttled::Iops,
+    }
+}
+
+/// Takes all that is asked for, or nothing: then when it is worth trying again, and which
+/// bucket is empty.
+#[inline]
+fn take_all(
+    paces: &[PaceCell; BUCKETS],
+    buckets: &Buckets,
+    asked: &Asked,
+    at: u64,
+) -> Result<(), (u64, usize)> {
+    for (index, &(bucket, tokens)) in asked.iter().enumerate() {
+        let pace = paces[bucket].get();
+        if !pace.is_limit() || tokens == 0 {
+            continue;
+        }
+        if let Err(due) = buckets[bucket].take(pace, tokens, at) {
+            for &(bucket, tokens) in asked.iter().take(index) {
+                put_back(paces, buckets, bucket, tokens);
+            }
+            return Err((due, bucket));
+        }
+    }
+    Ok(())
+}
+
 fn give_back(paces: &[PaceCell; BUCKETS], buckets: &Buckets, cost: Cost) {
-    for (bucket, tokens, _) in buckets_of(cost) {
+    for (bucket, tokens) in buckets_of(cost) {
         put_back(paces, buckets, bucket, tokens);
     }
 }

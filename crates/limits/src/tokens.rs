@@ -87,6 +87,7 @@ impl Tokens {
     ///
     /// # Errors
     /// When it is worth trying again; nothing was taken.
+    #[inline]
     pub fn take(&self, pace: Pace, tokens: u64, now: u64) -> Result<(), u64> {
         let span = pace.span_ns(tokens);
         let mut full_at = self.full_at.load(Ordering::Relaxed);

@@ -38,6 +38,7 @@ pub enum Entered {
 impl Turns {
     /// Whether a request waits: then another does not begin before it.
     #[must_use]
+    #[inline]
     pub fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Acquire)
     }

@@ -38,15 +38,15 @@ impl Request<'_> {
     /// # Errors
     /// `CANCELLED`, `FILE_CLOSED` and `USER_SESSION_DELETED` if that came first.
     pub async fn admit(&mut self, open: &Open, cost: Cost) -> Result<(), NtStatus> {
-        let is_limited = open.tree.queue().is_some();
-        if !is_limited {
-            return Ok(());
-        }
+        let Some(queue) = open.tree.queue() else { return Ok(()) };
         let file = match &open.target {
             Target::File(file) => file,
             Target::Pipe(_) | Target::Quotas(_) => return Ok(()),
         };
-        self.admit_on(&open.tree, Some(file), cost).await?;
+        if queue.admit_now(Some(file), cost, self.now) {
+            return Ok(());
+        }
+        Box::pin(self.wait_for_limits(&open.tree, Some(file), cost)).await?;
         let is_gone = self.throttled.has_waited() && open.closed.is_raised();
         if is_gone { Err(NtStatus::FILE_CLOSED) } else { Ok(()) }
     }
