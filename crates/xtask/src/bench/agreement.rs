@@ -2,17 +2,21 @@
 //! each of them costs its own machine: the same reads by `smbtorture`'s smb2.bench.read, and over
 //! NFS by fio's engine.
 //!
-//! Only a server that is the limit has a rate that loaders can agree on. So each server has one
-//! processor of its own and the loader another; and ours, which is quicker than smbtorture can
-//! ask, is given a share that is held to a number of operations a second.
+//! Only a server that is the limit has a rate that loaders can agree on. So each server has a part
+//! of one processor, so small that every loader can ask for more, and the loader has another
+//! processor. Where no control group can be made, ours at least, which is quicker than smbtorture
+//! can ask, has a share that is held to a number of operations a second.
 
+mod filler;
 mod fio;
 
 use super::peers::{self, Row, TICKS_PER_SECOND};
+use super::quota::Quota;
 use super::samba::Samba;
 use super::{Args, median};
 use crate::server::{PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
+use filler::Filler;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -22,12 +26,28 @@ const AGREED: f64 = 0.1;
 /// The processors of the server and of the loader.
 const PROCESSORS: [&str; 2] = ["0", "1"];
 
-/// Each connection of the foreign loader reads one block of each of its files again and again.
-/// Beside each load the operations a second to which our share is held.
-const ROWS: [(Row, u32); 3] = [
-    (("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]), 5000),
-    (("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]), 2000),
-    (("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]), 100),
+/// A load of both, and what holds the servers back.
+struct Held {
+    /// The foreign loader has as many files of one block as requests under way, and so has ours then.
+    row: Row,
+    /// Hundredths of a processor: of ours, and of Samba.
+    percent: [u32; 2],
+    /// The operations a second to which our share is held where there are no control groups.
+    iops: u32,
+}
+
+const ROWS: [Held; 3] = [
+    Held { row: ("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]), percent: [5, 20], iops: 5000 },
+    Held {
+        row: ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]),
+        percent: [10, 25],
+        iops: 2000,
+    },
+    Held {
+        row: ("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]),
+        percent: [10, 25],
+        iops: 100,
+    },
 ];
 
 /// What one loader found, and what it took.
@@ -45,14 +65,16 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     let cores = std::thread::available_parallelism()?.get();
     anyhow::ensure!(cores > 1, "server and loader need a processor each");
     let binary = super::binary(root)?;
+    // Made first, it goes last: the servers have ended by then.
+    let quota = quota();
     println!(
         "| load | server | anabranch bench /s | other loader /s | ratio | within 10 % | \
          client µs: anabranch | other loader |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    over_smb(&binary, args)?;
+    over_smb(&binary, quota.as_ref(), args)?;
     match &args.fio {
-        Some(program) => fio::run(root, &binary, program, args),
+        Some(program) => fio::run(root, &binary, program, quota.as_ref(), args),
         None => {
             println!("\nOver NFS with --fio PROGRAM: one built with libnfs (Debian's is not).");
             Ok(())
@@ -60,32 +82,62 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     }
 }
 
-fn over_smb(binary: &Path, args: &Args) -> Result<()> {
+/// A group for the servers; without one it is said why.
+fn quota() -> Option<Quota> {
+    match Quota::new() {
+        Ok(quota) => Some(quota),
+        Err(why) => {
+            println!("The servers have a whole processor, and may wait for the loaders: {why:#}\n");
+            None
+        }
+    }
+}
+
+fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
     let torture = [&on(PROCESSORS[1])[..], &peers::torture()?].concat();
     let samba = Samba::start(&[crate::server::address(peers::SAMBA_HOST)])?;
-    pin(samba.pid())?;
-    for (row, limit) in ROWS.iter().filter(|(row, _)| args.wants(row.0)) {
-        let ours = Running::anabranch_with(binary, 61, &format!(",limits.iops={limit}"))?;
-        pin(ours.pid())?;
-        let held = format!("Anabranch, a share of {limit} IOPS");
+    for Held { row, percent, iops } in ROWS.iter().filter(|held| args.wants(held.row.0)) {
+        let (ours, own_name) = match quota {
+            Some(_) => (Running::anabranch(binary, 61)?, "Anabranch".to_owned()),
+            None => {
+                let limit = format!(",limits.iops={iops}");
+                let name = format!("Anabranch, a share of {iops} IOPS");
+                (Running::anabranch_with(binary, 61, &limit)?, name)
+            }
+        };
         let servers = [
-            (held.as_str(), ours.address.as_str(), ours.pid()),
-            ("Samba", samba.addresses[0].as_str(), samba.pid()),
+            (own_name.as_str(), ours.address.as_str(), ours.share(), ours.pid(), percent[0]),
+            ("Samba", samba.addresses[0].as_str(), samba.share(), samba.pid(), percent[1]),
         ];
-        for (name, address, pid) in servers {
+        for (name, address, share, pid, percent) in servers {
+            let held = hold(pid, quota, percent)?;
             let (mut own, mut foreign) = (Vec::new(), Vec::new());
             let url = format!("smb://{USER}@{address}:{PORT}/plain");
             let (_, _, bytes, depth, ..) = row;
-            let load = format!("--depth {depth} --block {bytes} --file-size {bytes}");
+            let files = format!("--files {depth} --file-size {bytes}");
+            let load = format!("--depth {depth} --block {bytes} {files}");
             for _ in 0..args.rounds {
                 own.push(by_anabranch(binary, &url, &load, args.seconds)?);
+                let filler = Filler::start(&share, *depth, *bytes);
                 foreign.push(by_torture(&torture, row, address, pid, args.seconds)?);
+                filler.end()?;
             }
-            let (Some(own), Some(foreign)) = (middle(own), middle(foreign)) else { continue };
-            print(row.0, name, &own, &foreign);
+            print(row.0, &format!("{name}, {held}"), own, foreign);
         }
     }
     Ok(())
+}
+
+/// Gives a server the first processor, or a part of it; tells which.
+fn hold(pid: u32, quota: Option<&Quota>, percent: u32) -> Result<String> {
+    pin(pid)?;
+    match quota {
+        Some(quota) => {
+            quota.hold(pid, percent)?;
+            Ok(format!("{percent} % of a processor"))
+        }
+        None => Ok("a processor".to_owned()),
+    }
 }
 
 /// How a command is run on a processor.
@@ -104,8 +156,14 @@ fn pin(pid: u32) -> Result<()> {
     Ok(())
 }
 
-fn print(load: &str, server: &str, own: &Found, foreign: &Found) {
-    let ratio = own.rate / foreign.rate;
+/// Prints a line of what both found in turns. The ratio is the middle one of all turns: what else
+/// the machine does meanwhile slows down both loaders of a turn.
+fn print(load: &str, server: &str, own: Vec<Found>, foreign: Vec<Found>) {
+    let ratios = own.iter().zip(&foreign).map(|(own, foreign)| own.rate / foreign.rate).collect();
+    let ratio = median(ratios, |ratio| *ratio);
+    let (Some(ratio), Some(own), Some(foreign)) = (ratio, middle(own), middle(foreign)) else {
+        return;
+    };
     let agrees = if (ratio - 1.0).abs() <= AGREED { "yes" } else { "no" };
     println!(
         "| {load} | {server} | {:.0} | {:.0} | {ratio:.2} | {agrees} | {:.1} | {:.1} |",

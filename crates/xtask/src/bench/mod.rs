@@ -13,6 +13,7 @@ mod network;
 mod nfs;
 mod own_loader;
 mod peers;
+mod quota;
 mod samba;
 
 use anyhow::{Result, bail};

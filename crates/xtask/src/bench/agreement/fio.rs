@@ -3,7 +3,7 @@
 
 use super::super::nfs::Server;
 use super::super::{Args, Result, network};
-use super::{Found, PROCESSORS, by_anabranch, children_seconds, middle, on, pin, print};
+use super::{Found, PROCESSORS, Quota, by_anabranch, children_seconds, hold, on, print};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
@@ -15,17 +15,26 @@ const ROWS: [(&str, &str, &str, bool); 3] = [
     ("NFS: read 1020 KiB, depth 8", "1044480", "8", true),
 ];
 
+/// Hundredths of a processor that the server has.
+const PERCENT: u32 = 25;
+
 /// The file that is read, and its bytes.
 const FILE: (&str, u64) = ("fio", 64 << 20);
 
 /// Prints a line for each load.
-pub fn run(root: &Path, binary: &Path, program: &Path, args: &Args) -> Result<()> {
+pub fn run(
+    root: &Path,
+    binary: &Path,
+    program: &Path,
+    quota: Option<&Quota>,
+    args: &Args,
+) -> Result<()> {
     if !args.host_network {
         // Ganesha resolves names, which takes an address besides the loopback one.
         network::second_address()?;
     }
     let (server, _) = Server::ganesha(root, crate::server::address(63))?;
-    pin(server.pid)?;
+    let held = format!("NFS-Ganesha, {}", hold(server.pid, quota, PERCENT)?);
     let (name, bytes) = FILE;
     std::fs::write(server.folder.join(name), vec![0x5a; usize::try_from(bytes)?])?;
     for (load, block, depth, sequential) in ROWS.iter().filter(|row| args.wants(row.0)) {
@@ -37,8 +46,7 @@ pub fn run(root: &Path, binary: &Path, program: &Path, args: &Args) -> Result<()
             let pattern = if *sequential { "read" } else { "randread" };
             foreign.push(by_fio(program, &server, [pattern, block, depth], args.seconds)?);
         }
-        let (Some(own), Some(foreign)) = (middle(own), middle(foreign)) else { continue };
-        print(load, "NFS-Ganesha", &own, &foreign);
+        print(load, &held, own, foreign);
     }
     Ok(())
 }

@@ -1,0 +1,193 @@
+//! A part of a processor for a server, so that it and not its client is the limit: a control group
+//! of the kernel's, version 1 (`cpu.cfs_quota_us`) or 2 (`cpu.max`).
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// In which the part is used up, in microseconds: short, so that no request waits long.
+const PERIOD_US: u32 = 5000;
+
+/// The kernel takes no smaller quota, in microseconds.
+const QUOTA_US_MIN: u32 = 1000;
+
+/// The most that a group's word can weigh in version 1 and in version 2: nothing else on the machine
+/// takes from its part.
+const SHARES_MAX: u32 = 262_144;
+/// See [`SHARES_MAX`].
+const WEIGHT_MAX: u32 = 10_000;
+
+/// What the groups are called, before the number of the process that made one.
+const PREFIX: &str = "anabranch-bench-";
+
+/// How often, and how far apart, the group is tried to be removed: who has ended leaves it late.
+const REMOVALS: u32 = 50;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(20);
+
+/// Which files a group has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A group whose processes together have a part of one processor. It goes when this is dropped.
+#[derive(Debug)]
+pub struct Quota {
+    folder: PathBuf,
+    version: Version,
+}
+
+impl Quota {
+    /// Makes a group.
+    ///
+    /// # Errors
+    /// There are no control groups, or they are not ours to make.
+    pub fn new() -> Result<Self> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let (parent, version) = hierarchy(&mounts).context("no control groups with `cpu`")?;
+        remove_left(&parent);
+        if version == Version::Two {
+            // Only then do the groups below have the files. It may be so already.
+            let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
+        }
+        let folder = parent.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&folder).with_context(|| format!("{}", folder.display()))?;
+        Ok(Self { folder, version })
+    }
+
+    /// Gives a process, with what it starts from now on, `percent` of a processor, and all that are
+    /// in the group with it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn hold(&self, pid: u32, percent: u32) -> Result<()> {
+        for (file, text) in settings(self.version, percent) {
+            self.set(file, &text)?;
+        }
+        self.set("cgroup.procs", &pid.to_string())
+    }
+
+    fn set(&self, file: &str, text: &str) -> Result<()> {
+        let file = self.folder.join(file);
+        fs::write(&file, text).with_context(|| format!("{text} to {}", file.display()))
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        for _ in 0..REMOVALS {
+            // Whoever is still there goes on without a limit.
+            give_back(&self.folder);
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            sleep(REMOVAL_PAUSE);
+        }
+        eprintln!("{} could not be removed", self.folder.display());
+    }
+}
+
+/// Moves all of a group to the one above it.
+fn give_back(folder: &Path) {
+    let Some(parent) = folder.parent() else { return };
+    let processes = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+    for process in processes.lines() {
+        let _ = fs::write(parent.join("cgroup.procs"), process);
+    }
+}
+
+/// Removes groups of runs that were killed.
+fn remove_left(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        if maker.is_some_and(|maker| !Path::new("/proc").join(maker).exists()) {
+            give_back(&entry.path());
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Where groups with a limit of processor time are made: where version 1 has the controller
+/// version 2 does not.
+fn hierarchy(mounts: &str) -> Option<(PathBuf, Version)> {
+    let of_kind = |kind: &'static str| {
+        mounts.lines().filter_map(move |line| {
+            let mut fields = line.split(' ').skip(1);
+            let (place, found, options) = (fields.next()?, fields.next()?, fields.next()?);
+            (found == kind).then_some((place, options))
+        })
+    };
+    let one = of_kind("cgroup").find(|(_, options)| options.split(',').any(|o| o == "cpu"));
+    if let Some((place, _)) = one {
+        return Some((place.into(), Version::One));
+    }
+    of_kind("cgroup2").next().map(|(place, _)| (place.into(), Version::Two))
+}
+
+/// What is written for so many hundredths of a processor: names of files, and their text.
+fn settings(version: Version, percent: u32) -> Vec<(&'static str, String)> {
+    let part = PERIOD_US * percent / 100;
+    let (quota, period) = match part < QUOTA_US_MIN {
+        true => (QUOTA_US_MIN, QUOTA_US_MIN * 100 / percent.max(1)),
+        false => (part, PERIOD_US),
+    };
+    match version {
+        Version::One => vec![
+            ("cpu.shares", SHARES_MAX.to_string()),
+            // The old quota must fit into the new period.
+            ("cpu.cfs_quota_us", "-1".to_owned()),
+            ("cpu.cfs_period_us", period.to_string()),
+            ("cpu.cfs_quota_us", quota.to_string()),
+        ],
+        Version::Two => {
+            vec![("cpu.weight", WEIGHT_MAX.to_string()), ("cpu.max", format!("{quota} {period}"))]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_controller_is_found_where_it_is() {
+        let one = "cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
+                   cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
+                   cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0\n";
+        let found = Some(("/sys/fs/cgroup/cpu,cpuacct".into(), Version::One));
+        assert_eq!(hierarchy(one), found);
+        let two = "proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
+        assert_eq!(hierarchy(two), Some(("/sys/fs/cgroup".into(), Version::Two)));
+        assert_eq!(hierarchy("proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn a_part_of_a_short_period_is_never_less_than_the_kernel_takes() {
+        assert_eq!(settings(Version::Two, 30)[1], ("cpu.max", "1500 5000".to_owned()));
+        assert_eq!(settings(Version::Two, 5)[1], ("cpu.max", "1000 20000".to_owned()));
+        let texts = settings(Version::One, 25);
+        let last = texts.last().map(|(file, text)| (*file, text.as_str()));
+        assert_eq!(last, Some(("cpu.cfs_quota_us", "1250")));
+        assert_eq!(texts[2], ("cpu.cfs_period_us", "5000".to_owned()));
+    }
+
+    #[test]
+    fn a_group_goes_with_its_owner_and_what_it_holds_is_limited() {
+        let folder = std::env::temp_dir().join(format!("anabranch-quota-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let quota = Quota { folder: folder.clone(), version: Version::Two };
+        quota.hold(7, 50).unwrap();
+        assert_eq!(fs::read_to_string(folder.join("cpu.max")).unwrap(), "2500 5000");
+        assert_eq!(fs::read_to_string(folder.join("cgroup.procs")).unwrap(), "7");
+        // A group's files go with it; here they do not.
+        for entry in fs::read_dir(&folder).unwrap() {
+            fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        drop(quota);
+        assert!(!folder.exists());
+    }
+}
