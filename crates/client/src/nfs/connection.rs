@@ -4,7 +4,7 @@ use super::callbacks::Callbacks;
 use super::slots::Lease;
 use crate::error::Error;
 use crate::sync::lock;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use wire::nfs::limits::RECORD_BYTES_MAX;
+use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
     AcceptStatus, Extent, Message, OpaqueAuth, Reply, ReplyBody, Scan, begin_record, end_record,
     scan_record,
@@ -23,6 +24,9 @@ use wire::nfs::xdr::{XdrReader, XdrWriter};
 
 /// Bytes that are asked of the socket at least.
 const RECEIVE_BYTES: usize = 64 * 1024;
+
+/// A record of at least so many bytes is received for itself.
+const LARGE_RECORD_BYTES: usize = 32 * 1024;
 
 /// A buffer of calls that grew larger is not kept.
 const SEND_BUFFER_KEPT_BYTES: usize = 4 << 20;
@@ -193,13 +197,15 @@ async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
 
 async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>) {
     let mut stream_bytes = BytesMut::new();
+    let mut last_bytes = 0;
     loop {
-        let missing = match take_records(&mut stream_bytes, &shared) {
+        let missing = match take_records(&mut stream_bytes, &shared, &mut last_bytes) {
             Ok(missing) => missing,
             Err(why) => return shared.lose(why),
         };
-        stream_bytes.reserve(missing.max(RECEIVE_BYTES));
-        match stream.read_buf(&mut stream_bytes).await {
+        let (room, most) = room(missing, stream_bytes.len(), last_bytes);
+        stream_bytes.reserve(room);
+        match stream.read_buf(&mut (&mut stream_bytes).limit(most)).await {
             Ok(0) => return shared.lose("the server closed it"),
             Ok(count) => shared.bytes.fetch_add(count as u64, Ordering::Relaxed),
             Err(error) => return shared.lose(&error.to_string()),
@@ -207,12 +213,36 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>) {
     }
 }
 
-/// Takes in all whole records. How many bytes are missing of the next one.
-fn take_records(stream: &mut BytesMut, shared: &Shared) -> Result<usize, &'static str> {
+/// How much room there is to be for what comes next, and how much of it is received at once. After a
+/// large record the next is as large, perhaps: it has room from the start, and its
+/// end is where receiving ends, so that nothing of it or of the one behind it is moved.
+fn room(missing: usize, present: usize, last_bytes: usize) -> (usize, usize) {
+    let is_begun = present >= MARK_BYTES;
+    if is_begun && present + missing >= LARGE_RECORD_BYTES {
+        return (missing, missing);
+    }
+    if !is_begun && last_bytes >= LARGE_RECORD_BYTES {
+        let rest = last_bytes - present;
+        return (rest, rest);
+    }
+    let room = missing.max(RECEIVE_BYTES);
+    (room, room)
+}
+
+/// Takes in all whole records. How many bytes are missing of the next one; the length of the last
+/// is left in `last_bytes`.
+fn take_records(
+    stream: &mut BytesMut,
+    shared: &Shared,
+    last_bytes: &mut usize,
+) -> Result<usize, &'static str> {
     loop {
         let scan = scan_record(stream, RECORD_BYTES_MAX).map_err(|malformed| malformed.what)?;
         match scan {
-            Scan::Complete(extent) => shared.take_in(split_off(stream, extent))?,
+            Scan::Complete(extent) => {
+                *last_bytes = extent.stream_bytes;
+                shared.take_in(split_off(stream, extent))?;
+            }
             Scan::Incomplete { stream_bytes_min } => return Ok(stream_bytes_min - stream.len()),
         }
     }
@@ -222,8 +252,37 @@ fn take_records(stream: &mut BytesMut, shared: &Shared) -> Result<usize, &'stati
 fn split_off(stream: &mut BytesMut, extent: Extent) -> Bytes {
     let mut whole = stream.split_to(extent.stream_bytes).freeze();
     if extent.fragments == 1 {
-        whole.advance(wire::nfs::rpc::record::MARK_BYTES);
+        whole.advance(MARK_BYTES);
         return whole;
     }
     Bytes::from(extent.payload(&whole).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_record_has_room_and_ends_where_it_ends() {
+        let large = 65_700;
+        assert_eq!(room(MARK_BYTES, 0, 0), (RECEIVE_BYTES, RECEIVE_BYTES), "nothing is known");
+        assert_eq!(room(MARK_BYTES, 0, large), (large, large), "as the last one");
+        assert_eq!(room(2, 2, large), (large - 2, large - 2), "a part of its mark is there");
+        assert_eq!(room(large - 100, 100, 0), (large - 100, large - 100));
+        assert_eq!(room(50, large - 50, large), (50, 50), "nothing of what is behind it");
+        assert_eq!(room(200, 100, 300), (RECEIVE_BYTES, RECEIVE_BYTES), "small ones come together");
+    }
+
+    #[test]
+    fn records_are_found_however_they_come_and_the_length_of_the_last_is_known() {
+        let shared = Shared::default();
+        let mut last_bytes = 0;
+        let mut stream = BytesMut::from(&[0x80, 0, 0, 200, 1, 2][..]);
+        assert_eq!(take_records(&mut stream, &shared, &mut last_bytes), Ok(198));
+        assert_eq!((stream.len(), last_bytes), (6, 0));
+        stream.extend_from_slice(&[0; 198]);
+        let none = take_records(&mut stream, &shared, &mut last_bytes);
+        assert_eq!(none, Err("a record that is no message"));
+        assert_eq!((stream.len(), last_bytes), (0, 204));
+    }
 }
