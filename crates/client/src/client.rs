@@ -6,8 +6,9 @@ use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::interfaces::choose_paths;
 use crate::limits::{
-    CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, REOPEN_PAUSE_MAX,
-    REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX, SET_UP_WITHIN,
+    CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, NEAR_TRIES, NEAR_WITHIN,
+    REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
+    SET_UP_WITHIN,
 };
 use crate::options::Options;
 use crate::pool::Pool;
@@ -107,6 +108,8 @@ struct Inner {
     refusal: Mutex<Option<Error>>,
     pool: Arc<Pool>,
     closing: AtomicBool,
+    /// See [`Client::keep_together`].
+    keeps_together: AtomicBool,
     lost: AtomicU64,
     reopened: AtomicU64,
     replayed: AtomicU64,
@@ -142,6 +145,7 @@ impl Client {
             refusal: Mutex::default(),
             pool: Arc::default(),
             closing: AtomicBool::new(false),
+            keeps_together: AtomicBool::new(false),
             lost: AtomicU64::new(0),
             reopened: AtomicU64::new(0),
             replayed: AtomicU64::new(0),
@@ -232,6 +236,35 @@ impl Client {
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.inner.is_over()
+    }
+
+    /// Whether the server is another process of this machine, and no line behind it: it has one of our
+    /// addresses, and the quickest of its answers comes within [`NEAR_WITHIN`].
+    pub async fn is_near(&self) -> bool {
+        let is_here =
+            |one: &ChannelFacts| one.remote.ip().is_loopback() || one.remote.ip() == one.local.ip();
+        if !self.channels().iter().all(is_here) {
+            return false;
+        }
+        // A forwarded port is here, too.
+        for _ in 0..NEAR_TRIES {
+            let begun = tokio::time::Instant::now();
+            if self.call(Request::new(Body::Echo, TreeId(0))).await.is_err() {
+                return false;
+            }
+            if begun.elapsed() <= NEAR_WITHIN {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// From now on requests go by the first channel that has credits, not by the least busy one:
+    /// for a server that is near, where each further processor first has to get the data out of
+    /// another's cache. Nothing changes where messages are signed or sealed, which takes processors.
+    pub fn keep_together(&self) {
+        let session = &self.inner.session;
+        self.inner.keeps_together.store(!session.signs && !session.seals, Ordering::Relaxed);
     }
 
     /// Whether a WRITE leaves alone the times that its open has set; nothing as long as that is
@@ -514,15 +547,17 @@ impl Inner {
         self.closing.load(Ordering::Relaxed) || lock(&self.channels).is_empty()
     }
 
-    /// The channel with credits and the least payload under way. One that ended
+    /// The channel with credits and the least payload under way, or the first with credits. One that ended
     /// raises the sequence before anything is sent again. MS-SMB2 3.2.4.1.7.
     fn pick(&self, chain: &[Request<'_>]) -> Result<Arc<Channel>, Error> {
         let charge = chain.iter().map(|request| u32::from(request.charge())).sum();
         let mut why = None;
+        let keeps_together = self.keeps_together.load(Ordering::Relaxed);
         let channels = lock(&self.channels);
         let best = channels
             .iter()
             .filter_map(|channel| match channel.burden(charge) {
+                Some((lacks, _)) if keeps_together => Some(((lacks, 0), channel)),
                 Some(burden) => Some((burden, channel)),
                 None => {
                     why = channel.ended();

@@ -73,3 +73,8 @@ pub const DESCRIPTOR_BYTES_MAX: u32 = 64 * 1024;
 
 /// Frames that are verified together at most: as many as a processor's AES unit takes at once.
 pub const VERIFIED_TOGETHER: usize = 8;
+
+/// A server of this machine answers so soon, as long as it is not busy; it is asked so often.
+pub const NEAR_WITHIN: Duration = Duration::from_millis(1);
+/// See [`NEAR_WITHIN`].
+pub const NEAR_TRIES: u32 = 4;

@@ -62,7 +62,9 @@ pub struct Data {
 }
 
 impl Data {
-    pub(crate) fn new(buffer: Vec<u8>, range: Range<usize>, pool: Arc<Pool>) -> Self {
+    /// These bytes of a buffer, which then goes to `pool`.
+    #[must_use]
+    pub fn new(buffer: Vec<u8>, range: Range<usize>, pool: Arc<Pool>) -> Self {
         debug_assert!(range.end <= buffer.len());
         Self { buffer, range, pool }
     }

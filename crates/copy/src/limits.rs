@@ -15,6 +15,10 @@ pub const BLOCK_BYTES: u32 = 1024 * 1024;
 /// 4 × 1 MiB are 8 MiB for each thread, 64 MiB with eight.
 pub const BLOCKS_EACH_THREAD: usize = 4;
 
+/// Blocks under way where both ends are on this machine: what comes back before it is cold, and
+/// enough for a disk that does several at a time.
+pub const BLOCKS_NEAR: usize = 8;
+
 /// Threads that can be asked for.
 pub const THREADS_MAX: usize = 128;
 

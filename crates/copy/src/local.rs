@@ -9,10 +9,14 @@ use crate::names::split;
 use crate::ranges::Ranges;
 use crate::side::{Handle, Whole};
 use bytes::Bytes;
+use client::{Data, Pool};
 use rustix::fs::{OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::io::IoSliceMut;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 const NANOS: i128 = 1_000_000_000;
@@ -24,6 +28,8 @@ const SPARSE_BYTES_MIN: u64 = 64 * 1024;
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     root: PathBuf,
+    /// Buffers of blocks, each of which would have to be made of new pages and cleared.
+    pool: Arc<Pool>,
     /// What is short enough to be done one after the other.
     short: Gather,
 }
@@ -43,7 +49,7 @@ fn second(file: &Handle) -> Result<File, Error> {
 
 impl Local {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, short: Gather::default() }
+        Self { root, pool: Arc::default(), short: Gather::default() }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -135,12 +141,17 @@ impl Local {
     }
 
     pub(crate) async fn read(&self, file: &Handle, at: u64, length: u32) -> Result<Bytes, Error> {
+        let (pool, length) = (self.pool.clone(), length as usize);
+        let mut buffer = pool.take(length);
+        // What is in memory is read here: who works on it next has it in the same cache.
+        let ready = read_ready(file.local()?, at, &mut buffer[..length]);
+        if ready == length {
+            return Ok(Bytes::from_owner(Data::new(buffer, 0..length, pool)));
+        }
         let file = second(file)?;
         blocking(move || {
-            let mut data = vec![0; length as usize];
-            let filled = read_full(&file, at, &mut data)?;
-            data.truncate(filled);
-            Ok(data.into())
+            let rest = read_full(&file, at + ready as u64, &mut buffer[ready..length])?;
+            Ok(Bytes::from_owner(Data::new(buffer, 0..ready + rest, pool)))
         })
         .await
     }
@@ -215,6 +226,31 @@ fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
 
 fn fresh(path: &Path) -> Result<File, Error> {
     open(path, OpenOptions::new().read(true).write(true).create(true).truncate(true))
+}
+
+/// Fills `out` as far as that is possible without waiting for a disk; gives how far.
+fn read_ready(file: &File, at: u64, out: &mut [u8]) -> usize {
+    let mut filled = 0;
+    while filled < out.len() {
+        let rest = &mut [IoSliceMut::new(&mut out[filled..])];
+        match rustix::io::preadv2(file, rest, at + filled as u64, ReadWriteFlags::NOWAIT) {
+            Ok(count @ 1..) => filled += count,
+            // It cannot be told not to wait, and has nothing to wait for.
+            Err(Errno::OPNOTSUPP) if is_in_memory(file) => {
+                return read_full(file, at, out).unwrap_or(0);
+            }
+            // The end, or what has to be waited for: the caller finds out, and what is wrong.
+            Ok(0) | Err(_) => break,
+        }
+    }
+    filled
+}
+
+/// Whether its file system has no disk.
+fn is_in_memory(file: &File) -> bool {
+    /// TMPFS_MAGIC of linux/magic.h.
+    const TMPFS: i64 = 0x0102_1994;
+    rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == TMPFS)
 }
 
 /// Fills `out` as far as the file goes.
@@ -318,6 +354,21 @@ mod tests {
                 item_of(String::new(), &file.metadata().unwrap()).facts.written,
                 Some(nanos)
             );
+        }
+    }
+
+    #[tokio::test]
+    async fn blocks_are_read_as_they_are_and_end_with_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole: Vec<u8> = (0..300_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
+        std::fs::write(folder.path().join("a"), &whole).unwrap();
+        let local = Local::new(folder.path().to_owned());
+        let file = local.open_source("a").await.unwrap();
+        // Longer before shorter, so that buffers come back with more in them than is wanted.
+        for (at, length) in [(0, 200_000), (100_000, 50_000), (250_000, 100_000), (300_000, 10)] {
+            let data = local.read(&file, at as u64, length).await.unwrap();
+            let end = (at + length as usize).min(whole.len());
+            assert_eq!(data[..], whole[at..end], "{at}");
         }
     }
 

@@ -123,6 +123,16 @@ impl Side {
         }
     }
 
+    /// Whether it is on this machine: a directory, or a server whose channels then are used one after
+    /// the other.
+    pub(crate) async fn is_near(&self) -> bool {
+        match &self.back {
+            Back::Local(_) => true,
+            Back::Nfs(_) => false,
+            Back::Smb(smb) => smb.is_near().await,
+        }
+    }
+
     /// Files of at most so many bytes go whole.
     pub(crate) fn small_bytes_max(&self) -> u64 {
         u64::from(self.io_bytes_max()).min(SMALL_BYTES_MAX)

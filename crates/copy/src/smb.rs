@@ -46,6 +46,14 @@ impl Smb {
         &self.tree
     }
 
+    pub(crate) async fn is_near(&self) -> bool {
+        let is_near = self.tree.client().is_near().await;
+        if is_near {
+            self.tree.client().keep_together();
+        }
+        is_near
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.sessions.connections()
     }

@@ -10,7 +10,7 @@ use crate::item::{Facts, Item, Kind};
 use crate::journal;
 use crate::large;
 use crate::limits::{
-    BLOCKS_EACH_THREAD, DEPTH_MAX, FURTHER_SESSIONS_FROM_FILES, LISTINGS_EACH_THREAD,
+    BLOCKS_EACH_THREAD, BLOCKS_NEAR, DEPTH_MAX, FURTHER_SESSIONS_FROM_FILES, LISTINGS_EACH_THREAD,
     SMALL_FILES_EACH_THREAD, THREADS_MAX, WAITING_FILES_MAX,
 };
 use crate::names::{self, join};
@@ -40,14 +40,19 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    fn new(source: Place, target: Place, mut options: Options, tally: Arc<Tally>) -> Self {
+    async fn new(source: Place, target: Place, mut options: Options, tally: Arc<Tally>) -> Self {
         options.threads = options.threads.clamp(1, THREADS_MAX);
+        let is_near = source.side.is_near().await && target.side.is_near().await;
+        let blocks = match options.threads * BLOCKS_EACH_THREAD {
+            blocks if is_near => blocks.min(BLOCKS_NEAR),
+            blocks => blocks,
+        };
         let same = source.side.is_one_session(&target.side);
         Self {
             offloads: options.offload && same,
             block_bytes: source.side.io_bytes_max().min(target.side.io_bytes_max()),
             small_bytes_max: source.side.small_bytes_max().min(target.side.small_bytes_max()),
-            window: Arc::new(Semaphore::new(options.threads * BLOCKS_EACH_THREAD)),
+            window: Arc::new(Semaphore::new(blocks)),
             source,
             target,
             options,
@@ -120,7 +125,7 @@ enum Event {
 /// Copies `source` to `target`: a file to a file of that path, a directory's contents
 /// into a directory, which is made. What happens is counted in `tally`.
 pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tally>) -> Summary {
-    let job = Arc::new(Job::new(source, target, options, tally.clone()));
+    let job = Arc::new(Job::new(source, target, options, tally.clone()).await);
     if let Err(error) = begin(&job).await {
         tally.fail("", &error);
     }
