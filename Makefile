@@ -89,6 +89,7 @@ bench: ## Side by side with Samba and NFS-Ganesha; takes some minutes
 	cargo xtask bench peers --charts benchmarks
 	cargo xtask bench lines --charts benchmarks
 	cargo xtask bench metadata
+	cargo xtask bench metadata --backend-latency-us 1000
 	cargo xtask bench copy
 	conformance/ganesha-root
 	cargo xtask bench nfs --charts benchmarks

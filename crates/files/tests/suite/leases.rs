@@ -3,7 +3,7 @@
 
 use crate::harness::*;
 use files::{
-    Access, Asking, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
+    Asking, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
     Semantics, Share, VolumeOptions,
 };
 use futures_util::FutureExt;
