@@ -52,7 +52,7 @@ servers: built ## Our client against foreign servers: Debian's Samba and the new
 kernel: kernel-uml kernel-channels kernel-nfs ## The Linux kernel's own client, in a virtual machine
 
 kernel-uml: built
-	$(call lane,3) conformance/kernel uml
+	$(call lane,3) ANABRANCH_GRACE_MS=1000 conformance/kernel uml
 
 kernel-channels: built
 	$(call lane,9) conformance/kernel-channels uml
