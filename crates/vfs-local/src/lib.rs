@@ -24,6 +24,7 @@ mod ntacl;
 mod outside;
 mod posix_acl;
 mod quota;
+mod resident;
 mod resolve;
 mod security;
 mod snapshots;

@@ -3,6 +3,7 @@
 use crate::errors::refusal;
 use crate::identity::{act_as, as_root};
 use crate::listing_changes::Unheard;
+use crate::resident::{is_all_in_memory, is_cached};
 use crate::xattrs::{self, Place};
 use crate::{dos_attributes, listing, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -312,12 +313,16 @@ impl Node for LocalNode {
         let start = into.len();
         into.reserve(length);
         let mut done = 0;
+        let mut flags = if wait == Wait::Never { libc::RWF_NOWAIT } else { 0 };
         while done < length {
-            let flags = if wait == Wait::Never { libc::RWF_NOWAIT } else { 0 };
             match read_some(fd, offset + done as u64, length - done, into, flags) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
+                // It cannot be told not to wait, and need not.
+                Err(Errno::OPNOTSUPP) if flags != 0 && is_all_in_memory(fd, offset, length) => {
+                    flags = 0;
+                }
                 Err(errno) => {
                     into.truncate(start);
                     return Err(refusal("read", errno));
@@ -665,7 +670,7 @@ fn user_name(name: &Name) -> Result<String> {
 }
 
 /// One `preadv2` into the spare room of `into`.
-fn read_some(
+pub fn read_some(
     fd: &OwnedFd,
     offset: u64,
     length: usize,
@@ -697,31 +702,4 @@ pub fn set_compressed(fd: BorrowedFd<'_>, compressed: bool) -> rustix::io::Resul
 
 fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
-
-/// Whether all pages of the range are in memory: `cachestat`, where the kernel
-/// has it, else a read that may not wait of the last byte.
-fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
-    #[repr(C)]
-    #[derive(Default)]
-    struct CacheStat {
-        cached: u64,
-        dirty: u64,
-        writeback: u64,
-        evicted: u64,
-        recently_evicted: u64,
-    }
-    const SYS_CACHESTAT: libc::c_long = 451;
-    const PAGE: u64 = 4096;
-    let range = [offset, length as u64];
-    let mut stat = CacheStat::default();
-    // SAFETY: the call reads two integers and writes five, at the places given.
-    let result = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &range, &mut stat, 0) };
-    if result == 0 {
-        let pages = (offset + length as u64).div_ceil(PAGE) - offset / PAGE;
-        return stat.cached >= pages;
-    }
-    let mut byte = Vec::with_capacity(1);
-    let last = offset + (length as u64).saturating_sub(1);
-    matches!(read_some(fd, last, 1, &mut byte, libc::RWF_NOWAIT), Ok(1))
 }

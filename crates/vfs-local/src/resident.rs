@@ -1,0 +1,83 @@
+//! Whether reading would wait for a disk.
+
+use crate::node::read_some;
+use rustix::fd::{AsRawFd, OwnedFd};
+
+/// Whether the file is of a file system in memory, and what it has of the range is there, neither
+/// swapped out nor a hole.
+pub fn is_all_in_memory(fd: &OwnedFd, offset: u64, length: usize) -> bool {
+    /// TMPFS_MAGIC of linux/magic.h.
+    const TMPFS: i64 = 0x0102_1994;
+    if !rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == TMPFS) {
+        return false;
+    }
+    let Ok(found) = rustix::fs::fstat(fd) else { return false };
+    let left = u64::try_from(found.st_size).unwrap_or(0).saturating_sub(offset);
+    let length = length.min(usize::try_from(left).unwrap_or(usize::MAX));
+    length == 0 || is_cached(fd, offset, length)
+}
+
+/// Whether all pages of the range are in memory: `cachestat`, where the kernel
+/// has it, else a read that may not wait of the last byte.
+pub fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
+    #[repr(C)]
+    #[derive(Default)]
+    struct CacheStat {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    const SYS_CACHESTAT: libc::c_long = 451;
+    const PAGE: u64 = 4096;
+    let range = [offset, length as u64];
+    let mut stat = CacheStat::default();
+    // SAFETY: the call reads two integers and writes five, at the places given.
+    let result = unsafe { libc::syscall(SYS_CACHESTAT, fd.as_raw_fd(), &range, &mut stat, 0) };
+    if result == 0 {
+        let pages = (offset + length as u64).div_ceil(PAGE) - offset / PAGE;
+        return stat.cached >= pages;
+    }
+    let mut byte = Vec::with_capacity(1);
+    let last = offset + (length as u64).saturating_sub(1);
+    matches!(read_some(fd, last, 1, &mut byte, libc::RWF_NOWAIT), Ok(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::LocalVfs;
+    use vfs::{Case, FsError, Identity, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+
+    #[test]
+    fn what_is_in_memory_is_read_at_once_also_where_waiting_cannot_be_forbidden() {
+        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
+        let whole: Vec<u8> = (0..100_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
+        std::fs::write(folder.path().join("file"), &whole).unwrap();
+        let file = std::fs::File::create(folder.path().join("hole")).unwrap();
+        file.set_len(100_000).unwrap();
+        let opened = std::fs::File::open(folder.path().join("file")).unwrap();
+        if !super::is_cached(&opened.into(), 0, 1) {
+            // Kernels before 6.5 do not tell.
+            return;
+        }
+        let vfs = LocalVfs::open(folder.path()).unwrap();
+        let open = |name: &[u8]| {
+            let path = RelPath::root().join(&Name::new(name).unwrap());
+            let (case, wait, wanted) = (Case::Sensitive, Wait::Allowed, Wanted::default());
+            let how = OpenHow { read: true, write: false, case, wanted, no_follow: true, wait };
+            vfs.open(&Identity::root(), &path, how).unwrap().node
+        };
+        let file = open(b"file");
+        for (at, length, found) in
+            [(0, 4096, 0..4096), (99_000, 64_000, 99_000..100_000), (100_000, 10, 0..0)]
+        {
+            let mut read = Vec::new();
+            let count = file.read(at, length, &mut read, Wait::Never).unwrap();
+            assert_eq!((count, &read[..]), (found.len(), &whole[found]));
+        }
+        // Where a read that may not wait is known, a hole is no reason to wait.
+        let hole = open(b"hole").read(0, 10, &mut Vec::new(), Wait::Never);
+        assert!(matches!(hole, Ok(10) | Err(FsError::NotSupported)), "{hole:?}");
+    }
+}
