@@ -2,10 +2,11 @@
 //! each of them costs its own machine: the same reads by `smbtorture`'s smb2.bench.read, and over
 //! NFS by fio's engine.
 //!
-//! Only a server that is the limit has a rate that loaders can agree on. So each server has a part
-//! of one processor, so small that every loader can ask for more, and the loader has another
-//! processor. Where no control group can be made, ours at least, which is quicker than smbtorture
-//! can ask, has a share that is held to a number of operations a second.
+//! Only a server that is the limit has a rate that loaders can agree on. So foreign servers have a
+//! part of one processor, so small that every loader can ask for more, and the loader has another
+//! processor. Ours, which is quicker than smbtorture can ask, has a share that is held to a number
+//! of operations a second: with a part of a processor it does the more, the more requests come
+//! together, in which loaders differ.
 
 mod filler;
 mod fio;
@@ -30,24 +31,16 @@ const PROCESSORS: [&str; 2] = ["0", "1"];
 struct Held {
     /// The foreign loader has as many files of one block as requests under way, and so has ours then.
     row: Row,
-    /// Hundredths of a processor: of ours, and of Samba.
-    percent: [u32; 2],
-    /// The operations a second to which our share is held where there are no control groups.
+    /// Hundredths of a processor that Samba has.
+    percent: u32,
+    /// The operations a second to which our share is held.
     iops: u32,
 }
 
 const ROWS: [Held; 3] = [
-    Held { row: ("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]), percent: [5, 20], iops: 5000 },
-    Held {
-        row: ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]),
-        percent: [10, 25],
-        iops: 2000,
-    },
-    Held {
-        row: ("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]),
-        percent: [10, 25],
-        iops: 100,
-    },
+    Held { row: ("read 4 KiB, depth 32", "read", 4096, 32, 1, &[]), percent: 20, iops: 5000 },
+    Held { row: ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]), percent: 25, iops: 2000 },
+    Held { row: ("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]), percent: 25, iops: 100 },
 ];
 
 /// What one loader found, and what it took.
@@ -97,20 +90,15 @@ fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
     let torture = [&on(PROCESSORS[1])[..], &peers::torture()?].concat();
     let samba = Samba::start(&[crate::server::address(peers::SAMBA_HOST)])?;
     for Held { row, percent, iops } in ROWS.iter().filter(|held| args.wants(held.row.0)) {
-        let (ours, own_name) = match quota {
-            Some(_) => (Running::anabranch(binary, 61)?, "Anabranch".to_owned()),
-            None => {
-                let limit = format!(",limits.iops={iops}");
-                let name = format!("Anabranch, a share of {iops} IOPS");
-                (Running::anabranch_with(binary, 61, &limit)?, name)
-            }
-        };
+        let ours = Running::anabranch_with(binary, 61, &format!(",limits.iops={iops}"))?;
+        pin(ours.pid())?;
+        let own_name = format!("Anabranch, a share of {iops} IOPS");
+        let samba_name = format!("Samba, {}", hold(samba.pid(), quota, *percent)?);
         let servers = [
-            (own_name.as_str(), ours.address.as_str(), ours.share(), ours.pid(), percent[0]),
-            ("Samba", samba.addresses[0].as_str(), samba.share(), samba.pid(), percent[1]),
+            (own_name, ours.address.as_str(), ours.share(), ours.pid()),
+            (samba_name, samba.addresses[0].as_str(), samba.share(), samba.pid()),
         ];
-        for (name, address, share, pid, percent) in servers {
-            let held = hold(pid, quota, percent)?;
+        for (name, address, share, pid) in servers {
             let (mut own, mut foreign) = (Vec::new(), Vec::new());
             let url = format!("smb://{USER}@{address}:{PORT}/plain");
             let (_, _, bytes, depth, ..) = row;
@@ -122,7 +110,7 @@ fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
                 foreign.push(by_torture(&torture, row, address, pid, args.seconds)?);
                 filler.end()?;
             }
-            print(row.0, &format!("{name}, {held}"), own, foreign);
+            print(row.0, &name, own, foreign);
         }
     }
     Ok(())
