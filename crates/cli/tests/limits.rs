@@ -5,15 +5,14 @@
 mod support;
 
 use bytes::Bytes;
-use client::nfs::{Export, OpenFor};
-use client::{Client, Host, OpenHow, Options};
+use client::OpenHow;
+use client::nfs::OpenFor;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::library::{World, target};
-use support::{PASSWORD, Running, Setup, user};
+use support::{Running, Setup};
 use tokio::task::JoinHandle;
 use wire::smb::fsctl;
 
@@ -102,23 +101,6 @@ fn serve(keys: &str, last: u8, port: u16) -> Served {
     Served { running, nfs }
 }
 
-async fn smb_client(server: &Running) -> Client {
-    let mut client_guid = [0; 16];
-    World.random(&mut client_guid);
-    let options = Options { client_guid, channels: 1, ..Options::default() };
-    let target = target(server.smb, &user(), PASSWORD);
-    Client::connect(target, options, Arc::new(World)).await.unwrap()
-}
-
-async fn nfs_export(address: SocketAddr, share: &str) -> Export {
-    // Each is a client of its own.
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let instance = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-    let target = client::nfs::Target { name: "server".into(), address, uid: 0, gid: 0, instance };
-    let options = client::nfs::Options { minor_version: 2, ..Default::default() };
-    Export::open(client::nfs::Client::connect(target, options).await.unwrap(), share).await.unwrap()
-}
-
 /// Does `one` in as many loops as a client has requests under way.
 fn in_loops<F: Future<Output = u64> + Send + 'static>(
     depth: u64,
@@ -137,7 +119,8 @@ fn in_loops<F: Future<Output = u64> + Send + 'static>(
 }
 
 async fn smb_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<JoinHandle<()>> {
-    let tree = Arc::new(smb_client(&served.running).await.tree(load.share).await.unwrap());
+    let tree =
+        Arc::new(support::library::client(&served.running).await.tree(load.share).await.unwrap());
     let file = Arc::new(tree.open(load.file, &OpenHow::read_write()).await.unwrap());
     let name = load.file.to_owned();
     match load.work {
@@ -180,7 +163,7 @@ async fn smb_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<Join
 }
 
 async fn nfs_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<JoinHandle<()>> {
-    let export = Arc::new(nfs_export(served.nfs, load.share).await);
+    let export = Arc::new(support::library::export(served.nfs, load.share).await);
     let name = load.file.to_owned();
     let file = Arc::new(export.open_file(&name, false).await.unwrap());
     match load.work {
@@ -410,7 +393,7 @@ fn sessions_have_equal_parts_however_much_each_asks_for() {
     let served = serve("limits = { iops = 600 }\n", 64, 24505);
     in_runtime(async {
         let (greedy, modest) = (Arc::new(Done::default()), Arc::new(Done::default()));
-        let tree = smb_client(&served.running).await.tree("data").await.unwrap();
+        let tree = support::library::client(&served.running).await.tree("data").await.unwrap();
         let file = Arc::new(tree.open("file0", &OpenHow::read()).await.unwrap());
         let mut loops = Vec::new();
         for _ in 0..8 {
@@ -474,7 +457,7 @@ fn shares_of_one_session_do_not_hold_up_each_other() {
     let served = serve_neighbours("limits = { iops = 100 }\n", 73, 24514);
     in_runtime(async {
         let (held, free) = (Arc::new(Done::default()), Arc::new(Done::default()));
-        let client = smb_client(&served.running).await;
+        let client = support::library::client(&served.running).await;
         let trees = [client.tree("data").await.unwrap(), client.tree("free").await.unwrap()];
         let mut loops = Vec::new();
         for (tree, name, done) in [(&trees[0], "file0", &held), (&trees[1], "file0", &free)] {
@@ -495,7 +478,7 @@ fn shares_of_one_session_do_not_hold_up_each_other() {
 fn requests_that_wait_end_with_their_session_and_hold_up_nobody() {
     let served = serve("limits = { iops = 10 }\n", 66, 24507);
     in_runtime(async {
-        let tree = smb_client(&served.running).await.tree("data").await.unwrap();
+        let tree = support::library::client(&served.running).await.tree("data").await.unwrap();
         let file = Arc::new(tree.open("file0", &OpenHow::read()).await.unwrap());
         let waiting: Vec<_> = (0..100)
             .map(|_| {
@@ -536,14 +519,14 @@ fn refused_by_limit(server: &Running, protocol: &str) -> u64 {
 fn a_file_has_so_many_handles_and_no_more() {
     let served = serve("limits = { file_handles = 3 }\n", 67, 24508);
     in_runtime(async {
-        let tree = smb_client(&served.running).await.tree("data").await.unwrap();
+        let tree = support::library::client(&served.running).await.tree("data").await.unwrap();
         let mut files = Vec::new();
         for _ in 0..3 {
             files.push(tree.open("file0", &OpenHow::read()).await.unwrap());
         }
         let refused = tree.open("file0", &OpenHow::read()).await.unwrap_err().to_string();
         assert!(refused.contains("TOO_MANY_OPENED_FILES"), "{refused}");
-        let export = nfs_export(served.nfs, "data").await;
+        let export = support::library::export(served.nfs, "data").await;
         // Its client would ask again for long.
         let open = export.open_file("file0", false);
         assert!(tokio::time::timeout(Duration::from_millis(200), open).await.is_err());
@@ -562,8 +545,8 @@ fn a_full_share_says_so_over_both_protocols_and_goes_on_once_something_is_remove
     let filler = std::fs::File::create(served.running.data().join("filler")).unwrap();
     rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, 1000 << 20).unwrap();
     in_runtime(async {
-        let tree = smb_client(&served.running).await.tree("data").await.unwrap();
-        let export = nfs_export(served.nfs, "data").await;
+        let tree = support::library::client(&served.running).await.tree("data").await.unwrap();
+        let export = support::library::export(served.nfs, "data").await;
         // It is measured again once something was changed.
         tree.open("new", &OpenHow::read_write()).await.unwrap();
         let data = Bytes::from(vec![1; 1 << 20]);
@@ -635,7 +618,7 @@ fn only_shares_of_some_classes_name_further_addresses() {
     let keys = "class = \"standard\"\nprovisioned_gib = 100\n";
     let served = serve_neighbours(keys, 74, 24515);
     in_runtime(async {
-        let client = smb_client(&served.running).await;
+        let client = support::library::client(&served.running).await;
         let _standard = client.tree("data").await.unwrap();
         let refused = client.interfaces().await.unwrap_err().to_string();
         assert!(refused.contains("FS_DRIVER_REQUIRED"), "{refused}");

@@ -11,7 +11,6 @@ use client::{File, OpenHow, Tree};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use support::{Running, Setup};
 use tokio::runtime::Runtime;
@@ -67,14 +66,7 @@ impl Client {
     }
 
     async fn nfs(address: SocketAddr, share: &str) -> Self {
-        // Each is a client of its own.
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let instance = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-        let name = "server".into();
-        let target = client::nfs::Target { name, address, uid: 0, gid: 0, instance };
-        let options = client::nfs::Options { minor_version: 2, ..Default::default() };
-        let client = client::nfs::Client::connect(target, options).await.unwrap();
-        let export = Export::open(client, share).await.unwrap();
+        let export = support::library::export(address, share).await;
         let file = export.open_file("file", false).await.unwrap();
         Self::Nfs(Rc::new((export, file)))
     }

@@ -5,7 +5,7 @@
 //! Knows no SMB: tokens go in and come out. Keys of the system (ticket caches, keytabs, realms)
 //! are found as the library finds them: `/etc/krb5.conf`, `KRB5CCNAME`, `KRB5_KTNAME`.
 //!
-//! The only home of `unsafe` outside the backends; each block says why it is sound.
+//! A home of `unsafe`, since a library of C is called; each block says why it is sound.
 #![allow(unsafe_code)]
 
 mod acceptor;

@@ -1,9 +1,11 @@
 //! What every user of the client library needs.
 
 use super::{PASSWORD, Running, user};
+use client::nfs::Export;
 use client::{Client, Host, Options, Target, Tree};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, NtHash};
 
@@ -39,10 +41,23 @@ pub async fn tree(server: &Running) -> Tree {
 
 /// Any share of a server, in the same way.
 pub async fn share(server: &Running, name: &str) -> Tree {
+    client(server).await.tree(name).await.unwrap()
+}
+
+/// A new client with one channel.
+pub async fn client(server: &Running) -> Client {
     let mut client_guid = [0; 16];
     World.random(&mut client_guid);
     let options = Options { client_guid, channels: 1, ..Options::default() };
     let target = target(server.smb, &user(), PASSWORD);
-    let client = Client::connect(target, options, Arc::new(World)).await.unwrap();
-    client.tree(name).await.unwrap()
+    Client::connect(target, options, Arc::new(World)).await.unwrap()
+}
+
+/// A share over NFS 4.2, as root of a client of its own has it.
+pub async fn export(address: SocketAddr, share: &str) -> Export {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let instance = NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
+    let target = client::nfs::Target { name: "server".into(), address, uid: 0, gid: 0, instance };
+    let options = client::nfs::Options { minor_version: 2, ..Default::default() };
+    Export::open(client::nfs::Client::connect(target, options).await.unwrap(), share).await.unwrap()
 }
