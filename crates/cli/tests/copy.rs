@@ -8,9 +8,8 @@ mod support;
 use client::{Client, OpenHow, Options};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 use support::copying::{
     Both, assert_same, command, contents, copied, folder, noise, set_time, told, tree,
 };
@@ -277,15 +276,20 @@ fn streams_attributes_and_access_lists_go_from_share_to_share() {
     assert!(text(&refused.stderr).contains("SMB on both sides"), "{}", told(&refused));
 }
 
-/// Runs a copy until its temporary file is there and growing, and then does something.
-fn interrupted(state: &Path, arguments: &[&str], data: &Path, then: impl FnOnce()) -> String {
+/// Runs a copy until its temporary file is there and growing, and then does something with it.
+fn interrupted(
+    state: &Path,
+    arguments: &[&str],
+    data: &Path,
+    then: impl FnOnce(&mut Child),
+) -> String {
     let mut child =
         command(state, arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("a journal with blocks", || {
         let journal = std::fs::read_dir(state).ok()?.next()?.ok()?;
         (journal.metadata().ok()?.len() > 600).then_some(())
     });
-    then();
+    then(&mut child);
     let _ = child.kill();
     let output = child.wait_with_output().unwrap();
     assert!(!data.exists(), "no half file has its name");
@@ -329,7 +333,7 @@ fn source_changes(share: &Share) {
     ];
     for (arguments, from, to) in ways {
         std::fs::write(from, noise(400 << 20, 1)).unwrap();
-        interrupted(&state, &arguments, to, || {});
+        interrupted(&state, &arguments, to, |_| {});
         std::fs::write(from, noise(3 << 20, 2)).unwrap();
         let output = command(&state, &arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", told(&output));
@@ -365,9 +369,9 @@ fn network_is_cut(share: &Share) {
         let ways = [([path, url.as_str()], &there), ([url.as_str(), back_path], &back)];
         for (ends, to) in ways {
             let arguments = [&ends[..], &["--channels", "1"]].concat();
-            let said = interrupted(&state, &arguments, to, || {
+            let said = interrupted(&state, &arguments, to, |child| {
                 relay.cut();
-                std::thread::sleep(Duration::from_millis(1500));
+                wait_for("it to give up", || child.try_wait().unwrap());
             });
             assert!(said.contains("the connection was lost"), "{said}");
             assert!(said.contains("same command again"), "{said}");
