@@ -2,7 +2,7 @@
 
 use crate::places::{Facts, Kept, Way};
 use crate::state::{Foreknown, State, split};
-use crate::tree::CachedVfs;
+use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Located, Node,
@@ -57,14 +57,17 @@ impl CachedVfs {
     ) -> Result<KnownOpen> {
         let any_case = how.case == Case::Insensitive;
         let exact = OpenHow { case: Case::Sensitive, ..how };
-        if self.is_better_asked(who, path, &how) {
-            match self.inner.open_known(who, path, exact) {
+        let mut state = self.stale();
+        if let Some(prior) = self.ask_at_once(&mut state, who, path, &how) {
+            drop(state);
+            match self.open_beside(who, path, exact, prior.facts) {
                 // It has gone, or is not in memory: what is known is looked at after all.
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock) => {}
                 other => return other,
             }
+            state = self.stale();
         }
-        let (path, prior) = match self.first_look(who, path, &how) {
+        let (path, prior) = match self.first_look(self.freshened(state), who, path, &how) {
             First::Absent => return Err(FsError::NotFound),
             First::Ask(path, prior) => (path, prior),
             First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
@@ -102,23 +105,48 @@ impl CachedVfs {
         self.open_any(who, path, OpenHow { case: Case::Sensitive, ..how })
     }
 
-    /// Whether the backend had better be asked at once: who writes to what is there is spared one
-    /// walk at most by what is known, which on a fast disk costs less than asking what has changed.
-    fn is_better_asked(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> bool {
-        if !how.write || self.inner.features().waits {
-            return false;
+    /// What is known of a path of which the backend had better be asked at once: on a fast disk
+    /// to ask what has changed costs about what a walk costs. Who writes to what is there is
+    /// spared no more than one by what is known, nor is who reads what nobody has asked for of
+    /// late. A guess, which decides only who is asked first.
+    fn ask_at_once(
+        &self,
+        state: &mut State,
+        who: &Identity,
+        path: &RelPath,
+        how: &OpenHow,
+    ) -> Option<Prior> {
+        if self.inner.features().waits {
+            return None;
         }
-        // A guess, which decides only who is asked first.
-        let mut state = self.stale();
-        let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
-        let way = state.places.way(parent, who);
-        matches!(state.foreknown(way, path, false), Foreknown::There)
+        let at = path.as_bytes();
+        let facts = state.places.facts(at);
+        // What was done to a directory would have to be heard first.
+        let of_file = facts.filter(|facts| facts.attributes.kind == FileKind::File);
+        let (is_known, facts) = (facts.is_some(), of_file.filter(|_| how.write).cloned());
+        let way = state.places.way(split(path).map_or(&b""[..], |(parent, _)| parent), who);
+        let is_better = if how.write {
+            matches!(state.foreknown(way, path, false), Foreknown::There)
+        } else {
+            // What is known is to be found, and what is asked for again to be kept.
+            let is_way_known = way.directory.is_some() && way.is_searcher;
+            is_way_known && !is_known && !state.places.is_seen_again(at)
+        };
+        if is_better {
+            self.counters.handles.missed();
+        }
+        is_better.then(|| Prior { facts, ..Prior::default() })
     }
 
     /// Everything that is known of a path, under one lock.
-    fn first_look(&self, who: &Identity, path: &RelPath, how: &OpenHow) -> First {
+    fn first_look(
+        &self,
+        mut state: Fresh<'_>,
+        who: &Identity,
+        path: &RelPath,
+        how: &OpenHow,
+    ) -> First {
         let any_case = how.case == Case::Insensitive;
-        let mut state = self.fresh();
         // The root has no directory that would tell of it.
         let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
         let way = state.places.way(parent, who);

@@ -179,20 +179,28 @@ impl CachedVfs {
     /// The state, with all taken in that was done before the present request came, and what it
     /// has done itself ([`asked`]); without a request all that was done before this call.
     pub(crate) fn fresh(&self) -> Fresh<'_> {
-        if self.listener.has_heard() { self.stale() } else { self.present() }
+        self.freshened(self.stale())
+    }
+
+    /// The same, of the state as it was left.
+    pub(crate) fn freshened<'a>(&'a self, state: Fresh<'a>) -> Fresh<'a> {
+        if self.listener.has_heard() { state } else { self.heard(state) }
     }
 
     /// The state, with all that was done before this call taken in: for what is to be kept, and
     /// to be sure of what was seen.
     pub(crate) fn present(&self) -> Fresh<'_> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.heard(self.stale())
+    }
+
+    fn heard<'a>(&'a self, mut state: Fresh<'a>) -> Fresh<'a> {
         if let Some(Some(feed)) = self.feed.get() {
             self.listener.listen(|| feed.drain(&mut |change| state.handle_change(change)));
             while let Some(follow) = state.directories.poll_unfollow() {
                 feed.unfollow(follow);
             }
         }
-        Fresh(Some(state))
+        state
     }
 
     /// The state as it was left: for what does not depend on what was done since.

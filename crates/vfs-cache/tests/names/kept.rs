@@ -92,6 +92,23 @@ fn who_opens_to_write_is_told_of_attributes_as_they_are() {
 }
 
 #[test]
+fn who_writes_to_what_is_known_is_told_what_others_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), b"").unwrap();
+    let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
+    let security = |write| {
+        let wanted = Wanted { dos: true };
+        let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
+        cached.open_known(&Identity::root(), &path("file"), how).unwrap().security
+    };
+    settle();
+    let asked = (0..3).filter_map(|_| security(false)).next_back().unwrap();
+    assert!(Arc::ptr_eq(&asked, &security(true).unwrap()));
+    std::fs::write(folder.path().join("file"), b"changed").unwrap();
+    assert!(security(true).is_none(), "it may be another one now");
+}
+
+#[test]
 fn who_opens_more_than_can_be_kept_in_turns_does_not_pay_for_it() {
     let folder = tempfile::tempdir().unwrap();
     (0..50).for_each(|n| std::fs::write(folder.path().join(format!("file {n}")), b"").unwrap());
