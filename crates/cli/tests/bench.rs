@@ -19,13 +19,31 @@ fn bench(address: SocketAddr, user: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-const SHORT: [&str; 8] =
-    ["--duration", "0.4", "--warm-up", "0.1", "--file-size", "4M", "--json", "-"];
+/// Seconds of a load: on a busy machine nothing may be done in the first of them.
+const SECONDS: [&str; 3] = ["0.4", "4", "20"];
+/// Of each operation, what a load that is long enough has done at least.
+const ENOUGH: u64 = 11;
 
-fn measured(address: SocketAddr, user: &str, arguments: &[&str]) -> Value {
-    let output = bench(address, user, &[arguments, &SHORT].concat());
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+/// What is reported of a load, for as long as it takes until so many kinds of operations
+/// have been done often enough.
+fn long_enough(kinds: usize, load: impl Fn(&[&str]) -> Output) -> Value {
+    let mut report = Value::Null;
+    for seconds in SECONDS {
+        let short = ["--duration", seconds, "--warm-up", "0.1", "--file-size", "4M", "--json", "-"];
+        let output = load(&short);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        report = serde_json::from_slice(&output.stdout).unwrap();
+        let operations = report["operations"].as_array().unwrap();
+        let is_often = |one: &Value| one["count"].as_u64() >= Some(ENOUGH);
+        if operations.iter().filter(|one| is_often(one)).count() >= kinds {
+            break;
+        }
+    }
+    report
+}
+
+fn measured(address: SocketAddr, user: &str, kinds: usize, arguments: &[&str]) -> Value {
+    long_enough(kinds, |short| bench(address, user, &[arguments, short].concat()))
 }
 
 /// Loads of every kind: what was asked for is what was done and told.
@@ -33,7 +51,7 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     let pid = pid.to_string();
     let mixed = ["--random", "--block", "4K", "--depth", "16", "--read-percent", "50"];
     let checked = ["--verify", "--channels", "1", "--server-pid", &pid, "--files", "3"];
-    let report = measured(address, user, &[&mixed[..], &checked].concat());
+    let report = measured(address, user, 2, &[&mixed[..], &checked].concat());
     let names: Vec<&str> = report["operations"]
         .as_array()
         .unwrap()
@@ -44,7 +62,7 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     for one in report["operations"].as_array().unwrap() {
         let (count, latency) = (one["count"].as_u64().unwrap(), &one["latency_us"]);
         let at = |key: &str| latency[key].as_f64().unwrap();
-        assert!(count > 10, "{report}");
+        assert!(count >= ENOUGH, "{report}");
         assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{latency}");
         let bytes = one["bytes_per_second"].as_f64().unwrap();
         let product = one["per_second"].as_f64().unwrap() * 4096.0;
@@ -57,6 +75,7 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     let report = measured(
         address,
         user,
+        2,
         &["--sign", "gmac", "--block", "64K", "--threads", "2", "--verify", "--read-percent", "70"],
     );
     let environment = &report["environment"];
@@ -65,15 +84,15 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     assert_eq!(environment["channels"], 4, "{environment}");
 
     let report =
-        measured(address, user, &["--encrypt", "ccm", "--dialect", "3.0", "--block", "1M"]);
+        measured(address, user, 1, &["--encrypt", "ccm", "--dialect", "3.0", "--block", "1M"]);
     assert_eq!(report["environment"]["cipher"], "AES-128-CCM");
 
-    let report = measured(address, user, &["--metadata"]);
+    let report = measured(address, user, 4, &["--metadata"]);
     let kinds = report["operations"].as_array().unwrap().len();
     assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
 
     let small = ["--small-files", "--files", "3", "--depth", "2"];
-    let report = measured(address, user, &small);
+    let report = measured(address, user, 0, &small);
     let counts: Vec<u64> = report["operations"]
         .as_array()
         .unwrap()
@@ -82,7 +101,8 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
         .collect();
     assert_eq!(counts, [3, 3], "each is read once and written once");
 
-    let report = measured(address, user, &["--bytes", "2M", "--read-percent", "0", "--depth", "2"]);
+    let report =
+        measured(address, user, 0, &["--bytes", "2M", "--read-percent", "0", "--depth", "2"]);
     assert!(report["operations"][0]["count"].as_u64().unwrap() >= 32, "{report}");
 }
 
@@ -93,20 +113,20 @@ fn a_folder_that_is_there_is_worked_in_and_left_as_it_was() {
     std::fs::create_dir_all(&folder).unwrap();
     (0..20).for_each(|n| std::fs::write(folder.join(format!("file{n}")), "").unwrap());
     let url = format!("smb://{}@{}/data/names", user(), server.smb);
-    let measured = |arguments: &[&str]| -> Value {
-        let mut bench = anabranch();
-        bench.args(["bench", &url, "--quiet", "--depth", "3"]).args(arguments).args(SHORT);
-        let output = bench.env("ANABRANCH_PASSWORD", PASSWORD).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+    let measured = |kinds: usize, arguments: &[&str]| {
+        long_enough(kinds, |short| {
+            let mut bench = anabranch();
+            bench.args(["bench", &url, "--quiet", "--depth", "3"]).args(arguments).args(short);
+            bench.env("ANABRANCH_PASSWORD", PASSWORD).output().unwrap()
+        })
     };
     let names = |report: &Value| -> Vec<String> {
         let operations = report["operations"].as_array().unwrap();
         operations.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
     };
-    let report = measured(&["--in-folder", "--files", "20"]);
+    let report = measured(4, &["--in-folder", "--files", "20"]);
     assert_eq!(names(&report), ["create", "open", "close", "delete"]);
-    assert_eq!(names(&measured(&["--listing", "--files", "20"])), ["list"]);
+    assert_eq!(names(&measured(1, &["--listing", "--files", "20"])), ["list"]);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 20);
 }
 
@@ -137,15 +157,12 @@ fn loads_of_every_kind_run_on_the_newest_samba_and_leave_nothing_behind() {
     assert!(is_empty(&server.folder.join("data")));
 }
 
-fn measured_over_nfs(address: SocketAddr, path: &str, arguments: &[&str]) -> Value {
-    let output = anabranch()
-        .args(["bench", &format!("nfs://{address}/{path}"), "--quiet"])
-        .args(arguments)
-        .args(SHORT)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn measured_over_nfs(address: SocketAddr, path: &str, kinds: usize, arguments: &[&str]) -> Value {
+    let url = format!("nfs://{address}/{path}");
+    long_enough(kinds, |short| {
+        let mut bench = anabranch();
+        bench.args(["bench", &url, "--quiet"]).args(arguments).args(short).output().unwrap()
+    })
 }
 
 /// Loads over NFS, with one connection and several, in both versions.
@@ -153,21 +170,21 @@ fn every_kind_over_nfs(address: SocketAddr, path: &str, pid: u32) {
     let pid = pid.to_string();
     let mixed = ["--random", "--block", "4K", "--depth", "64", "--read-percent", "50"];
     let more = ["--verify", "--nconnect", "4", "--files", "3", "--server-pid", &pid];
-    let report = measured_over_nfs(address, path, &[&mixed[..], &more].concat());
+    let report = measured_over_nfs(address, path, 2, &[&mixed[..], &more].concat());
     let environment = &report["environment"];
     assert_eq!((&environment["protocol"], &environment["dialect"]), (&"NFS".into(), &"4.1".into()));
     let bytes = environment["channel_bytes"].as_array().unwrap();
-    assert!(bytes.len() == 4 && bytes.iter().all(|bytes| bytes.as_u64() > Some(100_000)));
+    assert!(bytes.len() == 4 && bytes.iter().all(|bytes| bytes.as_u64() > Some(4096)));
     for one in report["operations"].as_array().unwrap() {
-        assert!(one["count"].as_u64().unwrap() > 10, "{report}");
+        assert!(one["count"].as_u64().unwrap() >= ENOUGH, "{report}");
     }
     assert!(report["server_cpu_seconds"].is_number());
     // Some of these connections begin with a large WRITE.
     let large = ["--block", "512K", "--verify", "--read-percent", "50", "--nconnect", "16"];
     let report =
-        measured_over_nfs(address, path, &[&large[..], &["--nfs-version", "4.2"]].concat());
+        measured_over_nfs(address, path, 2, &[&large[..], &["--nfs-version", "4.2"]].concat());
     assert_eq!(report["environment"]["dialect"], "4.2");
-    let report = measured_over_nfs(address, path, &["--metadata", "--nconnect", "2"]);
+    let report = measured_over_nfs(address, path, 4, &["--metadata", "--nconnect", "2"]);
     let kinds = report["operations"].as_array().unwrap().len();
     assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
 }
