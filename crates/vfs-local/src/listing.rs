@@ -15,8 +15,11 @@ use vfs::{
     Node, Result,
 };
 
-/// Bytes read from a directory at once.
+/// Bytes read from a directory at once, where all of it is read.
 const LIST_BYTES: usize = 32 * 1024;
+/// The same where reading ends when an answer is full, as often as that is: what was read and
+/// not taken is read again for the next. A hundred short names, for which a call costs little.
+const SOME_BYTES: usize = 4096;
 /// The same where few entries will be taken: room for three of the longest names.
 const FEW_BYTES: usize = 1024;
 
@@ -47,7 +50,7 @@ pub fn with_attributes(
     sink: &mut dyn ListSink,
 ) -> Result<bool> {
     let notes = xattr_notes::Reader::of(node.as_fd());
-    let bytes = if wanted.few { FEW_BYTES } else { LIST_BYTES };
+    let bytes = if wanted.few { FEW_BYTES } else { SOME_BYTES };
     read_entries(node, cookie, bytes, |entry| {
         let (name, next) = (entry.file_name(), entry.next_entry_cookie());
         if matches!(name.to_bytes(), b"." | b"..") {
