@@ -10,6 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use support::copying::{
     Both, assert_same, command, contents, copied, folder, noise, set_time, told, tree,
 };
@@ -391,6 +393,95 @@ fn a_network_that_is_cut_is_told_and_the_next_run_goes_on() {
 #[ignore = "needs Samba: make servers"]
 fn a_network_that_is_cut_is_told_and_the_next_run_goes_on_with_samba() {
     network_is_cut(&Share::of_samba(&Samba::start(Which::Installed, 107, "")));
+}
+
+/// Over NFS the session outlives its connections: the copy itself goes on.
+#[test]
+fn a_copy_over_nfs_goes_on_when_its_connections_are_cut() {
+    let both = Both::start(108);
+    let folder = folder();
+    let (state, file) = (folder.path().join("state"), folder.path().join("file"));
+    let (back, there) = (folder.path().join("back"), both.server.data().join("x"));
+    std::fs::write(&file, noise(400 << 20, 5)).unwrap();
+    block_on(async {
+        let relay = Relay::new(both.nfs).await;
+        let url = format!("nfs://{}/data/x", relay.address);
+        let (path, back_path) = (file.to_str().unwrap(), back.to_str().unwrap());
+        for (ends, to) in [([path, url.as_str()], &there), ([url.as_str(), back_path], &back)] {
+            for channels in ["1", "3"] {
+                let arguments = [&ends[..], &["--channels", channels]].concat();
+                let _ = std::fs::remove_file(to);
+                let before = relay.connections.load(Ordering::Relaxed);
+                let mut child = command(&state, &arguments)
+                    .stdout(Stdio::piped())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                wait_for("a journal with blocks", || {
+                    let journal = std::fs::read_dir(&state).ok()?.next()?.ok()?;
+                    (journal.metadata().ok()?.len() > 600).then_some(())
+                });
+                assert!(!to.exists() && child.try_wait().unwrap().is_none());
+                relay.cut();
+                let output = child.wait_with_output().unwrap();
+                assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+                let count: u64 = channels.parse().unwrap();
+                let made = relay.connections.load(Ordering::Relaxed) - before;
+                assert!(made > count, "{made} connections, of which {count} were cut");
+                assert!(std::fs::read(to).unwrap() == std::fs::read(&file).unwrap());
+            }
+        }
+    });
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0, "no journal is left");
+}
+
+/// A tree of small files goes to a share by several sessions, of which one that is not the first is
+/// lost in the midst of it.
+fn further_session_is_lost(share: &Share) {
+    const FILES: usize = 4000;
+    let folder = folder();
+    let (state, root) = (folder.path().join("state"), folder.path().join("root"));
+    std::fs::create_dir(&root).unwrap();
+    for number in 0..FILES {
+        let path = root.join(format!("f{number}"));
+        std::fs::write(&path, noise(number % 5000, number as u64)).unwrap();
+        set_time(&path, number as u64);
+    }
+    let there = share.data.join("many");
+    block_on(async {
+        let relay = Relay::new(share.smb).await;
+        let url = share.url_by(relay.address, "many");
+        // Without channels, so that what comes after the first connection are sessions.
+        let arguments = [root.to_str().unwrap(), &url, "--dialect", "2.1", "--channels", "4"];
+        let mut child = command(&state, &arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_for("files by all sessions", || {
+            let count = std::fs::read_dir(&there).ok()?.count();
+            (relay.connections.load(Ordering::Relaxed) == 4 && count > 200).then_some(())
+        });
+        relay.cut_one(2);
+        assert!(child.try_wait().unwrap().is_none(), "it was cut in the midst of it");
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        let summary: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(summary["files_copied"], FILES, "{summary}");
+        assert_eq!(relay.connections.load(Ordering::Relaxed), 4, "it is not opened again");
+    });
+    assert_same(&root, &there);
+}
+
+#[test]
+fn files_of_a_further_session_that_is_lost_go_by_the_first() {
+    further_session_is_lost(&Share::of(&Setup::new().start()));
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn files_of_a_further_session_with_samba_that_is_lost_go_by_the_first() {
+    further_session_is_lost(&Share::of_samba(&Samba::start(Which::Installed, 111, "")));
 }
 
 /// A file system of so many MiB, for as long as this is there.

@@ -46,6 +46,9 @@ pub const REOPEN_TRIES_MAX: u32 = 20;
 /// See [`REOPEN_TRIES_MAX`].
 pub const REOPEN_PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// How long a session of NFS whose last connection was lost tries to get another one.
+pub const REOPEN_WITHIN: Duration = Duration::from_secs(15);
+
 /// How long connecting and logging on may take.
 pub const SET_UP_WITHIN: Duration = Duration::from_secs(20);
 

@@ -2,11 +2,12 @@
 //! requests under way as it has slots.
 //!
 //! [`Client`] keeps the session; [`Export`] and [`File`] are what programs use.
-//! Absent so far: a new connection in place of a lost one, reclaiming after a server's restart.
+//! Absent so far: reclaiming after a server's restart, callbacks over a connection that took a lost one's place.
 
 mod callbacks;
 mod client;
 mod connection;
+mod connections;
 mod delegation;
 mod export;
 mod lock;

@@ -1,6 +1,7 @@
 //! A path to a server that can be cut or fall silent, and on which somebody listens.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +17,8 @@ type Heard = Arc<Mutex<Vec<u8>>>;
 /// A relay in front of a server. Must be made within a runtime.
 pub struct Relay {
     pub address: SocketAddr,
-    cut: watch::Sender<u64>,
+    /// Numbers of the connections that are to end.
+    cut: watch::Sender<Range<u64>>,
     silent: Arc<AtomicBool>,
     pub connections: Arc<AtomicU64>,
     heard: [Heard; 2],
@@ -26,22 +28,21 @@ impl Relay {
     pub async fn new(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("an address of loopback");
         let address = listener.local_addr().expect("a socket");
-        let (cut, cuts) = watch::channel(0);
+        let (cut, cuts) = watch::channel(0..0);
         let (silent, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (is_silent, counter) = (silent.clone(), connections.clone());
         let heard = [Heard::default(), Heard::default()];
         let listening = heard.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                counter.fetch_add(1, Ordering::Relaxed);
+                let number = counter.fetch_add(1, Ordering::Relaxed);
                 let (mut cuts, is_silent) = (cuts.clone(), is_silent.clone());
                 let listening = listening.clone();
-                cuts.mark_unchanged();
                 tokio::spawn(async move {
                     let Ok(upstream) = TcpStream::connect(server).await else { return };
                     tokio::select! {
                         () = carry(client, upstream, is_silent, listening) => {}
-                        _ = cuts.changed() => {}
+                        _ = cuts.wait_for(|cut| cut.contains(&number)) => {}
                     }
                 });
             }
@@ -56,7 +57,12 @@ impl Relay {
 
     /// Ends all connections that go through it, wherever in a message they are.
     pub fn cut(&self) {
-        self.cut.send_modify(|count| *count += 1);
+        self.cut.send_replace(0..self.connections.load(Ordering::Relaxed));
+    }
+
+    /// Ends the connection of this number; the first is 0.
+    pub fn cut_one(&self, number: u64) {
+        self.cut.send_replace(number..number + 1);
     }
 
     /// From now on nothing passes, and nothing says so.

@@ -2,22 +2,25 @@
 //! that share it.
 
 use super::callbacks::{Callbacks, PROGRAM};
-use super::connection::Connection;
+use super::connection::{Answered, Connection, Unanswered};
+use super::connections::Connections;
 use super::delegation::Recall;
 use super::slots::{Lease, Slots};
 use crate::error::Error;
+use crate::limits::REPLAYS_MAX;
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use wire::nfs::compound::NoResult;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND};
 use wire::nfs::ops::{
-    CallbackSecurity, ChannelAttributes, ClientOwner, CreateSessionArgs, CreateSessionFlags,
-    CreateSessionResult, DestroyClientIdArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags,
-    ExchangeIdResult, ReclaimCompleteArgs, SequenceArgs, SequenceResult, StateProtectArgs,
+    CallbackSecurity, ChannelAttributes, ClientOwner, CreateHow, CreateSessionArgs,
+    CreateSessionFlags, CreateSessionResult, DestroyClientIdArgs, DestroySessionArgs,
+    ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult, OpenArgs, OpenHow, ReclaimCompleteArgs,
+    SequenceArgs, SequenceResult, StateProtectArgs,
 };
 use wire::nfs::rpc::{
     AcceptStatus, AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth, ReplyBody,
@@ -88,8 +91,7 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     caller: Caller,
-    connections: Vec<Connection>,
-    next_connection: AtomicUsize,
+    connections: Arc<Connections>,
     slots: Arc<Slots>,
     client_id: ClientId,
     session_id: SessionId,
@@ -103,6 +105,53 @@ struct Caller {
     target: Target,
     minor_version: u32,
     next_xid: AtomicU32,
+}
+
+/// What an answer says of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Its results.
+    Told,
+    /// It was carried out, and nobody knows any more what came of it.
+    Forgotten,
+    /// SEQUENCE was refused: the slot does not count it.
+    NotTaken(NfsStatus),
+}
+
+/// Whether operations may be carried out twice with the same outcome; of others the server is to keep its
+/// answer. Who opens files closes them in the same compound or not at all, and renames
+/// what it has made itself.
+fn may_repeat(operations: &[Operation<'_>]) -> bool {
+    let is_guarded = |open: &OpenArgs<'_>| {
+        matches!(open.how, OpenHow::Create(CreateHow::Guarded(_) | CreateHow::Exclusive(_)))
+    };
+    let opens = operations.iter().find_map(|operation| match operation {
+        Operation::Open(open) => Some(!is_guarded(open)),
+        _ => None,
+    });
+    opens.unwrap_or_else(|| {
+        operations.iter().all(|operation| {
+            matches!(
+                operation.number(),
+                OperationNumber::PUTFH
+                    | OperationNumber::PUTROOTFH
+                    | OperationNumber::SAVEFH
+                    | OperationNumber::RESTOREFH
+                    | OperationNumber::GETFH
+                    | OperationNumber::GETATTR
+                    | OperationNumber::SETATTR
+                    | OperationNumber::LOOKUP
+                    | OperationNumber::READ
+                    | OperationNumber::WRITE
+                    | OperationNumber::COMMIT
+                    | OperationNumber::READDIR
+                    | OperationNumber::SEEK
+                    | OperationNumber::COPY
+                    | OperationNumber::CLONE
+                    | OperationNumber::VERIFY
+            )
+        })
+    })
 }
 
 /// A reply whose SEQUENCE was right.
@@ -123,10 +172,11 @@ impl Client {
         let (callbacks, recalled) = Callbacks::new();
         let callbacks = Arc::new(callbacks);
         let service = options.callbacks.then(|| callbacks.clone());
-        let mut connections = vec![Connection::open(target.address, service).await?];
+        let mut connections = Connections::open(target.address, service).await?;
+        let first = connections.all().remove(0);
         let minor_version = options.minor_version;
         let caller = Caller { target, minor_version, next_xid: AtomicU32::new(1) };
-        let (client_id, sequence_id) = caller.exchange_id(&connections[0]).await?;
+        let (client_id, sequence_id) = caller.exchange_id(&first).await?;
         let slots = options.slots.clamp(1, SLOTS_MAX);
         let back = if options.callbacks {
             CreateSessionFlags::CONN_BACK_CHAN
@@ -134,18 +184,13 @@ impl Client {
             CreateSessionFlags(0)
         };
         let of_client = (client_id, sequence_id);
-        let session = caller.create_session(&connections[0], of_client, slots, back).await?;
+        let session = caller.create_session(&first, of_client, slots, back).await?;
         callbacks.set_session(session.session_id);
-        // RFC 8881 2.10.3.1: without state protection a connection is bound to the session by
-        // the first SEQUENCE that comes over it.
-        for _ in 1..options.connections {
-            connections.push(Connection::open(caller.target.address, None).await?);
-        }
+        connections.open_more(options.connections).await?;
         let count = session.fore_channel.requests_max.clamp(1, slots);
         let inner = Inner {
             caller,
-            connections,
-            next_connection: AtomicUsize::new(0),
+            connections: Arc::new(connections),
             slots: Arc::new(Slots::new(count)),
             client_id,
             session_id: session.session_id,
@@ -185,23 +230,48 @@ impl Client {
         }
     }
 
+    /// Asks once. If the connection is lost the same request is sent by another one, in the same
+    /// slot: the server knows by its number what it has done of it. RFC 8881 2.10.6.2.
     async fn call(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
         let inner = &*self.inner;
-        let lease = inner.slots.take().await;
-        let number = inner.next_connection.fetch_add(1, Ordering::Relaxed);
-        let connection = &inner.connections[number % inner.connections.len()];
-        let xid = inner.caller.next_xid.fetch_add(1, Ordering::Relaxed);
-        let write = |w: &mut XdrWriter<'_>, lease: Option<&Lease>| {
-            let mut request = inner.caller.begin(w, xid);
-            if let Some((slot_id, sequence_id)) = lease.map(Lease::numbers) {
-                request.push(w, &Operation::Sequence(inner.sequence(slot_id, sequence_id)));
+        let may_repeat = may_repeat(operations);
+        let mut lease = inner.slots.take().await;
+        let (mut losses, begun) = (0, tokio::time::Instant::now());
+        loop {
+            let connection = inner.connections.take().await?;
+            let unanswered = match inner.send(&connection, operations, lease, !may_repeat).await {
+                Ok(Answered { record, lease: back }) => {
+                    let answer = Answer { record };
+                    let Some(mut back) = back else { return Ok(answer) };
+                    match answer.fate(losses > 0)? {
+                        Fate::Told => return Ok(answer),
+                        Fate::Forgotten if !may_repeat => {
+                            return Err(Error::lost(true, "the server forgot what it had done"));
+                        }
+                        Fate::Forgotten => back.count_up(),
+                        Fate::NotTaken(status) => {
+                            back.refused();
+                            // It works on the first one still.
+                            if status != NfsStatus::DELAY || begun.elapsed() > PATIENCE {
+                                return Err(Error::RefusedOperation(
+                                    OperationNumber::SEQUENCE,
+                                    status,
+                                ));
+                            }
+                            tokio::time::sleep(ASK_AGAIN_EVERY).await;
+                        }
+                    }
+                    lease = back;
+                    continue;
+                }
+                Err(unanswered) => unanswered,
+            };
+            losses += 1;
+            match unanswered {
+                Unanswered { lease: Some(back), .. } if losses <= REPLAYS_MAX => lease = back,
+                Unanswered { error, .. } => return Err(error),
             }
-            operations.iter().for_each(|operation| request.push(w, operation));
-            request.finish(w);
-        };
-        let answer = Answer { record: connection.call(xid, Some(lease), write).await? };
-        answer.results()?;
-        Ok(answer)
+        }
     }
 
     /// Waits until the server wants a delegation back; for ever without callbacks.
@@ -231,13 +301,13 @@ impl Client {
     /// Bytes of each connection, both ways.
     #[must_use]
     pub fn connection_bytes(&self) -> Vec<u64> {
-        self.inner.connections.iter().map(Connection::bytes).collect()
+        self.inner.connections.all().iter().map(|one| one.bytes()).collect()
     }
 
     /// Our end and the server's of each connection.
     #[must_use]
     pub fn connection_addresses(&self) -> Vec<(SocketAddr, SocketAddr)> {
-        self.inner.connections.iter().map(Connection::addresses).collect()
+        self.inner.connections.all().iter().map(|one| one.addresses()).collect()
     }
 
     /// Whether both are one session.
@@ -268,20 +338,42 @@ impl Client {
         let inner = &*self.inner;
         let session_id = inner.session_id;
         let end = Operation::DestroySession(DestroySessionArgs { session_id });
-        let _ = inner.caller.call_alone(&inner.connections[0], &end).await;
+        let Some(standing) = inner.connections.all().into_iter().find(|one| !one.is_lost()) else {
+            return;
+        };
+        let _ = inner.caller.call_alone(&standing, &end).await;
         let end = Operation::DestroyClientId(DestroyClientIdArgs { client_id: inner.client_id });
-        let _ = inner.caller.call_alone(&inner.connections[0], &end).await;
+        let _ = inner.caller.call_alone(&standing, &end).await;
     }
 }
 
 impl Inner {
-    fn sequence(&self, slot_id: u32, sequence_id: u32) -> SequenceArgs {
+    async fn send(
+        &self,
+        connection: &Connection,
+        operations: &[Operation<'_>],
+        lease: Lease,
+        cache_this: bool,
+    ) -> Result<Answered, Unanswered> {
+        let xid = self.caller.next_xid.fetch_add(1, Ordering::Relaxed);
+        let write = |w: &mut XdrWriter<'_>, lease: Option<&Lease>| {
+            let mut request = self.caller.begin(w, xid);
+            if let Some(numbers) = lease.map(Lease::numbers) {
+                request.push(w, &Operation::Sequence(self.sequence(numbers, cache_this)));
+            }
+            operations.iter().for_each(|operation| request.push(w, operation));
+            request.finish(w);
+        };
+        connection.call(xid, Some(lease), write).await
+    }
+
+    fn sequence(&self, (slot_id, sequence_id): (u32, u32), cache_this: bool) -> SequenceArgs {
         SequenceArgs {
             session_id: self.session_id,
             sequence_id,
             slot_id,
             highest_slot_id: self.slots.highest(),
-            cache_this: false,
+            cache_this,
         }
     }
 }
@@ -321,7 +413,8 @@ impl Caller {
             request.push(w, operation);
             request.finish(w);
         };
-        Ok(Answer { record: connection.call(xid, None, write).await? })
+        let answered = connection.call(xid, None, write).await;
+        answered.map(|it| Answer { record: it.record }).map_err(|it| it.error)
     }
 
     /// The client's number, and the sequence that CREATE_SESSION begins with.
@@ -390,6 +483,21 @@ impl Answer {
     #[must_use]
     pub fn share(&self, data: &[u8]) -> Bytes {
         self.record.slice_ref(data)
+    }
+
+    /// What became of the request. `again` says that it was sent before.
+    fn fate(&self, again: bool) -> Result<Fate, Error> {
+        let mut results = self.all_results()?;
+        match results.succeed::<SequenceResult>(OperationNumber::SEQUENCE) {
+            // RFC 8881 2.10.6.1.3: said by the operation behind SEQUENCE, or by itself.
+            Ok(_) if again && results.status == NfsStatus::RETRY_UNCACHED_REP => {
+                Ok(Fate::Forgotten)
+            }
+            Ok(_) => Ok(Fate::Told),
+            Err(NoResult::Failed(NfsStatus::RETRY_UNCACHED_REP)) => Ok(Fate::Forgotten),
+            Err(NoResult::Failed(status)) => Ok(Fate::NotTaken(status)),
+            Err(NoResult::Malformed(malformed)) => Err(malformed.into()),
+        }
     }
 
     fn all_results(&self) -> Result<CompoundResults<'_>, Error> {

@@ -58,8 +58,22 @@ struct State {
 /// Who waits for a reply, and the slot that it frees.
 #[derive(Debug)]
 struct Waiter {
-    answer: oneshot::Sender<Bytes>,
+    answer: oneshot::Sender<Result<Answered, Option<Lease>>>,
     lease: Option<Lease>,
+}
+
+/// A reply, and the slot of its request, which has counted it.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) record: Bytes,
+    pub(super) lease: Option<Lease>,
+}
+
+/// Why there is no reply, and the slot that the request can be sent in again.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) error: Error,
+    pub(super) lease: Option<Lease>,
 }
 
 impl Connection {
@@ -93,19 +107,25 @@ impl Connection {
         self.shared.bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether it has ended.
+    pub(super) fn is_lost(&self) -> bool {
+        lock(&self.shared.state).lost.is_some()
+    }
+
     /// Sends what `write` writes, a call numbered `xid`, and waits for its reply: a
-    /// record. The slot of `lease` is free once the reply is there.
+    /// record. Who does not wait to the end frees the slot of `lease` by its reply.
     pub(super) async fn call(
         &self,
         xid: u32,
         mut lease: Option<Lease>,
         write: impl FnOnce(&mut XdrWriter<'_>, Option<&Lease>),
-    ) -> Result<Bytes, Error> {
+    ) -> Result<Answered, Unanswered> {
         let (answer, answered) = oneshot::channel();
         {
             let mut state = lock(&self.shared.state);
             if let Some(why) = &state.lost {
-                return Err(Error::Lost { sent: false, why: why.clone() });
+                let error = Error::Lost { sent: false, why: why.clone() };
+                return Err(Unanswered { error, lease });
             }
             let w = &mut XdrWriter::new(&mut state.outgoing);
             let mark = begin_record(w);
@@ -115,10 +135,14 @@ impl Connection {
             state.waiting.insert(xid, Waiter { answer, lease });
         }
         self.shared.wake_writer.notify_one();
-        answered.await.map_err(|_| {
-            let why = lock(&self.shared.state).lost.clone();
-            Error::Lost { sent: true, why: why.unwrap_or_else(|| "closed".into()) }
-        })
+        let lease = match answered.await {
+            Ok(Ok(answered)) => return Ok(answered),
+            Ok(Err(lease)) => lease,
+            Err(_) => None,
+        };
+        let why = lock(&self.shared.state).lost.clone();
+        let error = Error::Lost { sent: true, why: why.unwrap_or_else(|| "closed".into()) };
+        Err(Unanswered { error, lease })
     }
 }
 
@@ -135,7 +159,10 @@ impl Shared {
         state.lost.get_or_insert(why.into());
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
-        drop(waiting);
+        for waiter in waiting.into_values() {
+            // Of who does not wait any more the slot is lost: nobody asks for its answer.
+            let _ = waiter.answer.send(Err(waiter.lease));
+        }
     }
 
     /// Hands a record to whoever waits for it.
@@ -146,9 +173,8 @@ impl Shared {
                 let waiter = lock(&self.state).waiting.remove(&reply.xid);
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
                 waiter.lease.iter_mut().for_each(Lease::answered);
-                drop(waiter.lease);
                 // Who does not wait any more does not need it.
-                let _ = waiter.answer.send(record);
+                let _ = waiter.answer.send(Ok(Answered { record, lease: waiter.lease }));
                 Ok(())
             }
             Ok(Message::Call(call)) => {

@@ -22,8 +22,8 @@ pub async fn null(address: SocketAddr) -> Result<(), Error> {
         credentials: OpaqueAuth { flavor: AuthFlavor::NONE, body: Opaque(&[]) },
         verifier: OpaqueAuth::NONE,
     };
-    let record = connection.call(xid, None, |w, _| w.put(&call)).await?;
-    match Message::decode(&mut XdrReader::new(&record)) {
+    let answered = connection.call(xid, None, |w, _| w.put(&call)).await.map_err(|it| it.error)?;
+    match Message::decode(&mut XdrReader::new(&answered.record)) {
         Ok(Message::Reply(reply)) => match reply.body {
             ReplyBody::Accepted { status: AcceptStatus::Success, .. } => Ok(()),
             _ => Err(Error::Incompatible("it does not serve NFSv4")),

@@ -43,8 +43,8 @@ enum State {
     Answered,
 }
 
-/// A slot while a request has it. If its answer never came nobody knows what the
-/// server has done, so the slot is not used again.
+/// A slot while a request has it. If its answer never came, and nobody asks for it any more, nobody knows
+/// what the server has done, so the slot is not used again.
 #[derive(Debug)]
 pub(super) struct Lease {
     slots: Arc<Slots>,
@@ -67,6 +67,18 @@ impl Lease {
     /// Its answer came.
     pub(super) fn answered(&mut self) {
         self.state = State::Answered;
+    }
+
+    /// The answer is that the server did not take the number: the next request has it again.
+    /// RFC 8881 18.46.3.
+    pub(super) fn refused(&mut self) {
+        self.state = State::Unsent;
+    }
+
+    /// The answer is that there is none any more: the request is sent by the next number.
+    pub(super) fn count_up(&mut self) {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.state = State::Unsent;
     }
 }
 
@@ -104,5 +116,25 @@ mod tests {
         let other = slots.take().await;
         assert_eq!(other.numbers(), (1, 1));
         assert!(slots.free.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_number_that_the_server_did_not_take_is_used_again_and_one_that_it_forgot_is_not() {
+        let slots = Arc::new(Slots::new(1));
+        let mut lease = slots.take().await;
+        lease.sent();
+        lease.answered();
+        lease.refused();
+        drop(lease);
+        let mut lease = slots.take().await;
+        assert_eq!(lease.numbers(), (0, 1));
+        lease.sent();
+        lease.answered();
+        lease.count_up();
+        assert_eq!(lease.numbers(), (0, 2));
+        lease.sent();
+        lease.answered();
+        drop(lease);
+        assert_eq!(slots.take().await.numbers(), (0, 3));
     }
 }

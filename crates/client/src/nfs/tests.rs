@@ -33,6 +33,12 @@ struct Seen {
     refusals: Vec<NfsStatus>,
     /// The connection that is ended instead of answered.
     ends: Option<usize>,
+    /// Requests that came with the number of the one before.
+    again: u32,
+    /// Of those it knows that they were carried out, and not what came of it.
+    forgets: bool,
+    /// So often it says that it works on them still.
+    delays: u32,
 }
 
 async fn serve() -> (SocketAddr, Arc<Mutex<Seen>>) {
@@ -94,8 +100,21 @@ fn answer(record: &[u8], connection: usize, seen: &mut Seen, out: &mut Vec<u8>) 
         if let Operation::Sequence(args) = &operation {
             seen.calls[connection] += 1;
             let before = seen.sequences.insert(args.slot_id, args.sequence_id).unwrap_or(0);
-            assert_eq!(args.sequence_id, before + 1, "slot {}", args.slot_id);
             assert!(args.slot_id < SLOTS);
+            if args.sequence_id == before {
+                seen.again += 1;
+                if seen.delays > 0 {
+                    seen.delays -= 1;
+                    status = NfsStatus::DELAY;
+                    reply.begin_operation(w, operation.number(), status);
+                    break;
+                }
+                if seen.forgets {
+                    seen.refusals.push(NfsStatus::RETRY_UNCACHED_REP);
+                }
+            } else {
+                assert_eq!(args.sequence_id, before + 1, "slot {}", args.slot_id);
+            }
             if seen.ends == Some(connection) {
                 return false;
             }
@@ -214,22 +233,59 @@ async fn a_server_in_its_grace_period_is_asked_again_and_refusals_are_told() {
 }
 
 #[tokio::test]
-async fn whoever_waits_on_a_connection_that_ends_is_told() {
+async fn what_was_under_way_on_a_connection_that_ends_is_asked_again_in_its_slot() {
     let (client, seen) = connected(2).await;
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", true).await.unwrap();
     lock(&seen).ends = Some(0);
-    let mut lost = 0;
-    for _ in 0..2 {
-        match export.read(&file, 0, 10).await {
-            Ok(_) => {}
-            Err(Error::Lost { sent: true, .. }) => lost += 1,
-            Err(other) => panic!("{other}"),
-        }
+    for offset in 0..4 {
+        assert_eq!(export.read(&file, offset, 10).await.unwrap()[..], [offset as u8; 10]);
     }
-    assert_eq!(lost, 1, "the other connection goes on");
-    let later = [export.read(&file, 0, 10).await, export.read(&file, 0, 10).await];
-    assert!(later.iter().any(|read| matches!(read, Err(Error::Lost { sent: false, .. }))));
+    assert_eq!(lock(&seen).again, 1);
+    // Another connection takes the place of the one that ended, and is used.
+    for _ in 0..2000 {
+        export.read(&file, 0, 10).await.unwrap();
+        if lock(&seen).calls.get(2).is_some_and(|calls| *calls > 0) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("no connection came back: {:?}", lock(&seen).calls);
+}
+
+#[tokio::test]
+async fn a_session_whose_only_connection_ends_goes_on_over_another() {
+    let (client, seen) = connected(1).await;
+    let export = Export::open(client, "").await.unwrap();
+    let file = export.open_file("name", true).await.unwrap();
+    {
+        let mut seen = lock(&seen);
+        (seen.ends, seen.delays) = (Some(0), 2);
+    }
+    assert_eq!(export.read(&file, 7, 10).await.unwrap()[..], [7; 10]);
+    let (again, connections) = {
+        let seen = lock(&seen);
+        (seen.again, seen.calls.len())
+    };
+    assert_eq!((again, connections), (3, 2), "it was not ready twice");
+    // The slot goes on with the next number, which the server checks.
+    for _ in 0..2 * SLOTS {
+        export.read(&file, 0, 10).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_has_forgotten_is_repeated_only_if_that_does_no_harm() {
+    let (client, seen) = connected(1).await;
+    let export = Export::open(client, "").await.unwrap();
+    let file = export.open_file("name", true).await.unwrap();
+    lock(&seen).forgets = true;
+    lock(&seen).ends = Some(0);
+    assert_eq!(export.read(&file, 7, 10).await.unwrap()[..], [7; 10]);
+    lock(&seen).ends = Some(1);
+    let removed = export.remove("name").await;
+    assert!(matches!(removed, Err(Error::Lost { sent: true, .. })), "{removed:?}");
+    assert_eq!(lock(&seen).again, 2);
 }
 
 #[tokio::test]

@@ -1,0 +1,174 @@
+//! The connections of one session: those that stand are used in turns, those that are lost are
+//! opened again. RFC 8881 2.10.3.1: without state protection the first SEQUENCE that comes
+//! over a connection binds it to the session.
+
+use super::callbacks::Callbacks;
+use super::connection::Connection;
+use crate::error::Error;
+use crate::limits::{REOPEN_PAUSE_MAX, REOPEN_WITHIN};
+use crate::sync::lock;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The shortest pause between two tries.
+const REOPEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// All of them. At most as many are opened again at once as there are.
+#[derive(Debug)]
+pub(super) struct Connections {
+    address: SocketAddr,
+    places: Vec<Place>,
+    next: AtomicUsize,
+    /// Whoever finds that none stands opens one, and the others wait for that.
+    one_who_opens: tokio::sync::Mutex<()>,
+    /// None stands, and none could be opened.
+    is_over: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Place {
+    connection: Mutex<Arc<Connection>>,
+    /// Somebody opens it again.
+    is_opened_again: AtomicBool,
+}
+
+impl Place {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection: Mutex::new(Arc::new(connection)),
+            is_opened_again: AtomicBool::new(false),
+        }
+    }
+
+    fn connection(&self) -> Arc<Connection> {
+        lock(&self.connection).clone()
+    }
+}
+
+impl Connections {
+    /// Connects once; `callbacks` answers what the server calls by that one. One that takes its place
+    /// later is not called by.
+    pub(super) async fn open(
+        address: SocketAddr,
+        callbacks: Option<Arc<Callbacks>>,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            address,
+            places: vec![Place::new(Connection::open(address, callbacks).await?)],
+            next: AtomicUsize::new(0),
+            one_who_opens: tokio::sync::Mutex::new(()),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// Connects until there are `count`, all at once.
+    pub(super) async fn open_more(&mut self, count: usize) -> Result<(), Error> {
+        let address = self.address;
+        let mut opening = tokio::task::JoinSet::new();
+        for _ in self.places.len()..count {
+            opening.spawn(Connection::open(address, None));
+        }
+        for opened in opening.join_all().await {
+            self.places.push(Place::new(opened?));
+        }
+        Ok(())
+    }
+
+    /// All, standing or not.
+    pub(super) fn all(&self) -> Vec<Arc<Connection>> {
+        self.places.iter().map(Place::connection).collect()
+    }
+
+    /// The next one that stands. If none does one is opened, for [`REOPEN_WITHIN`].
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: the server is not reached any more.
+    pub(super) async fn take(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        if let Some(standing) = self.standing(turn) {
+            return Ok(standing);
+        }
+        let _one = self.one_who_opens.lock().await;
+        if let Some(standing) = self.standing(turn) {
+            return Ok(standing);
+        }
+        self.open_again(turn % self.places.len()).await
+    }
+
+    /// One that stands, from this turn on; those before it that do not are opened meanwhile.
+    fn standing(self: &Arc<Self>, turn: usize) -> Option<Arc<Connection>> {
+        let count = self.places.len();
+        let at = |step: usize| (turn + step) % count;
+        let stands = |step: &usize| !self.places[at(*step)].connection().is_lost();
+        let step = (0..count).find(stands)?;
+        (0..step).for_each(|step| self.open_meanwhile(at(step)));
+        Some(self.places[at(step)].connection())
+    }
+
+    fn open_meanwhile(self: &Arc<Self>, at: usize) {
+        if self.is_over.load(Ordering::Relaxed)
+            || self.places[at].is_opened_again.swap(true, Ordering::Relaxed)
+        {
+            return;
+        }
+        let (weak, address) = (Arc::downgrade(self), self.address);
+        tokio::spawn(async move {
+            let opened = open_within(address, || is_wanted(&weak)).await;
+            let Some(connections) = weak.upgrade() else { return };
+            let place = &connections.places[at];
+            if let Ok(opened) = opened {
+                *lock(&place.connection) = opened;
+            }
+            place.is_opened_again.store(false, Ordering::Relaxed);
+        });
+    }
+
+    async fn open_again(&self, at: usize) -> Result<Arc<Connection>, Error> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return Err(Error::lost(false, "the server is not reached any more"));
+        }
+        match open_within(self.address, || true).await {
+            Ok(opened) => {
+                *lock(&self.places[at].connection) = opened.clone();
+                Ok(opened)
+            }
+            Err(error) => {
+                self.is_over.store(true, Ordering::Relaxed);
+                Err(Error::lost(false, error))
+            }
+        }
+    }
+}
+
+fn is_wanted(connections: &Weak<Connections>) -> bool {
+    connections.upgrade().is_some_and(|it| !it.is_over.load(Ordering::Relaxed))
+}
+
+/// Connects, again and again for a while, as long as that is wanted.
+async fn open_within(
+    address: SocketAddr,
+    is_wanted: impl Fn() -> bool,
+) -> Result<Arc<Connection>, Error> {
+    let begun = Instant::now();
+    let mut pause = REOPEN_PAUSE;
+    loop {
+        let left = REOPEN_WITHIN.saturating_sub(begun.elapsed());
+        let opened = tokio::time::timeout(left, Connection::open(address, None)).await;
+        let error = match opened {
+            Ok(Ok(connection)) => return Ok(Arc::new(connection)),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let kind = std::io::ErrorKind::TimedOut;
+                Error::Unreachable(kind, address.to_string().into())
+            }
+        };
+        if begun.elapsed() + pause > REOPEN_WITHIN || !is_wanted() {
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(REOPEN_PAUSE_MAX);
+    }
+}
