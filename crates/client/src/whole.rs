@@ -2,7 +2,7 @@
 //! MS-SMB2 3.2.4.1.4.
 
 use crate::error::Error;
-use crate::file::{Created, OpenHow, data_of};
+use crate::file::{Created, File, OpenHow, data_of};
 use crate::limits::{REPLAY_PAUSE, REPLAYS_MAX};
 use crate::pool::Data;
 use crate::request::{Body, Request};
@@ -279,6 +279,35 @@ impl Tree {
         let [renamed, closed, ..] = self.client().chain(&chain).await?;
         let renamed = judged(renamed, Command::SET_INFO).map(drop);
         Ok((renamed, self.closed(closed, file_id).await))
+    }
+
+    /// Sets times and attributes of a file that was filled, gives it its name, over what may have
+    /// that, and closes it: one frame.
+    ///
+    /// # Errors
+    /// The server's refusal. With [`Error::Lost`] nobody knows whether it was done.
+    pub async fn finish_file(
+        &self,
+        file: &File,
+        times: [FileTime; 4],
+        attributes: u32,
+        path: &str,
+    ) -> Result<(), Error> {
+        let rename = rename_information(path, true);
+        let basic = basic_information(times, attributes);
+        let has_facts = basic != [0; 40];
+        let file_id = if has_facts { FileId::RELATED } else { file.id() };
+        let mut chain = Vec::new();
+        chain.extend(has_facts.then(|| self.set(file.id(), 4, &basic)));
+        chain.push(self.set(file_id, 10, &rename));
+        chain.push(self.close_of(FileId::RELATED, false));
+        let mut replies = self.client().chain(&chain).await?.into_iter();
+        let mut done = Ok(());
+        for _ in 1..chain.len() {
+            done = done.and(judged(replies.next().flatten(), Command::SET_INFO).map(drop));
+        }
+        let closed = self.closed(replies.next().flatten(), file.id()).await;
+        done.and(closed.map(drop))
     }
 
     fn set<'a>(&self, file_id: FileId, class: u8, input: &'a [u8]) -> Request<'a> {

@@ -135,13 +135,12 @@ async fn fill(
         Ok(()) => extras::copy(job, &from, temporary, &ends.target).await,
         Err(error) => Err(error),
     };
-    let set = match set {
-        Ok(()) => target.set_facts(&ends.target, &job.kept(&item.facts)).await,
-        Err(error) => Err(error),
-    };
-    let closed = closed.and(target.close(ends.target).await);
-    set.and(closed)?;
-    target.rename(temporary, &job.target.at(path)).await
+    if let Err(error) = set.and(closed) {
+        let _ = target.close(ends.target).await;
+        return Err(error);
+    }
+    let facts = job.kept(&item.facts);
+    target.finish(ends.target, &facts, temporary, &job.target.at(path)).await
 }
 
 async fn fill_open(

@@ -212,8 +212,25 @@ impl Side {
         on!(self, back => back.close(file).await)
     }
 
+    /// Gives a file that is whole its facts and its name, over what may have that, and closes it.
+    pub(crate) async fn finish(
+        &self,
+        file: Handle,
+        facts: &Facts,
+        from: &str,
+        to: &str,
+    ) -> Result<(), Error> {
+        if let Back::Smb(smb) = &self.back {
+            return smb.finish(file, facts, from, to).await;
+        }
+        let set = self.set_facts(&file, facts).await;
+        let closed = self.close(file).await;
+        set.and(closed)?;
+        self.rename(from, to).await
+    }
+
     /// Renames a file over what may be there.
-    pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+    async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         on!(self, back => back.rename(from, to).await)
     }
 

@@ -173,6 +173,31 @@ impl Smb {
         Ok(file.close().await?)
     }
 
+    /// Gives a file that is whole its facts and its name, and closes it.
+    pub(crate) async fn finish(
+        &self,
+        file: Handle,
+        facts: &Facts,
+        from: &str,
+        to: &str,
+    ) -> Result<(), Error> {
+        let (times, attributes) = basic(facts);
+        match self.tree.finish_file(file.smb()?, times, attributes, to).await {
+            Err(client::Error::Lost { .. }) if self.tree.client().is_alive() => {}
+            other => return Ok(other?),
+        }
+        // Whether it was done before a channel was lost its name tells.
+        let _ = self.close(file).await;
+        match self.stat(from).await {
+            Err(Error::Missing) => self.stat(to).await.map(drop),
+            Err(error) => Err(error),
+            Ok(_) => {
+                self.set_directory_facts(from, facts).await?;
+                self.rename(from, to).await
+            }
+        }
+    }
+
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
         Ok(self.tree.rename(from, to, true).await?)
     }
