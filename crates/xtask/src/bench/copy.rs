@@ -84,7 +84,10 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     fs::create_dir_all(&work)?;
     let measured = both(&binary, root, &work, args, args.amount);
     let _ = fs::remove_dir_all(&work);
-    measured
+    measured?;
+    println!("\nNot measured:");
+    tools::missing().iter().for_each(|what| println!("- {what}"));
+    Ok(())
 }
 
 fn both(binary: &Path, root: &Path, work: &Path, args: &Args, amount: Amount) -> Result<()> {
@@ -162,7 +165,12 @@ fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount
     // What is read is the same for all; made once.
     if !way.is_up {
         for server in servers {
-            measure(stage, Tool::Anabranch { channels: 1 }, server, &Way { is_up: true, ..*way })?;
+            measure(
+                stage,
+                Tool::Anabranch { channels: Some(1) },
+                server,
+                &Way { is_up: true, ..*way },
+            )?;
         }
     }
     for round in 0..stage.args.rounds {

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     Anabranch {
-        channels: u8,
+        /// `--channels`; without it, as people call it who choose nothing.
+        channels: Option<u8>,
     },
     Smbclient,
     /// Through a pipe, so that the same is there in the end.
@@ -21,7 +22,7 @@ pub enum Tool {
 impl Tool {
     /// Those that are there.
     pub fn all(is_tree: bool) -> Vec<Self> {
-        let ours = [4, 1].map(|channels| Self::Anabranch { channels });
+        let ours = [None, Some(4), Some(1)].map(|channels| Self::Anabranch { channels });
         let mut tools = ours.to_vec();
         tools.push(Self::Smbclient);
         if is_tree {
@@ -44,12 +45,29 @@ impl Tool {
 
     pub fn name(self) -> String {
         match self {
-            Self::Anabranch { channels } => format!("anabranch copy, {channels} channels"),
+            Self::Anabranch { channels: None } => "anabranch copy".into(),
+            Self::Anabranch { channels: Some(1) } => "anabranch copy, 1 channel".into(),
+            Self::Anabranch { channels: Some(count) } => {
+                format!("anabranch copy, {count} channels")
+            }
             Self::Smbclient => "smbclient".into(),
             Self::SmbclientTar => "smbclient and tar".into(),
             Self::Rclone => "rclone".into(),
         }
     }
+}
+
+/// Which programs there are no rows of, and why.
+pub fn missing() -> Vec<String> {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let loads = Command::new("modprobe").args(["--dry-run", "--quiet", "cifs"]).status();
+    let mounts = known.contains("cifs") || loads.is_ok_and(|status| status.success());
+    let cp = match mounts {
+        true => "`cp` to a mount of the kernel: this bench makes none",
+        false => "`cp` to a mount: this kernel has no SMB (no module cifs)",
+    };
+    let rclone = (!has("rclone")).then(|| "rclone: it is not installed".to_owned());
+    [cp.to_owned()].into_iter().chain(rclone).collect()
 }
 
 fn has(program: &str) -> bool {
@@ -86,8 +104,10 @@ pub fn command(
         Tool::Anabranch { channels } => {
             let url = format!("smb://{USER}@{address}:{PORT}/plain/{there}");
             let ends = if way.is_up { [here, url] } else { [url, copy] };
-            command.arg("copy").args(ends).args(["--quiet", "--any-interface"]);
-            command.args(["--channels", &channels.to_string()]);
+            command.arg("copy").args(ends).arg("--quiet");
+            if let Some(channels) = channels {
+                command.args(["--any-interface", "--channels", &channels.to_string()]);
+            }
             command.arg("--state").arg(stage.work.join("state"));
             command.env("ANABRANCH_PASSWORD", PASSWORD);
         }
