@@ -7,7 +7,7 @@
 mod support;
 
 use bytes::Bytes;
-use client::{Client, Host, OpenHow, Options, Signing, Tree};
+use client::{Client, Host, OpenHow, Opening, Options, Signing, Tree};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,6 +40,62 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn pattern(length: usize, salt: u8) -> Bytes {
     (0..length).map(|at| (at / 7) as u8 ^ (at >> 11) as u8 ^ salt).collect::<Vec<u8>>().into()
+}
+
+async fn channels_within_a_while(client: &Client, count: usize) -> bool {
+    for _ in 0..1000 {
+        if client.channels().len() == count {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[test]
+fn further_channels_are_opened_while_the_first_works_and_only_where_they_help() {
+    let server = Setup::new().start();
+    let with = |opening, sealed| Options { channels: 4, opening, sealed, ..options() };
+    block_on(async {
+        let client = connect(server.smb, &user(), with(Opening::Before, false)).await;
+        assert_eq!(client.channels().len(), 4);
+        client.close().await;
+        for (opening, sealed) in [(Opening::Meanwhile, false), (Opening::WhereTheyHelp, true)] {
+            let client = connect(server.smb, &user(), with(opening, sealed)).await;
+            let tree = client.tree("data").await.unwrap();
+            tree.make_directory("dir").await.unwrap();
+            assert!(channels_within_a_while(&client, 4).await, "{opening:?}");
+            client.close().await;
+            assert!(client.channels().is_empty());
+        }
+        // On a machine that is busy it may seem far away, not every time.
+        for _ in 0..100 {
+            let client = connect(server.smb, &user(), with(Opening::WhereTheyHelp, false)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let count = client.channels().len();
+            client.close().await;
+            if count == 1 {
+                return;
+            }
+        }
+        panic!("channels to a server of this machine");
+    });
+}
+
+/// Whoever closes while channels are being opened has none afterwards.
+#[test]
+fn a_channel_that_comes_after_the_end_is_closed() {
+    let server = Setup::new().start();
+    block_on(async {
+        for pause in 0..20 {
+            let options = Options { channels: 8, opening: Opening::Meanwhile, ..options() };
+            let client = connect(server.smb, &user(), options).await;
+            tokio::time::sleep(Duration::from_micros(pause * 200)).await;
+            client.close().await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(client.channels().is_empty() && !client.is_alive());
+        }
+    });
 }
 
 /// Every operation once, with data that spans several credits.

@@ -10,7 +10,7 @@ use crate::limits::{
     REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
     SET_UP_WITHIN,
 };
-use crate::options::Options;
+use crate::options::{Opening, Options};
 use crate::pool::Pool;
 use crate::request::{Again, Body, Request};
 use crate::session::{Negotiated, Session};
@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use wire::codec::Reader;
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, Secrets};
@@ -108,8 +109,6 @@ struct Inner {
     refusal: Mutex<Option<Error>>,
     pool: Arc<Pool>,
     closing: AtomicBool,
-    /// See [`Client::keep_together`].
-    keeps_together: AtomicBool,
     lost: AtomicU64,
     reopened: AtomicU64,
     replayed: AtomicU64,
@@ -125,8 +124,8 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Connects, logs on, and opens the further channels that help. Must be
-    /// called within a tokio runtime, which the channels then live in.
+    /// Connects, logs on, and opens the further channels that help, or begins to: see
+    /// [`Opening`]. Must be called within a tokio runtime, which the channels then live in.
     ///
     /// # Errors
     /// Why there is no session. That a further channel does not open is none.
@@ -145,7 +144,6 @@ impl Client {
             refusal: Mutex::default(),
             pool: Arc::default(),
             closing: AtomicBool::new(false),
-            keeps_together: AtomicBool::new(false),
             lost: AtomicU64::new(0),
             reopened: AtomicU64::new(0),
             replayed: AtomicU64::new(0),
@@ -156,7 +154,7 @@ impl Client {
         inner.adopt(stream, conn)?;
         let client = Self { inner };
         if client.inner.options.channels > 1 {
-            client.open_channels().await;
+            client.begin_channels().await;
         }
         Ok(client)
     }
@@ -241,30 +239,22 @@ impl Client {
     /// Whether the server is another process of this machine, and no line behind it: it has one of our
     /// addresses, and the quickest of its answers comes within [`NEAR_WITHIN`].
     pub async fn is_near(&self) -> bool {
-        let is_here =
-            |one: &ChannelFacts| one.remote.ip().is_loopback() || one.remote.ip() == one.local.ip();
-        if !self.channels().iter().all(is_here) {
-            return false;
-        }
+        self.channels().iter().all(|one| is_here(one.local.ip(), one.remote.ip()))
+            && self.answers_within(NEAR_WITHIN).await
+    }
+
+    async fn answers_within(&self, limit: Duration) -> bool {
         // A forwarded port is here, too.
         for _ in 0..NEAR_TRIES {
             let begun = tokio::time::Instant::now();
             if self.call(Request::new(Body::Echo, TreeId(0))).await.is_err() {
                 return false;
             }
-            if begun.elapsed() <= NEAR_WITHIN {
+            if begun.elapsed() <= limit {
                 return true;
             }
         }
         false
-    }
-
-    /// From now on requests go by the first channel that has credits, not by the least busy one:
-    /// for a server that is near, where each further processor first has to get the data out of
-    /// another's cache. Nothing changes where messages are signed or sealed, which takes processors.
-    pub fn keep_together(&self) {
-        let session = &self.inner.session;
-        self.inner.keeps_together.store(!session.signs && !session.seals, Ordering::Relaxed);
     }
 
     /// Whether a WRITE leaves alone the times that its open has set; nothing as long as that is
@@ -293,7 +283,21 @@ impl Client {
         lock(&self.inner.channels).drain(..).for_each(|channel| channel.end(error.clone()));
     }
 
-    /// Asks the server for its addresses, and opens channels to the best.
+    async fn begin_channels(&self) {
+        let session = self.session();
+        match self.inner.options.opening {
+            Opening::Before => self.open_channels().await,
+            Opening::WhereTheyHelp if !session.signs && !session.seals && self.is_near().await => {}
+            Opening::Meanwhile | Opening::WhereTheyHelp => {
+                let client = self.clone();
+                tokio::spawn(async move { client.open_channels().await });
+            }
+        }
+    }
+
+    /// Asks the server for its addresses, and opens channels to the best, all at once: each takes
+    /// some round trips. A server may fail one of several that come together, as Samba does now
+    /// and then: those are tried again, one after the other.
     async fn open_channels(&self) {
         let count = self.inner.options.channels.min(CHANNELS_MAX);
         let negotiated = self.negotiated();
@@ -301,21 +305,21 @@ impl Client {
         if !able || negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
             return;
         }
-        let present = self.inner.target.address;
-        for path in &self.paths(count).await {
-            let opened = match self.inner.bind(*path).await {
-                // One address of several may not be for us.
-                Err(_) if *path != present => self.inner.bind(present).await,
-                other => other,
-            };
-            match opened {
+        let mut opening = JoinSet::new();
+        for path in self.paths(count).await {
+            let inner = self.inner.clone();
+            opening.spawn(async move { inner.open_one(path).await.err().map(|_| path) });
+        }
+        for path in opening.join_all().await.into_iter().flatten() {
+            match self.inner.open_one(path).await {
                 Ok(()) => {}
                 // As many as it wants.
                 Err(error @ (Error::Refused(..) | Error::Incompatible(_))) => {
                     *lock(&self.inner.refusal) = Some(error);
                     break;
                 }
-                Err(_) => drop(tokio::spawn(Inner::reopen(Arc::downgrade(&self.inner), *path))),
+                Err(_) if self.inner.is_over() => break,
+                Err(_) => drop(tokio::spawn(Inner::reopen(Arc::downgrade(&self.inner), path))),
             }
         }
     }
@@ -341,7 +345,8 @@ impl Client {
         let output = self.control(&tree, QUERY_NETWORK_INTERFACE_INFO, &[]).await;
         let list =
             output.and_then(|bytes| Ok(NetworkInterface::decode_list(&bytes, INTERFACES_MAX)?));
-        tree.disconnect().await;
+        // Nobody has to wait for it.
+        tokio::spawn(tree.disconnect());
         list
     }
 
@@ -469,6 +474,11 @@ impl Client {
     }
 }
 
+/// Whether an address that we reach from this one of ours is of this machine, too.
+fn is_here(local: IpAddr, remote: IpAddr) -> bool {
+    remote.is_loopback() || remote == local
+}
+
 fn first(replies: [Option<Reply>; CHAIN_MAX]) -> Option<Reply> {
     replies.into_iter().next().flatten()
 }
@@ -489,7 +499,13 @@ impl Inner {
         let on_end = move |channel: Arc<Channel>| Self::lost(&weak, &channel);
         let patience = self.options.patience;
         let channel = Channel::start(stream, conn, self.pool.clone(), patience, on_end)?;
-        lock(&self.channels).push(channel);
+        let mut channels = lock(&self.channels);
+        // Who closes says so before taking what stands.
+        if self.closing.load(Ordering::Relaxed) {
+            channel.end(Error::lost(false, "logged off"));
+        } else {
+            channels.push(channel);
+        }
         Ok(())
     }
 
@@ -498,6 +514,16 @@ impl Inner {
         let session = Some(self.session.clone());
         let opened = open(&self.target, &self.options, &*self.host, path, session).await?;
         self.adopt(opened.0, opened.1.conn)
+    }
+
+    /// As [`Inner::bind`]; by the first channel's address, if that path leads nowhere.
+    async fn open_one(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
+        let present = self.target.address;
+        match self.bind(path).await {
+            // One address of several may not be for us.
+            Err(_) if path != present => self.bind(present).await,
+            other => other,
+        }
     }
 
     /// A channel ended: the others go on at once, and a new one is opened.
@@ -547,17 +573,15 @@ impl Inner {
         self.closing.load(Ordering::Relaxed) || lock(&self.channels).is_empty()
     }
 
-    /// The channel with credits and the least payload under way, or the first with credits. One that ended
-    /// raises the sequence before anything is sent again. MS-SMB2 3.2.4.1.7.
+    /// The channel with credits and the least payload under way. One that ended raises the
+    /// sequence before anything is sent again. MS-SMB2 3.2.4.1.7.
     fn pick(&self, chain: &[Request<'_>]) -> Result<Arc<Channel>, Error> {
         let charge = chain.iter().map(|request| u32::from(request.charge())).sum();
         let mut why = None;
-        let keeps_together = self.keeps_together.load(Ordering::Relaxed);
         let channels = lock(&self.channels);
         let best = channels
             .iter()
             .filter_map(|channel| match channel.burden(charge) {
-                Some((lacks, _)) if keeps_together => Some(((lacks, 0), channel)),
                 Some(burden) => Some((burden, channel)),
                 None => {
                     why = channel.ended();
@@ -639,3 +663,7 @@ pub(crate) async fn receive_greeting(stream: &mut TcpStream) -> Result<Vec<u8>, 
     frame.buffer.truncate(frame.length);
     Ok(frame.buffer)
 }
+
+#[cfg(test)]
+#[path = "client/tests.rs"]
+mod tests;

@@ -42,7 +42,7 @@ pub use error::Error;
 pub use file::{Created, File, OpenHow};
 pub use interfaces::choose_paths;
 pub use opener::{Message, Opener};
-pub use options::{Options, Signing};
+pub use options::{Opening, Options, Signing};
 pub use outbox::Outbox;
 pub use pool::{Data, Pool};
 pub use request::{Body, Request};

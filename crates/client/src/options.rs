@@ -15,6 +15,20 @@ pub enum Signing {
     Required,
 }
 
+/// When the channels after the first are opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Opening {
+    /// Before there is a client: all stand when it is used.
+    #[default]
+    Before,
+    /// Meanwhile: the client works over those that stand already.
+    Meanwhile,
+    /// As [`Opening::Meanwhile`], but none to a server of the same machine if messages are neither
+    /// signed nor sealed: there they make nothing quicker, and each costs a logon. See
+    /// [`Client::is_near`](crate::Client::is_near).
+    WhereTheyHelp,
+}
+
 /// Options of a connection; the default is what Windows does, but for leases.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -35,6 +49,8 @@ pub struct Options {
     pub sealed: bool,
     /// Connections of one session.
     pub channels: usize,
+    /// When those after the first are opened.
+    pub opening: Opening,
     /// Open several channels to one address whether or not it says that they help.
     pub assume_rss: bool,
     /// Addresses for further channels, instead of those that the server lists.
@@ -69,6 +85,7 @@ impl Default for Options {
             allow_guest: false,
             sealed: false,
             channels: 4,
+            opening: Opening::Before,
             assume_rss: false,
             paths: Vec::new(),
             io_bytes_max: IO_BYTES_MAX,

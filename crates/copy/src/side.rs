@@ -123,8 +123,7 @@ impl Side {
         }
     }
 
-    /// Whether it is on this machine: a directory, or a server whose channels then are used one after
-    /// the other.
+    /// Whether it is on this machine: a directory, or a server.
     pub(crate) async fn is_near(&self) -> bool {
         match &self.back {
             Back::Local(_) => true,

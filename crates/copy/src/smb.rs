@@ -47,11 +47,7 @@ impl Smb {
     }
 
     pub(crate) async fn is_near(&self) -> bool {
-        let is_near = self.tree.client().is_near().await;
-        if is_near {
-            self.tree.client().keep_together();
-        }
-        is_near
+        self.tree.client().is_near().await
     }
 
     pub(crate) fn connections(&self) -> usize {

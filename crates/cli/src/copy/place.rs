@@ -7,9 +7,12 @@ use crate::share_url::ShareUrl;
 use crate::user::{ask_silently, read_line};
 use ::copy::{Place, Side};
 use anyhow::{Context, Result};
-use client::{Client, nfs};
+use client::{Client, Opening, nfs};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// Connections to a server that nobody has said a number of.
+const CHANNELS: usize = 4;
 
 /// A place as it was typed.
 #[derive(Clone, Debug)]
@@ -71,9 +74,11 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 /// How to connect to both.
 #[derive(Debug, clap::Args)]
 pub struct Connection {
-    /// Connections to each server: channels of SMB, as far as it says that they help, or of NFS
-    #[arg(long, value_name = "NUMBER", default_value_t = 4)]
-    channels: usize,
+    /// Connections to each server: channels of SMB, as far as it says that they help, or of NFS.
+    /// Without it 4, but one for large files to an SMB server of the same machine that neither
+    /// signs nor seals, where more make nothing quicker
+    #[arg(long, value_name = "NUMBER")]
+    channels: Option<usize>,
     #[command(flatten)]
     session: SessionArgs,
     /// Signing; "off" still signs for a server that insists
@@ -85,8 +90,18 @@ pub struct Connection {
 }
 
 impl Connection {
+    fn count(&self) -> usize {
+        self.channels.unwrap_or(CHANNELS)
+    }
+
+    /// A number that was asked for is obeyed, whether or not so many help.
     fn options(&self) -> client::Options {
-        self.session.options(self.channels, self.sign, self.encrypt)
+        let opening = match self.channels {
+            Some(_) => Opening::Meanwhile,
+            None => Opening::WhereTheyHelp,
+        };
+        let options = self.session.options(self.count(), self.sign, self.encrypt);
+        client::Options { opening, ..options }
     }
 }
 
@@ -192,7 +207,7 @@ impl Open {
 
 /// A session of NFS. 4.2 knows holes; a server that does not know 4.2 says so at once.
 async fn begin_nfs(url: &ExportUrl, connection: &Connection) -> Result<nfs::Client> {
-    let connections = connection.channels.clamp(1, nfs::CONNECTIONS_MAX);
+    let connections = connection.count().clamp(1, nfs::CONNECTIONS_MAX);
     match connect_nfs(&url.host, url.port, 2, connections).await {
         Err(error) if is_refusal(&error) => connect_nfs(&url.host, url.port, 1, connections).await,
         other => other,
