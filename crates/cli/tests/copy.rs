@@ -11,7 +11,6 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use support::copying::{
     Both, assert_same, command, contents, copied, folder, noise, set_time, told, tree,
 };
