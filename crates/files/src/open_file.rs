@@ -17,7 +17,7 @@ use vfs::{
 };
 
 /// A larger file is removed by a worker.
-const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
+pub(crate) const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// An open. Dropping it closes it; [`Files::close`] does so with an answer.
 pub struct OpenFile {

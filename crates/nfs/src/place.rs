@@ -58,6 +58,12 @@ impl Place {
         Self::Object(ObjectPlace { export, handle: None, object: Some(object) })
     }
 
+    /// What has this handle, by which it is found once it is needed.
+    #[must_use]
+    pub fn of_handle(export: Arc<Export>, handle: Handle) -> Self {
+        Self::Object(ObjectPlace { export, handle: Some(handle), object: None })
+    }
+
     /// The handle for the wire.
     ///
     /// # Errors
@@ -72,6 +78,12 @@ impl Place {
 }
 
 impl ObjectPlace {
+    /// Whether the object was looked for.
+    #[must_use]
+    pub fn has_object(&self) -> bool {
+        self.object.is_some()
+    }
+
     /// The object.
     ///
     /// # Errors

@@ -146,6 +146,11 @@ impl Directories {
         self.by_key.get(&key)?.path.as_deref()
     }
 
+    /// By which number it is followed.
+    pub fn follow_of(&self, key: FileKey) -> Option<FollowId> {
+        self.by_key.get(&key).map(|directory| directory.follow)
+    }
+
     /// It was used.
     pub fn touch(&mut self, key: FileKey) {
         if let Some(directory) = self.by_key.get_mut(&key) {

@@ -5,8 +5,9 @@ use crate::directories::{Answer, Directories};
 use crate::index::Spelling;
 use crate::keyed::Keyed;
 use crate::places::{Places, Way, join};
+use crate::recent::{Made, Recent};
 use std::sync::Arc;
-use vfs::{FileKey, NameChange, RelPath};
+use vfs::{FileKey, FollowId, NameChange, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -32,6 +33,7 @@ pub enum Foreknown {
 pub struct State {
     pub directories: Directories,
     pub places: Places,
+    pub recent: Recent,
 }
 
 impl State {
@@ -52,6 +54,7 @@ impl State {
                 directories_max,
             ),
             places: Places::new(counters.clone(), hasher.clone(), for_places, kept_max),
+            recent: Recent::new(hasher.clone(), for_places),
         }
     }
 
@@ -59,6 +62,7 @@ impl State {
         let for_places = budget_bytes / PLACES_PART;
         self.directories.set_budget(budget_bytes - for_places - for_listings(budget_bytes));
         self.places.set_budget(for_places);
+        self.recent.set_budget(for_places);
         self.settle();
     }
 
@@ -79,6 +83,7 @@ impl State {
             self.forget(&path);
         }
         self.directories.handle_change(change);
+        self.recent.handle_change(change);
         self.settle();
     }
 
@@ -86,6 +91,7 @@ impl State {
     pub fn clear(&mut self) {
         self.forget(b"");
         self.directories.clear();
+        self.recent.clear();
         self.settle();
     }
 
@@ -132,6 +138,22 @@ impl State {
         let path = RelPath::of_bytes(path).filter(|_| is_so);
         self.directories.touch(key);
         path
+    }
+
+    /// The directory that a path is in, if it is followed, and the name in it.
+    pub fn followed_parent<'a>(&self, path: &'a RelPath) -> Option<(FollowId, &'a [u8])> {
+        let (parent, name) = split(path)?;
+        let key = self.places.directory(parent)?;
+        Some((self.directories.follow_of(key)?, name))
+    }
+
+    /// What was made by this path a moment ago, if that is what it leads to.
+    pub fn made(&mut self, path: &RelPath) -> Option<&mut Made> {
+        if self.recent.is_empty() {
+            return None;
+        }
+        let (directory, name) = self.followed_parent(path)?;
+        self.recent.find(directory, name)
     }
 
     /// What leads to the node at a path was used.

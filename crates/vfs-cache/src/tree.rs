@@ -147,6 +147,7 @@ impl CachedVfs {
             });
         }
         state.places.handle_tick();
+        state.recent.handle_tick();
         drop(state);
         let mut listings = self.fresh_listings();
         listings.handle_tick();
@@ -209,7 +210,7 @@ impl CachedVfs {
     }
 
     /// Whether names can be found here at all.
-    fn is_active(&self) -> bool {
+    pub(crate) fn is_active(&self) -> bool {
         self.is_enabled() && self.feed().is_some()
     }
 
@@ -270,16 +271,16 @@ impl CachedVfs {
         how: CreateHow,
     ) -> Result<Opened> {
         if !self.is_active() {
-            return self.inner.create(who, path, case, how);
+            return self.make(who, path, case, how);
         }
         if case == Case::Sensitive {
-            return self.create_exact(who, path, how);
+            return self.create_noted(who, path, how);
         }
         let Some((parent, name)) = path.split() else {
-            return self.inner.create(who, path, case, how);
+            return self.make(who, path, case, how);
         };
         let Some((key, parent)) = self.directory_for(who, &parent)? else {
-            return self.inner.create(who, path, case, how);
+            return self.make(who, path, case, how);
         };
         let _making = self.making(key, name.as_bytes());
         // What was made in another case while this waited for its turn counts.
@@ -289,21 +290,32 @@ impl CachedVfs {
             Spelt::Missing(_) | Spelt::Absent(_) => {
                 self.create_exact(who, &parent.join(&name), how)
             }
-            Spelt::Unknown => self.inner.create(who, path, case, how),
+            Spelt::Unknown => self.make(who, path, case, how),
         }
     }
 
+    /// Has the backend make something.
+    fn make(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        let _changing = asked::changing();
+        self.inner.create(who, path, case, how)
+    }
+
     /// Makes what is spelt so, in its directory if that is kept.
-    fn create_exact(&self, who: &Identity, path: &RelPath, how: CreateHow) -> Result<Opened> {
+    pub(crate) fn create_exact(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: CreateHow,
+    ) -> Result<Opened> {
         let parent = path.split().and_then(|(parent, _)| self.kept_directory(who, &parent));
         if let Some(kept) = parent {
-            match self.inner.create_in(who, &*kept.opened.node, path, how) {
+            match self.create_in(who, &*kept.opened.node, path, how) {
                 // It has gone since: the path may lead to another.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
             }
         }
-        self.inner.create(who, path, Case::Sensitive, how)
+        self.make(who, path, Case::Sensitive, how)
     }
 
     /// Removes a name from its directory, if that is kept.
@@ -423,7 +435,7 @@ impl Vfs for CachedVfs {
     }
 
     fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        let (begun, _changing) = (self.now(), asked::changing());
+        let begun = self.now();
         let result = self.create_spelt(who, path, case, how);
         self.pace.took(begun, self.now());
         result
@@ -523,6 +535,19 @@ impl Vfs for CachedVfs {
 
     fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
         self.inner.handle(node)
+    }
+
+    fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.handle_of_made(node, path)
+    }
+
+    fn remembered(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+    ) -> Option<(Attributes, NodeHandle)> {
+        self.remembered_at(who, directory, path)
     }
 
     fn child_handle(

@@ -333,6 +333,28 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
+    /// As [`Vfs::handle`], of a node that was opened or made by this path.
+    ///
+    /// # Errors
+    /// As [`Vfs::handle`].
+    fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        let _ = path;
+        self.handle(node)
+    }
+
+    /// The attributes and the handle of the file at `path` (exact spelling), whose directory this
+    /// is, as `who` may see them: only if both are known for sure and at once, without opening it,
+    /// as of a file that was made a moment ago.
+    fn remembered(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+    ) -> Option<(Attributes, NodeHandle)> {
+        let _ = (who, directory, path);
+        None
+    }
+
     /// The handle of the child `name` (exact spelling) of this directory, the link
     /// itself if it is one, of which these attributes are known.
     ///

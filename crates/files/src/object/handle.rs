@@ -86,7 +86,7 @@ impl Files {
     /// # Errors
     /// [`FsError::NotSupported`] where the backend has none.
     pub fn handle(&self, volume: VolumeId, object: &Object) -> Result<Handle> {
-        let node = object.volume.vfs.handle(&*object.node)?;
+        let node = object.volume.vfs.handle_at(&*object.node, &object.path)?;
         Ok(self.seal(volume, node))
     }
 

@@ -18,6 +18,7 @@ mod list;
 mod make;
 mod names;
 mod open;
+mod remembered;
 mod xattr;
 
 use crate::Volume;

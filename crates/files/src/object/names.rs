@@ -23,6 +23,9 @@ impl Files {
         name: &Name,
     ) -> Result<()> {
         directory.need_directory()?;
+        if let Some(removed) = self.remove_remembered(caller, directory, name) {
+            return removed;
+        }
         let OpenResult { open, attributes, .. } =
             self.open_name(caller, directory, name, Access::DELETE).await?;
         self.ask_before_delete(&open).await?;

@@ -78,6 +78,21 @@ impl Ticket {
         Self { table, held: Some(held), id: opening.id, new_file: None, hold }
     }
 
+    /// What was entered otherwise.
+    pub(crate) fn entered(table: &Arc<Table>, entered: Entered, id: OpenId) -> Self {
+        Self { table: table.clone(), held: Some(entered), id, new_file: None, hold: None }
+    }
+
+    /// The number of the open.
+    pub(crate) fn id(&self) -> OpenId {
+        self.id
+    }
+
+    /// Whether clients keep something of the file.
+    pub(crate) fn has_caches(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.state.has_caches())
+    }
+
     /// The stream that is held, if it is one.
     pub(super) fn stream(&self) -> Option<Arc<OpenStream>> {
         self.held.as_ref()?.name.stream.clone()
@@ -110,7 +125,7 @@ impl Ticket {
     }
 
     /// The open came to be. With it goes a stream's hold on its file.
-    pub(super) fn keep(mut self) -> (Entered, Option<Box<Self>>) {
+    pub(crate) fn keep(mut self) -> (Entered, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
         let mut hold = self.hold.take();
         if let Some(hold) = &mut hold {

@@ -62,7 +62,7 @@ impl Opening {
         is_directory: bool,
         seen: &Seen,
     ) -> Result<Attempt> {
-        if self.has_moved() {
+        if self.had_moved_when_made() {
             // It was made in another directory, which took the path.
             self.unmake(&opened);
             return Ok(Attempt::Lost);

@@ -62,6 +62,17 @@ impl Opening {
         directory.present_path().map(|path| path.join(name)) != Ok(self.plan.path.clone())
     }
 
+    /// The same of what was just made: who asks after a change of this process is told of all
+    /// that was done before it ended, which may have been heard already.
+    pub(super) fn had_moved_when_made(&self) -> bool {
+        let Place::In(directory, name) = &self.place else { return false };
+        let now = directory.volume.vfs.path_since_asked(&*directory.node);
+        match now {
+            Err(FsError::NotSupported) => self.has_moved(),
+            now => now.map(|path| path.join(name)) != Ok(self.plan.path.clone()),
+        }
+    }
+
     /// Opens what is meant in the backend.
     pub(super) fn open_in_backend(&self, who: &Identity, how: OpenHow) -> Result<Opened> {
         let Place::Of(object) = &self.place else {

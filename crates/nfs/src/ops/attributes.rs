@@ -44,8 +44,14 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
         let around = around(run, None, requested)?;
         return Ok(Answered { shown: Shown { handle, ..shown_root(run) }, around });
     }
-    let object = run.object_place()?.object(&files).await?;
     let export = run.object_place()?.export.clone();
+    if let Some(attributes) = seen_alone(run, requested) {
+        let around = around(run, Some(&export), requested)?;
+        let mounted_on = attributes.key.inode;
+        let shown = shown_on(&export, mounted_on, attributes);
+        return Ok(Answered { shown: Shown { handle, ..shown }, around });
+    }
+    let object = run.object_place()?.object(&files).await?;
     let looked = run.looked.take().filter(|(key, _)| *key == object.key());
     // The time of its making alone is kept beside the file.
     let attributes = match (requested.contains(attribute::TIME_CREATE), looked) {
@@ -54,7 +60,7 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
         (false, None) => files.object_attributes_alone(&object),
     };
     let attributes = attributes.or_status()?;
-    let attributes = match delegate::may_be_kept(run, requested, &object) {
+    let attributes = match delegate::may_be_kept(run, requested, object.key()) {
         true => Box::pin(delegate::with_kept(run, &object, attributes)).await?,
         false => attributes,
     };
@@ -69,8 +75,21 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     Ok(Answered { shown: Shown { handle, list, ..shown(&export, &object, attributes) }, around })
 }
 
+/// What was seen of what a name leads to, if nothing else is asked for: the object need not be
+/// looked for then.
+fn seen_alone(run: &mut Run<'_>, requested: Bitmap4) -> Option<Attributes> {
+    let (key, attributes) = run.looked?;
+    let is_all = (requested & LISTS).is_empty() && !requested.contains(attribute::TIME_CREATE);
+    let is_known = !run.object_place().ok()?.has_object();
+    (is_all && is_known && !delegate::may_be_kept(run, requested, key)).then_some(attributes)
+}
+
 pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> Shown {
     let mounted_on = if object.is_root() { mount_point(export) } else { attributes.key.inode };
+    shown_on(export, mounted_on, attributes)
+}
+
+fn shown_on(export: &Export, mounted_on: u64, attributes: Attributes) -> Shown {
     Shown { fsid: fsid(export, attributes.key), attributes, mounted_on, handle: None, list: None }
 }
 

@@ -14,7 +14,7 @@ use files::{Asking, Delegate, Object, ObjectChanges, OpenFile};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
-use vfs::{Attributes, Identity, TimeChange};
+use vfs::{Attributes, FileKey, Identity, TimeChange};
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, who};
 use wire::nfs::attributes::{Fattr, attribute};
 use wire::nfs::callback::{Callback, CbGetAttrArgs};
@@ -177,8 +177,8 @@ struct Said {
 }
 
 /// Whether a client may know better what an object is by now.
-pub(crate) fn may_be_kept(run: &Run<'_>, requested: Bitmap4, object: &Object) -> bool {
-    let writer = |client: Arc<Client>| run.server().delegations.writer(object.key(), &client);
+pub(crate) fn may_be_kept(run: &Run<'_>, requested: Bitmap4, key: FileKey) -> bool {
+    let writer = |client: Arc<Client>| run.server().delegations.writer(key, &client);
     !(requested & KEPT).is_empty() && run.client().is_ok_and(|client| writer(client).is_some())
 }
 

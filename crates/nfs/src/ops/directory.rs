@@ -33,6 +33,13 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     };
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
+    if let Some((handle, attributes)) =
+        run.server().files.look_remembered(&caller, &directory, &name, export.id)
+    {
+        run.go(Place::of_handle(export, handle));
+        run.looked = Some((attributes.key, attributes));
+        return Ok(());
+    }
     let (found, attributes) =
         run.server().files.look_at(&caller, &directory, &name).await.or_status()?;
     let key = found.key();

@@ -1,0 +1,124 @@
+//! Files that were made a moment ago, as the backend remembers them ([`vfs::Vfs::remembered`]): looked
+//! at and removed by their names without opening them.
+
+use super::{Handle, Object, VolumeId};
+use crate::authorize::{InForce, allowed_by, certainly_unwritable};
+use crate::open::Ticket;
+use crate::open_file::INLINE_FREE_BYTES_MAX;
+use crate::remove::carry_out;
+use crate::table::{Doomed, Entered, Entry};
+use crate::{Access, Caller, Files, Share, Volume};
+use grants::{CacheOwner, OpenWish};
+use std::sync::Arc;
+use vfs::{Attributes, Case, FileKind, KnownOpen, Name, NodeHandle, RelPath, Result, Wait};
+
+impl Files {
+    /// Handle and attributes of the file called `name` in `directory`, whose volume is called
+    /// `volume`, if both are known without opening it: as [`Files::look_at`] has them.
+    #[must_use]
+    pub fn look_remembered(
+        &self,
+        caller: &Caller,
+        directory: &Object,
+        name: &Name,
+        volume: VolumeId,
+    ) -> Option<(Handle, Attributes)> {
+        let (attributes, node) = directory.remembered(caller, &directory.path.join(name))?;
+        Some((self.seal(volume, node), attributes))
+    }
+
+    /// Removes a file that nobody has open as [`Files::remove_object`] does. None, with nothing
+    /// done, if something else is to be looked at for that.
+    ///
+    /// # Errors
+    /// As [`Files::remove_object`].
+    pub(super) fn remove_remembered(
+        &self,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        name: &Name,
+    ) -> Option<Result<()>> {
+        let (table, volume) = (&self.table, &directory.volume);
+        let removable = Access::DELETE | Access::DELETE_CHILD;
+        if volume.is_unchangeable() || !volume.max_access().contains(removable) {
+            return None;
+        }
+        let (epoch, removals) = (table.epoch()?, table.removals());
+        let path = directory.path.join(name);
+        let (attributes, _) = directory.remembered(caller, &path)?;
+        let is_small = attributes.size_bytes <= INLINE_FREE_BYTES_MAX && attributes.links == 1;
+        if !is_small
+            || !lets_remove(volume, caller, &directory.path, &attributes)
+            || table.find(attributes.key).is_some()
+        {
+            return None;
+        }
+        // Not by its old name, while it is given another.
+        let _turn = table.rename_turns.try_lock_owned()?;
+        let ticket = self.enter_removal(volume, &path, &attributes)?;
+        // From now on renames and removals see it.
+        let is_still_so = table.epoch() == Some(epoch)
+            && table.removals() == removals
+            && volume.vfs.path_since_asked(&*directory.node).as_ref() == Ok(&directory.path);
+        // Who keeps something of it is to be asked first.
+        if !is_still_so || ticket.has_caches() {
+            return None;
+        }
+        let id = ticket.id();
+        let (Entered { state, name, .. }, _) = ticket.keep();
+        let mut held = state.lock();
+        held.grants.handle_disposition(id, true);
+        held.grants.caches.handle_name_change(CacheOwner::Open(id));
+        held.doom(Doomed { name, caller: caller.clone(), parent_key: None });
+        drop(held);
+        let removal = table.close(&state, id, true);
+        Some(removal.map_or(Ok(()), |removal| carry_out(table, &state, removal, None)))
+    }
+
+    fn enter_removal(
+        &self,
+        volume: &Arc<Volume>,
+        path: &RelPath,
+        attributes: &Attributes,
+    ) -> Option<Ticket> {
+        let (key, size_bytes) = (attributes.key, attributes.size_bytes);
+        let (is_directory, only_link) = (false, true);
+        let entry = Entry { size_bytes, key, is_directory, volume, path, only_link };
+        let id = self.new_open_id();
+        let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
+        let entered = self.table.open(&entry, wish, None).ok()?;
+        Some(Ticket::entered(&self.table, entered, id))
+    }
+}
+
+impl Object {
+    fn remembered(&self, caller: &Caller, path: &RelPath) -> Option<(Attributes, NodeHandle)> {
+        if self.kind() != FileKind::Directory {
+            return None;
+        }
+        self.volume.options.veto_names.check(path, false).ok()?;
+        self.volume.vfs.remembered(&caller.identity, &*self.node, path)
+    }
+}
+
+/// Whether the directory is known to let the caller remove what has these attributes.
+fn lets_remove(
+    volume: &Volume,
+    caller: &Caller,
+    directory: &RelPath,
+    attributes: &Attributes,
+) -> bool {
+    let mut is_refused = false;
+    let by_directory = || {
+        let (who, case, wait) = (&caller.identity, Case::Sensitive, Wait::Never);
+        let Ok(known) = volume.vfs.open_directory(who, directory, case, wait) else {
+            return Access::NONE;
+        };
+        let KnownOpen { opened, security } = &known;
+        is_refused = certainly_unwritable(caller, &opened.attributes, attributes.uid);
+        let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
+        acl::maximal_access(&known.descriptor, &caller.token)
+    };
+    let allowed = allowed_by(volume, caller, by_directory);
+    allowed.contains(Access::DELETE_CHILD) && !is_refused
+}

@@ -1,0 +1,87 @@
+//! Files that were made a moment ago: making them so that they are known afterwards, and what is
+//! told of them without opening them ([`crate::recent`]).
+
+use crate::tree::CachedVfs;
+use vfs::{Attributes, CreateHow, FileKind, Identity, Node, NodeHandle, Opened, RelPath, Result};
+use vfs::{Name, Wanted};
+
+impl CachedVfs {
+    /// Makes what is spelt so, and knows it for a while if it is a file whose directory is
+    /// followed.
+    pub(crate) fn create_noted(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        let is_noted = how.kind == FileKind::File && !self.inner.features().waits;
+        let making = is_noted.then(|| self.begin_making(path)).flatten();
+        let Some(number) = making else { return self.create_exact(who, path, how) };
+        let result = self.create_exact(who, path, how);
+        // What was done before this is told now: the making of it, and whatever came after.
+        self.present().recent.end(number, result.as_ref().ok());
+        result
+    }
+
+    fn begin_making(&self, path: &RelPath) -> Option<u64> {
+        let mut state = self.fresh();
+        let (directory, name) = state.followed_parent(path)?;
+        state.recent.begin(directory, name)
+    }
+
+    /// What names a node that this path has led to. Of the one that was made by it a moment ago
+    /// that is remembered: it is called the same for as long as it is there.
+    pub(crate) fn handle_of_made(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        if !self.is_active() {
+            return self.inner.handle(node);
+        }
+        // As it was left: the node tells whether it is this one.
+        let handle = match self.stale().made(path) {
+            Some(made) if made.was_opened_as(node) => made.handle.clone(),
+            _ => return self.inner.handle(node),
+        };
+        if let Some(handle) = handle {
+            return Ok(handle);
+        }
+        let handle = self.inner.handle(node)?;
+        if let Some(made) = self.stale().made(path).filter(|made| made.was_opened_as(node)) {
+            made.handle = Some(handle.clone());
+        }
+        Ok(handle)
+    }
+
+    /// Attributes and handle of what was made by a path a moment ago. What they were asked of is
+    /// the file that was made: nothing was done to the name before, as the first draining tells,
+    /// nor until afterwards, as the second does.
+    pub(crate) fn remembered_at(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        path: &RelPath,
+    ) -> Option<(Attributes, NodeHandle)> {
+        if !self.is_active() || self.stale().recent.is_empty() {
+            return None;
+        }
+        let (parent, name) = path.split()?;
+        let made = self.fresh().made(path)?.clone();
+        let handle = made.handle?;
+        let kept = self.kept_directory(who, &parent)?.opened.node;
+        if kept.key() != directory.key() {
+            return None;
+        }
+        let attributes = child_of(&*kept, who, &name)?;
+        let is_it = attributes.key == made.key
+            && attributes.born == made.born
+            && attributes.kind == FileKind::File;
+        let mut state = self.present();
+        let still = state.made(path)?;
+        let is_still_so = still.key == made.key && still.handle.as_ref() == Some(&handle);
+        let is_there = state.places.directory(parent.as_bytes()) == Some(directory.key());
+        drop(state);
+        (is_it && is_still_so && is_there).then_some((attributes, handle))
+    }
+}
+
+fn child_of(directory: &dyn Node, who: &Identity, name: &Name) -> Option<Attributes> {
+    directory.child_attributes(who, name, Wanted::default()).ok()
+}
