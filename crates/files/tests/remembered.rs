@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, Inline, Object, ObjectOpen, OpenAt, OpenFile,
-    OpenPlan, Share, Volume, VolumeId, VolumeOptions, WishedKind,
+    Access, Caller, Files, IfExists, IfMissing, Inline, ListWish, ListedObject, Object, ObjectOpen,
+    OpenAt, OpenFile, OpenPlan, Share, TakeListed, Volume, VolumeId, VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
 use std::future::Future;
@@ -211,6 +211,94 @@ fn what_somebody_has_open_goes_as_any_other() {
     assert_eq!(served.remove("large"), Ok(()));
     assert_eq!(served.remove("large"), Err(FsError::NotFound));
     assert_eq!(served.files.open_file_count(), 1, "what has lost its name");
+}
+
+impl Served {
+    /// Names and handles as they are listed, in parts of so many.
+    fn listed(&self, directory: &Object, count_max: usize) -> Vec<(String, Option<Vec<u8>>)> {
+        let mut wish = ListWish {
+            cookie: 0,
+            count_max,
+            name_bytes_max: usize::MAX,
+            bytes_max: usize::MAX,
+            entry_bytes: 0,
+            handles: Some(V),
+            stored: false,
+        };
+        let mut all = Vec::new();
+        for _ in 0..10_000 {
+            let part = now(self.files.list_objects(&self.caller, directory, wish)).unwrap();
+            wish.cookie = part.entries.last().map_or(wish.cookie, |last| last.cookie);
+            all.extend(part.entries.into_iter().map(|entry| {
+                let name = String::from_utf8_lossy(entry.name.as_bytes()).into_owned();
+                (name, entry.handle.map(|handle| handle.as_bytes().to_vec()))
+            }));
+            if part.is_end {
+                return all;
+            }
+        }
+        panic!("it does not end");
+    }
+}
+
+#[test]
+fn what_is_listed_has_the_handles_that_it_is_found_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = local(folder.path());
+    let at = |name: &str| folder.path().join("d").join(name);
+    let made: Vec<_> = (0..150).map(|n| served.make(&format!("file{n}")).0).collect();
+    std::fs::write(at("foreign"), b"").unwrap();
+    for round in 0..20 {
+        let [again, over] = [format!("file{}", 2 * round), format!("file{}", 2 * round + 1)];
+        std::fs::remove_file(at(&again)).unwrap();
+        std::fs::write(at(&again), b"").unwrap();
+        std::fs::write(at("new"), b"").unwrap();
+        std::fs::rename(at("new"), at(&over)).unwrap();
+        for count_max in [1, 7, 64, 1000] {
+            let listed = served.listed(&served.directory, count_max);
+            assert_eq!(listed, served.listed(&served.plain, count_max), "{round}, {count_max}");
+            let handle_of = |name: &str| listed.iter().find(|entry| entry.0 == name).unwrap();
+            assert_eq!(handle_of("file149").1.as_ref(), Some(&made[149]));
+            assert_ne!(handle_of(&again).1.as_ref(), Some(&made[2 * round]));
+        }
+    }
+}
+
+/// Takes so many entries and no more.
+struct Few(Vec<String>, usize);
+
+impl TakeListed for Few {
+    fn take(&mut self, entry: ListedObject) -> bool {
+        let takes = self.0.len() < self.1;
+        if takes {
+            self.0.push(String::from_utf8_lossy(entry.name.as_bytes()).into_owned());
+        }
+        takes
+    }
+}
+
+#[test]
+fn who_has_enough_is_not_told_that_there_is_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = local(folder.path());
+    (0..96).for_each(|n| drop(served.make(&format!("file{n}"))));
+    let all: Vec<String> = served.listed(&served.plain, 1000).into_iter().map(|e| e.0).collect();
+    assert_eq!(all.len(), 100);
+    let wish = ListWish {
+        cookie: 0,
+        count_max: 1000,
+        name_bytes_max: usize::MAX,
+        bytes_max: usize::MAX,
+        entry_bytes: 0,
+        handles: Some(V),
+        stored: false,
+    };
+    for count in [0, 1, 63, 64, 65, 99, 100, 101] {
+        let few = Few(Vec::new(), count);
+        let listed = served.files.list_objects_into(&served.caller, &served.directory, wish, few);
+        let (Few(names, _), is_end) = now(listed).unwrap();
+        assert_eq!((&names[..], is_end), (&all[..count.min(100)], count >= 100), "{count}");
+    }
 }
 
 /// Keeps what was asked of the backend.

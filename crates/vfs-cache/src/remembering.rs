@@ -50,6 +50,23 @@ impl CachedVfs {
         Ok(handle)
     }
 
+    /// The handles of those children that were made a moment ago. Nothing was done to their names
+    /// since they were looked at, nor before since they were made, as is drained now.
+    pub(crate) fn handles_of_made(
+        &self,
+        directory: &dyn Node,
+        children: &[(Name, Attributes)],
+    ) -> Vec<Option<NodeHandle>> {
+        let mut state = self.present();
+        let follow = state.directories.follow_of(directory.key());
+        let mut find = |(name, child): &(Name, Attributes)| {
+            let made = state.recent.find(follow?, name.as_bytes())?;
+            let is_it = made.key == child.key && made.born == child.born;
+            made.handle.clone().filter(|_| is_it)
+        };
+        children.iter().map(&mut find).collect()
+    }
+
     /// Attributes and handle of what was made by a path a moment ago. What they were asked of is
     /// the file that was made: nothing was done to the name before, as the first draining tells,
     /// nor until afterwards, as the second does.

@@ -559,6 +559,18 @@ impl Vfs for CachedVfs {
         self.inner.child_handle(directory, name, child)
     }
 
+    fn knows_handles(&self) -> bool {
+        self.is_active() && !self.stale().recent.is_empty()
+    }
+
+    fn known_handles(
+        &self,
+        directory: &dyn Node,
+        children: &[(Name, Attributes)],
+    ) -> Vec<Option<NodeHandle>> {
+        self.handles_of_made(directory, children)
+    }
+
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
         let located = self.inner.find(handle, wanted)?;
         if located.is_certain && self.is_active() {

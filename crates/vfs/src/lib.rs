@@ -370,6 +370,23 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
+    /// Whether handles of files may be known beforehand: then [`Vfs::known_handles`] is worth
+    /// asking.
+    fn knows_handles(&self) -> bool {
+        false
+    }
+
+    /// The handles of children of this directory, each with its attributes as they were just
+    /// seen, as far as they are known without asking for them: as [`Vfs::child_handle`].
+    fn known_handles(
+        &self,
+        directory: &dyn Node,
+        children: &[(Name, Attributes)],
+    ) -> Vec<Option<NodeHandle>> {
+        let _ = directory;
+        vec![None; children.len()]
+    }
+
     /// Finds the node of a handle, wherever in the tree it is by now, with the power of
     /// the process. The handle may be anybody's bytes. What has no name any more, but is
     /// open still, may be found, too: [`Attributes::links`] says so.

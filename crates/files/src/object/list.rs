@@ -108,7 +108,7 @@ impl Files {
             listing.run(INLINE_ENTRIES)?;
             listing.is_end || listing.count < INLINE_ENTRIES.min(wish.count_max)
         };
-        is_done |= listing.count >= wish.count_max;
+        is_done |= listing.is_full || listing.count >= wish.count_max;
         if !is_done {
             listing = self
                 .offload(move || {
@@ -137,13 +137,64 @@ struct Listing<T> {
     /// Of the names so far.
     bytes: usize,
     is_end: bool,
+    /// Whoever takes it has enough.
+    is_full: bool,
 }
+
+/// Entries that are kept back until their handles are known together.
+const GATHERED_MAX: usize = 64;
 
 /// Takes entries into a listing, up to so many.
 struct Taking<'l, T> {
     listing: &'l mut Listing<T>,
     node: &'l dyn Node,
     count_max: usize,
+    /// Handles are asked for, and some may be known together.
+    gathers: bool,
+    children: Vec<(Name, Attributes)>,
+    /// Of each of them, where to go on behind it, and what the directory has for its number.
+    places: Vec<(u64, u64)>,
+}
+
+impl<'l, T: TakeListed> Taking<'l, T> {
+    fn new(listing: &'l mut Listing<T>, node: &'l dyn Node, count_max: usize) -> Self {
+        let gathers =
+            listing.wish.handles.is_some() && listing.directory.volume.vfs.knows_handles();
+        let (children, places) = (Vec::new(), Vec::new());
+        Self { listing, node, count_max, gathers, children, places }
+    }
+
+    /// Hands on what was kept back; whether it was taken.
+    fn hand_on(&mut self) -> bool {
+        if self.children.is_empty() {
+            return true;
+        }
+        let vfs = &self.listing.directory.volume.vfs;
+        let known = vfs.known_handles(self.node, &self.children);
+        let children = std::mem::take(&mut self.children).into_iter().zip(known);
+        let places = std::mem::take(&mut self.places);
+        for (((name, attributes), known), (cookie, mounted_on)) in children.zip(places) {
+            let handle = self.handle(&name, &attributes, known);
+            let listed = ListedObject { name, cookie, mounted_on, attributes, handle };
+            if !self.listing.taker.take(listed) {
+                self.listing.is_full = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    fn handle(
+        &self,
+        name: &Name,
+        attributes: &Attributes,
+        known: Option<vfs::NodeHandle>,
+    ) -> Option<Handle> {
+        let Listing { directory, wish, seal, .. } = &*self.listing;
+        let ask = || directory.volume.vfs.child_handle(self.node, name, attributes).ok();
+        let (id, node) = (wish.handles?, known.or_else(ask)?);
+        Some(Handle::new(id, node, seal.as_deref()))
+    }
 }
 
 impl<T: TakeListed> ListSink for Taking<'_, T> {
@@ -171,13 +222,16 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
             return true;
         }
         let attributes = volume.shown_as(name.as_bytes(), attributes);
-        let handle = self.listing.wish.handles.and_then(|id| {
-            let node = volume.vfs.child_handle(self.node, &name, &attributes).ok()?;
-            Some(Handle::new(id, node, self.listing.seal.as_deref()))
-        });
         let (cookie, mounted_on) = (entry.next, entry.inode);
-        let listed = ListedObject { name, cookie, mounted_on, attributes, handle };
-        let is_taken = self.listing.taker.take(listed);
+        let is_taken = if self.gathers {
+            self.children.push((name, attributes));
+            self.places.push((cookie, mounted_on));
+            self.children.len() < GATHERED_MAX || self.hand_on()
+        } else {
+            let handle = self.handle(&name, &attributes, None);
+            let listed = ListedObject { name, cookie, mounted_on, attributes, handle };
+            self.listing.taker.take(listed)
+        };
         if is_taken {
             self.listing.count += 1;
             self.listing.cookie = cookie;
@@ -190,8 +244,9 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
 impl<T: TakeListed> Listing<T> {
     fn new(caller: &Arc<Caller>, directory: &Object, wish: ListWish, taker: T) -> Self {
         let (caller, directory, cookie) = (caller.clone(), directory.clone(), wish.cookie);
-        let (node, seal, count, bytes, is_end) = (None, None, 0, 0, false);
-        Self { caller, directory, wish, node, taker, seal, count, cookie, bytes, is_end }
+        let (node, seal, count, bytes) = (None, None, 0, 0);
+        let (is_end, is_full) = (false, false);
+        Self { caller, directory, wish, node, taker, seal, count, cookie, bytes, is_end, is_full }
     }
 
     /// Goes on until there are `count_max`, or as many as are wanted.
@@ -205,10 +260,11 @@ impl<T: TakeListed> Listing<T> {
         let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
         let caller = self.caller.clone();
         let vfs = self.directory.volume.vfs.clone();
-        let mut taking = Taking { listing: self, node: &*node, count_max };
+        let mut taking = Taking::new(self, &*node, count_max);
         let is_end =
             vfs.list_with_attributes(&*node, &caller.identity, cookie, wanted, &mut taking)?;
-        self.is_end = is_end;
+        let is_taken = taking.hand_on();
+        self.is_end = is_end && is_taken && !self.is_full;
         self.node = Some(node);
         Ok(())
     }
