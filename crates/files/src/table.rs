@@ -431,6 +431,11 @@ impl FileState {
         self.lock().names.iter().any(|name| name.is(vfs, path))
     }
 
+    /// Whether this name of it is about to vanish.
+    pub fn is_doomed_at(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
+        self.lock().doomed.iter().any(|doomed| doomed.name.is(vfs, path))
+    }
+
     /// Whether it is open in this tree, by whatever name.
     pub fn is_open_in(&self, vfs: &Arc<dyn Vfs>) -> bool {
         self.lock().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))

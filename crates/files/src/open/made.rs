@@ -94,12 +94,23 @@ impl Opening {
                 self.made = Some(Made { is_again: true, ..made });
                 return Ok(Attempt::Breaking(wait));
             }
+            Err(NotEntered::Refused(FsError::DeletePending)) if self.is_of_another(&made) => {
+                self.made = Some(Made { is_again: true, ..made });
+                return Ok(Attempt::Lost);
+            }
             Err(NotEntered::Refused(error)) => return Err(error),
         };
         match &self.plan.stream {
             None => self.finish_made(made, ticket, granted),
             Some(name) => self.add_stream(made, name, ticket, granted),
         }
+    }
+
+    /// Whether what is about to vanish is an earlier file, whose number this new one has got: its
+    /// name has gone, and what is known of it goes in a moment.
+    fn is_of_another(&self, made: &Made) -> bool {
+        let known = self.table.find(made.opened.attributes.key);
+        known.is_none_or(|known| !known.is_doomed_at(&self.volume.vfs, &made.opened.path))
     }
 
     fn finish_made(&self, made: Made, ticket: Ticket, granted: Access) -> Result<Attempt> {
@@ -141,3 +152,6 @@ impl Opening {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
