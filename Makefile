@@ -24,7 +24,7 @@ check: ## Form, lints, licences, house rules
 	cargo xtask coverage --check
 
 units: ## Everything that needs no other program
-	cargo test --workspace --locked --quiet
+	cargo test --workspace --locked --quiet --no-fail-fast
 
 built:
 	cargo build --locked --quiet --package cli

@@ -1,3 +1,4 @@
+//! Files that are made where another has just gone.
 #![allow(clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use crate::table::{Doomed, Entered, Entry};
