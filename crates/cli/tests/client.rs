@@ -7,7 +7,7 @@
 mod support;
 
 use bytes::Bytes;
-use client::{Client, Host, OpenHow, Opening, Options, Signing, Tree};
+use client::{Client, Host, OpenHow, Opening, Options, Put, Signing, Tree};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use support::relay::Relay;
 use support::samba::{Samba, USER, Which};
 use support::{PASSWORD, Setup, user};
 use wire::crypto::{Cipher, SigningAlgorithm};
-use wire::fscc::FILE_CREATE;
+use wire::fscc::{FILE_CREATE, FILE_OPEN_IF, FileTime};
 use wire::ntstatus::NtStatus;
 use wire::smb::Dialect;
 
@@ -374,6 +374,62 @@ fn a_channel_that_falls_silent_is_given_up_and_its_requests_go_another_way() {
             assert!(file.read(at * 100_000, 100_000).await.unwrap()[..] == data[..]);
         }
     });
+}
+
+/// Somebody has a file open for a while, as a connection that was lost has until the server
+/// notices; meanwhile it is put there again. How often that is refused to who does not wait.
+fn put_beside_one_who_has_it_open(address: SocketAddr, user: &str) -> usize {
+    block_on(async {
+        let (before, after) =
+            (connect(address, user, options()).await, connect(address, user, options()).await);
+        let (held, again) = (before.tree("data").await.unwrap(), after.tree("data").await.unwrap());
+        let data = pattern(3000, 1);
+        let put = Put {
+            temporary: "file.part",
+            path: "file",
+            replaces: true,
+            data: &data,
+            times: [FileTime(0); 4],
+            attributes: 0,
+            is_again: false,
+        };
+        again.put(&put).await.unwrap();
+        let mut refusals = 0;
+        for path in ["file", "file.part"] {
+            let how = OpenHow { disposition: FILE_OPEN_IF, ..OpenHow::read_write() };
+            let open = held.open(path, &how).await.unwrap();
+            if let Err(error) = again.put(&put).await {
+                let busy = [NtStatus::ACCESS_DENIED, NtStatus::SHARING_VIOLATION];
+                assert!(error.status().is_some_and(|it| busy.contains(&it)), "{path}: {error}");
+                refusals += 1;
+            }
+            let closing = async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                open.close().await.unwrap();
+            };
+            let once_more = Put { is_again: true, ..put };
+            let (done, ()) = tokio::join!(again.put(&once_more), closing);
+            assert_eq!(done, Ok(()), "{path}");
+        }
+        assert_eq!(again.list("").await.unwrap().len(), 1, "nothing is left beside it");
+        before.close().await;
+        after.close().await;
+        refusals
+    })
+}
+
+#[test]
+fn what_was_begun_over_a_lost_connection_waits_until_the_server_knows_of_that() {
+    let server = Setup::new().start();
+    assert_eq!(put_beside_one_who_has_it_open(server.smb, &user()), 2);
+}
+
+#[test]
+#[ignore = "needs Samba: make servers"]
+fn what_was_begun_over_a_lost_connection_waits_until_the_installed_samba_knows_of_that() {
+    let server = Samba::start(Which::Installed, 89, "");
+    // Samba replaces what is open.
+    assert_eq!(put_beside_one_who_has_it_open(server.smb, USER), 1);
 }
 
 #[test]

@@ -72,6 +72,13 @@ pub(crate) fn rename_information(to: &str, replaces: bool) -> Vec<u8> {
     input
 }
 
+/// Whether a file may be refused because the try before has it open still: under its first name,
+/// or under the one that it gets (MS-FSA 2.1.5.15.11: what is open is not replaced).
+fn is_of_a_lost_try(error: &Error) -> bool {
+    let status = error.status();
+    matches!(status, Some(NtStatus::SHARING_VIOLATION | NtStatus::ACCESS_DENIED))
+}
+
 impl Tree {
     /// Reads a file of at most `length_bytes`, and what is known of it when it is
     /// closed: opened, read and closed by one frame.
@@ -159,7 +166,7 @@ impl Tree {
             let again = match &done {
                 Err(Error::Lost { .. }) => true,
                 // The server has not noticed yet that the first try has lost its connection.
-                Err(error) => tries > 0 && error.status() == Some(NtStatus::SHARING_VIOLATION),
+                Err(error) => tries > 0 && is_of_a_lost_try(error),
                 Ok(()) => false,
             };
             if !again || tries == REPLAYS_MAX || !self.client().is_alive() {
@@ -167,7 +174,7 @@ impl Tree {
             }
             // What the first try made may stand there.
             (tries, replaces) = (tries + 1, true);
-            tokio::time::sleep(REPLAY_PAUSE).await;
+            tokio::time::sleep(REPLAY_PAUSE * tries).await;
         }
     }
 

@@ -125,12 +125,13 @@ impl CachedVfs {
         let of_file = facts.filter(|facts| facts.attributes.kind == FileKind::File);
         let (is_known, facts) = (facts.is_some(), of_file.filter(|_| how.write).cloned());
         let way = state.places.way(split(path).map_or(&b""[..], |(parent, _)| parent), who);
-        let is_better = if how.write {
-            matches!(state.foreknown(way, path, false), Foreknown::There)
-        } else {
+        let mut is_new = || !is_known && !state.places.is_seen_again(at);
+        let is_better = match how {
             // What is known is to be found, and what is asked for again to be kept.
-            let is_way_known = way.directory.is_some() && way.is_searcher;
-            is_way_known && !is_known && !state.places.is_seen_again(at)
+            OpenHow { write: false, .. } if !is_new() => false,
+            // Files that are read are mostly there; who looks is often about to make something.
+            OpenHow { write: false, read: true, .. } => way.directory.is_some() && way.is_searcher,
+            _ => matches!(state.foreknown(way, path, false), Foreknown::There),
         };
         if is_better {
             self.counters.handles.missed();

@@ -165,6 +165,32 @@ impl Vfs for Delayed {
         self.inner.child_handle(directory, name, child)
     }
 
+    fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.inner.handle_at(node, path)
+    }
+
+    fn remembered(
+        &self,
+        _: &Identity,
+        _: &dyn Node,
+        _: &RelPath,
+    ) -> Option<(Attributes, NodeHandle)> {
+        // Nothing is known at once here.
+        None
+    }
+
+    fn knows_handles(&self) -> bool {
+        self.inner.knows_handles()
+    }
+
+    fn known_handles(
+        &self,
+        directory: &dyn Node,
+        children: &[(Name, Attributes)],
+    ) -> Vec<Option<NodeHandle>> {
+        self.inner.known_handles(directory, children)
+    }
+
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
         (self.pause)();
         self.inner.find(handle, wanted)
