@@ -1,7 +1,7 @@
 //! Opening: from what is kept, or by the backend, keeping what that tells.
 
 use crate::places::{Facts, Kept, Way};
-use crate::state::{Foreknown, State, split};
+use crate::state::{Foreknown, State, parent_of, split};
 use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
@@ -120,23 +120,25 @@ impl CachedVfs {
             return None;
         }
         let at = path.as_bytes();
-        let facts = state.places.facts(at);
-        // What was done to a directory would have to be heard first.
-        let of_file = facts.filter(|facts| facts.attributes.kind == FileKind::File);
-        let (is_known, facts) = (facts.is_some(), of_file.filter(|_| how.write).cloned());
-        let way = state.places.way(split(path).map_or(&b""[..], |(parent, _)| parent), who);
-        let mut is_new = || !is_known && !state.places.is_seen_again(at);
-        let is_better = match how {
-            // What is known is to be found, and what is asked for again to be kept.
-            OpenHow { write: false, .. } if !is_new() => false,
-            // Files that are read are mostly there; who looks is often about to make something.
-            OpenHow { write: false, read: true, .. } => way.directory.is_some() && way.is_searcher,
-            _ => matches!(state.foreknown(way, path, false), Foreknown::There),
-        };
-        if is_better {
-            self.counters.handles.missed();
+        // What is known is to be found, and what is asked for again to be kept.
+        if !how.write && (state.places.facts(at).is_some() || state.places.is_seen_again(at)) {
+            return None;
         }
-        is_better.then(|| Prior { facts, ..Prior::default() })
+        let way = state.places.way(parent_of(path), who);
+        // Files that are read are mostly there; who looks is often about to make something.
+        let is_better = if how.read && !how.write {
+            way.directory.is_some() && way.is_searcher
+        } else {
+            matches!(state.foreknown(way, path, false), Foreknown::There)
+        };
+        if !is_better {
+            return None;
+        }
+        self.counters.handles.missed();
+        // What was done to a directory would have to be heard first.
+        let facts = state.places.facts(at);
+        let facts = facts.filter(|facts| facts.attributes.kind == FileKind::File).cloned();
+        Some(Prior { facts, ..Prior::default() })
     }
 
     /// Everything that is known of a path, under one lock.
@@ -148,8 +150,7 @@ impl CachedVfs {
         how: &OpenHow,
     ) -> First {
         let any_case = how.case == Case::Insensitive;
-        // The root has no directory that would tell of it.
-        let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
+        let parent = parent_of(path);
         let way = state.places.way(parent, who);
         let (mut path, mut is_there) = (path.clone(), false);
         // To write by what is open already is dearer than a walk in memory.

@@ -158,8 +158,7 @@ impl State {
 
     /// What leads to the node at a path was used.
     pub fn touch_parent(&mut self, path: &RelPath) {
-        let parent = split(path).map_or(&b""[..], |(parent, _)| parent);
-        if let Some(key) = self.places.directory(parent) {
+        if let Some(key) = self.places.directory(parent_of(path)) {
             self.directories.touch(key);
         }
     }
@@ -175,4 +174,9 @@ pub fn split(path: &RelPath) -> Option<(&[u8], &[u8])> {
         Some(at) => (&bytes[..at], &bytes[at + 1..]),
         None => (&bytes[..0], bytes),
     })
+}
+
+/// The directory that a path is in; of the root, which none would tell of, the root itself.
+pub fn parent_of(path: &RelPath) -> &[u8] {
+    split(path).map_or(&b""[..], |(parent, _)| parent)
 }

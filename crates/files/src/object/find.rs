@@ -171,7 +171,20 @@ impl Object {
     /// # Errors
     /// [`FsError::Stale`] if that is nowhere in the volume.
     pub(crate) fn present_path(&self) -> Result<RelPath> {
-        match self.volume.vfs.path_of(&*self.node) {
+        self.or_found_at(self.volume.vfs.path_of(&*self.node))
+    }
+
+    /// As [`Object::present_path`], as of what has been heard since the present request came and
+    /// what this process has done itself ([`vfs::Vfs::path_since_asked`]).
+    ///
+    /// # Errors
+    /// As [`Object::present_path`].
+    pub(crate) fn path_since_asked(&self) -> Result<RelPath> {
+        self.or_found_at(self.volume.vfs.path_since_asked(&*self.node))
+    }
+
+    fn or_found_at(&self, told: Result<RelPath>) -> Result<RelPath> {
+        match told {
             // Paths lead to the node where there is no other way to it.
             Err(FsError::NotSupported) => Ok(self.path.clone()),
             other => other,

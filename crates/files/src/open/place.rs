@@ -58,19 +58,18 @@ impl Opening {
     /// Whether the directory has another path by now, so that the one that was used may
     /// have led to another directory. An object is opened by no path.
     pub(super) fn has_moved(&self) -> bool {
-        let Place::In(directory, name) = &self.place else { return false };
-        directory.present_path().map(|path| path.join(name)) != Ok(self.plan.path.clone())
+        self.is_elsewhere(Object::present_path)
     }
 
     /// The same of what was just made: who asks after a change of this process is told of all
     /// that was done before it ended, which may have been heard already.
     pub(super) fn had_moved_when_made(&self) -> bool {
+        self.is_elsewhere(Object::path_since_asked)
+    }
+
+    fn is_elsewhere(&self, path_of: impl FnOnce(&Object) -> Result<RelPath>) -> bool {
         let Place::In(directory, name) = &self.place else { return false };
-        let now = directory.volume.vfs.path_since_asked(&*directory.node);
-        match now {
-            Err(FsError::NotSupported) => self.has_moved(),
-            now => now.map(|path| path.join(name)) != Ok(self.plan.path.clone()),
-        }
+        path_of(directory).map(|path| path.join(name)) != Ok(self.plan.path.clone())
     }
 
     /// Opens what is meant in the backend.
