@@ -82,6 +82,34 @@ fn further_channels_are_opened_while_the_first_works_and_only_where_they_help() 
     });
 }
 
+/// Servers fail one of several connections that come together: its path is tried once more before
+/// another path bears two channels.
+#[test]
+fn each_path_has_its_channel_although_one_broke_and_one_was_never_answered() {
+    let server = Setup::new().start();
+    block_on(async {
+        let mut paths = Vec::new();
+        for _ in 0..3 {
+            paths.push(Relay::new(server.smb).await);
+        }
+        paths[1].cut_one(0);
+        paths[2].fall_silent();
+        let remotes: Vec<_> = paths.iter().map(|path| path.address).collect();
+        let options = Options { channels: 4, paths: remotes.clone(), ..options() };
+        let user = user();
+        let (client, ()) = tokio::join!(connect(server.smb, &user, options), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            paths[2].speak_again();
+        });
+        let mut taken: Vec<_> = client.channels().iter().map(|one| one.remote).collect();
+        taken.sort();
+        let mut wanted = [&[server.smb], &remotes[..]].concat();
+        wanted.sort();
+        assert_eq!(taken, wanted);
+        client.close().await;
+    });
+}
+
 /// Whoever closes while channels are being opened has none afterwards.
 #[test]
 fn a_channel_that_comes_after_the_end_is_closed() {
@@ -301,7 +329,7 @@ fn survives(address: SocketAddr, user: &str, folder: &'static str, options: Opti
                 client.counters().reopened == round as u64 + 1
             })
             .await;
-            assert_eq!(client.channels().len(), 4);
+            assert_eq!(client.channels().len(), 4, "round {round}, {:?}", client.counters());
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         let mut rounds = 0;

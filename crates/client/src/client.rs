@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::interfaces::choose_paths;
 use crate::limits::{
-    CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, NEAR_TRIES, NEAR_WITHIN,
-    REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
+    BIND_WITHIN, CHAIN_MAX, CHANNELS_MAX, FRAME_BYTES_MAX_BEFORE_LOGON, INTERFACES_MAX, NEAR_TRIES,
+    NEAR_WITHIN, REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
     SET_UP_WITHIN,
 };
 use crate::options::{Opening, Options};
@@ -134,7 +134,8 @@ impl Client {
         options: Options,
         host: Arc<dyn Host>,
     ) -> Result<Self, Error> {
-        let (stream, ready) = open(&target, &options, &*host, target.address, None).await?;
+        let (stream, ready) =
+            open(&target, &options, &*host, target.address, (None, SET_UP_WITHIN)).await?;
         let Established { conn, offer } = ready;
         let inner = Arc::new(Inner {
             session: conn.session().clone(),
@@ -296,8 +297,8 @@ impl Client {
     }
 
     /// Asks the server for its addresses, and opens channels to the best, all at once: each takes
-    /// some round trips. A server may fail one of several that come together, as Samba does now
-    /// and then: those are tried again, one after the other.
+    /// some round trips. A server may fail one of several that come together: see [`BIND_WITHIN`].
+    /// Those are tried again, one after the other.
     async fn open_channels(&self) {
         let count = self.inner.options.channels.min(CHANNELS_MAX);
         let negotiated = self.negotiated();
@@ -308,7 +309,7 @@ impl Client {
         let mut opening = JoinSet::new();
         for path in self.paths(count).await {
             let inner = self.inner.clone();
-            opening.spawn(async move { inner.open_one(path).await.err().map(|_| path) });
+            opening.spawn(async move { inner.open_beside(path).await.err().map(|_| path) });
         }
         for path in opening.join_all().await.into_iter().flatten() {
             match self.inner.open_one(path).await {
@@ -509,19 +510,29 @@ impl Inner {
         Ok(())
     }
 
-    /// Opens one more channel of the session.
-    async fn bind(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
-        let session = Some(self.session.clone());
-        let opened = open(&self.target, &self.options, &*self.host, path, session).await?;
+    /// Opens one more channel of the session. `within`: see [`open`].
+    async fn bind(self: &Arc<Self>, path: SocketAddr, within: Duration) -> Result<(), Error> {
+        let binds = (Some(self.session.clone()), within);
+        let opened = open(&self.target, &self.options, &*self.host, path, binds).await?;
         self.adopt(opened.0, opened.1.conn)
+    }
+
+    /// As [`Inner::open_one`], beside others: a connection that broke says nothing about its path.
+    async fn open_beside(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
+        let present = self.target.address;
+        match self.bind(path, BIND_WITHIN).await {
+            Err(error @ Error::Lost { .. }) => Err(error),
+            Err(_) if path != present => self.bind(present, BIND_WITHIN).await,
+            other => other,
+        }
     }
 
     /// As [`Inner::bind`]; by the first channel's address, if that path leads nowhere.
     async fn open_one(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
         let present = self.target.address;
-        match self.bind(path).await {
+        match self.bind(path, SET_UP_WITHIN).await {
             // One address of several may not be for us.
-            Err(_) if path != present => self.bind(present).await,
+            Err(_) if path != present => self.bind(present, SET_UP_WITHIN).await,
             other => other,
         }
     }
@@ -549,7 +560,7 @@ impl Inner {
     }
 
     async fn reopen(weak: Weak<Self>, path: SocketAddr) {
-        let mut pause = Duration::from_millis(50);
+        let (mut pause, mut within) = (Duration::from_millis(50), BIND_WITHIN);
         for _ in 0..REOPEN_TRIES_MAX {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(REOPEN_PAUSE_MAX);
@@ -557,7 +568,9 @@ impl Inner {
             if inner.is_over() {
                 return;
             }
-            match inner.bind(path).await {
+            let bound = inner.bind(path, within).await;
+            within = (within * 2).min(SET_UP_WITHIN);
+            match bound {
                 Ok(()) => {
                     inner.reopened.fetch_add(1, Ordering::Relaxed);
                     return;
@@ -596,31 +609,37 @@ impl Inner {
     }
 }
 
-/// Connects and logs on, or binds the connection to `binds`.
+/// Connects.
+async fn reach(to: SocketAddr) -> Result<TcpStream, Error> {
+    let unreachable = |kind| Error::Unreachable(kind, to.to_string().into());
+    let connected = tokio::time::timeout(SET_UP_WITHIN, TcpStream::connect(to)).await;
+    let stream = connected.map_err(|_| unreachable(std::io::ErrorKind::TimedOut))?;
+    let stream = stream.map_err(|e| unreachable(e.kind()))?;
+    stream.set_nodelay(true).map_err(|e| unreachable(e.kind()))?;
+    Ok(stream)
+}
+
+/// Connects and logs on, or binds the connection to `binds`. `within`: how long the server may take
+/// once it is reached.
 async fn open(
     target: &Target,
     options: &Options,
     host: &dyn Host,
     to: SocketAddr,
-    binds: Option<Arc<Session>>,
+    (binds, within): (Option<Arc<Session>>, Duration),
 ) -> Result<(TcpStream, Established), Error> {
-    let attempt = async {
-        let unreachable = |e: std::io::Error| Error::Unreachable(e.kind(), to.to_string().into());
-        let stream = TcpStream::connect(to).await.map_err(unreachable)?;
-        stream.set_nodelay(true).map_err(unreachable)?;
-        let mut secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
-        host.random(&mut secrets.challenge);
-        host.random(&mut secrets.session_key);
-        let mut salt = [0; 32];
-        host.random(&mut salt);
-        let ticket = target.ticket().await?;
-        let credentials = target.credentials.clone();
-        let logon = Logon { credentials, ticket, secrets, salt, binds };
-        set_up(stream, options, logon).await
-    };
-    match tokio::time::timeout(SET_UP_WITHIN, attempt).await {
+    let stream = reach(to).await?;
+    let mut secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
+    host.random(&mut secrets.challenge);
+    host.random(&mut secrets.session_key);
+    let mut salt = [0; 32];
+    host.random(&mut salt);
+    let ticket = target.ticket().await?;
+    let credentials = target.credentials.clone();
+    let logon = Logon { credentials, ticket, secrets, salt, binds };
+    match tokio::time::timeout(within, set_up(stream, options, logon)).await {
         Ok(result) => result,
-        Err(_) => Err(Error::Unreachable(std::io::ErrorKind::TimedOut, to.to_string().into())),
+        Err(_) => Err(Error::lost(true, format_args!("{to} does not answer"))),
     }
 }
 

@@ -49,8 +49,12 @@ pub const REOPEN_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a session of NFS whose last connection was lost tries to get another one.
 pub const REOPEN_WITHIN: Duration = Duration::from_secs(15);
 
-/// How long connecting and logging on may take.
+/// How long connecting may take, and logging on after it.
 pub const SET_UP_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long a further channel's set-up may take at the first try. A server may forget one of several
+/// connections that come together and never answer it, as Samba does.
+pub const BIND_WITHIN: Duration = Duration::from_secs(2);
 
 /// Bytes of small frames received at once.
 pub const RECEIVE_BYTES: usize = 256 * 1024;

@@ -69,6 +69,11 @@ impl Relay {
     pub fn fall_silent(&self) {
         self.silent.store(true, Ordering::Relaxed);
     }
+
+    /// Connections that said nothing meanwhile, and new ones, are carried again.
+    pub fn speak_again(&self) {
+        self.silent.store(false, Ordering::Relaxed);
+    }
 }
 
 async fn carry(
