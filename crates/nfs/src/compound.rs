@@ -20,7 +20,6 @@ use bytes::Bytes;
 use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange, ShareQueue};
 use limits::Throttled;
 use meter::{Arrival, ShareId};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -377,8 +376,8 @@ impl Call {
         tally.end(host, ended(NfsStatus::OK));
         let work = (compound, now);
         let work = self.execute(work, &sequence, &permit, &mut answer, &mut results, tally);
-        // Where it is: it is large.
-        let granting = asking.around(pin!(work)).await;
+        // It is large, and those that it is in are moved as they begin.
+        let granting = asking.around(Box::pin(work)).await;
         results.finish(&mut answer);
         self.keep(permit, sequence.cache_this, &compound, &answer);
         Finished { after: After { _asking: Some(asking), _granting: granting }, ..answer.finish() }
@@ -465,7 +464,7 @@ impl Call {
             answer.is_passing = is_last && !sequence.cache_this && !self.conn.is_under_tls();
             answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
             run.admit_operation(number).await;
-            run.operate(operation, is_last, answer, results).await;
+            run.operate(&operation, is_last, answer, results).await;
             if !results.status.is_ok() {
                 // Nothing comes after it.
                 answer.free_bytes = 0;

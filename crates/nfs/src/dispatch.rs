@@ -15,7 +15,7 @@ impl Run<'_> {
     /// One operation of a session.
     pub async fn operate(
         &mut self,
-        operation: Operation<'_>,
+        operation: &Operation<'_>,
         is_last: bool,
         answer: &mut Answer,
         results: &mut Results,
@@ -27,7 +27,7 @@ impl Run<'_> {
         }
         match operation {
             Operation::Sequence(_) => results.fail(answer, number, NfsStatus::SEQUENCE_POS),
-            Operation::PutFh(args) => results.push(answer, number, &handle::put(self, &args)),
+            Operation::PutFh(args) => results.push(answer, number, &handle::put(self, args)),
             Operation::PutRootFh | Operation::PutPubFh => {
                 results.push(answer, number, &handle::put_root(self));
             }
@@ -36,14 +36,14 @@ impl Run<'_> {
             Operation::RestoreFh => results.push(answer, number, &self.restore()),
             Operation::Read(args) => {
                 let put = results.begin_put(answer, number);
-                let result = data::read(self, &args, answer).await;
+                let result = data::read(self, args, answer).await;
                 results.end_put(answer, put, result);
             }
             Operation::Write(args) => {
-                results.push(answer, number, &data::write(self, &args).await);
+                results.push(answer, number, &data::write(self, args).await);
             }
             Operation::Commit(args) => {
-                results.push(answer, number, &Box::pin(data::commit(self, &args)).await);
+                results.push(answer, number, &Box::pin(data::commit(self, args)).await);
             }
             Operation::GetAttr(args) => match attributes::get(self, args.requested).await {
                 Ok(found) => results.put(answer, number, |answer| {
@@ -53,23 +53,19 @@ impl Run<'_> {
                 Err(status) => results.fail(answer, number, status),
             },
             Operation::Access(args) => {
-                results.push(answer, number, &Box::pin(attributes::access(self, &args)).await);
+                results.push(answer, number, &Box::pin(attributes::access(self, args)).await);
             }
             Operation::SetAttr(args) => {
-                results.push(answer, number, &Box::pin(attributes::set(self, &args)).await);
+                results.push(answer, number, &Box::pin(attributes::set(self, args)).await);
             }
             Operation::Verify(args) => {
-                results.push(
-                    answer,
-                    number,
-                    &Box::pin(attributes::verify(self, &args, true)).await,
-                );
+                results.push(answer, number, &Box::pin(attributes::verify(self, args, true)).await);
             }
             Operation::NVerify(args) => {
                 results.push(
                     answer,
                     number,
-                    &Box::pin(attributes::verify(self, &args, false)).await,
+                    &Box::pin(attributes::verify(self, args, false)).await,
                 );
             }
             other => self.operate_names(number, other, is_last, answer, results).await,
@@ -80,14 +76,14 @@ impl Run<'_> {
     async fn operate_names(
         &mut self,
         number: OperationNumber,
-        operation: Operation<'_>,
+        operation: &Operation<'_>,
         is_last: bool,
         answer: &mut Answer,
         results: &mut Results,
     ) {
         match operation {
             Operation::Lookup(args) => {
-                results.push(answer, number, &Box::pin(directory::look_up(self, &args)).await);
+                results.push(answer, number, &Box::pin(directory::look_up(self, args)).await);
             }
             Operation::LookupParent => {
                 results.push(answer, number, &Box::pin(directory::look_up_parent(self)).await);
@@ -98,26 +94,26 @@ impl Run<'_> {
             }
             Operation::ReadDir(args) => {
                 let put = results.begin_put(answer, number);
-                let result = Box::pin(readdir::read(self, &args, answer)).await;
+                let result = Box::pin(readdir::read(self, args, answer)).await;
                 results.end_put(answer, put, result);
             }
             Operation::Create(args) => {
-                results.push(answer, number, &Box::pin(directory::create(self, &args)).await);
+                results.push(answer, number, &Box::pin(directory::create(self, args)).await);
             }
             Operation::Remove(args) => {
-                results.push(answer, number, &Box::pin(directory::remove(self, &args)).await);
+                results.push(answer, number, &Box::pin(directory::remove(self, args)).await);
             }
             Operation::Rename(args) => {
-                results.push(answer, number, &Box::pin(directory::rename(self, &args)).await);
+                results.push(answer, number, &Box::pin(directory::rename(self, args)).await);
             }
             Operation::Link(args) => {
-                results.push(answer, number, &Box::pin(directory::link(self, &args)).await);
+                results.push(answer, number, &Box::pin(directory::link(self, args)).await);
             }
             Operation::SecInfo(args) => {
-                results.push(answer, number, &Box::pin(security::of_name(self, &args)).await);
+                results.push(answer, number, &Box::pin(security::of_name(self, args)).await);
             }
             Operation::SecInfoNoName(args) => {
-                results.push(answer, number, &Box::pin(security::of_handle(self, &args)).await);
+                results.push(answer, number, &Box::pin(security::of_handle(self, args)).await);
             }
             other => self.operate_state(number, other, is_last, answer, results).await,
         }
@@ -127,56 +123,56 @@ impl Run<'_> {
     async fn operate_state(
         &mut self,
         number: OperationNumber,
-        operation: Operation<'_>,
+        operation: &Operation<'_>,
         is_last: bool,
         answer: &mut Answer,
         results: &mut Results,
     ) {
         match operation {
             Operation::Open(args) => {
-                results.push(answer, number, &Box::pin(open::open(self, &args)).await);
+                results.push(answer, number, &Box::pin(open::open(self, args)).await);
             }
             Operation::OpenDowngrade(args) => {
-                results.push(answer, number, &open::downgrade(self, &args));
+                results.push(answer, number, &open::downgrade(self, args));
             }
             Operation::DelegReturn(args) => {
-                results.push(answer, number, &Box::pin(delegate::give_back(self, &args)).await);
+                results.push(answer, number, &Box::pin(delegate::give_back(self, args)).await);
             }
             Operation::Close(args) => {
-                results.push(answer, number, &Box::pin(open::close(self, &args)).await)
+                results.push(answer, number, &Box::pin(open::close(self, args)).await)
             }
             Operation::Lock(args) => {
-                results.push(answer, number, &lock::lock(self, &args).reply());
+                results.push(answer, number, &lock::lock(self, args).reply());
             }
             Operation::LockTest(args) => {
-                results.push(answer, number, &Box::pin(lock::test(self, &args)).await.test_reply());
+                results.push(answer, number, &Box::pin(lock::test(self, args)).await.test_reply());
             }
-            Operation::Unlock(args) => results.push(answer, number, &lock::unlock(self, &args)),
+            Operation::Unlock(args) => results.push(answer, number, &lock::unlock(self, args)),
             Operation::TestStateId(args) => {
-                results.push(answer, number, &state::test(self, &args));
+                results.push(answer, number, &state::test(self, args));
             }
             Operation::FreeStateId(args) => {
-                results.push(answer, number, &state::free(self, &args));
+                results.push(answer, number, &state::free(self, args));
             }
             Operation::ExchangeId(args) => {
                 let config = self.config.clone();
-                results.push(answer, number, &session::exchange_id(self, &config, &args));
+                results.push(answer, number, &session::exchange_id(self, &config, args));
             }
             Operation::CreateSession(args) => {
-                results.push(answer, number, &Box::pin(session::create_session(self, &args)).await);
+                results.push(answer, number, &Box::pin(session::create_session(self, args)).await);
             }
             Operation::BindConnToSession(_) => results.fail(answer, number, NfsStatus::NOT_ONLY_OP),
             Operation::BackchannelCtl(args) => {
-                results.push(answer, number, &session::backchannel_ctl(self, &args));
+                results.push(answer, number, &session::backchannel_ctl(self, args));
             }
             Operation::DestroySession(args) => {
-                results.push(answer, number, &session::destroy_session(self, &args, is_last));
+                results.push(answer, number, &session::destroy_session(self, args, is_last));
             }
             Operation::DestroyClientId(args) => {
-                results.push(answer, number, &session::destroy_client(self, &args));
+                results.push(answer, number, &session::destroy_client(self, args));
             }
             Operation::ReclaimComplete(args) => {
-                results.push(answer, number, &session::reclaim_complete(self, &args));
+                results.push(answer, number, &session::reclaim_complete(self, args));
             }
             other => self.operate_later(number, other, answer, results).await,
         }
@@ -186,49 +182,49 @@ impl Run<'_> {
     async fn operate_later(
         &mut self,
         number: OperationNumber,
-        operation: Operation<'_>,
+        operation: &Operation<'_>,
         answer: &mut Answer,
         results: &mut Results,
     ) {
         match operation {
             Operation::Allocate(args) => {
-                results.push(answer, number, &Box::pin(space::allocate(self, &args)).await);
+                results.push(answer, number, &Box::pin(space::allocate(self, args)).await);
             }
             Operation::Deallocate(args) => {
-                results.push(answer, number, &Box::pin(space::deallocate(self, &args)).await);
+                results.push(answer, number, &Box::pin(space::deallocate(self, args)).await);
             }
             Operation::Seek(args) => {
-                results.push(answer, number, &Box::pin(space::seek(self, &args)).await)
+                results.push(answer, number, &Box::pin(space::seek(self, args)).await)
             }
             Operation::IoAdvise(args) => {
-                results.push(answer, number, &Box::pin(space::advise(self, &args)).await);
+                results.push(answer, number, &Box::pin(space::advise(self, args)).await);
             }
             Operation::ReadPlus(args) => {
                 let put = results.begin_put(answer, number);
-                let result = Box::pin(space::read_plus(self, &args, answer)).await;
+                let result = Box::pin(space::read_plus(self, args, answer)).await;
                 results.end_put(answer, put, result);
             }
             Operation::Copy(args) => {
-                results.push(answer, number, &Box::pin(copy::copy(self, &args)).await)
+                results.push(answer, number, &Box::pin(copy::copy(self, args)).await)
             }
             Operation::OffloadStatus(args) => {
-                results.push(answer, number, &copy::offload_status(self, &args));
+                results.push(answer, number, &copy::offload_status(self, args));
             }
             Operation::OffloadCancel(args) => {
-                results.push(answer, number, &copy::offload_cancel(self, &args));
+                results.push(answer, number, &copy::offload_cancel(self, args));
             }
             Operation::Clone(args) => {
-                results.push(answer, number, &Box::pin(copy::clone(self, &args)).await)
+                results.push(answer, number, &Box::pin(copy::clone(self, args)).await)
             }
             Operation::GetXattr(args) => {
-                let value = Box::pin(xattr::get(self, &args, answer.room())).await;
+                let value = Box::pin(xattr::get(self, args, answer.room())).await;
                 results.push(answer, number, &value.as_deref().map_err(|status| *status));
             }
             Operation::SetXattr(args) => {
-                results.push(answer, number, &Box::pin(xattr::set(self, &args)).await);
+                results.push(answer, number, &Box::pin(xattr::set(self, args)).await);
             }
             Operation::ListXattrs(args) => {
-                let listed = Box::pin(xattr::list(self, &args, answer.room())).await;
+                let listed = Box::pin(xattr::list(self, args, answer.room())).await;
                 let result = listed.as_ref().map_err(|status| *status).map(|listed| {
                     let names: Vec<&[u8]> = listed.names.iter().map(|n| n.as_bytes()).collect();
                     let (cookie, is_end) = (listed.cookie, listed.is_end);
@@ -237,7 +233,7 @@ impl Run<'_> {
                 results.push(answer, number, &result);
             }
             Operation::RemoveXattr(args) => {
-                results.push(answer, number, &Box::pin(xattr::remove(self, &args)).await);
+                results.push(answer, number, &Box::pin(xattr::remove(self, args)).await);
             }
             // Under its own number: a client turns off then what is not here.
             _ => results.fail(answer, number, NfsStatus::NOTSUPP),

@@ -27,10 +27,11 @@ use smb::{Host, Now};
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
+use vfs::asked::Together;
 
 /// A connection being served.
 pub struct Task<P: Protocol> {
@@ -56,6 +57,8 @@ pub struct Task<P: Protocol> {
     stuck_since: Option<Instant>,
     /// When the last request came; none once the buffers were given back.
     used: Option<Instant>,
+    /// Of the requests that were received last.
+    together: Together,
     /// Nothing more is read; when what is under way is done, or at the latest
     /// then, the connection ends.
     ending: Option<(End, Instant)>,
@@ -125,6 +128,7 @@ impl<P: Protocol> Task<P> {
             clock: now,
             stuck_since: None,
             used: None,
+            together: Together::default(),
             ending: None,
             meter,
         }
@@ -251,6 +255,7 @@ impl<P: Protocol> Task<P> {
         self.clock = now.instant;
         self.used = Some(now.instant);
         self.place.link().set_core(rustix::thread::sched_getcpu());
+        self.together = Together::default();
         while self.reads() {
             if self.conn.verifies_together() {
                 let (mut frames, arrivals) = self.gather(now)?;
@@ -295,6 +300,7 @@ impl<P: Protocol> Task<P> {
                 return Ok((frames, arrivals));
             }
             self.place.link().count_received(count);
+            self.together = Together::default();
         }
     }
 
@@ -331,7 +337,8 @@ impl<P: Protocol> Task<P> {
     async fn start_jobs(&mut self, now: Now) {
         while let Some(mut job) = self.conn.poll_job() {
             // Now, if it can be answered now; else later.
-            match poll_fn(|cx| Poll::Ready(job.poll_unpin(cx))).await {
+            let mut begin = |cx: &mut Context<'_>| self.together.begin(|| job.poll_unpin(cx));
+            match poll_fn(|cx| Poll::Ready(begin(cx))).await {
                 Poll::Ready(finished) => self.conn.handle_finished(finished, now),
                 Poll::Pending => self.jobs.push(job),
             }

@@ -22,9 +22,21 @@ struct Directory {
     /// Where it is, if paths lead through it.
     path: Option<Box<[u8]>>,
     names: Names,
+    /// How often something was told of it or its names.
+    told: u64,
+    /// Its change attribute, when all that was told so far had been done.
+    change: Option<u64>,
     /// Since its turn to be given up came last.
     was_used: bool,
     charged_bytes: usize,
+}
+
+impl Directory {
+    /// Something was told of it.
+    fn handle_told(&mut self) {
+        self.told += 1;
+        self.change = None;
+    }
 }
 
 /// What is known of the names in a directory.
@@ -151,6 +163,30 @@ impl Directories {
         self.by_key.get(&key).map(|directory| directory.follow)
     }
 
+    /// Its change attribute, if that is known and nothing was told since.
+    pub fn change_of(&self, key: FileKey) -> Option<u64> {
+        self.by_key.get(&key)?.change
+    }
+
+    /// How often something was told of it, if it is followed.
+    pub fn told_of(&self, key: FileKey) -> Option<u64> {
+        self.by_key.get(&key).map(|directory| directory.told)
+    }
+
+    /// Its change attribute was seen after so much was told of it.
+    pub fn note_change(&mut self, key: FileKey, told: u64, change: u64) {
+        if let Some(directory) = self.by_key.get_mut(&key).filter(|found| found.told == told) {
+            directory.change = Some(change);
+        }
+    }
+
+    fn handle_told(&mut self, follow: FollowId) {
+        let key = self.by_follow.get(&follow);
+        if let Some(directory) = key.and_then(|key| self.by_key.get_mut(key)) {
+            directory.handle_told();
+        }
+    }
+
     /// It was used.
     pub fn touch(&mut self, key: FileKey) {
         if let Some(directory) = self.by_key.get_mut(&key) {
@@ -183,7 +219,9 @@ impl Directories {
         self.bytes += DIRECTORY_BYTES;
         let names = Names::Unknown;
         let charged_bytes = DIRECTORY_BYTES;
-        let new = Directory { follow, path: None, names, was_used: true, charged_bytes };
+        let (told, change) = (0, None);
+        let was_used = true;
+        let new = Directory { follow, path: None, names, told, change, was_used, charged_bytes };
         self.by_key.insert(key, new);
         self.by_follow.insert(follow, key);
         if self.turns.len() > 2 * self.by_key.len() + 64 {
@@ -257,8 +295,12 @@ impl Directories {
                     self.give_up(key);
                 }
             }
-            NameChange::Lost => self.forget_names(),
-            NameChange::Attributes(..) | NameChange::Itself(_) => {}
+            NameChange::Lost => {
+                self.forget_names();
+                self.by_key.values_mut().for_each(Directory::handle_told);
+            }
+            NameChange::Itself(follow) => self.handle_told(follow),
+            NameChange::Attributes(..) => {}
         }
     }
 
@@ -278,6 +320,7 @@ impl Directories {
 
     fn change_name(&mut self, key: FileKey, name: &[u8], is_added: bool) {
         let Some(directory) = self.by_key.get_mut(&key) else { return };
+        directory.handle_told();
         let growth = match &mut directory.names {
             Names::Reading(pending) => return pending.push(name, is_added),
             Names::TooMany { removals_left } if !is_added => {
@@ -387,5 +430,38 @@ impl Pending {
         if !self.is_lost {
             self.changes.push((name.into(), is_added));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_attribute_that_was_seen_before_something_was_told_is_not_noted() {
+        let mut directories = Directories::new(Arc::default(), Keyed::by(1), 1 << 20, 10);
+        let (key, follow) = (FileKey { device: 1, inode: 2 }, FollowId(3));
+        assert_eq!((directories.told_of(key), directories.change_of(key)), (None, None));
+        directories.handle_followed(key, follow);
+        let told = [
+            NameChange::Added(follow, b"name"),
+            NameChange::Removed(follow, b"name"),
+            NameChange::Itself(follow),
+            NameChange::Lost,
+        ];
+        for change in told {
+            let before = directories.told_of(key).unwrap();
+            directories.note_change(key, before, 7);
+            assert_eq!(directories.change_of(key), Some(7));
+            directories.handle_change(NameChange::Attributes(follow, b"name"));
+            directories.handle_change(NameChange::Added(FollowId(4), b"name"));
+            assert_eq!(directories.change_of(key), Some(7), "it is of something else");
+            directories.handle_change(change);
+            assert_eq!(directories.change_of(key), None, "{change:?}");
+            directories.note_change(key, before, 8);
+            assert_eq!(directories.change_of(key), None, "{change:?}");
+        }
+        directories.handle_change(NameChange::Ended(follow));
+        assert_eq!(directories.told_of(key), None);
     }
 }

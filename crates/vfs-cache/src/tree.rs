@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::asked::{self, Listener};
 use vfs::{
-    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity,
-    KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
-    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
-    TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
+    Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
+    Identity, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle,
+    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
+    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -322,6 +322,8 @@ impl CachedVfs {
     fn remove_name(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.split()).flatten();
         if let Some(kept) = active.and_then(|(parent, _)| self.kept_directory(who, &parent)) {
+            let is_made = self.fresh().made(path).is_some_and(|made| made.key == expected);
+            let expected = Expected { key: expected, is_file_as_seen: is_made };
             match self.inner.remove_in(who, &*kept.opened.node, path, expected) {
                 // It is elsewhere, or was never there.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
@@ -469,12 +471,26 @@ impl Vfs for CachedVfs {
         who: &Identity,
         directory: &dyn Node,
         path: &RelPath,
-        expected: FileKey,
+        expected: Expected,
     ) -> Result<()> {
         let _changing = asked::changing();
         self.inner.remove_in(who, directory, path, expected)?;
         self.let_go(path);
         Ok(())
+    }
+
+    fn known_change(&self, directory: &dyn Node) -> Option<u64> {
+        self.is_active().then(|| self.fresh().directories.change_of(directory.key())).flatten()
+    }
+
+    fn look_at_change(&self, directory: &dyn Node) -> Result<u64> {
+        let key = directory.key();
+        let told = self.is_active().then(|| self.fresh().directories.told_of(key)).flatten();
+        let change = self.inner.look_at_change(directory)?;
+        if let Some(told) = told {
+            self.stale().directories.note_change(key, told, change);
+        }
+        Ok(change)
     }
 
     fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {

@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity,
-    ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
+    Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
+    Identity, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
     QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
     TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
@@ -229,10 +229,14 @@ impl LocalVfs {
 }
 
 /// Removes a name, if it names `expected`.
-fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: FileKey) -> Result<()> {
+fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result<()> {
+    if expected.is_file_as_seen {
+        return rustix::fs::unlinkat(parent, name.as_bytes(), AtFlags::empty())
+            .map_err(|e| refusal("remove", e));
+    }
     let stat = rustix::fs::statat(parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
         .map_err(|e| refusal("remove", e))?;
-    if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected {
+    if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected.key {
         return Err(FsError::NotFound);
     }
     let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
@@ -318,7 +322,7 @@ impl Vfs for LocalVfs {
     fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
         act_as(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
-        unlink(parent.as_fd(), &name, expected)
+        unlink(parent.as_fd(), &name, Expected { key: expected, is_file_as_seen: false })
     }
 
     fn remove_in(
@@ -326,7 +330,7 @@ impl Vfs for LocalVfs {
         who: &Identity,
         directory: &dyn Node,
         path: &RelPath,
-        expected: FileKey,
+        expected: Expected,
     ) -> Result<()> {
         act_as(who)?;
         let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;

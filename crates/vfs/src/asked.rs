@@ -4,7 +4,8 @@
 //! worked on. So who keeps what a [`crate::ChangeFeed`] tells need not ask that anew for each
 //! question of one request: it has asked once, after the request had come, and then only after
 //! something was changed by this process, for this request or another: what opens, renames and
-//! removals know of each other rests on seeing what those before them have done. Known to the
+//! removals know of each other rests on seeing what those before them have done. Of requests that
+//! came together the first asks for all ([`Together`]). Known to the
 //! thread, and forgotten when it turns to something else: what is done by no request, and each
 //! part of one that is worked on after a wait or by another thread, asks for itself.
 
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener(u64);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Heard {
     /// No request is worked on.
     NoRequest,
@@ -29,6 +30,8 @@ static CHANGES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static HEARD: Cell<Heard> = const { Cell::new(Heard::NoRequest) };
+    /// What the requests have heard that are begun together.
+    static TOGETHER: Cell<Option<Heard>> = const { Cell::new(None) };
 }
 
 impl Listener {
@@ -66,9 +69,41 @@ impl Default for Listener {
 /// Works on a request that has come, or goes on with one; with `is_request` false on something
 /// else.
 pub fn work<T>(is_request: bool, call: impl FnOnce() -> T) -> T {
-    let now = if is_request { Heard::Nothing } else { Heard::NoRequest };
-    let _back = Back(HEARD.replace(now));
+    let begun = || TOGETHER.get().unwrap_or(Heard::Nothing);
+    let now = if is_request { begun() } else { Heard::NoRequest };
+    let before = HEARD.replace(now);
+    let _back = Back { before, is_request };
     call()
+}
+
+/// Requests that had all come before the first of them is begun: what one has heard the others
+/// need not ask again.
+#[derive(Clone, Copy, Debug)]
+pub struct Together(Heard);
+
+impl Default for Together {
+    fn default() -> Self {
+        Self(Heard::Nothing)
+    }
+}
+
+impl Together {
+    /// Begins one of them.
+    pub fn begin<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let _end = End(TOGETHER.replace(Some(self.0)));
+        let result = call();
+        self.0 = TOGETHER.get().unwrap_or(Heard::Nothing);
+        result
+    }
+}
+
+/// What was begun together before; also after a panic.
+struct End(Option<Heard>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        TOGETHER.set(self.0);
+    }
 }
 
 /// The present request has to know of what was done since it came, too.
@@ -95,49 +130,16 @@ impl Drop for Changing {
 }
 
 /// What was worked on before goes on; also after a panic.
-struct Back(Heard);
+struct Back {
+    before: Heard,
+    is_request: bool,
+}
 
 impl Drop for Back {
     fn drop(&mut self) {
-        HEARD.set(self.0);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_request_hears_once_and_again_after_what_this_process_changes() {
-        let (one, other) = (Listener::new(), Listener::new());
-        let listen = |listener: Listener| listener.listen(|| {});
-        listen(one);
-        assert!(!one.has_heard(), "without a request everything is asked anew");
-        work(true, || {
-            assert!(!one.has_heard());
-            listen(one);
-            assert!(one.has_heard() && !other.has_heard());
-            drop(changing());
-            assert!(!one.has_heard());
-            listen(one);
-            std::thread::spawn(|| drop(changing())).join().unwrap();
-            assert!(!one.has_heard(), "whichever thread that is");
-            one.listen(|| drop(changing()));
-            assert!(!one.has_heard(), "also meanwhile");
-            listen(one);
-            listen_again();
-            assert!(!one.has_heard());
-            listen(one);
-            work(true, || assert!(!one.has_heard(), "another request"));
-            work(false, || {
-                listen(one);
-                assert!(!one.has_heard(), "work of nobody");
-            });
-            assert!(one.has_heard());
-            listen(other);
-            assert!(other.has_heard() && !one.has_heard());
-        });
-        assert!(!other.has_heard());
-        work(true, || assert!(!other.has_heard(), "the same one, later"));
+        let heard = HEARD.replace(self.before);
+        if self.is_request && TOGETHER.get().is_some() {
+            TOGETHER.set(Some(heard));
+        }
     }
 }

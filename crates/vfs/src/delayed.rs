@@ -6,8 +6,8 @@
 //! takes no longer, since a system has that in memory, and feeds tell of changes as before.
 
 use crate::{
-    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FsError, Identity, KnownOpen,
-    ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
+    Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FsError, Identity,
+    KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
     OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
     TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
@@ -94,10 +94,18 @@ impl Vfs for Delayed {
         who: &Identity,
         directory: &dyn Node,
         path: &RelPath,
-        expected: FileKey,
+        expected: Expected,
     ) -> Result<()> {
         (self.pause)();
         self.inner.remove_in(who, directory, path, expected)
+    }
+
+    fn known_change(&self, directory: &dyn Node) -> Option<u64> {
+        self.inner.known_change(directory)
+    }
+
+    fn look_at_change(&self, directory: &dyn Node) -> Result<u64> {
+        self.inner.look_at_change(directory)
     }
 
     fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {

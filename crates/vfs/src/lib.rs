@@ -136,6 +136,15 @@ pub enum Replace {
     Any,
 }
 
+/// What a name that is removed is expected to name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// This node.
+    pub key: FileKey,
+    /// It is a file, and the name was seen to name it a moment ago: that need not be looked at.
+    pub is_file_as_seen: bool,
+}
+
 /// A tree of files.
 ///
 /// Every call may run concurrently with every other. Paths are relative to the
@@ -223,10 +232,26 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         who: &Identity,
         directory: &dyn Node,
         path: &RelPath,
-        expected: FileKey,
+        expected: Expected,
     ) -> Result<()> {
         let _ = directory;
-        self.remove(who, path, expected)
+        self.remove(who, path, expected.key)
+    }
+
+    /// The change attribute of a directory before one of its names is changed, if that is known
+    /// without asking: as [`Vfs::look_at_change`] saw it last, while nothing has been done to its
+    /// names since. What else may change it, such as its being moved, is not told.
+    fn known_change(&self, directory: &dyn Node) -> Option<u64> {
+        let _ = directory;
+        None
+    }
+
+    /// The change attribute of a directory, after one of its names was changed.
+    ///
+    /// # Errors
+    /// As [`Node::attributes`].
+    fn look_at_change(&self, directory: &dyn Node) -> Result<u64> {
+        directory.attributes(Wanted::default()).map(|attributes| attributes.change)
     }
 
     /// Renames `from` (exact spelling) to `to`, atomically. Spelling a name's

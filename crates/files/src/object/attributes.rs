@@ -50,6 +50,20 @@ impl Files {
         object.node.attributes(Wanted::default())
     }
 
+    /// The change attribute of a directory before one of its names is changed; see
+    /// [`vfs::Vfs::known_change`].
+    #[must_use]
+    pub fn change_before(&self, directory: &Object) -> u64 {
+        let known = directory.volume.vfs.known_change(&*directory.node);
+        known.unwrap_or_else(|| self.change_after(directory))
+    }
+
+    /// The change attribute of a directory after that.
+    #[must_use]
+    pub fn change_after(&self, directory: &Object) -> u64 {
+        directory.volume.vfs.look_at_change(&*directory.node).unwrap_or_default()
+    }
+
     /// All that the caller may do to the object; for a directory the rights that are
     /// about its entries have the same bits.
     ///

@@ -375,7 +375,7 @@ async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsS
     Ok(written == claimed)
 }
 
-/// The change attribute of a directory, for what happens around a change.
+/// The change attribute of an object.
 pub(crate) fn change_of(run: &Run<'_>, object: &Object) -> u64 {
     run.server().files.object_attributes_alone(object).map_or(0, |attributes| attributes.change)
 }

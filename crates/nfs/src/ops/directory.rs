@@ -1,7 +1,7 @@
 //! LOOKUP, LOOKUPP, READLINK, CREATE, REMOVE, RENAME, LINK.
 //! RFC 8881 18.4, 18.9, 18.13, 18.14, 18.24 to 18.26.
 
-use super::attributes::{Wished, change_of, set_list, wished};
+use super::attributes::{Wished, set_list, wished};
 use crate::compound::Run;
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
@@ -90,7 +90,11 @@ pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
 
 /// The change attribute around a change of a directory. Others may have changed it, too.
 pub(crate) fn change_info(run: &Run<'_>, directory: &Object, before: u64) -> ChangeInfo {
-    ChangeInfo { is_atomic: false, before, after: change_of(run, directory) }
+    ChangeInfo { is_atomic: false, before, after: run.server().files.change_after(directory) }
+}
+
+pub(crate) fn change_before(run: &Run<'_>, directory: &Object) -> u64 {
+    run.server().files.change_before(directory)
 }
 
 pub(crate) async fn create(
@@ -121,7 +125,7 @@ pub(crate) async fn create(
         CreateType::Other(_) => return Err(NfsStatus::BADTYPE),
     };
     let name = name_of(args.name)?;
-    let before = change_of(run, &directory);
+    let before = change_before(run, &directory);
     let files = run.server().files.clone();
     let made = files.make_object(&caller, &directory, &name, new).await.or_status()?;
     // Of a link the mode means nothing; of the others it is there already.
@@ -142,7 +146,7 @@ pub(crate) async fn remove(
 ) -> Result<ChangeInfo, NfsStatus> {
     let (directory, caller) = run.object().await?;
     let name = name_of(args.name)?;
-    let before = change_of(run, &directory);
+    let before = change_before(run, &directory);
     let files = run.server().files.clone();
     let removed = files.remove_object(&caller, &directory, &name).await;
     removed.map_err(in_use)?;
@@ -164,7 +168,7 @@ pub(crate) async fn rename(
     let (source, _) = run.saved_object().await?;
     let (target, caller) = run.object().await?;
     let (old, new) = (name_of(args.old_name)?, name_of(args.new_name)?);
-    let before = (change_of(run, &source), change_of(run, &target));
+    let before = (change_before(run, &source), change_before(run, &target));
     let files = run.server().files.clone();
     let renamed = files.rename_object(&caller, (&source, &old), (&target, &new)).await;
     renamed.map_err(|error| match error {
@@ -182,7 +186,7 @@ pub(crate) async fn link(run: &mut Run<'_>, args: &LinkArgs<'_>) -> Result<Chang
     let (object, _) = run.saved_object().await?;
     let (directory, caller) = run.object().await?;
     let name = name_of(args.new_name)?;
-    let before = change_of(run, &directory);
+    let before = change_before(run, &directory);
     let files = run.server().files.clone();
     files.link_object(&caller, &object, &directory, &name).await.map_err(in_use)?;
     Ok(change_info(run, &directory, before))

@@ -3,9 +3,9 @@
 //! All opens of one owner of one file are one state, and one open of the file layer: a
 //! further one that asks for more takes the place of the one before.
 
-use super::attributes::{Wished, change_of, set_list, wished};
+use super::attributes::{Wished, set_list, wished};
 use super::delegate;
-use super::directory::{change_info, name_of};
+use super::directory::{change_before, change_info, name_of};
 use crate::client::{Client, lock};
 use crate::compound::Run;
 use crate::config::Export;
@@ -90,7 +90,7 @@ pub(crate) async fn open(
         OpenAt::Name(directory, _) => Some(directory.clone()),
         OpenAt::Object(_) => None,
     };
-    let before = directory.as_ref().map_or(0, |directory| change_of(run, directory));
+    let before = directory.as_ref().map_or(0, |directory| change_before(run, directory));
     let (opened, state_id, place) = take(run, &client, args, &wish).await?;
     let attributes_set = furnish(run, &wish, &opened).await?;
     let change = match &directory {

@@ -354,3 +354,39 @@ fn where_a_directory_is_is_right_after_every_rename() {
     std::fs::create_dir(at("a/b")).unwrap();
     assert_eq!(cached.path_of(&*node), Err(vfs::FsError::Stale));
 }
+
+#[test]
+fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_its_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join("dir").join(name);
+    std::fs::create_dir(at("")).unwrap();
+    let local: Arc<dyn Vfs> = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local.clone(), CacheOptions::default());
+    // Followed from when something is made in it.
+    make(&cached, "dir/file", FileKind::File).unwrap();
+    let directory = open(&cached, "dir", true).unwrap().node;
+    let now = || local.look_at_change(&*directory).unwrap();
+    assert_eq!(cached.known_change(&*directory), None, "nobody has looked");
+    assert_eq!(cached.look_at_change(&*directory), Ok(now()));
+    let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    let (who, file) = (Identity::root(), path("dir/made"));
+    let key = || open(&cached, "dir/made", false).unwrap().node.key();
+    let done: [&dyn Fn(); 6] = [
+        &|| std::fs::write(at("new"), b"").unwrap(),
+        &|| std::fs::rename(at("new"), at("other")).unwrap(),
+        &|| std::fs::remove_file(at("other")).unwrap(),
+        &|| std::fs::set_permissions(at(""), mode.clone()).unwrap(),
+        &|| make(&cached, "dir/made", FileKind::File).unwrap(),
+        &|| cached.remove(&who, &file, key()).unwrap(),
+    ];
+    for (number, done) in done.iter().enumerate() {
+        let before = now();
+        assert_eq!(cached.known_change(&*directory), Some(before), "{number}");
+        // The kernel's clock goes in steps.
+        std::thread::sleep(Duration::from_millis(20));
+        done();
+        assert_eq!(cached.known_change(&*directory), None, "{number}");
+        assert_ne!(cached.look_at_change(&*directory), Ok(before), "{number}");
+        assert_eq!(cached.known_change(&*directory), Some(now()), "{number}");
+    }
+}
