@@ -10,12 +10,14 @@ use client::nfs::{
 use client::{Error, Host, OpenHow};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use support::client::{
     CHANGE_NOTIFY, CLOSE, CREATE, Client as RawClient, Create, FileId, LOCK, LOCK_NOT_GRANTED,
     OPLOCK_BREAK, PENDING, QUERY_INFO, READ, SUCCESS, WRITE,
 };
 use support::library::{self, World};
+use support::relay::Relay;
 use support::{Running, Setup};
 use tokio::runtime::Runtime;
 use wire::nfs::ops::{ShareAccess, ShareDeny};
@@ -117,6 +119,37 @@ fn what_a_client_of_nfs_left_open_goes_once_it_is_away_and_smb_needs_it() {
         tokio::time::sleep(Duration::from_secs(LEASE_SECONDS + 1)).await;
         smb.open("file", &alone).await.unwrap().close().await.unwrap();
     });
+}
+
+/// A line that went dead says nothing: the session goes on over another.
+#[test]
+fn a_connection_of_nfs_that_falls_silent_is_given_up_and_its_requests_go_by_another() {
+    let (server, nfs) = start(117);
+    block_on(async {
+        let relay = Relay::new(nfs).await;
+        let patience = Duration::from_secs(1);
+        let options = NfsOptions { patience, ..NfsOptions::default() };
+        let nfs = over_nfs_with(relay.address, options).await;
+        let file = nfs.open_file("silent", true).await.unwrap();
+        // Who is owed nothing waits for nothing.
+        tokio::time::sleep(3 * patience).await;
+        let connections = || relay.connections.load(Ordering::Relaxed);
+        assert_eq!(connections(), 1);
+        relay.fall_silent();
+        let begun = Instant::now();
+        let work = async {
+            nfs.make_directory("once").await.unwrap();
+            nfs.write(&file, 0, b"content").await.unwrap();
+        };
+        let ((), ()) = tokio::join!(work, async {
+            tokio::time::sleep(patience / 2).await;
+            relay.speak_again();
+        });
+        assert!(begun.elapsed() >= patience / 2, "it was given time");
+        assert_eq!(connections(), 2);
+        nfs.close(file).await.unwrap();
+    });
+    assert_eq!(std::fs::read(server.data().join("silent")).unwrap(), b"content");
 }
 
 /// A runtime that goes on while the other client waits.

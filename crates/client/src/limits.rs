@@ -49,6 +49,10 @@ pub const REOPEN_PAUSE_MAX: Duration = Duration::from_secs(5);
 /// How long a session of NFS whose last connection was lost tries to get another one.
 pub const REOPEN_WITHIN: Duration = Duration::from_secs(15);
 
+/// How long an answer of NFS may take before its connection counts as lost, unless another is said:
+/// as long as Linux waits.
+pub const NFS_PATIENCE: Duration = Duration::from_secs(60);
+
 /// How long connecting may take, and logging on after it.
 pub const SET_UP_WITHIN: Duration = Duration::from_secs(20);
 

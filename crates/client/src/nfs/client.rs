@@ -7,7 +7,7 @@ use super::connections::Connections;
 use super::delegation::Recall;
 use super::slots::{Lease, Slots};
 use crate::error::Error;
-use crate::limits::REPLAYS_MAX;
+use crate::limits::{NFS_PATIENCE, REPLAYS_MAX};
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -74,11 +74,14 @@ pub struct Options {
     pub slots: u32,
     /// The server may call back, by the first connection: without that nothing is delegated.
     pub callbacks: bool,
+    /// How long nothing may come of a connection that owes an answer: then it is lost.
+    pub patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { minor_version: 1, connections: 1, slots: 256, callbacks: false }
+        let (minor_version, connections, slots, callbacks) = (1, 1, 256, false);
+        Self { minor_version, connections, slots, callbacks, patience: NFS_PATIENCE }
     }
 }
 
@@ -172,7 +175,8 @@ impl Client {
         let (callbacks, recalled) = Callbacks::new();
         let callbacks = Arc::new(callbacks);
         let service = options.callbacks.then(|| callbacks.clone());
-        let mut connections = Connections::open(target.address, service).await?;
+        let mut connections =
+            Connections::open((target.address, options.patience), service).await?;
         let first = connections.all().remove(0);
         let minor_version = options.minor_version;
         let caller = Caller { target, minor_version, next_xid: AtomicU32::new(1) };

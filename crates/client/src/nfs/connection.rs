@@ -9,11 +9,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use wire::nfs::limits::RECORD_BYTES_MAX;
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
@@ -30,6 +32,9 @@ const LARGE_RECORD_BYTES: usize = 32 * 1024;
 
 /// A buffer of calls that grew larger is not kept.
 const SEND_BUFFER_KEPT_BYTES: usize = 4 << 20;
+
+/// How often within its patience a silent connection is looked at.
+const LOOKS: u32 = 8;
 
 /// A connection with the two tasks that read and write it. They end with it.
 #[derive(Debug)]
@@ -76,10 +81,13 @@ pub(super) struct Unanswered {
     pub(super) lease: Option<Lease>,
 }
 
+/// Where a connection leads, and how long nothing may come of it while an answer is owed.
+pub(super) type Line = (SocketAddr, Duration);
+
 impl Connection {
     /// Connects. `callbacks` answers what the server calls, if it may call.
     pub(super) async fn open(
-        address: SocketAddr,
+        (address, patience): Line,
         callbacks: Option<Arc<Callbacks>>,
     ) -> Result<Self, Error> {
         let unreachable =
@@ -91,7 +99,7 @@ impl Connection {
         let (read, write) = stream.into_split();
         let shared = Arc::new(Shared { callbacks, ..Shared::default() });
         let tasks = [
-            tokio::spawn(receive(read, shared.clone())),
+            tokio::spawn(receive(read, shared.clone(), patience)),
             tokio::spawn(send(write, shared.clone())),
         ];
         Ok(Self { shared, tasks, addresses })
@@ -221,9 +229,11 @@ async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
     }
 }
 
-async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>) {
+async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Duration) {
     let mut stream_bytes = BytesMut::new();
     let mut last_bytes = 0;
+    let mut look = tokio::time::interval(patience / LOOKS);
+    let (mut heard, mut received) = (Instant::now(), false);
     loop {
         let missing = match take_records(&mut stream_bytes, &shared, &mut last_bytes) {
             Ok(missing) => missing,
@@ -231,11 +241,25 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>) {
         };
         let (room, most) = room(missing, stream_bytes.len(), last_bytes);
         stream_bytes.reserve(room);
-        match stream.read_buf(&mut (&mut stream_bytes).limit(most)).await {
-            Ok(0) => return shared.lose("the server closed it"),
-            Ok(count) => shared.bytes.fetch_add(count as u64, Ordering::Relaxed),
-            Err(error) => return shared.lose(&error.to_string()),
-        };
+        let mut into = (&mut stream_bytes).limit(most);
+        tokio::select! {
+            biased;
+            count = stream.read_buf(&mut into) => match count {
+                Ok(0) => return shared.lose("the server closed it"),
+                Ok(count) => {
+                    shared.bytes.fetch_add(count as u64, Ordering::Relaxed);
+                    received = true;
+                }
+                Err(error) => return shared.lose(&error.to_string()),
+            },
+            _ = look.tick() => {
+                if std::mem::take(&mut received) || lock(&shared.state).waiting.is_empty() {
+                    heard = Instant::now();
+                } else if heard.elapsed() > patience {
+                    return shared.lose("the server is silent");
+                }
+            }
+        }
     }
 }
 

@@ -3,11 +3,10 @@
 //! over a connection binds it to the session.
 
 use super::callbacks::Callbacks;
-use super::connection::Connection;
+use super::connection::{Connection, Line};
 use crate::error::Error;
 use crate::limits::{REOPEN_PAUSE_MAX, REOPEN_WITHIN};
 use crate::sync::lock;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -19,7 +18,7 @@ const REOPEN_PAUSE: Duration = Duration::from_millis(20);
 /// All of them. At most as many are opened again at once as there are.
 #[derive(Debug)]
 pub(super) struct Connections {
-    address: SocketAddr,
+    line: Line,
     places: Vec<Place>,
     next: AtomicUsize,
     /// Whoever finds that none stands opens one, and the others wait for that.
@@ -51,13 +50,10 @@ impl Place {
 impl Connections {
     /// Connects once; `callbacks` answers what the server calls by that one. One that takes its place
     /// later is not called by.
-    pub(super) async fn open(
-        address: SocketAddr,
-        callbacks: Option<Arc<Callbacks>>,
-    ) -> Result<Self, Error> {
+    pub(super) async fn open(line: Line, callbacks: Option<Arc<Callbacks>>) -> Result<Self, Error> {
         Ok(Self {
-            address,
-            places: vec![Place::new(Connection::open(address, callbacks).await?)],
+            line,
+            places: vec![Place::new(Connection::open(line, callbacks).await?)],
             next: AtomicUsize::new(0),
             one_who_opens: tokio::sync::Mutex::new(()),
             is_over: AtomicBool::new(false),
@@ -66,10 +62,10 @@ impl Connections {
 
     /// Connects until there are `count`, all at once.
     pub(super) async fn open_more(&mut self, count: usize) -> Result<(), Error> {
-        let address = self.address;
+        let line = self.line;
         let mut opening = tokio::task::JoinSet::new();
         for _ in self.places.len()..count {
-            opening.spawn(Connection::open(address, None));
+            opening.spawn(Connection::open(line, None));
         }
         for opened in opening.join_all().await {
             self.places.push(Place::new(opened?));
@@ -114,9 +110,9 @@ impl Connections {
         {
             return;
         }
-        let (weak, address) = (Arc::downgrade(self), self.address);
+        let (weak, line) = (Arc::downgrade(self), self.line);
         tokio::spawn(async move {
-            let opened = open_within(address, || is_wanted(&weak)).await;
+            let opened = open_within(line, || is_wanted(&weak)).await;
             let Some(connections) = weak.upgrade() else { return };
             let place = &connections.places[at];
             if let Ok(opened) = opened {
@@ -130,7 +126,7 @@ impl Connections {
         if self.is_over.load(Ordering::Relaxed) {
             return Err(Error::lost(false, "the server is not reached any more"));
         }
-        match open_within(self.address, || true).await {
+        match open_within(self.line, || true).await {
             Ok(opened) => {
                 *lock(&self.places[at].connection) = opened.clone();
                 Ok(opened)
@@ -148,21 +144,18 @@ fn is_wanted(connections: &Weak<Connections>) -> bool {
 }
 
 /// Connects, again and again for a while, as long as that is wanted.
-async fn open_within(
-    address: SocketAddr,
-    is_wanted: impl Fn() -> bool,
-) -> Result<Arc<Connection>, Error> {
+async fn open_within(line: Line, is_wanted: impl Fn() -> bool) -> Result<Arc<Connection>, Error> {
     let begun = Instant::now();
     let mut pause = REOPEN_PAUSE;
     loop {
         let left = REOPEN_WITHIN.saturating_sub(begun.elapsed());
-        let opened = tokio::time::timeout(left, Connection::open(address, None)).await;
+        let opened = tokio::time::timeout(left, Connection::open(line, None)).await;
         let error = match opened {
             Ok(Ok(connection)) => return Ok(Arc::new(connection)),
             Ok(Err(error)) => error,
             Err(_) => {
                 let kind = std::io::ErrorKind::TimedOut;
-                Error::Unreachable(kind, address.to_string().into())
+                Error::Unreachable(kind, line.0.to_string().into())
             }
         };
         if begun.elapsed() + pause > REOPEN_WITHIN || !is_wanted() {

@@ -2,6 +2,7 @@
 
 use super::connection::Connection;
 use crate::error::Error;
+use crate::limits::NFS_PATIENCE;
 use std::net::SocketAddr;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_NULL};
 use wire::nfs::rpc::{AcceptStatus, AuthFlavor, Call, Message, OpaqueAuth, ReplyBody};
@@ -12,7 +13,7 @@ use wire::nfs::xdr::{Opaque, XdrReader};
 /// # Errors
 /// What answers is no server of NFSv4, or nothing does.
 pub async fn null(address: SocketAddr) -> Result<(), Error> {
-    let connection = Connection::open(address, None).await?;
+    let connection = Connection::open((address, NFS_PATIENCE), None).await?;
     let xid = 1;
     let call = Call {
         xid,
