@@ -5,6 +5,7 @@ use crate::conn::{Conn, Taken};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
+use crate::low_water::LowWater;
 use crate::opener::Opener;
 use crate::outbox::{Outbox, SLICES_MAX};
 use crate::pool::{Data, Pool};
@@ -183,6 +184,7 @@ impl Channel {
         let mut sending = Outbox::default();
         let mut look = tokio::time::interval(LOOK_EVERY);
         let (mut heard, mut received) = (Instant::now(), false);
+        let mut low_water = LowWater::default();
         loop {
             if sending.is_empty() {
                 let mut state = lock(&self.state);
@@ -210,9 +212,13 @@ impl Channel {
                     if let Err(error) = self.take_frames(&mut inbound, &read, opener) {
                         return error;
                     }
+                    low_water.wait_for(inbound.missing(), read.as_ref());
                 }
                 () = self.wake.notified(), if count == 0 => {}
                 _ = look.tick() => {
+                    if !received {
+                        low_water.wait_no_more(read.as_ref());
+                    }
                     if std::mem::take(&mut received) || !self.is_owed() {
                         heard = Instant::now();
                     } else if heard.elapsed() > patience {

@@ -57,6 +57,11 @@ impl Inbound {
         self.start == self.end && self.large.is_none()
     }
 
+    /// Bytes that are missing of a large frame; none if it is not known how many come.
+    pub(crate) fn missing(&self) -> usize {
+        self.large.as_ref().map_or(0, |(frame, filled)| frame.length - filled)
+    }
+
     /// So many bytes were received.
     pub(crate) fn advance(&mut self, count: usize) {
         match &mut self.large {

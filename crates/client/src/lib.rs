@@ -21,6 +21,7 @@ mod inbound;
 mod interfaces;
 pub mod limits;
 pub mod load;
+mod low_water;
 pub mod nfs;
 mod opener;
 mod options;

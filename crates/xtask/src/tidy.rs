@@ -11,7 +11,7 @@ const FILE_LINES_MAX: usize = 1000;
 
 /// What may be named in which crates only, and what to do instead.
 const PLACES: [(&str, &[&str], &str); 7] = [
-    ("unsafe {", &["vfs-local", "lanes", "gss"], "keep it in a backend"),
+    ("unsafe {", &["vfs-local", "lanes", "gss", "sockets"], "keep it in a backend"),
     (
         "tokio",
         &["server", "client", "copy", "cli"],
@@ -33,8 +33,9 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 21] = [
+const DIRECTION: [(&str, &[&str]); 22] = [
     ("gss", &[]),
+    ("sockets", &[]),
     ("acl", &[]),
     ("advise", &[]),
     ("lanes", &[]),
@@ -52,7 +53,7 @@ const DIRECTION: [(&str, &[&str]); 21] = [
         "server",
         &["wire", "files", "gss", "limits", "meter", "nfs", "smb", "vfs", "vfs-cache", "vfs-local"],
     ),
-    ("client", &["wire"]),
+    ("client", &["sockets", "wire"]),
     ("copy", &["client", "wire"]),
     ("cli", &["advise", "client", "copy", "gss", "server", "wire"]),
     ("sim", &["wire", "files", "meter", "nfs", "smb", "vfs", "vfs-cache"]),

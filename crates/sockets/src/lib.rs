@@ -1,0 +1,80 @@
+//! What sockets can do and no safe library offers.
+//!
+//! A home of `unsafe`, since the C library is called; each block says why it is sound.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Has a socket count as readable once so many bytes are there (SO_RCVLOWAT, socket(7)), or when no
+/// more can come: the peer closed it, or its window is full. Bytes that are there already and are
+/// enough are told of at once, also to who waits for a change only (EPOLLET).
+///
+/// Linux gives the socket a buffer for so many bytes, and takes no more than half of what `tcp_rmem`
+/// allows.
+///
+/// # Errors
+/// Of setsockopt(2): it is no socket.
+pub fn set_receive_low_water(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    // SAFETY: the call reads one `c_int` from the pointer, which lives until it returns; the
+    // descriptor is open as long as `socket` is borrowed.
+    let result = unsafe { libc::setsockopt(fd, level, option, (&raw const value).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::io::Write;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+    use std::time::{Duration, Instant};
+
+    fn is_readable(socket: &TcpStream) -> bool {
+        let mut ready = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut ready, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    fn becomes_readable(socket: &TcpStream) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(10) {
+            if is_readable(socket) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
+
+    #[test]
+    fn a_socket_is_readable_once_so_much_is_there_or_no_more_can_come() -> io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut theirs = TcpStream::connect(listener.local_addr()?)?;
+        let (ours, _) = listener.accept()?;
+        set_receive_low_water(&ours, 1000)?;
+        theirs.write_all(&[0; 999])?;
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!is_readable(&ours));
+        theirs.write_all(&[0])?;
+        assert!(becomes_readable(&ours));
+        set_receive_low_water(&ours, 2000)?;
+        assert!(!is_readable(&ours));
+        set_receive_low_water(&ours, 1)?;
+        assert!(is_readable(&ours));
+        set_receive_low_water(&ours, 2000)?;
+        theirs.shutdown(Shutdown::Write)?;
+        assert!(becomes_readable(&ours), "no more can come");
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_no_socket_is_refused() {
+        let file = std::fs::File::open("/dev/null");
+        let error = file.and_then(|file| set_receive_low_water(&file, 1)).map_err(|e| e.kind());
+        assert!(error.is_err());
+    }
+}
