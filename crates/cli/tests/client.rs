@@ -404,6 +404,25 @@ fn a_channel_that_falls_silent_is_given_up_and_its_requests_go_another_way() {
     });
 }
 
+/// What comes slowly comes: the client waits for much of a large answer at once, and must not take
+/// that for silence.
+#[test]
+fn a_channel_on_a_slow_line_is_not_given_up() {
+    let server = Setup::new().start();
+    block_on(async {
+        let relay = Relay::new(server.smb).await;
+        let patience = Duration::from_millis(700);
+        let client = connect(relay.address, &user(), Options { patience, ..options() }).await;
+        let tree = client.tree("data").await.unwrap();
+        let file = tree.open("slow", &OpenHow::read_write()).await.unwrap();
+        let data = pattern(400_000, 5);
+        file.write(0, &data).await.unwrap();
+        relay.crawl(1500);
+        assert!(file.read(0, 400_000).await.unwrap()[..] == data[..]);
+        assert_eq!(client.counters().lost, 0);
+    });
+}
+
 /// Somebody has a file open for a while, as a connection that was lost has until the server
 /// notices; meanwhile it is put there again. How often that is refused to who does not wait.
 fn put_beside_one_who_has_it_open(address: SocketAddr, user: &str) -> usize {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -20,6 +21,8 @@ pub struct Relay {
     /// Numbers of the connections that are to end.
     cut: watch::Sender<Range<u64>>,
     silent: Arc<AtomicBool>,
+    /// Bytes that pass at once, one hundred times a second; as many as come if that is none.
+    pace: Arc<AtomicU64>,
     pub connections: Arc<AtomicU64>,
     heard: [Heard; 2],
 }
@@ -30,24 +33,26 @@ impl Relay {
         let address = listener.local_addr().expect("a socket");
         let (cut, cuts) = watch::channel(0..0);
         let (silent, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let pace = Arc::new(AtomicU64::new(0));
         let (is_silent, counter) = (silent.clone(), connections.clone());
+        let at_pace = pace.clone();
         let heard = [Heard::default(), Heard::default()];
         let listening = heard.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let number = counter.fetch_add(1, Ordering::Relaxed);
-                let (mut cuts, is_silent) = (cuts.clone(), is_silent.clone());
+                let (mut cuts, how) = (cuts.clone(), (is_silent.clone(), at_pace.clone()));
                 let listening = listening.clone();
                 tokio::spawn(async move {
                     let Ok(upstream) = TcpStream::connect(server).await else { return };
                     tokio::select! {
-                        () = carry(client, upstream, is_silent, listening) => {}
+                        () = carry(client, upstream, how, listening) => {}
                         _ = cuts.wait_for(|cut| cut.contains(&number)) => {}
                     }
                 });
             }
         });
-        Self { address, cut, silent, connections, heard }
+        Self { address, cut, silent, pace, connections, heard }
     }
 
     /// What passed from clients, and to clients, up to now.
@@ -70,6 +75,11 @@ impl Relay {
         self.silent.store(true, Ordering::Relaxed);
     }
 
+    /// From now on so many bytes pass in a hundredth of a second, each way.
+    pub fn crawl(&self, bytes: u64) {
+        self.pace.store(bytes, Ordering::Relaxed);
+    }
+
     /// Connections that said nothing meanwhile, and new ones, are carried again.
     pub fn speak_again(&self) {
         self.silent.store(false, Ordering::Relaxed);
@@ -79,13 +89,13 @@ impl Relay {
 async fn carry(
     client: TcpStream,
     upstream: TcpStream,
-    silent: Arc<AtomicBool>,
+    (silent, pace): (Arc<AtomicBool>, Arc<AtomicU64>),
     [heard_up, heard_down]: [Heard; 2],
 ) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = upstream.into_split();
-    let up = pass(&mut from_client, &mut to_server, &silent, &heard_up);
-    let down = pass(&mut from_server, &mut to_client, &silent, &heard_down);
+    let up = pass(&mut from_client, &mut to_server, (&silent, &pace), &heard_up);
+    let down = pass(&mut from_server, &mut to_client, (&silent, &pace), &heard_down);
     tokio::select! {
         () = up => {}
         () = down => {}
@@ -95,7 +105,7 @@ async fn carry(
 async fn pass(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
-    silent: &AtomicBool,
+    (silent, pace): (&AtomicBool, &AtomicU64),
     heard: &Mutex<Vec<u8>>,
 ) {
     let mut buffer = vec![0; 20_000];
@@ -108,8 +118,14 @@ async fn pass(
             let room = HEARD_BYTES_MAX - heard.len();
             heard.extend_from_slice(&buffer[..count.min(room)]);
         }
-        if to.write_all(&buffer[..count]).await.is_err() {
-            return;
+        let pace = pace.load(Ordering::Relaxed) as usize;
+        for part in buffer[..count].chunks(if pace == 0 { count } else { pace }) {
+            if to.write_all(part).await.is_err() {
+                return;
+            }
+            if pace > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
         }
     }
 }
