@@ -93,6 +93,7 @@ pub(crate) fn change_info(run: &Run<'_>, directory: &Object, before: u64) -> Cha
     ChangeInfo { is_atomic: false, before, after: run.server().files.change_after(directory) }
 }
 
+/// The change attribute of a directory that is about to be changed.
 pub(crate) fn change_before(run: &Run<'_>, directory: &Object) -> u64 {
     run.server().files.change_before(directory)
 }
