@@ -21,6 +21,14 @@ impl Samba {
     /// # Errors
     /// It is not installed, or does not start.
     pub fn start(addresses: &[String]) -> Result<Self> {
+        Self::start_with(addresses, &[])
+    }
+
+    /// As [`Samba::start`], with these variables in its environment.
+    ///
+    /// # Errors
+    /// As [`Samba::start`].
+    pub fn start_with(addresses: &[String], variables: &[(&str, &str)]) -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("anabranch-samba-{}", std::process::id()));
         for part in ["plain", "private", "lock", "state", "cache", "pid", "ncalrpc"] {
             std::fs::create_dir_all(folder.join(part))?;
@@ -59,6 +67,7 @@ impl Samba {
         passwd.wait()?;
         let child = Command::new("smbd")
             .args(["-F", "--no-process-group", "-s", &file.display().to_string()])
+            .envs(variables.iter().copied())
             // When it ends it ends its whole group, which must not be ours.
             .process_group(0)
             // The end of a pipe there would end it.
