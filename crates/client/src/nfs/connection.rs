@@ -3,7 +3,6 @@
 use super::callbacks::Callbacks;
 use super::slots::Lease;
 use crate::error::Error;
-use crate::low_water::LowWater;
 use crate::sync::lock;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
@@ -235,14 +234,11 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
     let mut last_bytes = 0;
     let mut look = tokio::time::interval(patience / LOOKS);
     let (mut heard, mut received) = (Instant::now(), false);
-    let mut low_water = LowWater::default();
     loop {
         let missing = match take_records(&mut stream_bytes, &shared, &mut last_bytes) {
             Ok(missing) => missing,
             Err(why) => return shared.lose(why),
         };
-        let is_begun = stream_bytes.len() >= MARK_BYTES;
-        low_water.wait_for(if is_begun { missing } else { 0 }, stream.as_ref());
         let (room, most) = room(missing, stream_bytes.len(), last_bytes);
         stream_bytes.reserve(room);
         let mut into = (&mut stream_bytes).limit(most);
@@ -257,9 +253,6 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
                 Err(error) => return shared.lose(&error.to_string()),
             },
             _ = look.tick() => {
-                if !received {
-                    low_water.wait_no_more(stream.as_ref());
-                }
                 if std::mem::take(&mut received) || lock(&shared.state).waiting.is_empty() {
                     heard = Instant::now();
                 } else if heard.elapsed() > patience {
