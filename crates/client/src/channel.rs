@@ -1,6 +1,7 @@
 //! One connection of a session: a task that owns the socket, and the state that
 //! it shares with those who ask.
 
+use crate::client::is_here;
 use crate::conn::{Conn, Taken};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
@@ -184,7 +185,7 @@ impl Channel {
         let mut sending = Outbox::default();
         let mut look = tokio::time::interval(LOOK_EVERY);
         let (mut heard, mut received) = (Instant::now(), false);
-        let mut low_water = LowWater::default();
+        let mut low_water = LowWater::new(is_here(self.local.ip(), self.remote.ip()));
         loop {
             if sending.is_empty() {
                 let mut state = lock(&self.state);

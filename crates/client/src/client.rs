@@ -476,7 +476,7 @@ impl Client {
 }
 
 /// Whether an address that we reach from this one of ours is of this machine, too.
-fn is_here(local: IpAddr, remote: IpAddr) -> bool {
+pub(crate) fn is_here(local: IpAddr, remote: IpAddr) -> bool {
     remote.is_loopback() || remote == local
 }
 

@@ -1,7 +1,9 @@
 //! Being woken once for much instead of often for little.
 //!
 //! Whoever waits for the rest of a large message is woken by each segment of it otherwise, and wakes
-//! cost most on the other side: a server of the same machine wakes the processor that slept.
+//! cost most on the other side: a server of the same machine wakes the processor that slept. So this
+//! is for those: over a line segments come one after the other anyway, and whoever leaves them in the
+//! socket keeps its window small.
 
 use std::os::fd::AsFd;
 
@@ -13,20 +15,26 @@ const WAITED_BYTES_MAX: usize = 256 * 1024;
 const WAITED_BYTES_MIN: usize = 64 * 1024;
 
 /// How many bytes a socket waits for.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LowWater {
+    is_wanted: bool,
     bytes: u32,
     /// It is told by each byte what comes of this message: the line is slow.
     is_off: bool,
 }
 
 impl LowWater {
+    /// Of a new socket. `is_here`: the other end is on this machine; otherwise nothing is done.
+    pub(crate) fn new(is_here: bool) -> Self {
+        Self { is_wanted: is_here, bytes: 1, is_off: false }
+    }
+
     /// So many bytes of a message are missing; none if nothing was received of one.
     pub(crate) fn wait_for(&mut self, missing: usize, socket: &impl AsFd) {
         if missing == 0 {
             self.is_off = false;
         }
-        let is_much = missing >= WAITED_BYTES_MIN && !self.is_off;
+        let is_much = self.is_wanted && missing >= WAITED_BYTES_MIN && !self.is_off;
         self.set(if is_much { missing.min(WAITED_BYTES_MAX) as u32 } else { 1 }, socket);
     }
 
@@ -37,8 +45,8 @@ impl LowWater {
     }
 
     fn set(&mut self, bytes: u32, socket: &impl AsFd) {
-        // A socket waits for one byte from the start. One that cannot wait for more is woken more often.
-        if bytes != self.bytes.max(1) && sockets::set_receive_low_water(socket, bytes).is_ok() {
+        // A socket that cannot wait for more is woken more often.
+        if bytes != self.bytes && sockets::set_receive_low_water(socket, bytes).is_ok() {
             self.bytes = bytes;
         }
     }
@@ -53,10 +61,13 @@ mod tests {
     fn much_is_waited_for_unless_it_takes_long() -> std::io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let socket = TcpStream::connect(listener.local_addr()?)?;
-        let mut low_water = LowWater::default();
+        let mut far = LowWater::new(false);
+        far.wait_for(WAITED_BYTES_MAX, &socket);
+        assert_eq!(far.bytes, 1);
+        let mut low_water = LowWater::new(true);
         let mut wait_for = |missing| {
             low_water.wait_for(missing, &socket);
-            low_water.bytes.max(1) as usize
+            low_water.bytes as usize
         };
         assert_eq!(wait_for(WAITED_BYTES_MIN - 1), 1);
         assert_eq!(wait_for(WAITED_BYTES_MIN), WAITED_BYTES_MIN);
