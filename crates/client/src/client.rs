@@ -634,10 +634,13 @@ async fn open(
     host.random(&mut secrets.session_key);
     let mut salt = [0; 32];
     host.random(&mut salt);
-    let ticket = target.ticket().await?;
-    let credentials = target.credentials.clone();
-    let logon = Logon { credentials, ticket, secrets, salt, binds };
-    match tokio::time::timeout(within, set_up(stream, options, logon)).await {
+    let attempt = async {
+        let ticket = target.ticket().await?;
+        let credentials = target.credentials.clone();
+        let logon = Logon { credentials, ticket, secrets, salt, binds };
+        set_up(stream, options, logon).await
+    };
+    match tokio::time::timeout(within, attempt).await {
         Ok(result) => result,
         Err(_) => Err(Error::lost(true, format_args!("{to} does not answer"))),
     }

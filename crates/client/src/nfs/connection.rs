@@ -232,7 +232,7 @@ async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
 async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Duration) {
     let mut stream_bytes = BytesMut::new();
     let mut last_bytes = 0;
-    let mut look = tokio::time::interval(patience / LOOKS);
+    let mut look = tokio::time::interval((patience / LOOKS).max(Duration::from_millis(1)));
     let (mut heard, mut received) = (Instant::now(), false);
     loop {
         let missing = match take_records(&mut stream_bytes, &shared, &mut last_bytes) {
