@@ -6,6 +6,7 @@ use crate::conn::{Conn, Taken};
 use crate::error::Error;
 use crate::inbound::{Frame, Inbound};
 use crate::limits::{CHAIN_MAX, FRAME_BYTES_MAX, VERIFIED_TOGETHER};
+use crate::line::Silence;
 use crate::low_water::LowWater;
 use crate::opener::Opener;
 use crate::outbox::{Outbox, SLICES_MAX};
@@ -25,7 +26,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 /// How often a silent connection is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -184,7 +184,7 @@ impl Channel {
         let mut inbound = Inbound::new(self.pool.clone(), FRAME_BYTES_MAX);
         let mut sending = Outbox::default();
         let mut look = tokio::time::interval(LOOK_EVERY);
-        let (mut heard, mut received) = (Instant::now(), false);
+        let mut silence = Silence::new(patience);
         let mut low_water = LowWater::new(is_here(self.local.ip(), self.remote.ip()));
         loop {
             if sending.is_empty() {
@@ -204,7 +204,7 @@ impl Channel {
                     Err(error) => return Error::lost(true, error),
                 },
                 count = read.read(inbound.room()) => {
-                    received = true;
+                    silence.handle_received();
                     match count {
                         Ok(0) => return Error::lost(true, "the server closed it"),
                         Ok(count) => inbound.advance(count),
@@ -217,13 +217,11 @@ impl Channel {
                 }
                 () = self.wake.notified(), if count == 0 => {}
                 _ = look.tick() => {
-                    if !received {
+                    if !silence.is_broken() {
                         low_water.wait_no_more(read.as_ref());
                     }
-                    if std::mem::take(&mut received) || !self.is_owed() {
-                        heard = Instant::now();
-                    } else if heard.elapsed() > patience {
-                        return Error::lost(true, "the server is silent");
+                    if let Err(why) = silence.look(|| self.is_owed()) {
+                        return Error::lost(true, why);
                     }
                 }
             }

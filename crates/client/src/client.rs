@@ -10,6 +10,7 @@ use crate::limits::{
     NEAR_WITHIN, REOPEN_PAUSE_MAX, REOPEN_TRIES_MAX, REPLAY_PAUSE, REPLAY_RETRIES_MAX, REPLAYS_MAX,
     SET_UP_WITHIN,
 };
+use crate::line::connect;
 use crate::options::{Opening, Options};
 use crate::pool::Pool;
 use crate::request::{Again, Body, Request};
@@ -609,14 +610,10 @@ impl Inner {
     }
 }
 
-/// Connects.
+/// Connects, within a bounded time.
 async fn reach(to: SocketAddr) -> Result<TcpStream, Error> {
-    let unreachable = |kind| Error::Unreachable(kind, to.to_string().into());
-    let connected = tokio::time::timeout(SET_UP_WITHIN, TcpStream::connect(to)).await;
-    let stream = connected.map_err(|_| unreachable(std::io::ErrorKind::TimedOut))?;
-    let stream = stream.map_err(|e| unreachable(e.kind()))?;
-    stream.set_nodelay(true).map_err(|e| unreachable(e.kind()))?;
-    Ok(stream)
+    let late = |_| Error::Unreachable(std::io::ErrorKind::TimedOut, to.to_string().into());
+    tokio::time::timeout(SET_UP_WITHIN, connect(to)).await.map_err(late)?
 }
 
 /// Connects and logs on, or binds the connection to `binds`. `within`: how long the server may take

@@ -20,6 +20,7 @@ mod file;
 mod inbound;
 mod interfaces;
 pub mod limits;
+mod line;
 pub mod load;
 mod low_water;
 pub mod nfs;

@@ -3,6 +3,7 @@
 
 use crate::client::{Host, receive_greeting};
 use crate::error::Error;
+use crate::line;
 use crate::options::Options;
 use crate::session::Negotiated;
 use crate::set_up::{Logon, SetUp, Step};
@@ -51,9 +52,7 @@ async fn ask(
     options: &Options,
     host: &dyn Host,
 ) -> Result<(Duration, Negotiated), Error> {
-    let unreachable = |e: io::Error| Error::Unreachable(e.kind(), to.to_string().into());
-    let mut stream = TcpStream::connect(to).await.map_err(unreachable)?;
-    stream.set_nodelay(true).map_err(unreachable)?;
+    let mut stream = line::connect(to).await?;
     let mut salt = [0; 32];
     host.random(&mut salt);
     let credentials = Credentials {

@@ -3,6 +3,7 @@
 use super::callbacks::Callbacks;
 use super::slots::Lease;
 use crate::error::Error;
+use crate::line::{Silence, connect};
 use crate::sync::lock;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
@@ -11,11 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use wire::nfs::limits::RECORD_BYTES_MAX;
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
@@ -92,8 +91,7 @@ impl Connection {
     ) -> Result<Self, Error> {
         let unreachable =
             |e: std::io::Error| Error::Unreachable(e.kind(), address.to_string().into());
-        let stream = TcpStream::connect(address).await.map_err(unreachable)?;
-        stream.set_nodelay(true).map_err(unreachable)?;
+        let stream = connect(address).await?;
         let addresses =
             (stream.local_addr().map_err(unreachable)?, stream.peer_addr().map_err(unreachable)?);
         let (read, write) = stream.into_split();
@@ -233,7 +231,7 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
     let mut stream_bytes = BytesMut::new();
     let mut last_bytes = 0;
     let mut look = tokio::time::interval((patience / LOOKS).max(Duration::from_millis(1)));
-    let (mut heard, mut received) = (Instant::now(), false);
+    let mut silence = Silence::new(patience);
     loop {
         let missing = match take_records(&mut stream_bytes, &shared, &mut last_bytes) {
             Ok(missing) => missing,
@@ -248,15 +246,14 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
                 Ok(0) => return shared.lose("the server closed it"),
                 Ok(count) => {
                     shared.bytes.fetch_add(count as u64, Ordering::Relaxed);
-                    received = true;
+                    silence.handle_received();
                 }
                 Err(error) => return shared.lose(&error.to_string()),
             },
             _ = look.tick() => {
-                if std::mem::take(&mut received) || lock(&shared.state).waiting.is_empty() {
-                    heard = Instant::now();
-                } else if heard.elapsed() > patience {
-                    return shared.lose("the server is silent");
+                let is_owed = || !lock(&shared.state).waiting.is_empty();
+                if let Err(why) = silence.look(is_owed) {
+                    return shared.lose(why);
                 }
             }
         }
