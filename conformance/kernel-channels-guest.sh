@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs inside the guest: the Linux kernel's SMB client with several channels.
-set -eu
+set -eEu
 ok() { echo "ok: $1 (${SECONDS} s)"; }
 trap 'echo "FAILED at line $LINENO after $SECONDS s" >&2; cat /proc/fs/cifs/DebugData >&2; dmesg | tail -n 40 >&2' ERR
 uname -r
@@ -76,6 +76,7 @@ trouble() { # PORT KIND INTERFACES
         count=$((count + 1))
     done
     rm "/mnt/s/$2"
+    while [ -e /mnt/s/under-way ]; do sleep 0.1; done
     has_channels "$1" 4
     copies 1
     ok "port $1: $count copies in spite of $2 of interfaces $3, and four channels again"

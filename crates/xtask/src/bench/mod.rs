@@ -15,6 +15,7 @@ mod own_loader;
 mod peers;
 mod quota;
 mod samba;
+mod walk;
 
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,8 @@ pub struct Args {
     /// that are slow or long; `metadata`, names instead of bytes; `nfs`, beside NFS-Ganesha;
     /// `copy`, beside other programs that copy; `dbench`, by that program; `agreement`, whether
     /// our loader finds what others find; `limits`, of shares, under overload;
-    /// `instructions`, what limits add to each request; `floor`, what the
+    /// `instructions`, what limits add to each request; `walk`, reads while somebody walks
+    /// through a tree of millions of names; `floor`, what the
     /// machine takes without any protocol
     what: String,
     /// Only rows whose names contain this
@@ -52,6 +54,8 @@ pub struct Args {
     sizes: metadata::Sizes,
     #[command(flatten)]
     amount: copy::Amount,
+    #[command(flatten)]
+    walk: walk::Tree,
     /// Only this program of `copy`
     #[arg(long)]
     program: Option<String>,
@@ -111,9 +115,10 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         "agreement" => agreement::run(root, args)?,
         "limits" => limits::run(root, args)?,
         "instructions" => instructions::run(root, args)?,
+        "walk" => walk::run(root, args)?,
         "floor" => floor(root, args)?,
         other => bail!(
-            "no bench {other:?}; there are: peers, lines, metadata, nfs, copy, dbench, agreement, limits, instructions, floor"
+            "no bench {other:?}; there are: peers, lines, metadata, nfs, copy, dbench, agreement, limits, instructions, walk, floor"
         ),
     }
     Ok(ExitCode::SUCCESS)
