@@ -90,3 +90,5 @@ for place in 445/0,1,2,3/address,loss 446/0/address; do
     for kind in ${kinds//,/ }; do trouble "$port" "$kind" "${interfaces//,/ }"; done
     umount /mnt/s
 done
+# Channels that had died made room for others.
+if dmesg | grep STATUS_INSUFFICIENT_RESOURCES; then echo "a channel was refused" >&2; exit 1; fi

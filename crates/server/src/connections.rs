@@ -98,6 +98,7 @@ struct Held {
 pub struct Link {
     stop: AtomicBool,
     cut: AtomicBool,
+    doubted: AtomicBool,
     waker: AtomicWaker,
     received_bytes: AtomicU64,
     sent_bytes: AtomicU64,
@@ -138,6 +139,7 @@ impl Link {
             address,
             stop: AtomicBool::default(),
             cut: AtomicBool::default(),
+            doubted: AtomicBool::default(),
             waker: AtomicWaker::default(),
             received_bytes: AtomicU64::default(),
             sent_bytes: AtomicU64::default(),
@@ -275,6 +277,13 @@ impl Connections {
         link.inspect(|link| link.cut()).is_some()
     }
 
+    /// Has those connections find out whether their clients are still there.
+    pub fn doubt(&self, ids: &[u64]) {
+        let table = self.lock();
+        let links = ids.iter().filter_map(|id| table.links.get(id));
+        links.for_each(|link| link.doubt());
+    }
+
     /// Tells every connection to finish what is under way and end; takes no
     /// more. Returns when all have ended.
     pub async fn stop(&self) {
@@ -308,6 +317,21 @@ impl Link {
     fn cut(&self) {
         self.cut.store(true, Ordering::Release);
         self.stop();
+    }
+
+    /// Whether the connection is to finish what is under way, and end.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn doubt(&self) {
+        self.doubted.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Whether somebody has begun to doubt since the last call that the client is there.
+    pub fn take_doubt(&self) -> bool {
+        self.doubted.load(Ordering::Relaxed) && self.doubted.swap(false, Ordering::AcqRel)
     }
 
     /// Whether the connection is to end at once.
@@ -345,11 +369,12 @@ impl Link {
         Duration::from_micros(microseconds.into())
     }
 
-    /// Returns once the connection is told to end. May be dropped at any time.
-    pub async fn stopped(&self) {
+    /// Returns once the connection is told to end, or is doubted. May be dropped at any time.
+    pub async fn told(&self) {
         poll_fn(|cx| {
             self.waker.register(cx.waker());
-            if self.stop.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+            let is_told = self.is_stopped() || self.doubted.load(Ordering::Acquire);
+            if is_told { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }
@@ -434,6 +459,7 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -489,9 +515,21 @@ mod tests {
         let connections = Arc::new(Connections::new(9));
         let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
         assert!(connections.cut(first.id()));
-        first.link().stopped().await;
+        first.link().told().await;
         assert!(first.link().is_cut() && !second.link().is_cut());
         assert!(!connections.cut(second.id() + 1), "there is none");
+    }
+
+    #[tokio::test]
+    async fn who_is_doubted_hears_it_once_and_goes_on() {
+        let connections = Arc::new(Connections::new(9));
+        let (first, second) = (connections.enter(HERE).unwrap(), connections.enter(HERE).unwrap());
+        connections.doubt(&[first.id(), second.id() + 1]);
+        first.link().told().await;
+        assert!(first.link().take_doubt() && !first.link().take_doubt());
+        assert!(!second.link().take_doubt());
+        assert!(!first.link().is_stopped() && !first.link().is_cut());
+        assert!(first.link().told().now_or_never().is_none());
     }
 
     #[tokio::test]
@@ -499,7 +537,7 @@ mod tests {
         let connections = Arc::new(Connections::new(9));
         let place = connections.enter(HERE).unwrap();
         let task = tokio::spawn(async move {
-            place.link().stopped().await;
+            place.link().told().await;
             drop(place);
         });
         connections.stop().await;

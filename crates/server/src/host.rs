@@ -1,5 +1,6 @@
 //! What the SMB layer asks of this process.
 
+use crate::connections::Connections;
 use crate::interfaces::Interfaces;
 use crate::journal::{Journal, Records};
 use crate::limits::{
@@ -18,7 +19,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
@@ -55,6 +56,8 @@ pub struct ProcessHost {
     nfs_identity: RwLock<Option<NfsIdentity>>,
     /// What TLS is offered with below NFS.
     tls: RwLock<Option<Arc<ServerConfig>>>,
+    /// The connections of SMB.
+    connections: OnceLock<Arc<Connections>>,
 }
 
 impl ProcessHost {
@@ -76,7 +79,13 @@ impl ProcessHost {
             nfs_clients: RwLock::default(),
             nfs_identity: RwLock::default(),
             tls: RwLock::default(),
+            connections: OnceLock::new(),
         }
+    }
+
+    /// Where connections that are doubted are found.
+    pub fn set_connections(&self, connections: Arc<Connections>) {
+        let _ = self.connections.set(connections);
     }
 
     /// Opens are written down there from now on.
@@ -259,6 +268,11 @@ impl Host for ProcessHost {
 
     fn unix_names(&self) -> Arc<UnixNames> {
         system_users::names()
+    }
+
+    fn doubt(&self, connections: &[u64]) -> bool {
+        let all = self.connections.get();
+        all.inspect(|all| all.doubt(connections)).is_some()
     }
 
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {

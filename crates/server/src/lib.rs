@@ -23,6 +23,7 @@ pub mod limits;
 mod listener;
 mod metadata_cache;
 mod metrics;
+mod network;
 mod nfs_identity;
 mod nfs_protocol;
 mod nfs_service;

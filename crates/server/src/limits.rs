@@ -55,6 +55,15 @@ pub const STALL_WITHIN_MAX: Duration = Duration::from_hours(1);
 /// Probes that a silent network is sent after half of the time to stall.
 pub const KEEPALIVE_PROBES: u32 = 4;
 
+/// How often the client of a doubted connection is asked whether it is there.
+pub const DOUBT_PROBES_EVERY: Duration = Duration::from_secs(1);
+
+/// A doubted connection ends that confirms nothing for so long; farther than any line is long.
+pub const DOUBT_UNCONFIRMED: Duration = Duration::from_secs(2);
+
+/// After this it is not doubted any more.
+pub const DOUBT_LASTS: Duration = Duration::from_secs(5);
+
 /// The slowest sender that is waited for.
 pub const FRAME_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
 

@@ -2,7 +2,8 @@
 
 use crate::connections::{Connections, Full, Place};
 use crate::host::ProcessHost;
-use crate::limits::{ENDED_LINES_MAX, KEEPALIVE_PROBES, REFUSED_LINES_MAX};
+use crate::limits::{ENDED_LINES_MAX, REFUSED_LINES_MAX};
+use crate::network;
 use crate::protocol::{End, Facts, Protocol};
 use crate::quiet::Quiet;
 use crate::task::Task;
@@ -91,7 +92,7 @@ impl<P: Protocol> Listener<P> {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%peer, %error, "TCP_NODELAY");
         }
-        if let Err(error) = watch_network(&stream, self.connections.patience().stall) {
+        if let Err(error) = network::watch(&stream, self.connections.patience().stall) {
             tracing::debug!(%peer, %error, "keep-alive");
         }
         tokio::spawn(self.clone().serve(stream, Facts { id: place.id(), peer, local }, place));
@@ -121,20 +122,6 @@ impl<P: Protocol> Listener<P> {
         };
         self.connections.count_end(kind);
     }
-}
-
-/// Lets the system find out that a client is gone which cannot say so: one that
-/// lost its network or its power confirms neither data nor probes.
-fn watch_network(stream: &TcpStream, within: Duration) -> rustix::io::Result<()> {
-    use rustix::net::sockopt;
-    let (second, half) = (Duration::from_secs(1), within / 2);
-    sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, half.max(second))?;
-    sockopt::set_tcp_keepintvl(stream, (half / KEEPALIVE_PROBES).max(second))?;
-    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
-    // Later than the task, which knows better what the client owes.
-    let unconfirmed = (within + half).as_millis();
-    sockopt::set_tcp_user_timeout(stream, u32::try_from(unconfirmed).unwrap_or(u32::MAX))
 }
 
 /// The kind to count, and for what is not usual, what happened.

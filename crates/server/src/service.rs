@@ -103,6 +103,7 @@ impl Service {
         server.restore(&records);
         let connections = Arc::new(Connections::new(config.connections_max));
         connections.configure(config.connections_max, config.patience);
+        host.set_connections(connections.clone());
         let sockets = sockets(&config.smb, passed.smb)?;
         let listening: Vec<SocketAddr> =
             sockets.iter().filter_map(|s| s.local_addr().ok()).collect();

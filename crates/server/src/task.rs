@@ -12,9 +12,10 @@ use crate::connections::{Patience, Place};
 use crate::host::ProcessHost;
 use crate::input::Input;
 use crate::limits::{
-    END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, OUTPUT_BYTES_MAX,
+    DOUBT_LASTS, END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, OUTPUT_BYTES_MAX,
     PAUSE_BYTES_MAX,
 };
+use crate::network;
 use crate::output::Output;
 use crate::protocol::{End, Framing, Protocol};
 use crate::tls::Tls;
@@ -55,6 +56,8 @@ pub struct Task<P: Protocol> {
     clock: Instant,
     /// Since when the client takes nothing of what waits for it.
     stuck_since: Option<Instant>,
+    /// The system asks often whether the client is there, until then.
+    doubted_until: Option<Instant>,
     /// When the last request came; none once the buffers were given back.
     used: Option<Instant>,
     /// Of the requests that were received last.
@@ -127,6 +130,7 @@ impl<P: Protocol> Task<P> {
             unknown_since: Some(now),
             clock: now,
             stuck_since: None,
+            doubted_until: None,
             used: None,
             together: Together::default(),
             ending: None,
@@ -177,6 +181,10 @@ impl<P: Protocol> Task<P> {
         if self.place.link().is_cut() {
             return Err(End::Cut);
         }
+        if self.place.link().take_doubt() {
+            network::doubt(&self.stream).map_err(|errno| End::Network(errno.into()))?;
+            self.doubted_until = Some(self.now().instant + DOUBT_LASTS);
+        }
         let reads = self.reads();
         if reads && self.has_frame()? {
             // Put off while there was no room for more answers.
@@ -223,9 +231,9 @@ impl<P: Protocol> Task<P> {
             // Sent after this step.
             () = P::told(&self.shared) => self.clock = self.now().instant,
             () = self.alarm.rings() => self.handle_timeout()?,
-            // A cut is looked at in the next step.
-            () = link.stopped(), if self.ending.is_none() => {
-                if !link.is_cut() {
+            // A cut and a doubt are looked at in the next step.
+            () = link.told(), if self.ending.is_none() => {
+                if link.is_stopped() && !link.is_cut() {
                     self.end_later(End::Stopped);
                 }
             }
@@ -443,6 +451,7 @@ impl<P: Protocol> Task<P> {
             self.stuck_since.map(|since| since + self.patience.stall),
             self.used.filter(|_| self.is_idle()).map(|used| used + IDLE_AFTER),
             self.ending.as_ref().map(|(_, due)| *due),
+            self.doubted_until,
             self.conn.poll_timeout(),
         ];
         due.into_iter().flatten().min()
@@ -465,6 +474,11 @@ impl<P: Protocol> Task<P> {
         }
         if let Some((end, _)) = self.ending.take_if(|(_, due)| *due <= now.instant) {
             return Err(end);
+        }
+        if is_due(self.doubted_until) {
+            self.doubted_until = None;
+            let watched = network::watch(&self.stream, self.patience.stall);
+            watched.map_err(|errno| End::Network(errno.into()))?;
         }
         if self.is_idle() && is_due(self.used.map(|used| used + IDLE_AFTER)) {
             self.used = None;

@@ -20,7 +20,7 @@ use crate::notices::Notices;
 use crate::pending::Waiting;
 use crate::server::Server;
 use crate::session::ChannelFact;
-use crate::setup::PendingSetup;
+use crate::setup::{Parked, PendingSetup};
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
@@ -81,6 +81,7 @@ pub struct Conn {
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    pub(crate) parked: Option<Parked>,
     /// Someone with a name has logged on: until then nothing may come sealed
     /// (MS-SMB2 3.3.5.2.1.1, ConstrainedConnection).
     pub(crate) is_proven: bool,
@@ -125,6 +126,7 @@ impl Conn {
             jobs: VecDeque::new(),
             outbox: Outbox::default(),
             delayed: Vec::new(),
+            parked: None,
             spare: Vec::new(),
             checked: None,
             arrival: None,
@@ -466,11 +468,13 @@ impl Conn {
 
     /// When [`Conn::handle_timeout`] is next due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.delayed.iter().map(|(due, _)| *due).min()
+        let parked = self.parked.as_ref().map(Parked::due);
+        self.delayed.iter().map(|(due, _)| *due).chain(parked).min()
     }
 
-    /// Releases answers that were held back long enough.
+    /// Releases answers that were held back long enough, and looks again for what was missing.
     pub fn handle_timeout(&mut self, now: Now) {
+        self.handle_parked(now);
         let (due, held) =
             std::mem::take(&mut self.delayed).into_iter().partition(|(due, _)| *due <= now.instant);
         self.delayed = held;

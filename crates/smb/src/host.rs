@@ -68,6 +68,13 @@ pub trait Host: Send + Sync {
         drop(work);
     }
 
+    /// Begins to find out whether the clients of those connections are still there, and ends the
+    /// connections of which nobody answers for. False if that cannot be found out.
+    fn doubt(&self, connections: &[u64]) -> bool {
+        let _ = connections;
+        false
+    }
+
     /// A client speaks no dialect that the configuration allows; what it
     /// offered, by number, or nothing if that was SMB1 only: to be logged.
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {

@@ -138,5 +138,13 @@ pub const NOTICE_AGAIN_AFTER: Duration = Duration::from_secs(8);
 /// time that a connection may be silent for, if nothing else is configured.
 pub const NOTICE_ARRIVED_AFTER: Duration = Duration::from_mins(2);
 
+/// How long a binding waits that finds no room in its session, while it is found out whether
+/// the session's other channels lead to the client: twice what [`crate::Host::doubt`] takes for
+/// one that is dead without data on its way. A client waits far longer for an answer.
+pub const BIND_WAITS: Duration = Duration::from_secs(4);
+
+/// How often it looks for room meanwhile.
+pub const BIND_LOOKS_EVERY: Duration = Duration::from_millis(100);
+
 /// How long a CREATE waits before its client is told that it waits: as Samba has it.
 pub const INTERIM_AFTER: Duration = Duration::from_micros(500);

@@ -7,15 +7,19 @@ use crate::channel::Channel;
 use crate::config::Encryption;
 use crate::conn::{Close, Conn};
 use crate::host::{Account, Now};
-use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
+use crate::limits::{
+    BIND_LOOKS_EVERY, BIND_WAITS, SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX,
+    TOKEN_BYTES_MAX,
+};
 use crate::metering::authentication;
 use crate::negotiate::Negotiated;
 use crate::session::{SealingKeys, Session, SessionParts, SessionUser};
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use bytes::Bytes;
+use meter::Arrival;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::codec::{Reader, Writer};
 use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey};
 use wire::fscc::FileTime;
@@ -48,6 +52,34 @@ pub enum Purpose {
     Renews(Arc<Session>),
     /// A session of another connection gets this one as a channel.
     Binds(Arc<Session>),
+}
+
+/// A SESSION_SETUP whose credits are taken.
+#[derive(Debug)]
+struct Arrived {
+    frame: Bytes,
+    header: Header,
+    grant: u16,
+    is_sealed: bool,
+}
+
+/// A binding whose session has all the channels that it may have, until it is known whether
+/// each of them still leads to the client. At most one of a connection.
+#[derive(Debug)]
+pub struct Parked {
+    setup: Arrived,
+    arrival: Option<Arrival>,
+    /// When it is tried again.
+    look: Instant,
+    /// When it is refused.
+    until: Instant,
+}
+
+impl Parked {
+    /// When [`Conn::handle_parked`] is due.
+    pub(crate) fn due(&self) -> Instant {
+        self.look
+    }
 }
 
 /// What a token led to.
@@ -92,22 +124,63 @@ impl Conn {
         is_sealed: bool,
         now: Now,
     ) -> Result<(), Close> {
-        let Some(negotiated) = self.negotiated.clone() else {
+        if self.negotiated.is_none() {
             return Err(Close::Garbage("setup before negotiate"));
-        };
+        }
         let grant = self.charge(header)?;
-        let mut header = *header;
-        let mut step = match self.take_setup(&frame, &mut header, &negotiated, is_sealed) {
-            Ok(step) => step,
-            Err(status) => Step::refused(status),
+        self.set_up(Arrived { frame, header: *header, grant, is_sealed }, None, now);
+        Ok(())
+    }
+
+    /// Tries again what waits for room in its session.
+    pub(crate) fn handle_parked(&mut self, now: Now) {
+        let is_due = |parked: &mut Parked| parked.look <= now.instant;
+        let Some(Parked { setup, arrival, until, .. }) = self.parked.take_if(is_due) else {
+            return;
         };
+        self.arrival = arrival;
+        self.set_up(setup, Some(until), now);
+        self.arrival = None;
+    }
+
+    /// `until` says how long it may wait for room, if it does already.
+    fn set_up(&mut self, setup: Arrived, until: Option<Instant>, now: Now) {
+        let Some(negotiated) = self.negotiated.clone() else { return };
+        let mut header = setup.header;
+        let is_first = !self.setups.contains_key(&header.session_id.0);
+        let taken = self.take_setup(&setup.frame, &mut header, &negotiated, setup.is_sealed);
+        let mut step = taken.unwrap_or_else(Step::refused);
+        if step.status == NtStatus::INSUFFICIENT_RESOURCES
+            && is_first
+            && let Some(until) = self.waits_for_room(&setup, until, now)
+        {
+            let (arrival, look) = (self.arrival, now.instant + BIND_LOOKS_EVERY);
+            self.parked = Some(Parked { setup, arrival, look, until });
+            return;
+        }
         if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
             let session = step.channel.as_ref().map(|channel| &channel.session);
             self.audit_setup(&header, session, &step.refused_user, step.status);
         }
+        let Arrived { frame, grant, is_sealed, .. } = setup;
         step.refused_binding = self.bindable(&frame, &header).filter(|_| step.channel.is_none());
         self.reply_setup(&header, grant, step, is_sealed, now);
-        Ok(())
+    }
+
+    /// Until when a binding waits for its session to lose a channel that leads nowhere. A client
+    /// knows of that first: it binds another in its place.
+    fn waits_for_room(&self, setup: &Arrived, until: Option<Instant>, now: Now) -> Option<Instant> {
+        let session = self.bindable(&setup.frame, &setup.header)?;
+        let channels = session.channels();
+        if channels.len() < self.server.config().multichannel.channels_max() {
+            return None;
+        }
+        if until.is_some() {
+            return until.filter(|until| now.instant < *until);
+        }
+        let connections: Vec<u64> = channels.iter().map(|channel| channel.connection).collect();
+        let is_asked = self.parked.is_none() && self.server.host.doubt(&connections);
+        is_asked.then(|| now.instant + BIND_WAITS)
     }
 
     fn take_setup(

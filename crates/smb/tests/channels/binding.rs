@@ -1,10 +1,12 @@
 //! Which connections become channels. MS-SMB2 3.3.5.5.2.
 
 use crate::harness::{ALICE, BOB, Net};
+use smb::limits::BIND_WAITS;
 use smb::{Dialect, Multichannel};
+use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
-use wire::smb::Command;
 use wire::smb::negotiate::capabilities;
+use wire::smb::{Command, SessionSetupRequest};
 
 #[test]
 fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
@@ -25,6 +27,73 @@ fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
     for client in &mut more {
         assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
     }
+}
+
+#[test]
+fn a_client_without_a_place_has_one_as_soon_as_a_channel_is_found_dead() {
+    let net = Net::new();
+    net.doubts.can_ask.store(true, Ordering::Relaxed);
+    let first = net.ready();
+    let mut more: Vec<_> = (1..4).map(|_| net.bound(&first)).collect();
+    let mut next = net.connect();
+    let id = next.send_binding(&first);
+    assert_eq!(next.status_of_setup(id), None);
+    assert_eq!(*net.doubts.asked.lock().unwrap(), [1, 2, 3, 4]);
+    // All of them may still be found to live.
+    let look = next.next_look().unwrap();
+    next.pass(look);
+    assert_eq!(next.status_of_setup(id), None);
+    more.pop().unwrap().cut();
+    let later = next.next_look().unwrap();
+    assert!(later > look && later <= 2 * look);
+    next.pass(later);
+    assert_eq!(next.status_of_setup(id), Some(NtStatus::MORE_PROCESSING_REQUIRED));
+    assert_eq!(next.end_binding(&first, ALICE), NtStatus::SUCCESS);
+    assert_eq!(next.plain(Command::ECHO), NtStatus::SUCCESS);
+    assert_eq!(net.channels(), [4]);
+    assert_eq!(next.next_look(), None);
+}
+
+#[test]
+fn a_client_without_a_place_is_refused_when_all_channels_live() {
+    let net = Net::new();
+    net.doubts.can_ask.store(true, Ordering::Relaxed);
+    let first = net.ready();
+    let _more: Vec<_> = (1..4).map(|_| net.bound(&first)).collect();
+    let mut next = net.connect();
+    let id = next.send_binding(&first);
+    let mut looks = 0;
+    let refused = loop {
+        if let Some(status) = next.status_of_setup(id) {
+            break status;
+        }
+        let look = next.next_look().unwrap();
+        assert!(look <= BIND_WAITS);
+        next.pass(look);
+        looks += 1;
+    };
+    assert_eq!((refused, looks), (NtStatus::INSUFFICIENT_RESOURCES, 40));
+    // They were asked once.
+    assert_eq!(*net.doubts.asked.lock().unwrap(), [1, 2, 3, 4]);
+    assert_eq!(next.next_look(), None);
+}
+
+#[test]
+fn one_binding_of_a_connection_waits_and_only_who_signs_has_others_asked() {
+    let net = Net::new();
+    net.doubts.can_ask.store(true, Ordering::Relaxed);
+    let first = net.ready();
+    let _more: Vec<_> = (1..4).map(|_| net.bound(&first)).collect();
+    let (mut next, mut stranger) = (net.connect(), net.connect());
+    stranger.session = first.session;
+    let flags = SessionSetupRequest::BINDING;
+    assert_eq!(stranger.begin(flags, None), NtStatus::INVALID_PARAMETER);
+    let other = net.ready();
+    assert_eq!(stranger.begin(flags, other.signing.as_deref()), NtStatus::ACCESS_DENIED);
+    assert!(net.doubts.asked.lock().unwrap().is_empty());
+    let id = next.send_binding(&first);
+    assert_eq!(next.begin_binding(&first), NtStatus::INSUFFICIENT_RESOURCES);
+    assert_eq!(next.status_of_setup(id), None);
 }
 
 #[test]

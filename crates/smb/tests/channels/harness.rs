@@ -12,8 +12,8 @@ use smb::{
     Now, Server, Share,
 };
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp, Vfs};
@@ -35,6 +35,14 @@ struct StillHost {
     random: AtomicU64,
     now: Now,
     carried: Arc<Carried>,
+    doubts: Arc<Doubts>,
+}
+
+/// Connections that the server asks the network about, if it can be asked.
+#[derive(Default)]
+pub struct Doubts {
+    pub can_ask: AtomicBool,
+    pub asked: Mutex<Vec<u64>>,
 }
 
 impl Host for StillHost {
@@ -77,6 +85,11 @@ impl Host for StillHost {
         self.carried.take(work);
     }
 
+    fn doubt(&self, connections: &[u64]) -> bool {
+        self.doubts.asked.lock().unwrap().extend(connections);
+        self.doubts.can_ask.load(Ordering::Relaxed)
+    }
+
     fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {
         let address = Ipv4Addr::new(192, 0, 2, port as u8).into();
         vec![InterfaceFact { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]
@@ -89,6 +102,7 @@ pub struct Net {
     share: Arc<Share>,
     now: Now,
     next: AtomicU64,
+    pub doubts: Arc<Doubts>,
 }
 
 impl Net {
@@ -107,7 +121,9 @@ impl Net {
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
         let carries = carried.clone();
-        let host = Arc::new(StillHost { random: AtomicU64::new(1), now, carried: carries });
+        let doubts = Arc::<Doubts>::default();
+        let host =
+            StillHost { random: AtomicU64::new(1), now, carried: carries, doubts: doubts.clone() };
         let share = Arc::new(Share {
             name: "data".into(),
             volume: Some(Arc::new(Volume { vfs, options: VolumeOptions::default() })),
@@ -116,8 +132,8 @@ impl Net {
             ..Share::default()
         });
         let config = config(&share, Multichannel::default());
-        let server = Server::new(config, Arc::new(Files::new(hands.clone())), host);
-        (Self { server, share, now, next: AtomicU64::new(1) }, Slow { hands, carried })
+        let server = Server::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
+        (Self { server, share, now, next: AtomicU64::new(1), doubts }, Slow { hands, carried })
     }
 
     /// A reload of the configuration.
@@ -250,7 +266,7 @@ pub struct Client {
     next_id: u64,
     pub session: SessionId,
     pub tree: TreeId,
-    signing: Option<Arc<SigningKey>>,
+    pub signing: Option<Arc<SigningKey>>,
     challenge: [u8; 8],
     pub capabilities: u32,
 }
@@ -387,7 +403,7 @@ impl Client {
         self.reply_to(MessageId(u64::MAX))
     }
 
-    fn set_up(&mut self, flags: u8, key: Option<&SigningKey>, token: &[u8]) -> NtStatus {
+    fn send_setup(&mut self, flags: u8, key: Option<&SigningKey>, token: &[u8]) -> MessageId {
         let header = self.header(Command::SESSION_SETUP);
         let request = SessionSetupRequest {
             flags,
@@ -397,19 +413,47 @@ impl Client {
             token,
         };
         self.put(header, key, |w| request.encode(w));
-        let reply = self.reply_to(header.message_id).expect("a reply");
+        header.message_id
+    }
+
+    fn set_up(&mut self, flags: u8, key: Option<&SigningKey>, token: &[u8]) -> NtStatus {
+        let id = self.send_setup(flags, key, token);
+        self.status_of_setup(id).expect("a reply")
+    }
+
+    /// The answer to a part of a logon, if it is there.
+    pub fn status_of_setup(&mut self, id: MessageId) -> Option<NtStatus> {
+        let reply = self.reply_to(id)?;
         if reply.header.status == NtStatus::MORE_PROCESSING_REQUIRED {
             self.session = reply.header.session_id;
             let at = reply.bytes.windows(8).position(|w| w == b"NTLMSSP\0").unwrap();
             self.challenge = reply.bytes[at + 24..at + 32].try_into().unwrap();
         }
-        reply.header.status
+        Some(reply.header.status)
     }
 
     /// The first half of a logon.
     pub fn begin(&mut self, flags: u8, key: Option<&SigningKey>) -> NtStatus {
-        let token = [&b"NTLMSSP\0\x01\0\0\0"[..], &NTLM_FLAGS.to_le_bytes(), &[0; 16]].concat();
-        self.set_up(flags, key, &token)
+        self.set_up(flags, key, &first_token())
+    }
+
+    /// As [`Client::begin_binding`], where an answer may be long in coming.
+    pub fn send_binding(&mut self, first: &Client) -> MessageId {
+        (self.session, self.tree) = (first.session, first.tree);
+        let key = first.signing.as_deref();
+        self.send_setup(SessionSetupRequest::BINDING, key, &first_token())
+    }
+
+    /// So much time has passed since the start.
+    pub fn pass(&mut self, time: Duration) {
+        let now = Now { instant: self.now.instant + time, ..self.now };
+        self.conn.as_mut().unwrap().handle_timeout(now);
+    }
+
+    /// When the server next looks after the connection, since the start.
+    pub fn next_look(&self) -> Option<Duration> {
+        let due = self.conn.as_ref().unwrap().poll_timeout()?;
+        Some(due - self.now.instant)
     }
 
     /// The second half; gives the session key with the status.
@@ -623,6 +667,10 @@ impl Client {
         self.jobs.clear();
         self.conn = None;
     }
+}
+
+fn first_token() -> Vec<u8> {
+    [&b"NTLMSSP\0\x01\0\0\0"[..], &NTLM_FLAGS.to_le_bytes(), &[0; 16]].concat()
 }
 
 fn empty(w: &mut Writer<'_>) {
