@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 use vfs::{
     Attributes, FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath,
     Result, Timestamp, Wait, Wanted,
@@ -34,6 +35,12 @@ const PLACES_MAX: usize = 1 << 16;
 const KERNEL: u8 = 1;
 /// The node's key and the time of its making follow.
 const PLACE: u8 = 2;
+
+/// How often, and how long, the number of a file that is gone is waited for while it is given away: some
+/// milliseconds together, for a maker that waits for the processor.
+const NUMBER_TAKEN_TRIES: u32 = 40;
+/// See [`NUMBER_TAKEN_TRIES`].
+const NUMBER_TAKEN_PAUSE: Duration = Duration::from_micros(100);
 
 /// How handles of a tree are made and found.
 #[derive(Debug, Default)]
@@ -54,6 +61,7 @@ struct Places {
 
 /// A `file_handle` with as much room as there can be.
 #[repr(C)]
+#[derive(Clone, Copy)]
 struct Kernel {
     length: u32,
     kind: i32,
@@ -107,7 +115,21 @@ impl Kernel {
     }
 
     /// Opens what it leads to on the file system of `mount`, for looking at it.
-    fn open(mut self, mount: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// `STALE` if it leads to nothing. ext4 says `NOMEM` while somebody makes a file with the number of
+    /// the one that is gone, which is soon over: only what remains is told.
+    fn open(self, mount: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
+        for _ in 0..NUMBER_TAKEN_TRIES {
+            match self.open_once(mount) {
+                Err(Errno::NOMEM) => std::thread::sleep(NUMBER_TAKEN_PAUSE),
+                other => return other,
+            }
+        }
+        self.open_once(mount)
+    }
+
+    fn open_once(mut self, mount: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
         let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
         // SAFETY: the structure has the layout of `file_handle`, with as many bytes as it says.
         let fd =
@@ -392,6 +414,7 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
 mod tests {
     use super::*;
     use crate::LocalVfs;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use vfs::{Identity, Vfs};
 
     fn path(text: &str) -> RelPath {
@@ -432,6 +455,36 @@ mod tests {
         let all = LocalVfs::open(house.path()).unwrap();
         let share = LocalVfs::open(&share).unwrap();
         (house, all, share)
+    }
+
+    #[test]
+    fn what_is_gone_is_gone_while_others_take_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let vfs = LocalVfs::open(folder.path()).unwrap();
+        let is_over = AtomicBool::new(false);
+        let make = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
+        let remove = |name: &str| std::fs::remove_file(folder.path().join(name)).unwrap();
+        std::thread::scope(|scope| {
+            for name in ["a", "b"] {
+                let (is_over, make, remove) = (&is_over, &make, &remove);
+                scope.spawn(move || {
+                    while !is_over.load(Ordering::Relaxed) {
+                        make(name);
+                        remove(name);
+                    }
+                });
+            }
+            let found: Vec<_> = (0..1000)
+                .map(|_| {
+                    make("f");
+                    let handle = handle(&vfs, "f");
+                    remove("f");
+                    found(&vfs, &handle)
+                })
+                .collect();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(found, vec![Err(FsError::Stale); 1000]);
+        });
     }
 
     #[test]
