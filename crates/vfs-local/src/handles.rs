@@ -414,7 +414,6 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use std::sync::atomic::{AtomicBool, Ordering};
     use vfs::{Identity, Vfs};
 
     fn path(text: &str) -> RelPath {
@@ -455,36 +454,6 @@ mod tests {
         let all = LocalVfs::open(house.path()).unwrap();
         let share = LocalVfs::open(&share).unwrap();
         (house, all, share)
-    }
-
-    #[test]
-    fn what_is_gone_is_gone_while_others_take_its_number() {
-        let folder = tempfile::tempdir().unwrap();
-        let vfs = LocalVfs::open(folder.path()).unwrap();
-        let is_over = AtomicBool::new(false);
-        let make = |name: &str| std::fs::write(folder.path().join(name), "").unwrap();
-        let remove = |name: &str| std::fs::remove_file(folder.path().join(name)).unwrap();
-        std::thread::scope(|scope| {
-            for name in ["a", "b"] {
-                let (is_over, make, remove) = (&is_over, &make, &remove);
-                scope.spawn(move || {
-                    while !is_over.load(Ordering::Relaxed) {
-                        make(name);
-                        remove(name);
-                    }
-                });
-            }
-            let found: Vec<_> = (0..1000)
-                .map(|_| {
-                    make("f");
-                    let handle = handle(&vfs, "f");
-                    remove("f");
-                    found(&vfs, &handle)
-                })
-                .collect();
-            is_over.store(true, Ordering::Relaxed);
-            assert_eq!(found, vec![Err(FsError::Stale); 1000]);
-        });
     }
 
     #[test]

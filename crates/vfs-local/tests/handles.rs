@@ -1,0 +1,53 @@
+//! Handles of files that are gone, while others are made. By itself: so many changes at once would
+//! drown what other tests listen for.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::mpsc::{self, TryRecvError};
+use std::sync::{Arc, Mutex};
+use vfs::{Case, FsError, Identity, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+use vfs_local::LocalVfs;
+
+const ROUNDS: usize = 1000;
+
+#[test]
+fn what_is_gone_is_gone_while_others_take_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    let make_and_remove = |name: &str| {
+        let at = folder.path().join(name);
+        std::fs::write(&at, "").and_then(|()| std::fs::remove_file(&at)).unwrap();
+    };
+    let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
+    let how = OpenHow {
+        read: false,
+        write: false,
+        case: Case::Sensitive,
+        wanted: Wanted::default(),
+        no_follow: true,
+        wait: Wait::Allowed,
+    };
+    std::thread::scope(|scope| {
+        // They end when this one does, however it does.
+        let (_others_go_on, is_over) = mpsc::channel::<()>();
+        let is_over = Arc::new(Mutex::new(is_over));
+        for name in ["a", "b"] {
+            let is_over = is_over.clone();
+            scope.spawn(move || {
+                while is_over.lock().unwrap().try_recv() == Err(TryRecvError::Empty) {
+                    make_and_remove(name);
+                }
+            });
+        }
+        for _ in 0..ROUNDS {
+            std::fs::write(folder.path().join("f"), "").unwrap();
+            let handle =
+                vfs.handle(&*vfs.open(&Identity::root(), &path, how).unwrap().node).unwrap();
+            std::fs::remove_file(folder.path().join("f")).unwrap();
+            match vfs.find(&handle, Wanted::default()) {
+                Err(error) => assert_eq!(error, FsError::Stale),
+                // Somebody has it open still, such as a listener of the whole file system.
+                Ok(found) => assert!(found.path.is_nameless()),
+            }
+        }
+    });
+}
