@@ -33,6 +33,7 @@ mod processor;
 mod protocol;
 mod quiet;
 mod round_trips;
+mod seats;
 mod service;
 mod share_credits;
 mod share_facts;

@@ -6,8 +6,10 @@ use crate::limits::{ENDED_LINES_MAX, REFUSED_LINES_MAX};
 use crate::network;
 use crate::protocol::{End, Facts, Protocol};
 use crate::quiet::Quiet;
-use crate::task::Task;
+use crate::seats::{Seat, Seats};
+use crate::task::{Left, Task};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use meter::Meter;
 use smb::Host;
 use std::any::Any;
@@ -28,6 +30,7 @@ pub struct Listener<P: Protocol> {
     pub host: Arc<ProcessHost>,
     /// All connections.
     pub connections: Arc<Connections>,
+    seats: Arc<Seats>,
     meter: Arc<Meter>,
     quiet: Arc<QuietLines>,
 }
@@ -39,6 +42,7 @@ impl<P: Protocol> Clone for Listener<P> {
             server: self.server.clone(),
             host: self.host.clone(),
             connections: self.connections.clone(),
+            seats: self.seats.clone(),
             meter: self.meter.clone(),
             quiet: self.quiet.clone(),
         }
@@ -58,10 +62,12 @@ impl<P: Protocol> Listener<P> {
         server: Arc<P::Server>,
         host: Arc<ProcessHost>,
         connections: Arc<Connections>,
+        seats: Arc<Seats>,
         meter: Arc<Meter>,
     ) -> Self {
         let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
-        Self { server, host, connections, meter, quiet: Arc::new(QuietLines { refused, ended }) }
+        let quiet = Arc::new(QuietLines { refused, ended });
+        Self { server, host, connections, seats, meter, quiet }
     }
 
     /// Accepts until the task is dropped.
@@ -95,31 +101,42 @@ impl<P: Protocol> Listener<P> {
         if let Err(error) = network::watch(&stream, self.connections.patience().stall) {
             tracing::debug!(%peer, %error, "keep-alive");
         }
-        tokio::spawn(self.clone().serve(stream, Facts { id: place.id(), peer, local }, place));
+        let facts = Facts { id: place.id(), peer, local };
+        let seat = self.seats.take();
+        seat.thread().spawn(self.clone().begin(stream, facts, (place, seat)));
+    }
+
+    async fn begin(self, stream: TcpStream, facts: Facts, place: (Place, Seat)) {
+        let conn = P::new(self.server.clone(), facts);
+        let patience = self.connections.patience();
+        let (host, meter) = (self.host.clone(), self.meter.clone());
+        let task = Task::new(stream, conn, host, place, patience, meter);
+        self.serve(Box::new(task), facts.peer).await;
     }
 
     /// A connection whose invariants are broken ends; no other one notices.
-    async fn serve(self, stream: TcpStream, facts: Facts, place: Place) {
-        let conn = P::new(self.server.clone(), facts);
-        let patience = self.connections.patience();
-        let meter = self.meter.clone();
-        let task = Task::new(stream, conn, self.host.clone(), place, patience, meter);
-        let peer = facts.peer;
-        let kind = match AssertUnwindSafe(task.run()).catch_unwind().await {
-            Ok(end) => {
-                let (kind, why) = kind_of(&end);
-                if let Some(what) = why
-                    && let Some(unsaid) = self.quiet.ended.says(Host::now(&*self.host).instant)
-                {
-                    tracing::info!(%peer, what, unsaid, "{} connection closed: {}", P::NAME, reason(kind));
+    fn serve(self, task: Box<Task<P>>, peer: SocketAddr) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            match AssertUnwindSafe(task.run()).catch_unwind().await {
+                Ok(Left::Moves(task)) => {
+                    task.thread().spawn(self.serve(task, peer));
                 }
-                kind
+                Ok(Left::Ended(end)) => self.count_end(&end, peer),
+                Err(panic) => {
+                    tracing::error!(%peer, what = message_of(&*panic), "{} connection closed: a defect of this server", P::NAME);
+                    self.connections.count_end("defect");
+                }
             }
-            Err(panic) => {
-                tracing::error!(%peer, what = message_of(&*panic), "{} connection closed: a defect of this server", P::NAME);
-                "defect"
-            }
-        };
+        })
+    }
+
+    fn count_end(&self, end: &End, peer: SocketAddr) {
+        let (kind, why) = kind_of(end);
+        if let Some(what) = why
+            && let Some(unsaid) = self.quiet.ended.says(Host::now(&*self.host).instant)
+        {
+            tracing::info!(%peer, what, unsaid, "{} connection closed: {}", P::NAME, reason(kind));
+        }
         self.connections.count_end(kind);
     }
 }

@@ -4,6 +4,7 @@ use crate::config::{Config, NfsSquash, NfsTls, ShareConfig};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
+use crate::seats::Seats;
 use crate::supervisor::Beat;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};
@@ -44,14 +45,16 @@ impl NfsService {
         files: &Arc<Files>,
         host: &Arc<ProcessHost>,
         connections: &Arc<Connections>,
+        seats: &Arc<Seats>,
     ) -> Self {
         let server = nfs::Server::new(
             nfs_config(config, shares, host, files.meter()),
             files.clone(),
             host.clone(),
         );
-        let listener =
-            Listener::new(server.clone(), host.clone(), connections.clone(), files.meter().clone());
+        let (host, connections, seats) = (host.clone(), connections.clone(), seats.clone());
+        let meter = files.meter().clone();
+        let listener = Listener::new(server.clone(), host, connections, seats, meter);
         Self { server, listening: Vec::new(), listener }
     }
 

@@ -17,6 +17,7 @@ use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
 use crate::observer::{Observer, Told};
 use crate::processor::ThreadClock;
+use crate::seats::{EVEN_OUT_EVERY, Seats, Threads};
 use crate::share_credits::{KEPT_EVERY, KEPT_WITHIN};
 use crate::share_limits::LimitsBook;
 use crate::supervisor::{Beat, Passed, Pulse};
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
 use vfs::{Case, Snapshots, Vfs};
 use vfs_cache::CachedVfs;
 use vfs_local::{LocalSnapshots, LocalVfs};
@@ -75,6 +77,7 @@ pub struct Service {
     audit: Option<Arc<Audit>>,
     traces: Arc<Traces>,
     tasks: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl Service {
@@ -110,8 +113,11 @@ impl Service {
         host.interfaces().configure(config.multichannel.addresses.clone());
         host.interfaces().set_listening(listening.clone());
         host.interfaces().refresh();
-        let nfs = NfsService::new(config, &server.config(), &files, &host, &connections);
-        let listener = Listener::new(server, host.clone(), connections, files.meter().clone());
+        let threads = threads()?;
+        let seats = threads.seats();
+        let nfs = NfsService::new(config, &server.config(), &files, &host, &connections, seats);
+        let meter = files.meter().clone();
+        let listener = Listener::new(server, host.clone(), connections, seats.clone(), meter);
         let (admin, pointer, tasks) = (None, None, Vec::new());
         let (reload, reloads) = mpsc::channel(1);
         let (pulse, reloads) = (Arc::<Pulse>::default(), Mutex::new(reloads));
@@ -133,6 +139,7 @@ impl Service {
             audit: None,
             traces: Arc::default(),
             tasks,
+            threads,
         };
         let observer = service.observe(config, &files);
         service.tell(config, &files, &observer.told)?;
@@ -197,6 +204,7 @@ impl Service {
         self.tasks.push(tokio::spawn(keep_credits(self.host.clone(), self.limits.clone())));
         self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
         self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
+        self.tasks.push(tokio::spawn(even_out(self.threads.seats().clone())));
         self.tasks.push(tokio::spawn(self.host.interfaces().clone().follow()));
         self.tasks.push(tokio::spawn(self.nfs.clone().tick(nfs)));
     }
@@ -426,6 +434,25 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     let written = tokio::task::spawn_blocking(move || limits.keep_credits(now));
     if tokio::time::timeout(KEPT_WITHIN, written).await.is_err() {
         tracing::warn!("credits of shares are not written down: the disk does not answer");
+    }
+}
+
+/// A thread for each processor, and one more where there is but one: the system shares it better
+/// than a thread could.
+fn threads() -> Result<Threads, StartError> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Threads::start(processors.max(2)).map_err(|error| {
+        StartError(format!("no threads for connections; raise TasksMax or LimitNPROC: {error}"))
+    })
+}
+
+/// Keeps the threads of connections evenly busy.
+async fn even_out(seats: Arc<Seats>) {
+    let mut times = tokio::time::interval(EVEN_OUT_EVERY);
+    times.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        times.tick().await;
+        seats.even_out();
     }
 }
 
@@ -705,3 +732,6 @@ fn raise_descriptor_limit() {
         tracing::warn!(%errno, "the limit of open files could not be raised");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,7 @@ use crate::limits::{
 use crate::network;
 use crate::output::Output;
 use crate::protocol::{End, Framing, Protocol};
+use crate::seats::Seat;
 use crate::tls::Tls;
 use bytes::BytesMut;
 use futures_util::FutureExt;
@@ -27,11 +28,13 @@ use rustix::net::sockopt;
 use smb::{Host, Now};
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
+use tokio::runtime::Handle;
 use vfs::asked::Together;
 
 /// A connection being served.
@@ -48,6 +51,7 @@ pub struct Task<P: Protocol> {
     host: Arc<ProcessHost>,
     input: Input<P::Framing>,
     place: Place,
+    seat: Seat,
     alarm: Alarm,
     patience: Patience,
     /// Since when nobody is logged on; none while someone is.
@@ -66,6 +70,14 @@ pub struct Task<P: Protocol> {
     /// then, the connection ends.
     ending: Option<(End, Instant)>,
     meter: Arc<Meter>,
+}
+
+/// How a task's run on a thread came to its end.
+pub enum Left<P: Protocol> {
+    /// The connection has ended.
+    Ended(End),
+    /// It goes on where its seat is now.
+    Moves(Box<Task<P>>),
 }
 
 /// The next job that is done. Returns without one if a job has begun to wait
@@ -110,7 +122,7 @@ impl<P: Protocol> Task<P> {
         stream: TcpStream,
         conn: P,
         host: Arc<ProcessHost>,
-        place: Place,
+        (place, seat): (Place, Seat),
         patience: Patience,
         meter: Arc<Meter>,
     ) -> Self {
@@ -122,6 +134,7 @@ impl<P: Protocol> Task<P> {
             conn,
             host,
             place,
+            seat,
             input: Input::default(),
             output: Output::default(),
             jobs: FuturesUnordered::new(),
@@ -138,27 +151,50 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Serves until the connection ends.
-    pub async fn run(mut self) -> End {
+    /// Where it is to run.
+    pub fn thread(&self) -> Handle {
+        self.seat.thread()
+    }
+
+    /// Serves until the connection ends or moves.
+    pub async fn run(mut self: Box<Self>) -> Left<P> {
+        if let Err(error) = self.sit_down() {
+            return Left::Ended(End::Network(error));
+        }
         loop {
+            if self.seat.moves() {
+                return Left::Moves(self);
+            }
             if let Err(end) = self.step().await {
-                match end {
-                    // The client hears a reset, and none of the answers.
-                    End::Cut => {
-                        let _ = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
-                    }
-                    // Answers to what came before the end; the socket takes them or not.
-                    _ => {
-                        let _ = self.send();
-                        if let Some(tls) = &mut self.tls {
-                            tls.close(&self.stream);
-                        }
-                    }
-                }
-                self.leave_jobs();
-                return end;
+                self.take_leave(&end);
+                return Left::Ended(end);
             }
         }
+    }
+
+    /// Has the present thread's reactor tell of the socket, and its clock of time.
+    fn sit_down(&mut self) -> io::Result<()> {
+        let socket = self.stream.as_fd().try_clone_to_owned()?;
+        self.stream = TcpStream::from_std(socket.into())?;
+        self.alarm = Alarm::default();
+        Ok(())
+    }
+
+    fn take_leave(&mut self, end: &End) {
+        match end {
+            // The client hears a reset, and none of the answers.
+            End::Cut => {
+                let _ = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
+            }
+            // Answers to what came before the end; the socket takes them or not.
+            _ => {
+                let _ = self.send();
+                if let Some(tls) = &mut self.tls {
+                    tls.close(&self.stream);
+                }
+            }
+        }
+        self.leave_jobs();
     }
 
     fn now(&self) -> Now {
@@ -262,6 +298,7 @@ impl<P: Protocol> Task<P> {
         let now = self.now();
         self.clock = now.instant;
         self.used = Some(now.instant);
+        self.seat.count_turn();
         self.place.link().set_core(rustix::thread::sched_getcpu());
         self.together = Together::default();
         while self.reads() {

@@ -1,0 +1,56 @@
+//! The service as its connections see it.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+/// A call of NFSv4's procedure that does nothing, as a record. RFC 5531 9 and 11.
+fn null_call(xid: u32) -> Vec<u8> {
+    let words = [0x8000_0028, xid, 0, 2, 100_003, 4, 0, 0, 0, 0, 0];
+    words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
+}
+
+/// The number of the call that is answered next.
+fn answered(stream: &mut TcpStream) -> u32 {
+    let mut reply = [0; 28];
+    stream.read_exact(&mut reply).unwrap();
+    u32::from_be_bytes(reply[4..8].try_into().unwrap())
+}
+
+fn tasks_of(seats: &Seats) -> Vec<usize> {
+    seats.threads().iter().map(|thread| thread.metrics().num_alive_tasks()).collect()
+}
+
+/// A connection goes on on another thread with all it has: the part of a request that came
+/// before, and what is asked then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_moves_to_another_thread_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::empty();
+    config.add_share("data", folder.path()).unwrap();
+    config.users = folder.path().join("users.toml");
+    config.smb = vec!["127.0.0.1:0".parse().unwrap()];
+    config.nfs = config.smb.clone();
+    config.admin = None;
+    let service = Service::start(&config, &Users::default(), Passed::default()).await.unwrap();
+    let (seats, address) = (service.threads.seats().clone(), service.nfs.listening[0]);
+
+    tokio::task::spawn_blocking(move || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut used = std::collections::BTreeSet::new();
+        for xid in 0..40 {
+            let call = null_call(xid);
+            // It looks where it sits whenever something has come.
+            stream.write_all(&call[..7]).unwrap();
+            seats.move_all();
+            std::thread::sleep(Duration::from_millis(2));
+            stream.write_all(&call[7..]).unwrap();
+            assert_eq!(answered(&mut stream), xid);
+            used.extend(tasks_of(&seats).iter().position(|tasks| *tasks > 0));
+        }
+        assert!(used.len() > 1, "it was on {used:?} only");
+    })
+    .await
+    .unwrap();
+}
