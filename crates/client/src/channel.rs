@@ -214,6 +214,10 @@ impl Channel {
                         return error;
                     }
                     low_water.wait_for(inbound.missing(), read.as_ref());
+                    if inbound.is_after_large() {
+                        // Whoever waited for it asks for the next one before more is received.
+                        tokio::task::yield_now().await;
+                    }
                 }
                 () = self.wake.notified(), if count == 0 => {}
                 _ = look.tick() => {

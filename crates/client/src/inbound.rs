@@ -57,6 +57,11 @@ impl Inbound {
         self.start == self.end && self.large.is_none()
     }
 
+    /// Whether a large frame was the last, and nothing was received of another one.
+    pub(crate) fn is_after_large(&self) -> bool {
+        self.was_large && self.is_empty()
+    }
+
     /// Bytes that are missing of a large frame; none if it is not known how many come.
     pub(crate) fn missing(&self) -> usize {
         self.large.as_ref().map_or(0, |(frame, filled)| frame.length - filled)

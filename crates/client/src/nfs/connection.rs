@@ -237,6 +237,12 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
             Ok(missing) => missing,
             Err(why) => return shared.lose(why),
         };
+        if stream_bytes.is_empty() && last_bytes >= LARGE_RECORD_BYTES {
+            // Whoever waited for it asks for the next one before more is received. Otherwise all that is
+            // in the socket comes first, and the server gets as many requests at once, whose answers it keeps
+            // beside each other: more than its processor's cache has room for.
+            tokio::task::yield_now().await;
+        }
         let (room, most) = room(missing, stream_bytes.len(), last_bytes);
         stream_bytes.reserve(room);
         let mut into = (&mut stream_bytes).limit(most);

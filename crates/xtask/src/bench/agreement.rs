@@ -2,15 +2,16 @@
 //! each of them costs its own machine: the same reads by `smbtorture`'s smb2.bench.read, and over
 //! NFS by fio's engine.
 //!
-//! Only a server that is the limit has a rate that loaders can agree on. So foreign servers have a
-//! part of one processor, so small that every loader can ask for more, and the loader has another
-//! processor. Ours, which is quicker than smbtorture can ask, has a share that is held to a number
-//! of operations a second: with a part of a processor it does the more, the more requests come
-//! together, in which loaders differ.
+//! Only where something is the limit that both loaders meet alike is there a rate that they can agree on.
+//! Ours, which is quicker than smbtorture can ask, has a share that is held to a number of operations a
+//! second. Foreign servers are held twice: by a part of one processor, so small that every loader can
+//! ask for more (the loader has another processor), and by a line. With a part of a processor a
+//! server does more or less, as requests come together or one by one, in which loaders differ.
 
 mod filler;
 mod fio;
 
+use super::network::{Ends, Line};
 use super::peers::{self, Row, TICKS_PER_SECOND};
 use super::quota::Quota;
 use super::samba::Samba;
@@ -18,7 +19,7 @@ use super::{Args, median};
 use crate::server::{PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
 use filler::Filler;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How far the two may lie apart.
@@ -48,6 +49,9 @@ const ROWS: [Held; 3] = [
     Held { row: ("read 64 KiB, depth 8", "read", 65_536, 8, 1, &[]), percent: 25, iops: 2000 },
     Held { row: ("read 1 MiB, depth 4", "read", 1_048_576, 4, 1, &[]), percent: 25, iops: 100 },
 ];
+
+/// Million bits in a second, each way, of the line to a foreign server.
+const MEGABITS: u32 = 400;
 
 /// What one loader found, and what it took.
 #[derive(Clone, Copy, Debug)]
@@ -93,33 +97,58 @@ fn quota() -> Option<Quota> {
 }
 
 fn over_smb(binary: &Path, quota: Option<&Quota>, args: &Args) -> Result<()> {
-    let torture = [&on(PROCESSORS[1])[..], &peers::torture()?].concat();
+    let wanted = || ROWS.iter().filter(|held| args.wants(held.row.0));
     let address = crate::server::address(peers::SAMBA_HOST);
     let samba = Samba::start_with(&[address], &KEEPS_MEMORY)?;
-    for Held { row, percent, iops } in ROWS.iter().filter(|held| args.wants(held.row.0)) {
+    let here = on(PROCESSORS[1]);
+    for Held { row, percent, iops } in wanted() {
         let ours = Running::anabranch_with(binary, 61, &format!(",limits.iops={iops}"))?;
         pin(ours.pid())?;
-        let own_name = format!("Anabranch, a share of {iops} IOPS");
-        let samba_name = format!("Samba, {}", hold(samba.pid(), quota, *percent)?);
-        let servers = [
-            (own_name, ours.address.as_str(), ours.share(), ours.pid()),
-            (samba_name, samba.addresses[0].as_str(), samba.share(), samba.pid()),
-        ];
-        for (name, address, share, pid) in servers {
-            let (mut own, mut foreign) = (Vec::new(), Vec::new());
-            let url = format!("smb://{USER}@{address}:{PORT}/plain");
-            let (_, _, bytes, depth, ..) = row;
-            let files = format!("--files {depth} --file-size {bytes}");
-            let load = format!("--depth {depth} --block {bytes} {files}");
-            for _ in 0..args.rounds {
-                own.push(by_anabranch(binary, &url, &load, args.seconds)?);
-                let filler = Filler::start(&share, *depth, *bytes);
-                foreign.push(by_torture(&torture, row, address, pid, args.seconds)?);
-                filler.end()?;
-            }
-            print(row.0, &name, own, foreign);
-        }
+        let held = format!("Anabranch, a share of {iops} IOPS");
+        let server = (held.as_str(), ours.address.as_str(), ours.share(), ours.pid());
+        smb_in_turns(binary, row, server, &here, args)?;
+        let held = format!("Samba, {}", hold(samba.pid(), quota, *percent)?);
+        smb_in_turns(binary, row, of_samba(&held, &samba), &here, args)?;
     }
+    drop(samba);
+
+    let line = Ends::new(1, &Line::Shaped { megabits: MEGABITS })?;
+    let samba = Samba::start_with(&line.addresses(0), &KEEPS_MEMORY)?;
+    pin(samba.pid())?;
+    let there = [line.before(), here].concat();
+    let held = format!("Samba, a line of {MEGABITS} Mbit/s");
+    wanted().try_for_each(|Held { row, .. }| {
+        smb_in_turns(binary, row, of_samba(&held, &samba), &there, args)
+    })
+}
+
+/// What a server is called and where it is: its address, its share's folder and its process.
+type At<'a> = (&'a str, &'a str, PathBuf, u32);
+
+fn of_samba<'a>(held: &'a str, samba: &'a Samba) -> At<'a> {
+    (held, samba.addresses[0].as_str(), samba.share(), samba.pid())
+}
+
+/// A row on a server by both loaders, which run with `before` before their commands.
+fn smb_in_turns(
+    binary: &Path,
+    row: &Row,
+    (held, address, share, pid): At<'_>,
+    before: &[String],
+    args: &Args,
+) -> Result<()> {
+    let torture = [before, &peers::torture()?].concat();
+    let (mut own, mut foreign) = (Vec::new(), Vec::new());
+    let url = format!("smb://{USER}@{address}:{PORT}/plain");
+    let (_, _, bytes, depth, ..) = row;
+    let load = format!("--depth {depth} --block {bytes} --files {depth} --file-size {bytes}");
+    for _ in 0..args.rounds {
+        own.push(by_anabranch(before, binary, &url, &load, args.seconds)?);
+        let filler = Filler::start(&share, *depth, *bytes);
+        foreign.push(by_torture(&torture, row, address, pid, args.seconds)?);
+        filler.end()?;
+    }
+    print(row.0, held, own, foreign);
     Ok(())
 }
 
@@ -136,8 +165,8 @@ fn hold(pid: u32, quota: Option<&Quota>, percent: u32) -> Result<String> {
 }
 
 /// How a command is run on a processor.
-fn on(processor: &str) -> [String; 3] {
-    ["taskset".to_owned(), "--cpu-list".to_owned(), processor.to_owned()]
+fn on(processor: &str) -> Vec<String> {
+    ["taskset", "--cpu-list", processor].map(str::to_owned).to_vec()
 }
 
 /// Gives a running server, with the threads and processes it makes later, the first processor.
@@ -196,12 +225,17 @@ fn by_torture(
     Ok(Found { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
 }
 
-/// One run of `anabranch bench` with these arguments.
-fn by_anabranch(binary: &Path, url: &str, load: &str, seconds: u32) -> Result<Found> {
-    let before = children_seconds()?;
-    let [program, arguments @ ..] = on(PROCESSORS[1]);
-    let output = Command::new(program)
-        .args(arguments)
+/// One run of `anabranch bench` with these arguments, with `before` before its command.
+fn by_anabranch(
+    before: &[String],
+    binary: &Path,
+    url: &str,
+    load: &str,
+    seconds: u32,
+) -> Result<Found> {
+    let used_before = children_seconds()?;
+    let output = Command::new(&before[0])
+        .args(&before[1..])
         .arg(binary)
         .args(["bench", url, "--quiet", "--json", "-", "--warm-up", "0", "--channels", "1"])
         .args(["--duration", &seconds.to_string()])
@@ -209,7 +243,7 @@ fn by_anabranch(binary: &Path, url: &str, load: &str, seconds: u32) -> Result<Fo
         .env("ANABRANCH_PASSWORD", PASSWORD)
         .output()
         .context("anabranch bench")?;
-    let used = children_seconds()? - before;
+    let used = children_seconds()? - used_before;
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr));
     }

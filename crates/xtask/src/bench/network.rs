@@ -124,10 +124,17 @@ impl Ends {
         (0..self.lines).map(|at| format!("10.99.{at}.{}", server + 1)).collect()
     }
 
+    /// What stands before a command so that it runs where the client is.
+    pub fn before(&self) -> Vec<String> {
+        let net = format!("--net=/proc/{}/ns/net", self.held[0].id());
+        vec!["nsenter".to_owned(), net, "--".to_owned()]
+    }
+
     /// A command that runs where the client is.
     pub fn in_client(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.held[0].id())).arg("--").arg(program);
+        let [first, rest @ ..] = &self.before()[..] else { unreachable!("it has words") };
+        let mut command = Command::new(first);
+        command.args(rest).arg(program);
         command
     }
 

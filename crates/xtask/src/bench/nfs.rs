@@ -59,9 +59,22 @@ impl Server {
     /// # Errors
     /// It does not start; `conformance/ganesha-root` installs it.
     pub fn ganesha(root: &Path, address: String) -> Result<(Self, PathBuf)> {
+        Self::ganesha_with(root, address, &[])
+    }
+
+    /// [`Server::ganesha`] with these variables in its environment.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ganesha_with(
+        root: &Path,
+        address: String,
+        environment: &[(&str, &str)],
+    ) -> Result<(Self, PathBuf)> {
         let port = PORTS[1];
         let mut child = Command::new(root.join("conformance/ganesha"))
             .args([&address, &port.to_string()])
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

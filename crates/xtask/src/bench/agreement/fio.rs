@@ -1,18 +1,33 @@
 //! fio's nfs engine and `anabranch bench`, both to NFS-Ganesha: libnfs, on which the engine stands,
 //! speaks 4.0 and no sessions, so ours (4.1 alone) is no server for it.
+//!
+//! Each load is held twice: by a part of a processor, of which the server makes more or less as the
+//! requests come, and by a line, of which nobody can make more.
 
+use super::super::network::{Ends, Line};
 use super::super::nfs::Server;
 use super::super::{Args, Result, network};
-use super::{Found, PROCESSORS, Quota, by_anabranch, children_seconds, hold, on, print};
+use super::{
+    Found, KEEPS_MEMORY, MEGABITS, PROCESSORS, Quota, by_anabranch, children_seconds, hold, on,
+    pin, print,
+};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// Loads: name, bytes, depth, and whether blocks are taken in turn.
-const ROWS: [(&str, &str, &str, bool); 3] = [
-    ("NFS: read 4 KiB, depth 64", "4096", "64", false),
-    ("NFS: read 64 KiB, depth 8", "65536", "8", false),
-    ("NFS: read 1020 KiB, depth 8", "1044480", "8", true),
+/// What both loaders do.
+struct Load {
+    name: &'static str,
+    bytes: u32,
+    depth: u32,
+    /// Whether blocks are taken in turn.
+    is_sequential: bool,
+}
+
+const LOADS: [Load; 3] = [
+    Load { name: "NFS: read 4 KiB, depth 64", bytes: 4096, depth: 64, is_sequential: false },
+    Load { name: "NFS: read 64 KiB, depth 8", bytes: 65_536, depth: 8, is_sequential: false },
+    Load { name: "NFS: read 1020 KiB, depth 8", bytes: 1_044_480, depth: 8, is_sequential: true },
 ];
 
 /// Hundredths of a processor that the server has.
@@ -21,7 +36,7 @@ const PERCENT: u32 = 25;
 /// The file that is read, and its bytes.
 const FILE: (&str, u64) = ("fio", 64 << 20);
 
-/// Prints a line for each load.
+/// Prints a line for each load and what holds the server back.
 pub fn run(
     root: &Path,
     binary: &Path,
@@ -33,45 +48,70 @@ pub fn run(
         // Ganesha resolves names, which takes an address besides the loopback one.
         network::second_address()?;
     }
-    let (server, _) = Server::ganesha(root, crate::server::address(63))?;
+    let programs = [binary, program];
+    let (server, _) = Server::ganesha_with(root, crate::server::address(63), &KEEPS_MEMORY)?;
     let held = format!("NFS-Ganesha, {}", hold(server.pid, quota, PERCENT)?);
+    let here = on(PROCESSORS[1]);
+    in_turns(programs, &server, &held, &here, args)?;
+    drop(server);
+
+    let line = Ends::new(1, &Line::Shaped { megabits: MEGABITS })?;
+    let (server, _) = Server::ganesha_with(root, line.addresses(0).remove(0), &KEEPS_MEMORY)?;
+    pin(server.pid)?;
+    let held = format!("NFS-Ganesha, a line of {MEGABITS} Mbit/s");
+    in_turns(programs, &server, &held, &[line.before(), here].concat(), args)
+}
+
+/// All loads of one server. Loaders run with `before` before their commands.
+fn in_turns(
+    [binary, fio]: [&Path; 2],
+    server: &Server,
+    held: &str,
+    before: &[String],
+    args: &Args,
+) -> Result<()> {
     let (name, bytes) = FILE;
     std::fs::write(server.folder.join(name), vec![0x5a; usize::try_from(bytes)?])?;
-    for (load, block, depth, sequential) in ROWS.iter().filter(|row| args.wants(row.0)) {
+    for load in LOADS.iter().filter(|load| args.wants(load.name)) {
         let (mut own, mut foreign) = (Vec::new(), Vec::new());
-        let order = if *sequential { "" } else { " --random" };
-        let load_of_ours = format!("--depth {depth} --block {block} --file-size {bytes}{order}");
+        let order = if load.is_sequential { "" } else { " --random" };
+        let (block, depth) = (load.bytes, load.depth);
+        let ours = format!("--depth {depth} --block {block} --file-size {bytes}{order}");
         for _ in 0..args.rounds {
-            own.push(by_anabranch(binary, &server.url(), &load_of_ours, args.seconds)?);
-            let pattern = if *sequential { "read" } else { "randread" };
-            foreign.push(by_fio(program, &server, [pattern, block, depth], args.seconds)?);
+            own.push(by_anabranch(before, binary, &server.url(), &ours, args.seconds)?);
+            foreign.push(by_fio(before, fio, server, load, args.seconds)?);
         }
-        print(load, &held, own, foreign);
+        print(load.name, held, own, foreign);
     }
     Ok(())
 }
 
-fn by_fio(program: &Path, server: &Server, load: [&str; 3], seconds: u32) -> Result<Found> {
+fn by_fio(
+    before: &[String],
+    program: &Path,
+    server: &Server,
+    load: &Load,
+    seconds: u32,
+) -> Result<Found> {
     let (name, bytes) = FILE;
-    let [pattern, block, depth] = load;
+    let pattern = if load.is_sequential { "read" } else { "randread" };
     let (address, port, path) = (&server.address, server.port, server.path);
     let url = format!("nfs://{address}/{path}?version=4&nfsport={port}&uid=0&gid=0");
-    let before = children_seconds()?;
-    let [taskset, arguments @ ..] = on(PROCESSORS[1]);
-    let output = Command::new(taskset)
-        .args(arguments)
+    let used_before = children_seconds()?;
+    let output = Command::new(&before[0])
+        .args(&before[1..])
         .arg(program)
         .args(["--name=agreement", "--ioengine=nfs", "--time_based", "--output-format=json"])
         .arg(format!("--filename={name}"))
         .arg(format!("--nfs_url={url}"))
         .arg(format!("--size={bytes}"))
         .arg(format!("--rw={pattern}"))
-        .arg(format!("--bs={block}"))
-        .arg(format!("--iodepth={depth}"))
+        .arg(format!("--bs={}", load.bytes))
+        .arg(format!("--iodepth={}", load.depth))
         .arg(format!("--runtime={seconds}"))
         .output()
         .with_context(|| format!("cannot run {}", program.display()))?;
-    let used = children_seconds()? - before;
+    let used = children_seconds()? - used_before;
     let text = String::from_utf8_lossy(&output.stdout);
     // What the engine says of itself comes first.
     let report = text.find('{').and_then(|at| text.get(at..)).context("fio said nothing")?;
