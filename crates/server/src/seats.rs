@@ -19,9 +19,6 @@ use tokio::sync::oneshot;
 /// How often threads are looked at.
 pub const EVEN_OUT_EVERY: Duration = Duration::from_millis(500);
 
-/// Looks without a move after one: what it has changed is to be seen first.
-const RESTS: u32 = 2;
-
 /// Hundredths of its time that a thread is busy that has too much to do.
 const BUSY_PERCENT: u32 = 80;
 
@@ -48,10 +45,13 @@ pub struct Seats {
 struct Table {
     next: u64,
     taken: BTreeMap<u64, Taken>,
+    /// How many sit on each thread.
+    sitting: Vec<usize>,
     looked: Instant,
     /// What each thread had worked by then.
     worked: Vec<Duration>,
-    rests: u32,
+    /// The thread that had too much to do then, whose connections' turns are counted since.
+    counted: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -111,9 +111,10 @@ impl Seats {
         let table = Table {
             next: 0,
             taken: BTreeMap::new(),
+            sitting: vec![0; threads.len()],
             looked: Instant::now(),
             worked: vec![Duration::ZERO; threads.len()],
-            rests: 0,
+            counted: None,
         };
         Self { threads: threads.into(), table: Mutex::new(table) }
     }
@@ -121,12 +122,10 @@ impl Seats {
     /// A seat on the thread with the fewest.
     pub fn take(self: &Arc<Self>) -> Seat {
         let mut table = self.lock();
-        let mut sitting = vec![0_usize; self.threads.len()];
-        for taken in table.taken.values() {
-            sitting[taken.thread] += 1;
-        }
-        // The first of those that are alike, of which there is at least one thread.
-        let thread = (0..sitting.len()).min_by_key(|thread| sitting[*thread]).unwrap_or(0);
+        let threads = table.sitting.iter().enumerate();
+        // The first of those that are alike; there is at least one.
+        let thread = threads.min_by_key(|(_, sitting)| **sitting).map_or(0, |(thread, _)| thread);
+        table.sitting[thread] += 1;
         let shared = Arc::new(Shared { turns: AtomicU64::new(0), thread: thread.into() });
         let number = table.next;
         table.next += 1;
@@ -160,35 +159,45 @@ impl Seats {
     /// Has every connection move to the next thread.
     #[cfg(test)]
     pub fn move_all(&self) {
-        for taken in self.lock().taken.values_mut() {
-            taken.thread = (taken.thread + 1) % self.threads.len();
-            taken.shared.thread.store(taken.thread, Ordering::Relaxed);
-        }
+        let mut table = self.lock();
+        let all: Vec<_> =
+            table.taken.iter().map(|(number, taken)| (*number, taken.thread)).collect();
+        all.iter().for_each(|(number, at)| table.send(*number, (at + 1) % self.threads.len()));
     }
 }
 
 impl Table {
-    /// [`Seats::even_out`] for threads that were busy so many hundredths of the time.
+    /// [`Seats::even_out`] for threads that were busy so many hundredths of the time. A thread is
+    /// looked at twice: who has how many turns is counted only while one has too much to do.
     fn even_out(&mut self, busy_percents: &[u32]) {
-        let mut turns = Vec::new();
-        let uneven = uneven(busy_percents);
-        for (number, taken) in &mut self.taken {
-            let now = taken.shared.turns.load(Ordering::Relaxed);
-            let since = now - std::mem::replace(&mut taken.turns_before, now);
-            if uneven.is_some_and(|(from, _)| taken.thread == from) {
-                turns.push((*number, since));
-            }
-        }
-        if self.rests > 0 {
-            self.rests -= 1;
+        let Some((from, to)) = uneven(busy_percents) else {
+            self.counted = None;
             return;
+        };
+        let is_counted = self.counted.replace(from) == Some(from);
+        let on_it = self.taken.iter_mut().filter(|(_, taken)| taken.thread == from);
+        let turns: Vec<_> = on_it.map(|(number, taken)| (*number, taken.take_turns())).collect();
+        if is_counted && let Some(number) = who_moves(&turns) {
+            self.send(number, to);
+            // What comes of it is to be seen first.
+            self.counted = None;
         }
-        let Some((_, to)) = uneven else { return };
-        if let Some(taken) = who_moves(&turns).and_then(|number| self.taken.get_mut(&number)) {
-            taken.thread = to;
-            taken.shared.thread.store(to, Ordering::Relaxed);
-            self.rests = RESTS;
-        }
+    }
+
+    fn send(&mut self, number: u64, to: usize) {
+        let Some(taken) = self.taken.get_mut(&number) else { return };
+        taken.shared.thread.store(to, Ordering::Relaxed);
+        let from = std::mem::replace(&mut taken.thread, to);
+        self.sitting[from] -= 1;
+        self.sitting[to] += 1;
+    }
+}
+
+impl Taken {
+    /// Turns since this was last called.
+    fn take_turns(&mut self) -> u64 {
+        let now = self.shared.turns.load(Ordering::Relaxed);
+        now - std::mem::replace(&mut self.turns_before, now)
     }
 }
 
@@ -234,7 +243,10 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.seats.lock().taken.remove(&self.number);
+        let mut table = self.seats.lock();
+        if let Some(taken) = table.taken.remove(&self.number) {
+            table.sitting[taken.thread] -= 1;
+        }
     }
 }
 
@@ -264,33 +276,23 @@ mod tests {
     fn one_of_two_that_keep_a_thread_busy_moves_to_one_that_is_not() {
         let threads = Threads::start(2).unwrap();
         let mut seats: Vec<Seat> = (0..4).map(|_| threads.seats().take()).collect();
-        let even_out = |busy: [u32; 2]| threads.seats().lock().even_out(&busy);
-        count_turns(&seats[0], 1000);
-        count_turns(&seats[2], 900);
-        even_out([70, 10]);
-        assert!(seats.iter_mut().all(|seat| !seat.moves()), "it is not too much");
-        count_turns(&seats[0], 1000);
-        count_turns(&seats[2], 900);
-        even_out([95, 50]);
-        assert!(seats.iter_mut().all(|seat| !seat.moves()), "nobody is free");
-        count_turns(&seats[0], 1000);
-        count_turns(&seats[2], 900);
-        even_out([95, 10]);
-        let moved: Vec<bool> = seats.iter_mut().map(Seat::moves).collect();
-        assert_eq!(
-            (moved, threads_of(&seats)),
-            (vec![false, false, true, false], vec![0, 1, 1, 1])
-        );
-        for _ in 0..RESTS {
-            count_turns(&seats[1], 500);
-            count_turns(&seats[2], 500);
-            even_out([10, 95]);
-            assert!(seats.iter_mut().all(|seat| !seat.moves()), "it is seen first what came of it");
+        let mut look = |turns: [u64; 4], busy: [u32; 2]| {
+            seats.iter().zip(turns).for_each(|(seat, turns)| count_turns(seat, turns));
+            threads.seats().lock().even_out(&busy);
+            seats.iter_mut().map(Seat::moves).collect::<Vec<bool>>()
+        };
+        let (turns, nobody) = ([1000, 0, 900, 0], vec![false; 4]);
+        for busy in [[70, 10], [95, 50], [70, 10], [95, 50]] {
+            assert_eq!(look(turns, busy), nobody, "not too much, or nobody is free");
         }
-        count_turns(&seats[1], 500);
-        count_turns(&seats[2], 500);
-        even_out([10, 95]);
-        assert_eq!(seats.iter_mut().filter_map(|seat| seat.moves().then_some(())).count(), 1);
+        assert_eq!(look(turns, [95, 10]), nobody, "turns are counted from now on");
+        assert_eq!(look(turns, [95, 10]), [false, false, true, false]);
+        assert_eq!(threads.seats().lock().sitting, [1, 3]);
+        let turns = [0, 500, 400, 0];
+        assert_eq!(look(turns, [10, 95]), nobody, "it is seen first what came of it");
+        assert_eq!(look(turns, [10, 95]), [false, false, true, false], "and back");
+        drop(seats);
+        assert_eq!(threads.seats().lock().sitting, [0, 0]);
     }
 
     #[test]
