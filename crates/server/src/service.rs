@@ -104,8 +104,7 @@ impl Service {
         limits.configure(&config.shares, around.now);
         let server = Server::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
-        let connections = Arc::new(Connections::new(config.connections_max));
-        connections.configure(config.connections_max, config.patience);
+        let connections = connections_of(config);
         host.set_connections(connections.clone());
         let sockets = sockets(&config.smb, passed.smb)?;
         let listening: Vec<SocketAddr> =
@@ -118,7 +117,6 @@ impl Service {
         let nfs = NfsService::new(config, &server.config(), &files, &host, &connections, seats);
         let meter = files.meter().clone();
         let listener = Listener::new(server, host.clone(), connections, seats.clone(), meter);
-        let (admin, pointer, tasks) = (None, None, Vec::new());
         let (reload, reloads) = mpsc::channel(1);
         let (pulse, reloads) = (Arc::<Pulse>::default(), Mutex::new(reloads));
         let shares = Arc::<ShareConfigs>::default();
@@ -127,8 +125,8 @@ impl Service {
             listener,
             host: host.clone(),
             listening,
-            admin,
-            pointer,
+            admin: None,
+            pointer: None,
             reloads,
             shares,
             caches,
@@ -138,7 +136,7 @@ impl Service {
             pulse,
             audit: None,
             traces: Arc::default(),
-            tasks,
+            tasks: Vec::new(),
             threads,
         };
         let observer = service.observe(config, &files);
@@ -435,6 +433,12 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     if tokio::time::timeout(KEPT_WITHIN, written).await.is_err() {
         tracing::warn!("credits of shares are not written down: the disk does not answer");
     }
+}
+
+fn connections_of(config: &Config) -> Arc<Connections> {
+    let connections = Connections::new(config.connections_max);
+    connections.configure(config.connections_max, config.patience);
+    Arc::new(connections)
 }
 
 /// A thread for each processor, and one more where there is but one: the system shares it better
