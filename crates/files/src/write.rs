@@ -45,8 +45,12 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`]: it may not have.
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
-        let node = open.node.clone();
-        self.offload(move || node.sync(false)).await?;
+        if open.node.syncs_at_once() {
+            open.node.sync(false)?;
+        } else {
+            let node = open.node.clone();
+            self.offload(move || node.sync(false)).await?;
+        }
         open.report_unreported();
         Ok(())
     }

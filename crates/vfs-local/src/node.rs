@@ -3,7 +3,7 @@
 use crate::errors::refusal;
 use crate::identity::{act_as, as_root};
 use crate::listing_changes::Unheard;
-use crate::resident::{is_all_in_memory, is_cached};
+use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
 use crate::{dos_attributes, listing, posix_acl, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -360,6 +360,10 @@ impl Node for LocalNode {
             }
         }
         Ok(())
+    }
+
+    fn syncs_at_once(&self) -> bool {
+        is_of_memory(&self.fd)
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {

@@ -3,12 +3,17 @@
 use crate::node::read_some;
 use rustix::fd::{AsRawFd, OwnedFd};
 
+/// Whether the file is of a file system that is in memory alone.
+pub fn is_of_memory(fd: &OwnedFd) -> bool {
+    /// TMPFS_MAGIC of linux/magic.h.
+    const TMPFS: i64 = 0x0102_1994;
+    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == TMPFS)
+}
+
 /// Whether the file is of a file system in memory, and what it has of the range is there, neither
 /// swapped out nor a hole.
 pub fn is_all_in_memory(fd: &OwnedFd, offset: u64, length: usize) -> bool {
-    /// TMPFS_MAGIC of linux/magic.h.
-    const TMPFS: i64 = 0x0102_1994;
-    if !rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == TMPFS) {
+    if !is_of_memory(fd) {
         return false;
     }
     let Ok(found) = rustix::fs::fstat(fd) else { return false };
@@ -69,6 +74,7 @@ mod tests {
             vfs.open(&Identity::root(), &path, how).unwrap().node
         };
         let file = open(b"file");
+        assert!(file.syncs_at_once());
         for (at, length, found) in
             [(0, 4096, 0..4096), (99_000, 64_000, 99_000..100_000), (100_000, 10, 0..0)]
         {
@@ -79,5 +85,12 @@ mod tests {
         // Where a read that may not wait is known, a hole is no reason to wait.
         let hole = open(b"hole").read(0, 10, &mut Vec::new(), Wait::Never);
         assert!(matches!(hole, Ok(10) | Err(FsError::NotSupported)), "{hole:?}");
+    }
+
+    #[test]
+    fn where_something_survives_power_loss_a_sync_may_wait() {
+        // Of the kernel's own file systems each has its number: this one is not in memory alone by it.
+        let elsewhere = std::fs::File::open("/proc/self/status").unwrap();
+        assert!(!super::is_of_memory(&elsewhere.into()));
     }
 }

@@ -602,6 +602,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::Io`]: data may be lost, and the caller must be told.
     fn sync(&self, data_only: bool) -> Result<()>;
 
+    /// Whether [`Node::sync`] waits for nothing, since nothing here survives power loss anyway. A
+    /// hint: false negatives are allowed.
+    fn syncs_at_once(&self) -> bool {
+        false
+    }
+
     /// Sets the length in bytes; new bytes read as zero.
     ///
     /// # Errors
