@@ -132,9 +132,9 @@ impl Ends {
 
     /// A command that runs where the client is.
     pub fn in_client(&self, program: impl AsRef<OsStr>) -> Command {
-        let [first, rest @ ..] = &self.before()[..] else { unreachable!("it has words") };
-        let mut command = Command::new(first);
-        command.args(rest).arg(program);
+        let words = self.before();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg(program);
         command
     }
 
