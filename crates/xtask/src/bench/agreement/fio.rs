@@ -34,7 +34,7 @@ const LOADS: [Load; 3] = [
 const PERCENT: u32 = 25;
 
 /// The file that is read, and its bytes.
-const FILE: (&str, u64) = ("fio", 16 << 20);
+const FILE: (&str, u64) = ("fio", 64 << 20);
 
 /// Prints a line for each load and what holds the server back.
 pub fn run(
