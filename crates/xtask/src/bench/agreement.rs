@@ -11,7 +11,7 @@
 mod filler;
 mod fio;
 
-use super::network::{Ends, Line};
+use super::network::{Ends, Line, behind};
 use super::peers::{self, Row, TICKS_PER_SECOND};
 use super::quota::Quota;
 use super::samba::Samba;
@@ -212,6 +212,14 @@ pub(super) fn children_seconds() -> Result<f64> {
     Ok(fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND)
 }
 
+/// What a loader finds that runs for `seconds` and tells its rate, and what it takes.
+fn found(seconds: u32, load: impl FnOnce() -> Result<f64>) -> Result<Found> {
+    let before = children_seconds()?;
+    let rate = load()?;
+    let used = children_seconds()? - before;
+    Ok(Found { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
+}
+
 fn by_torture(
     torture: &[String],
     row: &Row,
@@ -219,10 +227,7 @@ fn by_torture(
     pid: u32,
     seconds: u32,
 ) -> Result<Found> {
-    let before = children_seconds()?;
-    let rate = peers::measure(torture, row, address, pid, seconds)?.rate;
-    let used = children_seconds()? - before;
-    Ok(Found { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
+    found(seconds, || Ok(peers::measure(torture, row, address, pid, seconds)?.rate))
 }
 
 /// One run of `anabranch bench` with these arguments, with `before` before its command.
@@ -233,21 +238,19 @@ fn by_anabranch(
     load: &str,
     seconds: u32,
 ) -> Result<Found> {
-    let used_before = children_seconds()?;
-    let output = Command::new(&before[0])
-        .args(&before[1..])
-        .arg(binary)
-        .args(["bench", url, "--quiet", "--json", "-", "--warm-up", "0", "--channels", "1"])
-        .args(["--duration", &seconds.to_string()])
-        .args(load.split(' '))
-        .env("ANABRANCH_PASSWORD", PASSWORD)
-        .output()
-        .context("anabranch bench")?;
-    let used = children_seconds()? - used_before;
-    if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let rate = report["per_second"].as_f64().context("no rate")?;
-    Ok(Found { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
+    found(seconds, || {
+        let output = behind(before)
+            .arg(binary)
+            .args(["bench", url, "--quiet", "--json", "-", "--warm-up", "0", "--channels", "1"])
+            .args(["--duration", &seconds.to_string()])
+            .args(load.split(' '))
+            .env("ANABRANCH_PASSWORD", PASSWORD)
+            .output()
+            .context("anabranch bench")?;
+        if !output.status.success() {
+            bail!("{}", String::from_utf8_lossy(&output.stderr));
+        }
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        report["per_second"].as_f64().context("no rate")
+    })
 }

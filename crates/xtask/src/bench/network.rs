@@ -132,9 +132,8 @@ impl Ends {
 
     /// A command that runs where the client is.
     pub fn in_client(&self, program: impl AsRef<OsStr>) -> Command {
-        let words = self.before();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).arg(program);
+        let mut command = behind(&self.before());
+        command.arg(program);
         command
     }
 
@@ -199,6 +198,13 @@ fn by_connection(device: &str, port: &str, megabits: u32) -> String {
         );
     }
     line
+}
+
+/// A command that runs the one whose words follow.
+pub fn behind(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
 }
 
 impl Drop for Ends {

@@ -4,16 +4,14 @@
 //! Each load is held twice: by a part of a processor, of which the server makes more or less as the
 //! requests come, and by a line, of which nobody can make more.
 
-use super::super::network::{Ends, Line};
+use super::super::network::{Ends, Line, behind};
 use super::super::nfs::Server;
 use super::super::{Args, Result, network};
 use super::{
-    Found, KEEPS_MEMORY, MEGABITS, PROCESSORS, Quota, by_anabranch, children_seconds, hold, on,
-    pin, print,
+    Found, KEEPS_MEMORY, MEGABITS, PROCESSORS, Quota, by_anabranch, found, hold, on, pin, print,
 };
 use anyhow::{Context, bail};
 use std::path::Path;
-use std::process::Command;
 
 /// What both loaders do.
 struct Load {
@@ -97,28 +95,27 @@ fn by_fio(
     let pattern = if load.is_sequential { "read" } else { "randread" };
     let (address, port, path) = (&server.address, server.port, server.path);
     let url = format!("nfs://{address}/{path}?version=4&nfsport={port}&uid=0&gid=0");
-    let used_before = children_seconds()?;
-    let output = Command::new(&before[0])
-        .args(&before[1..])
-        .arg(program)
-        .args(["--name=agreement", "--ioengine=nfs", "--time_based", "--output-format=json"])
-        .arg(format!("--filename={name}"))
-        .arg(format!("--nfs_url={url}"))
-        .arg(format!("--size={bytes}"))
-        .arg(format!("--rw={pattern}"))
-        .arg(format!("--bs={}", load.bytes))
-        .arg(format!("--iodepth={}", load.depth))
-        .arg(format!("--runtime={seconds}"))
-        .output()
-        .with_context(|| format!("cannot run {}", program.display()))?;
-    let used = children_seconds()? - used_before;
-    let text = String::from_utf8_lossy(&output.stdout);
-    // What the engine says of itself comes first.
-    let report = text.find('{').and_then(|at| text.get(at..)).context("fio said nothing")?;
-    let report: serde_json::Value = serde_json::from_str(report).context("fio's report")?;
-    let rate = report["jobs"][0]["read"]["iops"].as_f64().unwrap_or_default();
-    if rate <= 0.0 {
-        bail!("fio: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(Found { rate, client_us: used * 1e6 / (rate * f64::from(seconds)) })
+    found(seconds, || {
+        let output = behind(before)
+            .arg(program)
+            .args(["--name=agreement", "--ioengine=nfs", "--time_based", "--output-format=json"])
+            .arg(format!("--filename={name}"))
+            .arg(format!("--nfs_url={url}"))
+            .arg(format!("--size={bytes}"))
+            .arg(format!("--rw={pattern}"))
+            .arg(format!("--bs={}", load.bytes))
+            .arg(format!("--iodepth={}", load.depth))
+            .arg(format!("--runtime={seconds}"))
+            .output()
+            .with_context(|| format!("cannot run {}", program.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        // What the engine says of itself comes first.
+        let report = text.find('{').and_then(|at| text.get(at..)).context("fio said nothing")?;
+        let report: serde_json::Value = serde_json::from_str(report).context("fio's report")?;
+        let rate = report["jobs"][0]["read"]["iops"].as_f64().unwrap_or_default();
+        if rate <= 0.0 {
+            bail!("fio: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(rate)
+    })
 }
