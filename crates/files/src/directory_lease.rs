@@ -2,11 +2,10 @@
 //! for those under the key by which whoever makes the change keeps the
 //! directory itself. MS-FSA 2.1.4.12.1, MS-SMB2 3.3.1.12 (ParentLeaseKey).
 
-use crate::object::looking;
 use crate::table::Table;
 use crate::{Caller, OpenFile};
 use std::sync::Arc;
-use vfs::{FileKey, FsError, Identity, RelPath, Vfs, Wait};
+use vfs::{FileKey, FsError, Identity, OpenHow, RelPath, Vfs, Wait};
 
 /// The key by which a client keeps a directory.
 pub(crate) type ParentKey = [u8; 16];
@@ -46,6 +45,6 @@ impl OpenFile {
 }
 
 fn key_of(vfs: &Arc<dyn Vfs>, identity: &Identity, directory: &RelPath) -> vfs::Result<FileKey> {
-    let how = looking(Wait::Allowed);
+    let how = OpenHow::looking(Wait::Allowed);
     vfs.open(identity, directory, how).map(|found| found.attributes.key)
 }

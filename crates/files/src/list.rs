@@ -194,14 +194,7 @@ impl Files {
 }
 
 const WANTED: Wanted = Wanted { dos: true };
-const LOOK: OpenHow = OpenHow {
-    read: false,
-    write: false,
-    case: Case::Sensitive,
-    wanted: WANTED,
-    no_follow: true,
-    wait: Wait::Allowed,
-};
+const LOOK: OpenHow = OpenHow { wanted: WANTED, ..OpenHow::looking(Wait::Allowed) };
 
 /// The attributes of a child as they are shown.
 fn shown(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {

@@ -2,10 +2,9 @@
 //! leads to a directory, as it stores it (MS-FSCC 2.6, FILE_ATTRIBUTE_DIRECTORY
 //! beside FILE_ATTRIBUTE_REPARSE_POINT).
 
-use crate::object::looking;
 use crate::volume::dos;
 use crate::{Caller, OpenFile, Volume};
-use vfs::{Attributes, DosInfo, FileKind, Name, RelPath, Wait};
+use vfs::{Attributes, DosInfo, FileKind, Name, OpenHow, RelPath, Wait};
 
 /// Links that lead to links.
 const LINKS_MAX: usize = 8;
@@ -40,7 +39,7 @@ pub(crate) fn with_link(
 fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool {
     let mut path = link.clone();
     for _ in 0..LINKS_MAX {
-        let how = looking(Wait::Allowed);
+        let how = OpenHow::looking(Wait::Allowed);
         let Ok(found) = volume.vfs.open(&caller.identity, &path, how) else { return false };
         if found.attributes.kind != FileKind::Symlink {
             return found.attributes.kind == FileKind::Directory;

@@ -6,7 +6,7 @@ use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result, Snapshots,
-    Timestamp, Vfs, Wait, Wanted,
+    Timestamp, Vfs, Wait,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -148,14 +148,7 @@ impl Volume {
     }
 
     fn root(&self, wait: Wait) -> Result<Attributes> {
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: true,
-            wait,
-        };
+        let how = OpenHow::looking(wait);
         Ok(self.vfs.open(&Identity::root(), &RelPath::root(), how)?.attributes)
     }
 

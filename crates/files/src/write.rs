@@ -45,11 +45,13 @@ impl Files {
     /// # Errors
     /// [`FsError::Io`]: it may not have.
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
-        if open.node.syncs_at_once() {
-            open.node.sync(false)?;
+        let node = open.node.clone();
+        let is_quick = node.syncs_at_once();
+        let call = move || node.sync(false);
+        if is_quick {
+            call()?
         } else {
-            let node = open.node.clone();
-            self.offload(move || node.sync(false)).await?;
+            self.offload(call).await?
         }
         open.report_unreported();
         Ok(())

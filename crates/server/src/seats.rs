@@ -56,7 +56,6 @@ struct Table {
 
 #[derive(Debug)]
 struct Taken {
-    thread: usize,
     turns_before: u64,
     shared: Arc<Shared>,
 }
@@ -65,6 +64,7 @@ struct Taken {
 #[derive(Debug)]
 struct Shared {
     turns: AtomicU64,
+    /// Where it is to sit; changed under the table's lock.
     thread: AtomicUsize,
 }
 
@@ -129,7 +129,7 @@ impl Seats {
         let shared = Arc::new(Shared { turns: AtomicU64::new(0), thread: thread.into() });
         let number = table.next;
         table.next += 1;
-        table.taken.insert(number, Taken { thread, turns_before: 0, shared: shared.clone() });
+        table.taken.insert(number, Taken { turns_before: 0, shared: shared.clone() });
         Seat { seats: self.clone(), number, thread, shared }
     }
 
@@ -161,7 +161,7 @@ impl Seats {
     pub fn move_all(&self) {
         let mut table = self.lock();
         let all: Vec<_> =
-            table.taken.iter().map(|(number, taken)| (*number, taken.thread)).collect();
+            table.taken.iter().map(|(number, taken)| (*number, taken.thread())).collect();
         all.iter().for_each(|(number, at)| table.send(*number, (at + 1) % self.threads.len()));
     }
 }
@@ -175,7 +175,7 @@ impl Table {
             return;
         };
         let is_counted = self.counted.replace(from) == Some(from);
-        let on_it = self.taken.iter_mut().filter(|(_, taken)| taken.thread == from);
+        let on_it = self.taken.iter_mut().filter(|(_, taken)| taken.thread() == from);
         let turns: Vec<_> = on_it.map(|(number, taken)| (*number, taken.take_turns())).collect();
         if is_counted && let Some(number) = who_moves(&turns) {
             self.send(number, to);
@@ -185,15 +185,18 @@ impl Table {
     }
 
     fn send(&mut self, number: u64, to: usize) {
-        let Some(taken) = self.taken.get_mut(&number) else { return };
-        taken.shared.thread.store(to, Ordering::Relaxed);
-        let from = std::mem::replace(&mut taken.thread, to);
+        let Some(taken) = self.taken.get(&number) else { return };
+        let from = taken.shared.thread.swap(to, Ordering::Relaxed);
         self.sitting[from] -= 1;
         self.sitting[to] += 1;
     }
 }
 
 impl Taken {
+    fn thread(&self) -> usize {
+        self.shared.thread.load(Ordering::Relaxed)
+    }
+
     /// Turns since this was last called.
     fn take_turns(&mut self) -> u64 {
         let now = self.shared.turns.load(Ordering::Relaxed);
@@ -245,7 +248,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let mut table = self.seats.lock();
         if let Some(taken) = table.taken.remove(&self.number) {
-            table.sitting[taken.thread] -= 1;
+            table.sitting[taken.thread()] -= 1;
         }
     }
 }

@@ -432,14 +432,7 @@ impl CachedVfs {
             return false;
         }
         let look = self.fresh().places.begin_look(path.as_bytes());
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: true,
-            wait,
-        };
+        let how = OpenHow::looking(wait);
         let opened = self.inner.open(&Identity::root(), path, how);
         self.follow_place(path, look, opened)
     }

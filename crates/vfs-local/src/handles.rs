@@ -425,14 +425,7 @@ mod tests {
     }
 
     fn looked_at(vfs: &LocalVfs, at: &str) -> Arc<dyn Node> {
-        let how = OpenHow {
-            read: false,
-            write: false,
-            case: vfs::Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: true,
-            wait: Wait::Allowed,
-        };
+        let how = OpenHow::looking(Wait::Allowed);
         vfs.open(&Identity::root(), &path(at), how).unwrap().node
     }
 

@@ -23,14 +23,7 @@ use vfs::{
 };
 
 /// For a node that is to be looked at only.
-const LOOK: OpenHow = OpenHow {
-    read: false,
-    write: false,
-    case: Case::Sensitive,
-    wanted: Wanted { dos: false },
-    no_follow: true,
-    wait: Wait::Allowed,
-};
+const LOOK: OpenHow = OpenHow::looking(Wait::Allowed);
 
 /// A served directory.
 #[derive(Debug)]

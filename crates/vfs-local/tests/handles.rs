@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
-use vfs::{Case, FsError, Identity, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+use vfs::{FsError, Identity, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
 use vfs_local::LocalVfs;
 
 const ROUNDS: usize = 1000;
@@ -18,14 +18,7 @@ fn what_is_gone_is_gone_while_others_take_its_number() {
         std::fs::write(&at, "").and_then(|()| std::fs::remove_file(&at)).unwrap();
     };
     let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
-    let how = OpenHow {
-        read: false,
-        write: false,
-        case: Case::Sensitive,
-        wanted: Wanted::default(),
-        no_follow: true,
-        wait: Wait::Allowed,
-    };
+    let how = OpenHow::looking(Wait::Allowed);
     std::thread::scope(|scope| {
         // They end when this one does, however it does.
         let (_others_go_on, is_over) = mpsc::channel::<()>();

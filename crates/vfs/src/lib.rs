@@ -88,6 +88,15 @@ pub struct OpenHow {
     pub wait: Wait,
 }
 
+impl OpenHow {
+    /// For a node that is to be looked at only: the one that is called just so, itself.
+    #[must_use]
+    pub const fn looking(wait: Wait) -> Self {
+        let (case, wanted) = (Case::Sensitive, Wanted { dos: false });
+        Self { read: false, write: false, case, wanted, no_follow: true, wait }
+    }
+}
+
 /// What to make when a name does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateHow {

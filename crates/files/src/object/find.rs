@@ -4,8 +4,7 @@ use super::{Handle, Object};
 use crate::{Caller, Files, Volume};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, FileKind, FsError, Identity, Name, OpenHow, Opened, RelPath, Result, Wait,
-    Wanted,
+    Attributes, FileKind, FsError, Identity, Name, OpenHow, Opened, RelPath, Result, Wait, Wanted,
 };
 
 /// Times that an operation begins anew because a directory was moved under it.
@@ -19,7 +18,7 @@ impl Files {
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
         let volume = volume.clone();
         self.looked(move |wait| {
-            match volume.vfs.open(&Identity::root(), &RelPath::root(), looking(wait)) {
+            match volume.vfs.open(&Identity::root(), &RelPath::root(), OpenHow::looking(wait)) {
                 Ok(opened) => Ok(object_of(&volume, opened)),
                 Err(FsError::NotFound) => Err(FsError::Stale),
                 Err(error) => Err(error),
@@ -132,7 +131,7 @@ impl Files {
             directory.steadily(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
                 let volume = &directory.volume;
-                let found = volume.vfs.open(&caller.identity, &parent, looking(wait))?;
+                let found = volume.vfs.open(&caller.identity, &parent, OpenHow::looking(wait))?;
                 Ok(object_of(volume, found))
             })
         })
@@ -150,7 +149,7 @@ fn look_at(
     directory.steadily(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
-        let found = volume.vfs.open(&caller.identity, &path, looking(wait))?;
+        let found = volume.vfs.open(&caller.identity, &path, OpenHow::looking(wait))?;
         let attributes = found.attributes;
         Ok((object_of(volume, found), attributes))
     })
@@ -213,10 +212,4 @@ impl Object {
 
 pub(super) fn object_of(volume: &Arc<Volume>, opened: Opened) -> Object {
     Object { volume: volume.clone(), node: opened.node, path: opened.path }
-}
-
-/// For a node that is to be looked at only.
-pub(crate) fn looking(wait: Wait) -> OpenHow {
-    let (case, wanted) = (Case::Sensitive, Wanted::default());
-    OpenHow { read: false, write: false, case, wanted, no_follow: true, wait }
 }

@@ -1,6 +1,5 @@
 //! Listing a directory with what is in it.
 
-use super::find::looking;
 use super::{Handle, HandleSeal, Object, VolumeId};
 use crate::authorize::{allowed, descriptor_of};
 use crate::{Access, Caller, Files};
@@ -275,7 +274,8 @@ impl<T: TakeListed> Listing<T> {
         let Object { volume, path, .. } = &self.directory;
         let look = || {
             let path = path.join(name);
-            let child = volume.vfs.open(&self.caller.identity, &path, looking(Wait::Allowed))?;
+            let child =
+                volume.vfs.open(&self.caller.identity, &path, OpenHow::looking(Wait::Allowed))?;
             let descriptor = descriptor_of(&*child.node, &child.attributes);
             Ok::<_, FsError>(allowed(volume, &self.caller, &descriptor).contains(reads))
         };
@@ -285,7 +285,7 @@ impl<T: TakeListed> Listing<T> {
     }
 
     fn open(&self) -> Result<Arc<dyn Node>> {
-        let how = OpenHow { read: true, ..looking(Wait::Allowed) };
+        let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let Object { volume, node, path } = &self.directory;
         let identity = &self.caller.identity;
         match volume.vfs.open_node(identity, &**node, how) {

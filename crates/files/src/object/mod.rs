@@ -26,7 +26,6 @@ use std::sync::Arc;
 use vfs::{FileKey, FileKind, Node, RelPath};
 
 pub use attributes::ObjectChanges;
-pub(crate) use find::looking;
 pub use handle::{Handle, HandleSeal, VolumeId};
 pub(crate) use known::Known;
 pub use list::{ListWish, Listed, ListedObject, TakeListed};

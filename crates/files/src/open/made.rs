@@ -2,11 +2,10 @@
 //! others may rename, replace or remove it meanwhile.
 
 use super::{Attempt, OpenAction, Opening, Seen, Ticket, WANTED, WishedKind};
-use crate::object::looking;
 use crate::table::NotEntered;
 use crate::watch::{ChangeKind, name_filter};
 use acl::{Access, Descriptor};
-use vfs::{FileKind, FsError, Identity, Opened, Result, Wait};
+use vfs::{FileKind, FsError, Identity, OpenHow, Opened, Result, Wait};
 
 /// A file or directory that was made, and is to be entered.
 pub(super) struct Made {
@@ -135,7 +134,7 @@ impl Opening {
         }
         let opened = &mut made.opened;
         let (vfs, root) = (&self.volume.vfs, Identity::root());
-        let how = looking(Wait::Allowed);
+        let how = OpenHow::looking(Wait::Allowed);
         match vfs.open(&root, &opened.path, how) {
             Ok(found) if found.attributes.key == opened.attributes.key => {
                 return Ok(Whereabouts::Here);

@@ -493,14 +493,7 @@ pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
 
 /// Removes a file beneath the file layer.
 pub fn remove_beneath(vfs: &dyn Vfs, at: &str) {
-    let how = OpenHow {
-        read: false,
-        write: false,
-        case: Case::Sensitive,
-        wanted: Wanted::default(),
-        no_follow: true,
-        wait: Wait::Allowed,
-    };
+    let how = OpenHow::looking(Wait::Allowed);
     let found = vfs.open(&Identity::root(), &path(at), how).unwrap();
     vfs.remove(&Identity::root(), &path(at), found.attributes.key).unwrap();
 }

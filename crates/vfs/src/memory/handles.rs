@@ -11,14 +11,7 @@ use crate::{
 use std::sync::Arc;
 
 /// For a node that is to be looked at only.
-const LOOK: OpenHow = OpenHow {
-    read: false,
-    write: false,
-    case: crate::Case::Sensitive,
-    wanted: Wanted { dos: false },
-    no_follow: true,
-    wait: Wait::Allowed,
-};
+const LOOK: OpenHow = OpenHow::looking(Wait::Allowed);
 
 impl MemoryVfs {
     pub(super) fn handle_of(&self, number: u64) -> Result<NodeHandle> {

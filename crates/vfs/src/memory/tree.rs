@@ -29,14 +29,7 @@ impl MemoryVfs {
             may_change(state, who, parent, None)?;
             let facts = Facts::new(who, mode, None, state.now);
             let number = self.enter(state, parent, &name, facts, body)?;
-            let how = OpenHow {
-                read: false,
-                write: false,
-                case: Case::Sensitive,
-                wanted: Wanted::default(),
-                no_follow: true,
-                wait: Wait::Allowed,
-            };
+            let how = OpenHow::looking(Wait::Allowed);
             Ok(self.opened(state, number, &how, spelt.join(&name)))
         })
     }
