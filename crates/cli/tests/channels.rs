@@ -216,7 +216,7 @@ fn channels_that_bind_work_log_off_and_die_at_the_same_time_leave_nothing() {
 
 #[test]
 fn channels_that_are_bound_and_left_again_and_again_take_no_memory() {
-    let server = Setup::new().start();
+    let server = Setup::new().in_small_pages().start();
     let mut first = Channel::ready(server.smb);
     let round = |first: &Channel| drop(first.bound(server.smb));
     (0..50).for_each(|_| round(&first));
@@ -228,7 +228,7 @@ fn channels_that_are_bound_and_left_again_and_again_take_no_memory() {
         wait_for("the channel's end", settled);
     });
     let grown = server.memory_bytes().saturating_sub(before);
-    assert!(grown < 4 << 20, "{grown} bytes more");
+    assert!(grown < 1 << 20, "{grown} bytes more");
     assert_eq!(first.plain(LOGOFF).unwrap(), SUCCESS);
 }
 

@@ -97,6 +97,7 @@ pub struct Setup {
     pub arguments: Vec<String>,
     /// A program and arguments that the server is started by.
     pub launcher: Vec<String>,
+    in_small_pages: bool,
 }
 
 impl Setup {
@@ -108,7 +109,7 @@ impl Setup {
         let shares = format!("[[share]]\nname = \"data\"\npath = \"{}\"\n", data.display());
         let arguments = vec!["--user".into(), format!("{}:{PASSWORD}", user())];
         let server = "signing = \"offered\"\n".into();
-        Self { folder, server, shares, arguments, launcher: Vec::new() }
+        Self { folder, server, shares, arguments, launcher: Vec::new(), in_small_pages: false }
     }
 
     pub fn server(mut self, line: &str) -> Self {
@@ -119,6 +120,13 @@ impl Setup {
 
     pub fn argument(mut self, argument: &str) -> Self {
         self.arguments.push(argument.into());
+        self
+    }
+
+    /// For [`Running::memory_bytes`] to tell what is used to some KiB: the system gives the
+    /// allocator 2 MiB at once otherwise, sooner or later, of which little may be used.
+    pub fn in_small_pages(mut self) -> Self {
+        self.in_small_pages = true;
         self
     }
 
@@ -155,6 +163,9 @@ impl Setup {
         let config = self.folder.path().join("config.toml");
         std::fs::write(&config, self.config()).expect("a file");
         let mut command = anabranch();
+        if self.in_small_pages {
+            command.env("MIMALLOC_ALLOW_THP", "0");
+        }
         if let [program, arguments @ ..] = &self.launcher[..] {
             let binary = std::mem::replace(&mut command, Command::new(program));
             command.args(arguments).arg(binary.get_program());
