@@ -97,7 +97,8 @@ pub struct Setup {
     pub arguments: Vec<String>,
     /// A program and arguments that the server is started by.
     pub launcher: Vec<String>,
-    in_small_pages: bool,
+    /// See the method of this name.
+    pub in_small_pages: bool,
 }
 
 impl Setup {
