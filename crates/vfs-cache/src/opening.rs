@@ -1,6 +1,7 @@
 //! Opening: from what is kept, or by the backend, keeping what that tells.
 
 use crate::places::{Facts, Kept, Way};
+use crate::recent::Made;
 use crate::state::{Foreknown, State, parent_of, split};
 use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ enum First {
     Kept(RelPath, Arc<dyn Node>, Facts),
     /// This node is kept, and is to be opened for writing.
     Reopen(RelPath, Arc<dyn Node>, Facts),
+    /// This was made by that path a moment ago.
+    Made(RelPath, Made),
     /// The backend has to be asked for this path.
     Ask(RelPath, Prior),
 }
@@ -73,6 +76,10 @@ impl CachedVfs {
             First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
                 Some(known) => return Ok(known),
                 None => (path, Prior { is_wanted: true, ..Prior::default() }),
+            },
+            First::Made(path, made) => match self.open_made(who, &path, &made, how) {
+                Some(known) => return Ok(known),
+                None => (path, Prior::default()),
             },
             First::Reopen(path, node, facts) => match self.reopen(who, &path, &node, facts, how) {
                 Some(known) => return Ok(known),
@@ -166,6 +173,11 @@ impl CachedVfs {
                 }
                 let first = if how.write { First::Reopen } else { First::Kept };
                 return first(path, node, facts);
+            }
+            if way.is_searcher
+                && let Some(made) = state.kept_made(&path, who)
+            {
+                return First::Made(path, made);
             }
             match state.foreknown(way, &path, any_case) {
                 Foreknown::Absent => {

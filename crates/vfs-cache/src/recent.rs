@@ -7,9 +7,10 @@
 //! are somebody else's. Pure bookkeeping, as [`crate::directories`].
 
 use crate::keyed::Keyed;
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
-use vfs::{FileKey, FollowId, NameChange, Node, NodeHandle, Opened, Timestamp};
+use vfs::{FileKey, FollowId, Identity, NameChange, Node, NodeHandle, Opened, Timestamp};
 
 /// Most names that are known.
 const NAMES_MAX: usize = 2048;
@@ -29,12 +30,21 @@ pub struct Made {
     pub handle: Option<NodeHandle>,
     /// As it was opened by its maker: nothing else is at that address while this is there.
     node: Weak<dyn Node>,
+    pub keepsake: Option<Keepsake>,
+}
+
+/// A file that was made, kept open for looking where it would take long to be found again.
+#[derive(Clone, Debug)]
+pub struct Keepsake {
+    /// Who made it.
+    pub who: Identity,
+    pub node: Arc<dyn Node>,
 }
 
 impl Made {
-    fn of(opened: &Opened) -> Self {
+    fn of(opened: &Opened, keepsake: Option<Keepsake>) -> Self {
         let (key, born) = (opened.attributes.key, opened.attributes.born);
-        Self { key, born, handle: None, node: Arc::downgrade(&opened.node) }
+        Self { key, born, handle: None, node: Arc::downgrade(&opened.node), keepsake }
     }
 
     /// Whether it was opened as this when it was made.
@@ -71,12 +81,33 @@ pub struct Recent {
     makings: Vec<Making>,
     next_making: u64,
     count: usize,
+    /// The latest names that were made with a keepsake have it: at most so many.
+    keepsakes_max: usize,
+    /// The slots of these.
+    with_keepsake: VecDeque<usize>,
+    /// Closing may take long: not under the lock.
+    closing: Vec<Arc<dyn Node>>,
 }
 
 impl Recent {
-    pub fn new(hasher: Keyed, budget_bytes: usize) -> Self {
-        let slots_max = slots_for(budget_bytes);
-        Self { hasher, slots: Vec::new(), slots_max, makings: Vec::new(), next_making: 0, count: 0 }
+    /// Nothing is known. So many keepsakes are had at once, of names for which there is room.
+    pub fn new(hasher: Keyed, budget_bytes: usize, keepsakes_max: usize) -> Self {
+        Self {
+            hasher,
+            slots: Vec::new(),
+            slots_max: slots_for(budget_bytes),
+            makings: Vec::new(),
+            next_making: 0,
+            count: 0,
+            keepsakes_max,
+            with_keepsake: VecDeque::new(),
+            closing: Vec::new(),
+        }
+    }
+
+    /// Keepsakes that are given up, to be dropped where that may take long.
+    pub fn take_closing(&mut self) -> Vec<Arc<dyn Node>> {
+        std::mem::take(&mut self.closing)
     }
 
     /// Takes another budget; what is known is forgotten.
@@ -92,8 +123,9 @@ impl Recent {
 
     /// Forgets all names.
     pub fn clear(&mut self) {
+        (0..self.slots.len()).for_each(|slot| self.empty(slot));
         self.slots = Vec::new();
-        self.count = 0;
+        self.with_keepsake.clear();
         self.makings.iter_mut().for_each(|making| making.is_spoilt = true);
     }
 
@@ -109,7 +141,7 @@ impl Recent {
     }
 
     /// It was made, or not; all that was done since has been told.
-    pub fn end(&mut self, number: u64, opened: Option<&Opened>) {
+    pub fn end(&mut self, number: u64, opened: Option<&Opened>, keepsake: Option<Keepsake>) {
         let Some(at) = self.makings.iter().position(|making| making.number == number) else {
             return;
         };
@@ -119,8 +151,31 @@ impl Recent {
             self.slots.resize_with(self.slots_max, || None);
         }
         let slot = self.slot(directory, &name);
-        let entry = Entry { directory, name, made: Made::of(opened), ticks: 0 };
-        self.count += usize::from(self.slots[slot].replace(entry.into()).is_none());
+        self.empty(slot);
+        let keepsake = keepsake.filter(|_| self.keepsakes_max > 0);
+        if keepsake.is_some() {
+            self.make_room_for_keepsake();
+            self.with_keepsake.push_back(slot);
+        }
+        let made = Made::of(opened, keepsake);
+        self.slots[slot] = Some(Entry { directory, name, made, ticks: 0 }.into());
+        self.count += 1;
+    }
+
+    fn make_room_for_keepsake(&mut self) {
+        while self.with_keepsake.len() >= self.keepsakes_max {
+            // The name may be another one by now, which then goes without one earlier.
+            let Some(slot) = self.with_keepsake.pop_front() else { return };
+            let entry = self.slots.get_mut(slot).and_then(Option::as_mut);
+            let keepsake = entry.and_then(|entry| entry.made.keepsake.take());
+            self.closing.extend(keepsake.map(|keepsake| keepsake.node));
+        }
+    }
+
+    fn empty(&mut self, slot: usize) {
+        let Some(entry) = self.slots[slot].take() else { return };
+        self.count -= 1;
+        self.closing.extend(entry.made.keepsake.map(|keepsake| keepsake.node));
     }
 
     /// What a name leads to, as of what was told last.
@@ -153,12 +208,11 @@ impl Recent {
 
     /// Time has passed.
     pub fn handle_tick(&mut self) {
-        for slot in self.slots.iter_mut().filter(|slot| slot.is_some()) {
-            if let Some(entry) = slot {
-                entry.ticks += 1;
-            }
-            if slot.take_if(|entry| entry.ticks > TICKS_MAX).is_some() {
-                self.count -= 1;
+        for slot in 0..self.slots.len() {
+            let Some(entry) = &mut self.slots[slot] else { continue };
+            entry.ticks += 1;
+            if entry.ticks > TICKS_MAX {
+                self.empty(slot);
             }
         }
     }
@@ -173,10 +227,10 @@ impl Recent {
             .filter(move |making| making.directory == directory && *making.name == *name)
     }
 
-    fn forget(&mut self, directory: FollowId, name: &[u8]) {
+    /// What the name leads to is known no longer.
+    pub fn forget(&mut self, directory: FollowId, name: &[u8]) {
         if let Some(slot) = self.slot_of(directory, name) {
-            self.slots[slot] = None;
-            self.count -= 1;
+            self.empty(slot);
         }
     }
 
@@ -230,10 +284,10 @@ mod tests {
 
     /// What is known after a name was made, while and after which this was told.
     fn is_known(meanwhile: &[NameChange<'_>], after: &[NameChange<'_>]) -> bool {
-        let mut recent = Recent::new(Keyed::by(1), 1 << 20);
+        let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
         let (number, opened) = (recent.begin(HERE, b"name").unwrap(), opened());
         meanwhile.iter().for_each(|change| recent.handle_change(*change));
-        recent.end(number, Some(&opened));
+        recent.end(number, Some(&opened), None);
         after.iter().for_each(|change| recent.handle_change(*change));
         let is_known = recent.find(HERE, b"name").is_some();
         assert_eq!(recent.is_empty(), !is_known);
@@ -264,30 +318,59 @@ mod tests {
 
     #[test]
     fn what_was_not_made_is_not_known() {
-        let mut recent = Recent::new(Keyed::by(1), 1 << 20);
+        let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
         let number = recent.begin(HERE, b"name").unwrap();
         recent.handle_change(ADDED);
-        recent.end(number, None);
-        recent.end(number, Some(&opened()));
+        recent.end(number, None, None);
+        recent.end(number, Some(&opened()), None);
         assert!(recent.find(HERE, b"name").is_none());
         assert!(recent.begin(HERE, &[b'n'; NAME_LENGTH_MAX + 1]).is_none());
-        assert!(Recent::new(Keyed::by(1), 0).begin(HERE, b"name").is_none());
+        assert!(Recent::new(Keyed::by(1), 0, 2).begin(HERE, b"name").is_none());
     }
 
     #[test]
     fn names_are_bounded_and_forgotten_in_time() {
-        let mut recent = Recent::new(Keyed::by(1), 4 * NAME_BYTES);
+        let mut recent = Recent::new(Keyed::by(1), 4 * NAME_BYTES, 2);
         let opened = opened();
         for number in 0..100 {
             let name = format!("name{number}");
             let making = recent.begin(HERE, name.as_bytes()).unwrap();
             recent.handle_change(NameChange::Added(HERE, name.as_bytes()));
-            recent.end(making, Some(&opened));
+            recent.end(making, Some(&opened), None);
             assert!(recent.find(HERE, name.as_bytes()).unwrap().was_opened_as(&*opened.node));
             assert!(recent.count <= 4);
         }
         assert!(!recent.is_empty());
         (0..=TICKS_MAX).for_each(|_| recent.handle_tick());
         assert!(recent.is_empty() && recent.find(HERE, b"name99").is_none());
+    }
+
+    #[test]
+    fn the_latest_names_have_a_keepsake_and_what_is_given_up_is_closed_by_others() {
+        let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
+        let opened = opened();
+        let make = |recent: &mut Recent, name: &[u8]| {
+            let making = recent.begin(HERE, name).unwrap();
+            recent.handle_change(NameChange::Added(HERE, name));
+            let keepsake = Keepsake { who: Identity::root(), node: opened.node.clone() };
+            recent.end(making, Some(&opened), Some(keepsake));
+        };
+        let has = |recent: &mut Recent, name: &[u8]| {
+            recent.find(HERE, name).is_some_and(|made| made.keepsake.is_some())
+        };
+        [&b"a"[..], b"b", b"c"].iter().for_each(|name| make(&mut recent, name));
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|name| has(&mut recent, name)), [false, true, true]);
+        assert!(recent.find(HERE, b"a").is_some(), "it is known still");
+        assert_eq!(recent.take_closing().len(), 1);
+        recent.handle_change(NameChange::Removed(HERE, b"b"));
+        recent.forget(HERE, b"a");
+        assert_eq!(recent.take_closing().len(), 1);
+        make(&mut recent, b"c");
+        assert_eq!(recent.take_closing().len(), 1, "it was made anew");
+        recent.clear();
+        assert_eq!(recent.take_closing().len(), 1);
+        let mut none = Recent::new(Keyed::by(1), 1 << 20, 0);
+        make(&mut none, b"a");
+        assert!(!has(&mut none, b"a") && none.find(HERE, b"a").is_some());
     }
 }

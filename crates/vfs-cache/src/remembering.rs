@@ -1,9 +1,12 @@
 //! Files that were made a moment ago: making them so that they are known afterwards, and what is
 //! told of them without opening them ([`crate::recent`]).
 
+use crate::recent::{Keepsake, Made};
 use crate::tree::CachedVfs;
-use vfs::{Attributes, CreateHow, FileKind, Identity, Node, NodeHandle, Opened, RelPath, Result};
-use vfs::{Name, Wanted};
+use vfs::{
+    Attributes, CreateHow, FileKind, Identity, KnownOpen, Name, Node, NodeHandle, OpenHow, Opened,
+    RelPath, Result, Wait, Wanted,
+};
 
 impl CachedVfs {
     /// Makes what is spelt so, and knows it for a while if it is a file whose directory is
@@ -14,13 +17,47 @@ impl CachedVfs {
         path: &RelPath,
         how: CreateHow,
     ) -> Result<Opened> {
-        let is_noted = how.kind == FileKind::File && !self.inner.features().waits;
-        let making = is_noted.then(|| self.begin_making(path)).flatten();
+        let is_file = how.kind == FileKind::File;
+        let making = is_file.then(|| self.begin_making(path)).flatten();
         let Some(number) = making else { return self.create_exact(who, path, how) };
         let result = self.create_exact(who, path, how);
+        let opened = result.as_ref().ok();
+        let keepsake = opened.and_then(|opened| self.keepsake_of_made(who, opened));
         // What was done before this is told now: the making of it, and whatever came after.
-        self.present().recent.end(number, result.as_ref().ok());
+        self.present().recent.end(number, opened, keepsake);
         result
+    }
+
+    /// What was made is open for writing, and is not kept so: nobody could execute it meanwhile.
+    fn keepsake_of_made(&self, who: &Identity, opened: &Opened) -> Option<Keepsake> {
+        if !self.inner.features().waits {
+            return None;
+        }
+        let looked = self.inner.open_node(who, &*opened.node, OpenHow::looking(Wait::Allowed));
+        looked.ok().map(|looked| Keepsake { who: who.clone(), node: looked.node })
+    }
+
+    /// Opens what was made by a path a moment ago, to which it led as of the latest draining; none
+    /// if the backend has to be asked for the path.
+    pub(crate) fn open_made(
+        &self,
+        who: &Identity,
+        path: &RelPath,
+        made: &Made,
+        how: OpenHow,
+    ) -> Option<KnownOpen> {
+        let node = &made.keepsake.as_ref()?.node;
+        let opened = if how.read || how.write {
+            self.inner.open_node(who, &**node, how).ok()?
+        } else {
+            let attributes = node.attributes(how.wanted).ok()?;
+            Opened { node: node.clone(), attributes, path: path.clone() }
+        };
+        if opened.attributes.key != made.key || opened.attributes.links == 0 {
+            return None;
+        }
+        self.counters.handles.hit();
+        Some(KnownOpen::from(Opened { path: path.clone(), ..opened }))
     }
 
     fn begin_making(&self, path: &RelPath) -> Option<u64> {

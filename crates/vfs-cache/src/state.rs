@@ -6,8 +6,9 @@ use crate::index::Spelling;
 use crate::keyed::Keyed;
 use crate::places::{Places, Way, join};
 use crate::recent::{Made, Recent};
+use crate::tree::CacheOptions;
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, NameChange, RelPath};
+use vfs::{FileKey, FollowId, Identity, NameChange, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -37,13 +38,14 @@ pub struct State {
 }
 
 impl State {
+    /// Nothing is known. Of the nodes that may be kept open so many are for what was just made.
     pub fn new(
         counters: &Arc<Counters>,
         hasher: &Keyed,
-        budget_bytes: usize,
-        directories_max: usize,
-        kept_max: usize,
+        options: CacheOptions,
+        keepsakes_max: usize,
     ) -> Self {
+        let CacheOptions { budget_bytes, directories_max, kept_max } = options;
         let for_places = budget_bytes / PLACES_PART;
         let for_names = budget_bytes - for_places - for_listings(budget_bytes);
         Self {
@@ -53,8 +55,13 @@ impl State {
                 for_names,
                 directories_max,
             ),
-            places: Places::new(counters.clone(), hasher.clone(), for_places, kept_max),
-            recent: Recent::new(hasher.clone(), for_places),
+            places: Places::new(
+                counters.clone(),
+                hasher.clone(),
+                for_places,
+                kept_max - keepsakes_max,
+            ),
+            recent: Recent::new(hasher.clone(), for_places, keepsakes_max),
         }
     }
 
@@ -99,6 +106,14 @@ impl State {
     pub fn forget(&mut self, path: &[u8]) {
         for key in self.places.forget(path) {
             self.directories.clear_path(key);
+        }
+    }
+
+    /// What this process has done to a path itself: it leads elsewhere.
+    pub fn forget_name(&mut self, path: &RelPath) {
+        self.forget(path.as_bytes());
+        if let Some((directory, name)) = self.followed_parent(path) {
+            self.recent.forget(directory, name);
         }
     }
 
@@ -154,6 +169,13 @@ impl State {
         }
         let (directory, name) = self.followed_parent(path)?;
         self.recent.find(directory, name)
+    }
+
+    /// The same, if it is kept open for `who` has made it.
+    pub fn kept_made(&mut self, path: &RelPath, who: &Identity) -> Option<Made> {
+        let made = self.made(path)?;
+        let is_whose = made.keepsake.as_ref().is_some_and(|keepsake| keepsake.who == *who);
+        is_whose.then(|| made.clone())
     }
 
     /// What leads to the node at a path was used.

@@ -20,6 +20,10 @@ use vfs::{
 /// Names that can be made at once without waiting for each other by chance.
 const MAKING_LOCKS: usize = 256;
 
+/// Of the nodes that are kept open, those that were just made, where all looks take long: one part
+/// in so many.
+const KEEPSAKES_PART: usize = 8;
+
 /// Listings that are kept at once, with a mark of the kernel each.
 const LISTINGS_MAX: usize = 1024;
 
@@ -85,8 +89,10 @@ impl CachedVfs {
     #[must_use]
     pub fn keyed(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock, hasher: &Keyed) -> Self {
         let counters = Arc::<Counters>::default();
-        let CacheOptions { budget_bytes, directories_max, kept_max } = options;
-        let state = State::new(&counters, hasher, budget_bytes, directories_max, kept_max);
+        let budget_bytes = options.budget_bytes;
+        let keepsakes_max =
+            if inner.features().waits { options.kept_max / KEEPSAKES_PART } else { 0 };
+        let state = State::new(&counters, hasher, options, keepsakes_max);
         let listings = Listings::new(
             counters.clone(),
             hasher.clone(),
@@ -287,6 +293,10 @@ impl CachedVfs {
         asked::listen_again();
         match self.spell_name((key, &parent), &name, Wait::Allowed)? {
             Spelt::As(_) => Err(FsError::AlreadyExists),
+            // To know it for a while is dearer here than to look for it, unless that takes long.
+            Spelt::Missing(_) | Spelt::Absent(_) if self.inner.features().waits => {
+                self.create_noted(who, &parent.join(&name), how)
+            }
             Spelt::Missing(_) | Spelt::Absent(_) => {
                 self.create_exact(who, &parent.join(&name), how)
             }
@@ -335,7 +345,7 @@ impl CachedVfs {
 
     /// What is kept of a path goes now, and its blocks with it.
     fn let_go(&self, path: &RelPath) {
-        self.stale().forget(path.as_bytes());
+        self.stale().forget_name(path);
     }
 
     /// Where a node is, if it is a directory of which that is known; else the backend says it.
@@ -399,7 +409,7 @@ impl DerefMut for Fresh<'_> {
 impl Drop for Fresh<'_> {
     fn drop(&mut self) {
         let Some(mut state) = self.0.take() else { return };
-        let closing = state.places.take_closing();
+        let closing = (state.places.take_closing(), state.recent.take_closing());
         drop(state);
         drop(closing);
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{
-    Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, OpenHow, Opened,
-    RelPath, Replace, Result, SecurityChange, Vfs, Wait,
+    Attributes, Case, Delayed, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, OpenHow,
+    Opened, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -270,6 +270,16 @@ proptest! {
         let options = if room { CacheOptions::default() } else { LITTLE };
         let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
         hunt(local.clone(), &steps, &|| over(local.clone(), options));
+    }
+
+    /// What was made is kept open for its maker there, too.
+    #[test]
+    fn two_caches_and_a_local_writer_see_one_tree_on_a_disk_that_takes_long(steps in steps()) {
+        let folder = tempfile::tempdir().unwrap();
+        open_to_all(folder.path());
+        let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+        let slow = Arc::new(Delayed::new(local.clone(), Arc::new(|| {})));
+        hunt(local, &steps, &|| over(slow.clone(), CacheOptions::default()));
     }
 }
 

@@ -4,10 +4,12 @@
 use crate::support::*;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    AttributeChanges, Case, DosInfo, FileKind, Identity, Node, OpenHow, Replace, Vfs, Wait, Wanted,
+    AttributeChanges, Case, Delayed, DosInfo, FileKind, Identity, Node, OpenHow, Replace, Vfs,
+    Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -302,6 +304,50 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
         assert_eq!((known(), node.upgrade().map(drop)), (None, None), "nor is it kept open");
         assert_eq!(find(), Err(vfs::FsError::Stale));
     }
+}
+
+#[test]
+fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let pauses = Arc::new(AtomicUsize::new(0));
+    let counted = pauses.clone();
+    let pause = Arc::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let slow = Arc::new(Delayed::new(local, pause));
+    let cached = over(slow, CacheOptions { kept_max: 16, ..CacheOptions::default() });
+    let asks = |vfs: &CachedVfs, name: &str, read| {
+        let before = pauses.load(Ordering::Relaxed);
+        let opened = open(vfs, name, read);
+        (pauses.load(Ordering::Relaxed) - before, opened)
+    };
+    std::fs::create_dir(at("d")).unwrap();
+    // The directory comes to be followed.
+    (0..4).for_each(|_| assert!(is_missing(open(&cached, "d/none", false))));
+    make(&cached, "d/one", FileKind::File).unwrap();
+    std::fs::write(at("d/one"), b"written").unwrap();
+    for read in [false, true, false] {
+        let (asked, opened) = asks(&cached, "d/one", read);
+        assert_eq!((asked, opened.unwrap().attributes.size_bytes), (0, 7), "read {read}");
+    }
+    std::fs::write(at("d/other"), b"another").unwrap();
+    std::fs::rename(at("d/other"), at("d/one")).unwrap();
+    let (asked, opened) = asks(&cached, "d/one", true);
+    assert_eq!((asked, content(&*opened.unwrap().node)), (1, b"another".to_vec()));
+    // Two are kept, the latest.
+    let names = ["d/two", "d/three", "d/four"];
+    names.iter().for_each(|name| make(&cached, name, FileKind::File).unwrap());
+    assert_eq!(names.map(|name| asks(&cached, name, false).0), [1, 0, 0]);
+    let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    let how = OpenHow::looking(Wait::Allowed);
+    let before = pauses.load(Ordering::Relaxed);
+    cached.open(&alice, &path("d/four"), how).unwrap();
+    assert_eq!(pauses.load(Ordering::Relaxed), before + 1, "of her nothing is known");
+    let key = open(&cached, "d/four", false).unwrap().attributes.key;
+    cached.remove(&Identity::root(), &path("d/four"), key).unwrap();
+    assert!(is_missing(open(&cached, "d/four", false)));
 }
 
 #[test]
