@@ -4,7 +4,6 @@
 mod asked;
 mod hunting;
 mod kept;
-mod listed;
 mod support;
 
 use std::sync::Arc;

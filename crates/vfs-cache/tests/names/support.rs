@@ -1,4 +1,5 @@
-//! What the tests of names have in common.
+//! What the tests of names and of listings have in common.
+#![allow(dead_code, reason = "not all of them need all")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
