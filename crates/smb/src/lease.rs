@@ -4,10 +4,12 @@
 //! What a lease lets its client keep is known to the file layer; here is whom
 //! to tell, and in which version's form.
 
+use crate::notices::Answered;
 use crate::oplock::send_notice;
 use crate::server::Server;
 use crate::session::Session;
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheState, CacheWish, Caching};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use wire::smb::{
     LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, Lease as LeaseRequest, LeaseBreak, LeaseV2,
@@ -27,6 +29,8 @@ pub struct Lease {
     pub is_v2: bool,
     /// Notices are sealed if they can be.
     seal: bool,
+    /// It is of a directory: of such a one a client keeps nothing that it would have to write back.
+    of_directory: AtomicBool,
     told: Mutex<Told>,
 }
 
@@ -65,7 +69,8 @@ impl Lease {
         seal: bool,
     ) -> Arc<Self> {
         let server = Arc::downgrade(server);
-        Arc::new(Self { server, key, user, is_v2, seal, told: Mutex::default() })
+        let of_directory = AtomicBool::new(false);
+        Arc::new(Self { server, key, user, is_v2, seal, of_directory, told: Mutex::default() })
     }
 
     /// What the file layer is asked for.
@@ -81,6 +86,11 @@ impl Lease {
         // What no bit means is not asked for.
         let wanted = Caching((asked.state & u32::from(Caching::BATCH.0)) as u8);
         CacheWish { wanted, key: Some(key), holder: self.clone() }
+    }
+
+    /// It was granted for a directory.
+    pub fn note_directory(&self) {
+        self.of_directory.store(true, Ordering::Relaxed);
     }
 
     /// What the reply to a CREATE tells of it. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
@@ -142,7 +152,12 @@ impl Lease {
             epoch: if self.is_v2 { told.epoch } else { 0 },
             acknowledge: told.acknowledge,
         };
-        send_notice(&session, None, self.seal, told.acknowledge, |w| body.encode(w));
+        let answered = match (told.acknowledge, self.of_directory.load(Ordering::Relaxed)) {
+            (false, _) => Answered::Never,
+            (true, false) => Answered::InTime,
+            (true, true) => Answered::AtOnce,
+        };
+        send_notice(&session, None, self.seal, answered, |w| body.encode(w));
     }
 
     /// Whose client is away cannot be asked, and is not kept for nothing: but for

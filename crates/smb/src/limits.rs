@@ -134,6 +134,12 @@ pub const NOTICES_KEPT_MAX: usize = 256;
 /// silent, and longer than most need to write back what they keep.
 pub const NOTICE_AGAIN_AFTER: Duration = Duration::from_secs(8);
 
+/// A notice that its client has nothing to do for, and that it has not answered in this time, is told
+/// once more by the same channel: Linux (6.1, and so perhaps later ones) does not know the lease of a
+/// directory yet whose break comes right behind the grant, and takes the directory for unchanged
+/// then, while whoever changes it waits in vain.
+pub const NOTICE_AT_ONCE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// What needs no answer may be lost with its channel until it has this age: twice the
 /// time that a connection may be silent for, if nothing else is configured.
 pub const NOTICE_ARRIVED_AFTER: Duration = Duration::from_mins(2);

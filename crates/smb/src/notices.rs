@@ -48,6 +48,17 @@ impl About {
     }
 }
 
+/// Whether the client answers a notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// It does not.
+    Never,
+    /// When it has written back what it keeps.
+    InTime,
+    /// It has nothing to write back.
+    AtOnce,
+}
+
 /// One frame, and what is needed to send it by another connection.
 #[derive(Debug)]
 pub struct Notice {
@@ -55,8 +66,8 @@ pub struct Notice {
     pub session: SessionId,
     /// What it is about.
     pub about: Option<About>,
-    /// The client is to answer it.
-    pub is_answered: bool,
+    /// Whether the client is to answer it.
+    pub answered: Answered,
     /// The frame.
     pub transmit: Transmit,
 }
@@ -118,12 +129,14 @@ impl Notices {
         if next.about.is_some() {
             let now = now();
             let arrived = |(sent, notice): &(Instant, Notice)| {
-                !notice.is_answered && now.saturating_duration_since(*sent) >= NOTICE_ARRIVED_AFTER
+                notice.answered == Answered::Never
+                    && now.saturating_duration_since(*sent) >= NOTICE_ARRIVED_AFTER
             };
             state.sent.retain(|sent| !arrived(sent));
             if state.sent.len() == NOTICES_KEPT_MAX {
                 // Rather one that nobody waits for.
-                let at = state.sent.iter().position(|(_, notice)| !notice.is_answered);
+                let is_free = |(_, notice): &(_, Notice)| notice.answered == Answered::Never;
+                let at = state.sent.iter().position(is_free);
                 state.sent.remove(at.unwrap_or(0));
             }
             state.sent.push_back((now, next.again()));
@@ -138,12 +151,34 @@ impl Notices {
 
     /// What was sent before `due` and is not answered: once.
     pub(crate) fn take_unanswered(&self, due: Instant) -> Vec<Notice> {
-        let is_late = |sent: &(Instant, Notice)| sent.0 <= due && sent.1.is_answered;
+        let is_late =
+            |(sent, notice): &(Instant, Notice)| *sent <= due && notice.answered != Answered::Never;
         let mut state = self.lock();
         let sent = std::mem::take(&mut state.sent);
         let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
         state.sent = kept;
         late.into_iter().map(|(_, notice)| notice).collect()
+    }
+
+    /// Tells again what was sent before `due`, and has no answer although the client has nothing to do
+    /// for it: once.
+    pub(crate) fn tell_again(&self, due: Instant) {
+        let mut state = self.lock();
+        let is_late = |(sent, notice): &(Instant, Notice)| {
+            *sent <= due && notice.answered == Answered::AtOnce
+        };
+        if !state.sent.iter().any(is_late) {
+            return;
+        }
+        let sent = std::mem::take(&mut state.sent);
+        let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
+        state.sent = kept;
+        let again =
+            late.into_iter().map(|(_, notice)| Notice { answered: Answered::InTime, ..notice });
+        state.queue.extend(again);
+        self.has_some.store(true, Ordering::Release);
+        drop(state);
+        self.task.wake();
     }
 
     /// The connection is lost: what its client was not told, or did not answer.
@@ -182,7 +217,7 @@ mod tests {
         Notice {
             session: SessionId(1),
             about: Some(About::Lease([about; 16])),
-            is_answered: true,
+            answered: Answered::InTime,
             transmit,
         }
     }
@@ -240,7 +275,7 @@ mod tests {
         let start = Instant::now();
         for (later, left) in [(0, vec![1, 2]), (NOTICE_ARRIVED_AFTER.as_secs(), vec![2])] {
             let notices = Notices::default();
-            notices.push(Notice { is_answered: false, ..notice(1) }).unwrap();
+            notices.push(Notice { answered: Answered::Never, ..notice(1) }).unwrap();
             notices.poll(|| start);
             assert!(notices.take_unanswered(start).is_empty(), "nobody waits for it");
             notices.push(notice(2)).unwrap();

@@ -1,7 +1,7 @@
 //! Oplocks on the wire: levels, and the notice that one breaks.
 //! MS-SMB2 2.2.23.1, 3.3.4.6.
 
-use crate::notices::{About, Notice};
+use crate::notices::{About, Answered, Notice};
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
@@ -124,7 +124,8 @@ impl Oplock {
         };
         let body = OplockBreak { level: level_of(to), file_id: client.file_id };
         let connection = Some(client.connection);
-        send_notice(&session, connection, client.seal, acknowledge, |w| body.encode(w));
+        let answered = if acknowledge { Answered::InTime } else { Answered::Never };
+        send_notice(&session, connection, client.seal, answered, |w| body.encode(w));
     }
 }
 
@@ -133,7 +134,7 @@ pub fn send_notice(
     session: &Session,
     connection: Option<u64>,
     seal: bool,
-    acknowledge: bool,
+    answered: Answered,
     body: impl FnOnce(&mut Writer<'_>),
 ) {
     let mut out = new_buffer(Vec::new());
@@ -150,10 +151,7 @@ pub fn send_notice(
         }
         None => Transmit::plain(out, None),
     };
-    session.notify(
-        connection,
-        Notice { session: session.id, about, is_answered: acknowledge, transmit },
-    );
+    session.notify(connection, Notice { session: session.id, about, answered, transmit });
 }
 
 fn notice_header() -> Header {

@@ -8,7 +8,7 @@ use crate::config::{Config, Share};
 use crate::create_guids::{Claimed, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
 use crate::host::{Host, Now};
-use crate::limits::NOTICE_AGAIN_AFTER;
+use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER};
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
@@ -243,14 +243,15 @@ impl Server {
         self.tell_again(now);
     }
 
-    /// Tells again what clients with several channels have not answered.
+    /// Tells again what clients have not answered.
     fn tell_again(&self, now: Now) {
-        let Some(due) = now.instant.checked_sub(NOTICE_AGAIN_AFTER) else { return };
+        let Some(due_at_once) = now.instant.checked_sub(NOTICE_AT_ONCE_AGAIN_AFTER) else { return };
+        let due = now.instant.checked_sub(NOTICE_AGAIN_AFTER);
         let sessions: Vec<Arc<Session>> = {
             let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            sessions.values().filter(|s| s.has_several_channels()).cloned().collect()
+            sessions.values().filter(|session| session.may_tell_again()).cloned().collect()
         };
-        sessions.iter().for_each(|session| session.tell_again(due));
+        sessions.iter().for_each(|session| session.tell_again(due, due_at_once));
     }
 
     /// Closes opens whose session or tree is gone: waiters are told, and dropping

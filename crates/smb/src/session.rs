@@ -8,7 +8,7 @@
 use crate::conn::Shared;
 use crate::host::Account;
 use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
-use crate::notices::{About, Notice};
+use crate::notices::{About, Answered, Notice};
 use crate::open::Open;
 use crate::signal::Signal;
 use crate::tree::{Admitted, Tree};
@@ -124,6 +124,8 @@ pub struct Session {
     next_tree: AtomicU32,
     is_ended: AtomicBool,
     is_lost: AtomicBool,
+    /// It was told something that is to be answered at once.
+    was_told_at_once: AtomicBool,
     orphans: AtomicUsize,
 }
 
@@ -246,6 +248,7 @@ impl Session {
             next_tree: AtomicU32::new(1),
             is_ended: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
+            was_told_at_once: AtomicBool::new(false),
             orphans: AtomicUsize::new(0),
         }
     }
@@ -416,6 +419,9 @@ impl Session {
     /// Tells its client something unasked: on `connection`, or on another
     /// channel if that one is gone or none is preferred.
     pub fn notify(&self, connection: Option<u64>, notice: Notice) {
+        if notice.answered == Answered::AtOnce {
+            self.was_told_at_once.store(true, Ordering::Relaxed);
+        }
         let live = self.live_channels();
         let (preferred, others): (Vec<_>, Vec<_>) =
             live.into_iter().partition(|c| Some(c.facts.id) == connection);
@@ -439,9 +445,12 @@ impl Session {
         self.live_channels().iter().for_each(|channel| channel.notices.forget(about));
     }
 
-    /// Tells again, by other channels, what was sent before `due` and is not answered.
-    pub fn tell_again(&self, due: Instant) {
+    /// Tells again what has no answer: by the same channel what was sent before `due_at_once` and needs
+    /// nothing to be done first, by others what was sent before `due`.
+    pub fn tell_again(&self, due: Option<Instant>, due_at_once: Instant) {
         let live = self.live_channels();
+        live.iter().for_each(|channel| channel.notices.tell_again(due_at_once));
+        let Some(due) = due else { return };
         if live.len() < 2 {
             return;
         }
@@ -463,9 +472,9 @@ impl Session {
         channels.is_empty()
     }
 
-    /// Whether it has more than one.
-    pub fn has_several_channels(&self) -> bool {
-        lock(&self.channels).len() > 1
+    /// Whether there may be something to be told again ([`Session::tell_again`]).
+    pub fn may_tell_again(&self) -> bool {
+        self.was_told_at_once.load(Ordering::Relaxed) || lock(&self.channels).len() > 1
     }
 
     /// Its channels, for `status`.

@@ -2,8 +2,10 @@
 
 use super::callbacks::Callbacks;
 use super::slots::Lease;
+use crate::client::is_here;
 use crate::error::Error;
 use crate::line::{Silence, connect};
+use crate::low_water::LowWater;
 use crate::sync::lock;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::collections::HashMap;
@@ -94,10 +96,11 @@ impl Connection {
         let stream = connect(address).await?;
         let addresses =
             (stream.local_addr().map_err(unreachable)?, stream.peer_addr().map_err(unreachable)?);
+        let low_water = LowWater::new(is_here(addresses.0.ip(), addresses.1.ip()));
         let (read, write) = stream.into_split();
         let shared = Arc::new(Shared { callbacks, ..Shared::default() });
         let tasks = [
-            tokio::spawn(receive(read, shared.clone(), patience)),
+            tokio::spawn(receive(read, shared.clone(), patience, low_water)),
             tokio::spawn(send(write, shared.clone())),
         ];
         Ok(Self { shared, tasks, addresses })
@@ -227,7 +230,12 @@ async fn send(mut stream: OwnedWriteHalf, shared: Arc<Shared>) {
     }
 }
 
-async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Duration) {
+async fn receive(
+    mut stream: OwnedReadHalf,
+    shared: Arc<Shared>,
+    patience: Duration,
+    mut low_water: LowWater,
+) {
     let mut stream_bytes = BytesMut::new();
     let mut last_bytes = 0;
     let mut look = tokio::time::interval((patience / LOOKS).max(Duration::from_millis(1)));
@@ -243,6 +251,9 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
             // beside each other: more than its processor's cache has room for.
             tokio::task::yield_now().await;
         }
+        // Of one that is not begun it is not known how long it will be.
+        let is_begun = stream_bytes.len() >= MARK_BYTES;
+        low_water.wait_for(if is_begun { missing } else { 0 }, stream.as_ref());
         let (room, most) = room(missing, stream_bytes.len(), last_bytes);
         stream_bytes.reserve(room);
         let mut into = (&mut stream_bytes).limit(most);
@@ -257,6 +268,9 @@ async fn receive(mut stream: OwnedReadHalf, shared: Arc<Shared>, patience: Durat
                 Err(error) => return shared.lose(&error.to_string()),
             },
             _ = look.tick() => {
+                if !silence.is_broken() {
+                    low_water.wait_no_more(stream.as_ref());
+                }
                 let is_owed = || !lock(&shared.state).waiting.is_empty();
                 if let Err(why) = silence.look(is_owed) {
                     return shared.lose(why);

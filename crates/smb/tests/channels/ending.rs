@@ -9,6 +9,11 @@ use wire::smb::Command;
 const BATCH: u8 = 9;
 const LEVEL_II: u8 = 1;
 
+/// What a lease allows. MS-SMB2 2.2.13.2.8.
+const READ: u32 = 1;
+const HANDLE: u32 = 2;
+const WRITE: u32 = 4;
+
 #[test]
 fn a_logoff_on_one_channel_ends_the_session_on_all() {
     let net = Net::new();
@@ -269,4 +274,33 @@ fn an_oplock_break_that_was_answered_by_a_close_is_told_no_more() {
     net.tick(60);
     second.cut();
     assert!(first.notice().is_none());
+}
+
+#[test]
+fn a_break_of_a_directorys_lease_that_nothing_comes_of_is_told_once_more() {
+    let net = Net::new();
+    let mut client = net.ready();
+    client.lease("", READ | HANDLE);
+    let mut other = net.ready();
+    other.create("f", 0);
+    let first = client.notice().expect("a notice").bytes;
+    net.tick(1);
+    assert_eq!(client.notice().expect("again").bytes, first);
+    net.tick(60);
+    assert!(client.notice().is_none(), "once");
+}
+
+#[test]
+fn who_may_have_to_write_back_before_giving_up_a_lease_is_asked_once() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let file = client.lease("f", READ | HANDLE | WRITE);
+    let mut other = net.ready();
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it must wait");
+    assert!(client.notice().is_some());
+    net.tick(5);
+    assert!(client.notice().is_none());
+    assert_eq!(client.close(file), NtStatus::SUCCESS);
+    assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
 }

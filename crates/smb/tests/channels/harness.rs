@@ -23,8 +23,8 @@ use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, capabilities};
 use wire::smb::{
-    Command, CreateRequest, DurableRequestV2, FileId, Flags, Header, IoctlRequest, MessageId,
-    SessionId, SessionSetupRequest, TreeConnectRequest, TreeId, put_context,
+    Command, CreateRequest, DurableRequestV2, FileId, Flags, Header, IoctlRequest, Lease, LeaseV2,
+    MessageId, SessionId, SessionSetupRequest, TreeConnectRequest, TreeId, put_context,
 };
 
 pub const ALICE: &str = "alice";
@@ -534,6 +534,28 @@ impl Client {
             contexts: &[],
         };
         self.send(Command::CREATE, |w| request.encode(w))
+    }
+
+    /// Opens a file, or `""` as the directory it is, and asks for a lease with this state.
+    pub fn lease(&mut self, name: &str, state: u32) -> FileId {
+        let (mut units, mut contexts) = (Vec::new(), Vec::new());
+        put_utf16(&mut units, name);
+        let lease = Lease { key: [7; 16], state, v2: Some(LeaseV2::default()), flags: 0 };
+        put_context(&mut contexts, b"RqLs", &lease.encode());
+        let request = CreateRequest {
+            oplock: 0xFF,
+            impersonation: 2,
+            desired_access: 0x12_0089,
+            attributes: 0,
+            share_access: 7,
+            disposition: wire::fscc::FILE_OPEN_IF,
+            options: if name.is_empty() { 1 } else { 0x40 },
+            name: &units,
+            contexts: &contexts,
+        };
+        let reply = self.call(Command::CREATE, |w| request.encode(w));
+        assert_eq!(reply.header.status, NtStatus::SUCCESS);
+        reply.file()
     }
 
     /// Makes a file that must not be there, and keeps it by a batch oplock.

@@ -67,6 +67,9 @@ fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> V
         put_context(&mut list, b"MxAc", &data);
     }
     if let (Some(lease), Some(asked)) = (&open.lease, &asked.lease) {
+        if opened.open.is_directory() {
+            lease.note_directory();
+        }
         put_context(&mut list, LEASE_CONTEXT, &lease.reply(asked, opened.caching).encode());
     }
     if let (Some(wish), Some(granted)) = (asked.durable, open.durability()) {
