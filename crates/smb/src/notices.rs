@@ -160,25 +160,20 @@ impl Notices {
         late.into_iter().map(|(_, notice)| notice).collect()
     }
 
-    /// Tells again what was sent before `due`, and has no answer although the client has nothing to do
-    /// for it: once.
-    pub(crate) fn tell_again(&self, due: Instant) {
-        let mut state = self.lock();
+    /// What was sent before `due`, and has no answer although its client has nothing to do for it: once.
+    pub(crate) fn take_unheeded(&self, due: Instant) -> Vec<Notice> {
         let is_late = |(sent, notice): &(Instant, Notice)| {
             *sent <= due && notice.answered == Answered::AtOnce
         };
+        let mut state = self.lock();
         if !state.sent.iter().any(is_late) {
-            return;
+            return Vec::new();
         }
         let sent = std::mem::take(&mut state.sent);
         let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
         state.sent = kept;
-        let again =
-            late.into_iter().map(|(_, notice)| Notice { answered: Answered::InTime, ..notice });
-        state.queue.extend(again);
-        self.has_some.store(true, Ordering::Release);
-        drop(state);
-        self.task.wake();
+        let again = |(_, notice)| Notice { answered: Answered::InTime, ..notice };
+        late.into_iter().map(again).collect()
     }
 
     /// The connection is lost: what its client was not told, or did not answer.

@@ -440,6 +440,14 @@ impl Session {
         tell_one_of(others, notice);
     }
 
+    /// Whether something is open here still under the lease that a notice is about.
+    fn has_lease_of(&self, notice: &Notice) -> bool {
+        let Some(About::Lease(key)) = notice.about else { return false };
+        let is_of =
+            |open: &Arc<Open>| open.lease.as_ref().is_some_and(|lease| lease.key().key == key);
+        self.opens().iter().any(is_of)
+    }
+
     /// Its client has answered a notice.
     pub fn handle_answer(&self, about: About) {
         self.live_channels().iter().for_each(|channel| channel.notices.forget(about));
@@ -449,7 +457,16 @@ impl Session {
     /// nothing to be done first, by others what was sent before `due`.
     pub fn tell_again(&self, due: Option<Instant>, due_at_once: Instant) {
         let live = self.live_channels();
-        live.iter().for_each(|channel| channel.notices.tell_again(due_at_once));
+        for channel in &live {
+            for notice in channel.notices.take_unheeded(due_at_once) {
+                // Another one learns what a channel leaves behind that ends now.
+                if self.has_lease_of(&notice)
+                    && let Err(notice) = channel.notices.push(notice)
+                {
+                    self.notify_elsewhere(channel.facts.id, *notice);
+                }
+            }
+        }
         let Some(due) = due else { return };
         if live.len() < 2 {
             return;

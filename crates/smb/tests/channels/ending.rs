@@ -291,6 +291,19 @@ fn a_break_of_a_directorys_lease_that_nothing_comes_of_is_told_once_more() {
 }
 
 #[test]
+fn who_has_closed_a_directory_is_told_no_more_of_its_lease() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let directory = client.lease("", READ | HANDLE);
+    let mut other = net.ready();
+    other.create("f", 0);
+    assert!(client.notice().is_some());
+    assert_eq!(client.close(directory), NtStatus::SUCCESS);
+    net.tick(60);
+    assert!(client.notice().is_none());
+}
+
+#[test]
 fn who_may_have_to_write_back_before_giving_up_a_lease_is_asked_once() {
     let net = Net::new();
     let mut client = net.ready();
