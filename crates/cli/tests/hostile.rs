@@ -285,8 +285,7 @@ fn exchanges_that_are_begun_and_left_take_little_memory() {
         }
         clients.push(client);
     }
-    let sent: usize = 20 * 32 * 60_000;
-    let taken = || server.metric("anabranch_received_bytes_total") >= sent as u64;
+    let taken = || server.metric("anabranch_received_bytes_total") >= 20 * 32 * 60_000;
     wait_for("the requests", || taken().then_some(()));
     let grown = || server.memory_bytes().saturating_sub(before);
     wait_for("most of it to be let go", || (grown() < 4 * MIB).then_some(()));

@@ -151,29 +151,23 @@ impl Notices {
 
     /// What was sent before `due` and is not answered: once.
     pub(crate) fn take_unanswered(&self, due: Instant) -> Vec<Notice> {
+        self.take_sent(due, |answered| answered != Answered::Never)
+    }
+
+    /// What was sent before `due`, and has no answer although its client has nothing to do for it: once.
+    pub(crate) fn take_unheeded(&self, due: Instant) -> Vec<Notice> {
+        let late = self.take_sent(due, |answered| answered == Answered::AtOnce);
+        late.into_iter().map(|notice| Notice { answered: Answered::InTime, ..notice }).collect()
+    }
+
+    fn take_sent(&self, due: Instant, is_meant: impl Fn(Answered) -> bool) -> Vec<Notice> {
         let is_late =
-            |(sent, notice): &(Instant, Notice)| *sent <= due && notice.answered != Answered::Never;
+            |(sent, notice): &(Instant, Notice)| *sent <= due && is_meant(notice.answered);
         let mut state = self.lock();
         let sent = std::mem::take(&mut state.sent);
         let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
         state.sent = kept;
         late.into_iter().map(|(_, notice)| notice).collect()
-    }
-
-    /// What was sent before `due`, and has no answer although its client has nothing to do for it: once.
-    pub(crate) fn take_unheeded(&self, due: Instant) -> Vec<Notice> {
-        let is_late = |(sent, notice): &(Instant, Notice)| {
-            *sent <= due && notice.answered == Answered::AtOnce
-        };
-        let mut state = self.lock();
-        if !state.sent.iter().any(is_late) {
-            return Vec::new();
-        }
-        let sent = std::mem::take(&mut state.sent);
-        let (late, kept) = sent.into_iter().partition::<VecDeque<_>, _>(is_late);
-        state.sent = kept;
-        let again = |(_, notice)| Notice { answered: Answered::InTime, ..notice };
-        late.into_iter().map(again).collect()
     }
 
     /// The connection is lost: what its client was not told, or did not answer.

@@ -171,7 +171,7 @@ impl State {
         self.recent.find(directory, name)
     }
 
-    /// The same, if it is kept open for `who` has made it.
+    /// The same, if `who` has made it and it is kept open.
     pub fn kept_made(&mut self, path: &RelPath, who: &Identity) -> Option<Made> {
         let made = self.made(path)?;
         let is_whose = made.keepsake.as_ref().is_some_and(|keepsake| keepsake.who == *who);

@@ -293,12 +293,14 @@ impl CachedVfs {
         asked::listen_again();
         match self.spell_name((key, &parent), &name, Wait::Allowed)? {
             Spelt::As(_) => Err(FsError::AlreadyExists),
-            // To know it for a while is dearer here than to look for it, unless that takes long.
-            Spelt::Missing(_) | Spelt::Absent(_) if self.inner.features().waits => {
-                self.create_noted(who, &parent.join(&name), how)
-            }
             Spelt::Missing(_) | Spelt::Absent(_) => {
-                self.create_exact(who, &parent.join(&name), how)
+                let path = parent.join(&name);
+                // To know it for a while is dearer here than to look for it, unless that takes long.
+                if self.inner.features().waits {
+                    self.create_noted(who, &path, how)
+                } else {
+                    self.create_exact(who, &path, how)
+                }
             }
             Spelt::Unknown => self.make(who, path, case, how),
         }
