@@ -14,7 +14,9 @@ use crate::names::parse_path;
 use crate::open::{Open, Target};
 use crate::reserve::Reserve;
 use crate::session::Session;
+use crate::signal::Signal;
 use files::{CacheKey, Caching, Files};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::{Case, fold_case};
@@ -95,10 +97,58 @@ pub struct Reconnect {
     pub lease_key: Option<[u8; 16]>,
 }
 
+impl Reconnect {
+    /// Whether `open` is what the client of `session` comes back for.
+    ///
+    /// # Errors
+    /// As [`DurableOpens::reattach`].
+    pub fn judge(
+        &self,
+        open: &Open,
+        session: &Session,
+        share: &str,
+        name: &[u8],
+    ) -> Result<(), NtStatus> {
+        // Version 1 may ask for an open of version 2, which by that of version 1 has
+        // a name of zeros.
+        let create_guid = open.origin.create_guid.unwrap_or_default();
+        let is_other = self.create_guid.is_some_and(|guid| guid != create_guid);
+        let client = session.client_guid;
+        let key = self.lease_key.map(|key| CacheKey { client, key });
+        let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
+        // Of a lease that was not written down nobody knows but whose it would be.
+        let is_others_key = if is_restored && open.lease.is_none() {
+            open.origin.client_guid != client
+        } else {
+            open.lease.as_ref().map(|lease| lease.key()) != key
+        };
+        let is_other = is_other || is_others_key;
+        if is_other || open.tree.share.name != share {
+            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
+        }
+        if open.origin.owner != session.user().account.name {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        match (open.origin.persistence.is_some(), self.persistent) {
+            (true, false) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND),
+            (false, true) => return Err(NtStatus::INVALID_PARAMETER),
+            _ => {}
+        }
+        if open.lease.is_some() && !is_named(open, name) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        Ok(())
+    }
+}
+
 /// The opens whose clients may come back, by the lasting half of their ids.
 #[derive(Debug, Default)]
 pub struct DurableOpens {
     reserve: Mutex<Reserve<Arc<Open>>>,
+    /// Clients that came back before it was known here that they were gone.
+    early: Mutex<Reserve<Arc<Signal>>>,
+    /// Sessions that are being lost: their opens are in no table for a moment.
+    losing: AtomicUsize,
 }
 
 impl DurableOpens {
@@ -118,6 +168,7 @@ impl DurableOpens {
             open.closed.raise();
             let id = open.id.persistent;
             gone.extend(self.lock().insert(id, open.clone(), now + durability.timeout));
+            lock(&self.early).remove(id).inspect(|entered| entered.raise());
             if let Some(lease) = &open.lease {
                 lease.handle_detached(id);
             }
@@ -146,35 +197,34 @@ impl DurableOpens {
     ) -> Result<Arc<Open>, NtStatus> {
         let mut reserve = self.lock();
         let open = reserve.get(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        // Version 1 may ask for an open of version 2, which by that of version 1 has
-        // a name of zeros.
-        let create_guid = open.origin.create_guid.unwrap_or_default();
-        let is_other = wish.create_guid.is_some_and(|guid| guid != create_guid);
-        let client = session.client_guid;
-        let key = wish.lease_key.map(|key| CacheKey { client, key });
-        let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
-        // Of a lease that was not written down nobody knows but whose it would be.
-        let is_others_key = if is_restored && open.lease.is_none() {
-            open.origin.client_guid != client
-        } else {
-            open.lease.as_ref().map(|lease| lease.key()) != key
-        };
-        let is_other = is_other || is_others_key;
-        if is_other || open.tree.share.name != share {
-            return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
-        }
-        if open.origin.owner != session.user().account.name {
-            return Err(NtStatus::ACCESS_DENIED);
-        }
-        match (open.origin.persistence.is_some(), wish.persistent) {
-            (true, false) => return Err(NtStatus::OBJECT_NAME_NOT_FOUND),
-            (false, true) => return Err(NtStatus::INVALID_PARAMETER),
-            _ => {}
-        }
-        if open.lease.is_some() && !is_named(open, name) {
-            return Err(NtStatus::INVALID_PARAMETER);
-        }
+        wish.judge(open, session, share, name)?;
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
+    }
+
+    /// Raised once the open is entered, or it is time to look again: at the latest at the first tick
+    /// after `until`, or after that of another who expects it.
+    pub fn expect(&self, id: u64, until: Instant) -> Arc<Signal> {
+        let mut early = lock(&self.early);
+        let known = early.get(id).cloned();
+        known.unwrap_or_else(|| {
+            let entered = Arc::<Signal>::default();
+            early.insert(id, entered.clone(), until);
+            entered
+        })
+    }
+
+    /// What `lose` takes out of its session is about to be entered.
+    pub fn while_losing(&self, lose: impl FnOnce()) {
+        self.losing.fetch_add(1, Ordering::AcqRel);
+        lose();
+        if self.losing.fetch_sub(1, Ordering::AcqRel) == 1 {
+            lock(&self.early).drain().for_each(|look| look.raise());
+        }
+    }
+
+    /// Whether opens are about to be entered.
+    pub fn is_losing(&self) -> bool {
+        self.losing.load(Ordering::Acquire) > 0
     }
 
     /// An open that waits for its client.
@@ -204,6 +254,7 @@ impl DurableOpens {
     /// Takes out those whose time is over, to be closed.
     #[must_use]
     pub fn remove_expired(&self, now: Instant) -> Vec<Arc<Open>> {
+        lock(&self.early).remove_expired(now).iter().for_each(|entered| entered.raise());
         self.lock().remove_expired(now)
     }
 
@@ -219,8 +270,12 @@ impl DurableOpens {
     }
 
     fn lock(&self) -> MutexGuard<'_, Reserve<Arc<Open>>> {
-        self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.reserve)
     }
+}
+
+fn lock<T>(reserve: &Mutex<Reserve<T>>) -> MutexGuard<'_, Reserve<T>> {
+    reserve.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether `name`, as it is on the wire, is that of the open's file. Where case

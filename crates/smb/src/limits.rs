@@ -152,5 +152,9 @@ pub const BIND_WAITS: Duration = Duration::from_secs(4);
 /// How often it looks for room meanwhile.
 pub const BIND_LOOKS_EVERY: Duration = Duration::from_millis(100);
 
+/// How long a CREATE waits that comes back for an open which another connection has still. The
+/// server may hear later than the client that a connection has ended: it is busy, perhaps.
+pub const RECONNECT_WAITS: Duration = Duration::from_secs(1);
+
 /// How long a CREATE waits before its client is told that it waits: as Samba has it.
 pub const INTERIM_AFTER: Duration = Duration::from_micros(500);

@@ -186,8 +186,22 @@ impl Server {
     /// Ends a session whose last connection is lost; its client may come back
     /// for what is durable.
     pub fn lose_session(&self, session: &Session) {
-        self.forget_session(session, "ConnectionLost");
-        self.detach_all(session.lose());
+        self.durable.while_losing(|| {
+            self.forget_session(session, "ConnectionLost");
+            self.detach_all(session.lose());
+        });
+    }
+
+    /// An open by the lasting half of its id, if another session of the same user has it.
+    pub fn find_elsewhere(&self, id: u64, session: &Session) -> Option<Arc<Open>> {
+        let others: Vec<Arc<Session>> = {
+            let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_other = |other: &&Arc<Session>| other.id != session.id;
+            sessions.values().filter(is_other).cloned().collect()
+        };
+        let user = &session.user().account.name;
+        let mut others = others.iter().filter(|other| other.user().account.name == *user);
+        others.find_map(|other| other.find_open(id))
     }
 
     /// Keeps those opens whose clients may come back for them, and closes the others.
@@ -199,10 +213,9 @@ impl Server {
     /// The open of a client by the lasting half of its id, whether the client is here
     /// or may come back for it.
     pub fn find_open(&self, client: [u8; 16], id: u64) -> Option<Arc<Open>> {
-        let is_it = |open: &Arc<Open>| open.id.persistent == id;
         let sessions = self.sessions_of(client);
-        let opens = sessions.iter().find_map(|session| session.opens().into_iter().find(is_it));
-        opens.or_else(|| self.durable.find(id))
+        let open = sessions.iter().find_map(|session| session.find_open(id));
+        open.or_else(|| self.durable.find(id))
     }
 
     /// Closes an open of `client`, which did not ask for it.

@@ -504,6 +504,11 @@ impl Session {
         lock(&self.trees).values().cloned().collect()
     }
 
+    /// An open by the lasting half of its id.
+    pub fn find_open(&self, id: u64) -> Option<Arc<Open>> {
+        lock(&self.opens).by_id.values().find(|open| open.id.persistent == id).cloned()
+    }
+
     /// Its opens, for `status`.
     pub fn opens(&self) -> Vec<Arc<Open>> {
         lock(&self.opens).by_id.values().cloned().collect()

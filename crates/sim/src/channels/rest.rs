@@ -8,6 +8,8 @@ use super::world::World;
 use crate::runner::Outcome;
 
 const SECOND: u64 = 1_000_000_000;
+/// See [`smb::limits::RECONNECT_WAITS`].
+const RECONNECT_NANOS: u64 = smb::limits::RECONNECT_WAITS.as_nanos() as u64;
 
 impl World {
     /// Lets all come to rest, looks at it, and lets time pass.
@@ -18,6 +20,10 @@ impl World {
             self.links.iter().filter(|(_, l)| l.is_given_up).map(|(n, _)| *n).collect();
         given_up.into_iter().try_for_each(|link| self.cut(link))?;
         self.settle()?;
+        // Who comes for what another connection has waits a while for the end of that.
+        if self.pending.values().any(|pending| matches!(pending.op, Op::Steal { .. })) {
+            self.pass(RECONNECT_NANOS);
+        }
         self.tick()?;
         self.settle()?;
         self.check_unanswered()?;

@@ -23,8 +23,9 @@ use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, capabilities};
 use wire::smb::{
-    Command, CreateRequest, DurableRequestV2, FileId, Flags, Header, IoctlRequest, Lease, LeaseV2,
-    MessageId, SessionId, SessionSetupRequest, TreeConnectRequest, TreeId, put_context,
+    Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header,
+    IoctlRequest, Lease, LeaseV2, MessageId, SessionId, SessionSetupRequest, TreeConnectRequest,
+    TreeId, put_context,
 };
 
 pub const ALICE: &str = "alice";
@@ -33,7 +34,8 @@ const PASSWORD: &str = "a right password";
 
 struct StillHost {
     random: AtomicU64,
-    now: Now,
+    begun: Now,
+    passed_seconds: Arc<AtomicU64>,
     carried: Arc<Carried>,
     doubts: Arc<Doubts>,
 }
@@ -55,7 +57,8 @@ impl Host for StillHost {
     }
 
     fn now(&self) -> Now {
-        self.now
+        let passed = Duration::from_secs(self.passed_seconds.load(Ordering::Relaxed));
+        Now { instant: self.begun.instant + passed, ..self.begun }
     }
 
     fn account(&self, user: &str) -> Option<Account> {
@@ -101,6 +104,7 @@ pub struct Net {
     pub server: Arc<Server>,
     share: Arc<Share>,
     now: Now,
+    passed_seconds: Arc<AtomicU64>,
     next: AtomicU64,
     pub doubts: Arc<Doubts>,
 }
@@ -122,8 +126,14 @@ impl Net {
         let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
         let carries = carried.clone();
         let doubts = Arc::<Doubts>::default();
-        let host =
-            StillHost { random: AtomicU64::new(1), now, carried: carries, doubts: doubts.clone() };
+        let passed_seconds = Arc::<AtomicU64>::default();
+        let host = StillHost {
+            random: AtomicU64::new(1),
+            begun: now,
+            passed_seconds: passed_seconds.clone(),
+            carried: carries,
+            doubts: doubts.clone(),
+        };
         let share = Arc::new(Share {
             name: "data".into(),
             volume: Some(Arc::new(Volume { vfs, options: VolumeOptions::default() })),
@@ -133,7 +143,8 @@ impl Net {
         });
         let config = config(&share, Multichannel::default());
         let server = Server::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
-        (Self { server, share, now, next: AtomicU64::new(1), doubts }, Slow { hands, carried })
+        let next = AtomicU64::new(1);
+        (Self { server, share, now, passed_seconds, next, doubts }, Slow { hands, carried })
     }
 
     /// A reload of the configuration.
@@ -174,8 +185,13 @@ impl Net {
 
     /// A connection with a session of `alice` and the share.
     pub fn ready(&self) -> Client {
+        self.ready_as(ALICE)
+    }
+
+    /// As [`Net::ready`], with a session of `user`.
+    pub fn ready_as(&self, user: &str) -> Client {
         let mut client = self.connect();
-        assert_eq!(client.log_on(ALICE), NtStatus::SUCCESS);
+        assert_eq!(client.log_on(user), NtStatus::SUCCESS);
         assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
         client
     }
@@ -189,6 +205,7 @@ impl Net {
 
     /// The server hears that this many seconds have passed since the start.
     pub fn tick(&self, seconds: u64) {
+        self.passed_seconds.store(seconds, Ordering::Relaxed);
         let instant = self.now.instant + Duration::from_secs(seconds);
         self.server.handle_tick(Now { instant, ..self.now });
     }
@@ -585,6 +602,26 @@ impl Client {
         self.put(header, key.as_deref(), |w| request.encode(w));
         self.signing = key;
         header.message_id
+    }
+
+    /// Comes back for what [`Client::send_create_new`] made.
+    pub fn send_return(&mut self, file_id: FileId, create_guid: [u8; 16]) -> MessageId {
+        let (mut contexts, mut data) = (Vec::new(), Vec::new());
+        let reconnect = DurableReconnectV2 { file_id, create_guid, persistent: false };
+        reconnect.encode(&mut Writer::new(&mut data));
+        put_context(&mut contexts, b"DH2C", &data);
+        let request = CreateRequest {
+            oplock: 0,
+            impersonation: 2,
+            desired_access: 0,
+            attributes: 0,
+            share_access: 0,
+            disposition: 0,
+            options: 0,
+            name: &[],
+            contexts: &contexts,
+        };
+        self.send(Command::CREATE, |w| request.encode(w))
     }
 
     pub fn create(&mut self, name: &str, oplock: u8) -> FileId {

@@ -7,5 +7,6 @@ mod chaos;
 mod ending;
 mod harness;
 mod replay;
+mod returning;
 mod slow;
 mod together;

@@ -63,7 +63,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let may = May::on(request, &tree);
     let claim = match plan::again(&body, may)? {
         Some(Again::Reconnects(wish, asked)) => {
-            return reconnect::reconnect(request, tree, &asked, &wish, body.name);
+            return reconnect::reconnect(request, &tree, &asked, &wish, body.name).await;
         }
         Some(Again::Named(guid, asked)) => {
             match replay::take_name(request, &tree, &body, guid, asked).await? {

@@ -4,6 +4,7 @@ use super::plan::Asked;
 use super::{client_of, respond};
 use crate::dispatch::{Outcome, Reply, Request};
 use crate::durable::Reconnect;
+use crate::limits::RECONNECT_WAITS;
 use crate::open::Open;
 use crate::status::status_of;
 use crate::tree::Tree;
@@ -12,21 +13,57 @@ use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
-/// Goes on with an open on this connection, as it was.
+/// Goes on with an open on this connection, as it was. If its own connection is there still, waits
+/// up to [`RECONNECT_WAITS`] and a tick for the end of that.
 ///
 /// # Errors
 /// As [`take_up`].
-pub(super) fn reconnect(
+pub(super) async fn reconnect(
     request: &mut Request<'_>,
-    tree: Arc<Tree>,
+    tree: &Arc<Tree>,
     asked: &Asked,
     wish: &Reconnect,
     name: &[u8],
 ) -> Result<Outcome, NtStatus> {
     // Elsewhere nothing is persistent, whatever is said.
     let persistent = wish.persistent && request.may_persist(&tree.share);
-    let taken = take_up(request, tree, &Reconnect { persistent, ..*wish }, name)?;
-    answer(request, asked, &taken, OpenAction::Opened)
+    let wish = Reconnect { persistent, ..*wish };
+    let mut taken = take_up(request, tree.clone(), &wish, name);
+    if let Err(NtStatus::OBJECT_NAME_NOT_FOUND) = taken {
+        wait_for_its_end(request, &tree.share.name, &wish, name).await?;
+        taken = take_up(request, tree.clone(), &wish, name);
+    }
+    answer(request, asked, &taken?, OpenAction::Opened)
+}
+
+/// If another connection has what a client comes back for, waits for the end of that: the client may
+/// have heard of it sooner than the server.
+///
+/// # Errors
+/// `OBJECT_NAME_NOT_FOUND` if none has it, nor is it kept, or it is not over within
+/// [`RECONNECT_WAITS`] and a tick.
+async fn wait_for_its_end(
+    request: &Request<'_>,
+    share: &str,
+    wish: &Reconnect,
+    name: &[u8],
+) -> Result<(), NtStatus> {
+    let (server, session) = (request.server, request.session()?);
+    let is_its = |open: Arc<Open>| {
+        open.durability().is_some() && wish.judge(&open, session, share, name).is_ok()
+    };
+    let until = server.host.instant() + RECONNECT_WAITS;
+    loop {
+        let elsewhere = server.find_elsewhere(wish.id, session).is_some_and(is_its);
+        let may_come = elsewhere || server.durable.is_losing();
+        let look = may_come.then(|| server.durable.expect(wish.id, until));
+        // Entered meanwhile, perhaps.
+        if server.durable.is_kept(wish.id) {
+            return Ok(());
+        }
+        let look = look.filter(|_| server.host.instant() < until);
+        look.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?.raised().await;
+    }
 }
 
 /// An open that was taken up.

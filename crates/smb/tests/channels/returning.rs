@@ -1,0 +1,88 @@
+//! A client comes back for what it had open, sooner than the server hears that its connection is
+//! lost. MS-SMB2 3.3.5.9.12.
+
+use crate::harness::{BOB, Client, Named, Net};
+use wire::ntstatus::NtStatus;
+use wire::smb::FileId;
+
+const GUID: [u8; 16] = *b"a create's guid.";
+
+/// A file that outlives its connection.
+fn durable(client: &mut Client) -> FileId {
+    let id = client.send_create_new("f", Named { guid: GUID, replays: false });
+    let reply = client.reply_to(id).expect("a reply");
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    reply.file()
+}
+
+fn status_of_return(client: &mut Client, file: FileId, guid: [u8; 16]) -> Option<NtStatus> {
+    let id = client.send_return(file, guid);
+    client.reply_to(id).map(|reply| reply.header.status)
+}
+
+#[test]
+fn who_comes_back_before_the_end_of_its_connection_is_heard_of_gets_its_open() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = durable(&mut first);
+    let mut second = net.ready();
+    let id = second.send_return(file, GUID);
+    assert!(second.reply_to(id).is_none(), "it waits");
+    // Others do not wait for it meanwhile.
+    let other = second.create("other", 0);
+    first.cut();
+    let reply = second.reply_to(id).expect("a reply");
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    assert_eq!(reply.file().persistent, file.persistent);
+    assert_eq!(second.lock(reply.file()), NtStatus::SUCCESS);
+    assert_eq!(second.close(other), NtStatus::SUCCESS);
+}
+
+#[test]
+fn who_comes_for_what_another_connection_has_is_refused_in_a_while() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = durable(&mut first);
+    let mut second = net.ready();
+    let id = second.send_return(file, GUID);
+    net.tick(0);
+    assert!(second.reply_to(id).is_none(), "it waits");
+    net.tick(1);
+    let status = second.reply_to(id).map(|reply| reply.header.status);
+    assert_eq!(status, Some(NtStatus::OBJECT_NAME_NOT_FOUND));
+    assert_eq!(first.close(file), NtStatus::SUCCESS);
+}
+
+#[test]
+fn of_two_who_come_back_early_one_gets_it() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = durable(&mut first);
+    let mut clients = [net.ready(), net.ready()];
+    let ids = clients.each_mut().map(|client| client.send_return(file, GUID));
+    clients.iter_mut().for_each(Client::step);
+    first.cut();
+    let status = clients[1].reply_to(ids[1]).map(|reply| reply.header.status);
+    assert_eq!(status, Some(NtStatus::SUCCESS));
+    assert!(clients[0].reply_to(ids[0]).is_none(), "it waits for the next");
+    clients[1].lose();
+    let status = clients[0].reply_to(ids[0]).map(|reply| reply.header.status);
+    assert_eq!(status, Some(NtStatus::SUCCESS));
+}
+
+#[test]
+fn nobody_waits_for_what_cannot_become_theirs() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = durable(&mut first);
+    let refused = Some(NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert_eq!(status_of_return(&mut first, file, GUID), refused, "the session's own");
+    let stranger = FileId { persistent: file.persistent + 99, ..file };
+    assert_eq!(status_of_return(&mut net.ready(), stranger, GUID), refused, "nobody's");
+    assert_eq!(status_of_return(&mut net.ready_as(BOB), file, GUID), refused, "another user's");
+    let mut other = net.ready();
+    assert_eq!(status_of_return(&mut other, file, [0; 16]), refused, "made by another CREATE");
+    first.cut();
+    assert_eq!(status_of_return(&mut other, file, [0; 16]), refused, "made by another CREATE");
+    assert_eq!(status_of_return(&mut other, file, GUID), Some(NtStatus::SUCCESS));
+}
