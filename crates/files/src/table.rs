@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use vfs::{Attributes, FileKey, FsError, Node, RelPath, StreamName, Vfs};
+use vfs::{Attributes, FileKey, FsError, Keyed, Node, RelPath, StreamName, Vfs};
 
 /// A power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -507,7 +507,7 @@ impl From<FsError> for NotEntered {
     }
 }
 
-type Shard = HashMap<FileKey, Arc<FileState>>;
+type Shard = HashMap<FileKey, Arc<FileState>, Keyed>;
 
 /// All open files, in shards by key.
 pub(crate) struct Table {

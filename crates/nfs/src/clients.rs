@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use vfs::Keyed;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
 
 /// An EXCHANGE_ID, as far as it decides which record is meant.
@@ -50,8 +51,8 @@ pub struct Clients {
     /// Upper half of every client id: ids of another run of the server are not ours.
     instance: u32,
     next: u32,
-    owners: HashMap<Vec<u8>, Owner>,
-    ids: HashMap<ClientId, Arc<Client>>,
+    owners: HashMap<Vec<u8>, Owner, Keyed>,
+    ids: HashMap<ClientId, Arc<Client>, Keyed>,
     /// Opens, locks and delegations of all.
     states_total: Arc<AtomicUsize>,
 }
@@ -60,7 +61,7 @@ impl Clients {
     /// No clients. `instance` differs from one run of the server to the next.
     #[must_use]
     pub fn new(instance: u32, lease: Duration) -> Self {
-        let (owners, ids, states_total) = (HashMap::new(), HashMap::new(), Arc::default());
+        let (owners, ids, states_total) = (HashMap::default(), HashMap::default(), Arc::default());
         Self { lease, instance, next: 1, owners, ids, states_total }
     }
 

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
-use vfs::FileKey;
+use vfs::{FileKey, Keyed};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,11 +23,11 @@ pub struct Delegations {
 
 #[derive(Debug, Default)]
 struct State {
-    writers: HashMap<FileKey, Writer>,
+    writers: HashMap<FileKey, Writer, Keyed>,
     /// In the order of their times.
     due: VecDeque<Due>,
     /// Files of which a delegation was in somebody's way, and until when that counts.
-    cooling: HashMap<FileKey, Instant>,
+    cooling: HashMap<FileKey, Instant, Keyed>,
 }
 
 /// Who has a file to write.

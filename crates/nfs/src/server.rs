@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
-use vfs::{Timestamp, Vfs};
+use vfs::{Keyed, Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
 /// The server.
@@ -44,7 +44,7 @@ pub struct Server {
     pub(crate) delegations: Arc<Delegations>,
     /// How long requests wait for others.
     pub(crate) patience: Patience,
-    sessions: RwLock<HashMap<SessionId, Arc<Session>>>,
+    sessions: RwLock<HashMap<SessionId, Arc<Session>, Keyed>>,
     /// In every session id: those of another run are not ours.
     instance: [u8; 4],
     next_session: AtomicU32,

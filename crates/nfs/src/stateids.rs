@@ -6,7 +6,7 @@
 
 use crate::limits::STATES_PER_CLIENT_MAX;
 use std::collections::{HashMap, HashSet};
-use vfs::FileKey;
+use vfs::{FileKey, Keyed};
 use wire::nfs::{NfsStatus, StateId};
 
 /// An open-owner or lock-owner, as its client names it.
@@ -95,13 +95,13 @@ pub struct States<O, D> {
     /// In every state id of it: those of other clients and other runs are not found here.
     tag: u32,
     next: u64,
-    states: HashMap<u64, State<O, D>>,
-    opens: HashMap<(FileKey, Owner), u64>,
-    locks: HashMap<(FileKey, Owner), u64>,
+    states: HashMap<u64, State<O, D>, Keyed>,
+    opens: HashMap<(FileKey, Owner), u64, Keyed>,
+    locks: HashMap<(FileKey, Owner), u64, Keyed>,
     /// Those that were not revoked: one a file.
-    delegations: HashMap<FileKey, u64>,
+    delegations: HashMap<FileKey, u64, Keyed>,
     /// Files that are being delegated.
-    delegating: HashSet<FileKey>,
+    delegating: HashSet<FileKey, Keyed>,
     revoked_count: usize,
 }
 
@@ -126,8 +126,8 @@ impl<O, D> States<O, D> {
     /// No states. `tag` tells this client from others, and from those of another run.
     #[must_use]
     pub fn new(tag: u32) -> Self {
-        let (states, opens, locks) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let (delegations, delegating) = (HashMap::new(), HashSet::new());
+        let (states, opens, locks) = (HashMap::default(), HashMap::default(), HashMap::default());
+        let (delegations, delegating) = (HashMap::default(), HashSet::default());
         let (next, revoked_count) = (1, 0);
         Self { tag, next, states, opens, locks, delegations, delegating, revoked_count }
     }

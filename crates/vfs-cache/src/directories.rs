@@ -5,10 +5,9 @@
 
 use crate::counters::Counters;
 use crate::index::{NameIndex, Spelling, hash_of};
-use crate::keyed::Keyed;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, NameChange};
+use vfs::{FileKey, FollowId, Keyed, NameChange};
 
 /// Bytes of a directory beside its names: entries of tables, a place in the queue.
 const DIRECTORY_BYTES: usize = 256;

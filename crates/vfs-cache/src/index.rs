@@ -7,9 +7,8 @@
 //! A name costs its bytes, one more, and 11 to 21 of the table. The hash is keyed: clients
 //! choose names.
 
-use crate::keyed::Keyed;
 use std::hash::BuildHasher;
-use vfs::{Name, fold_case};
+use vfs::{Keyed, Name, fold_case};
 
 /// Bytes of one piece of the arena: places of records are a piece's number and 16 bits.
 const PIECE_BYTES: usize = 1 << 16;

@@ -19,7 +19,6 @@
 mod counters;
 mod directories;
 mod index;
-mod keyed;
 mod listing;
 mod listings;
 mod opening;
@@ -33,5 +32,4 @@ mod state;
 mod tree;
 
 pub use counters::Count;
-pub use keyed::Keyed;
 pub use tree::{CacheOptions, CachedVfs, Clock};

@@ -5,7 +5,8 @@ use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{
-    Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, Result, Wanted,
+    Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, OpenHow, Opened,
+    Result, Wanted,
 };
 
 /// How a part of a listing ended.
@@ -52,6 +53,49 @@ impl CachedVfs {
                 }
             }
         }
+    }
+
+    /// As [`vfs::Vfs::list_known`].
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn list_kept(
+        &self,
+        directory: &dyn Node,
+        who: &Identity,
+        mut cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<Option<bool>> {
+        loop {
+            let found = self.fresh_listings().find_for_reader(directory.key(), cookie, who);
+            let Found::Chunk(chunk, at, is_last) = found else { return Ok(None) };
+            match tell(&chunk, at, (directory, who, wanted), sink)? {
+                Part::Stopped => return Ok(Some(false)),
+                Part::Through(_) if is_last => return Ok(Some(true)),
+                Part::Through(next) => cookie = next,
+            }
+        }
+    }
+
+    /// Opens a directory for listing, and notes who may.
+    ///
+    /// # Errors
+    /// As [`vfs::Vfs::open_node`].
+    pub(crate) fn open_to_list(
+        &self,
+        who: &Identity,
+        directory: &dyn Node,
+        how: OpenHow,
+    ) -> Result<Opened> {
+        let key = directory.key();
+        // Followed before it is opened, it is heard if that is forbidden afterwards.
+        let follow = self.listings().follow_of(key);
+        let opened = self.inner.open_node(who, directory, how)?;
+        if let Some(follow) = follow {
+            self.listings().note_reader(key, follow, who);
+        }
+        Ok(opened)
     }
 
     /// The listings, as they were left.

@@ -7,19 +7,18 @@
 //! bookkeeping, as [`crate::directories`].
 
 use crate::counters::Counters;
-use crate::keyed::Keyed;
 use crate::records::Chunk;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, Identity, Name};
+use vfs::{FileKey, FollowId, Identity, Keyed, Name};
 
 /// Ticks that a listing is kept, whatever its use: the bound of what is not heard.
 const AGE_TICKS_MAX: u8 = 5;
 /// Bytes of a listing beside its chunks: entries of tables, the backend's mark.
 const LISTING_BYTES: usize = 1024;
-/// Users who are known to be shown what is in a directory.
-const SEARCHERS_MAX: usize = 8;
+/// Users who are known to be shown what is in a directory, and those who may list it.
+const USERS_MAX: usize = 8;
 /// Directories of which it is remembered that they were listed: one of several with one number.
 const SEEN_SLOTS: usize = 1 << 12;
 /// Listings after which one is kept again that was of no use last time, at most.
@@ -36,8 +35,12 @@ struct Listing {
     /// The chunk that was asked for last: who lists goes on there or in the next.
     latest: usize,
     searchers: Vec<Identity>,
+    /// Who has opened it for listing since it is followed: it would be heard if that were no
+    /// longer allowed.
+    readers: Vec<Identity>,
     age_ticks: u8,
-    hits: u64,
+    /// How often it was told from its beginning.
+    uses: u64,
     last_used: u64,
     charged_bytes: usize,
 }
@@ -118,8 +121,9 @@ impl Listing {
 
     fn bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(|chunk| chunk.bytes()).sum();
-        let groups: usize = self.searchers.iter().map(|who| 4 * who.groups.len()).sum();
-        LISTING_BYTES + chunks + groups + self.searchers.len() * size_of::<Identity>()
+        let users = || self.searchers.iter().chain(&self.readers);
+        let groups: usize = users().map(|who| 4 * who.groups.len()).sum();
+        LISTING_BYTES + chunks + groups + users().count() * size_of::<Identity>()
     }
 }
 
@@ -185,7 +189,8 @@ impl Listings {
             let name = first.and_then(|entry| Name::new(entry.name).ok());
             return name.map_or(Found::Nothing, |name| Found::Ask(name, listing.follow));
         }
-        listing.hits += 1;
+        // Who goes on with it has not come for it again.
+        listing.uses += u64::from(cookie == 0);
         self.counters.listings.hit();
         let last = listing.chunks.len() - 1;
         // Past the end: nothing more of the last.
@@ -193,6 +198,20 @@ impl Listings {
             if number > last { (last, listing.chunks[last].len()) } else { (number, at) };
         let is_last = number == last && listing.is_whole;
         Found::Chunk(listing.chunks[number].clone(), at, is_last)
+    }
+
+    /// The same for who has it not open, and may list it.
+    pub fn find_for_reader(&mut self, key: FileKey, cookie: u64, who: &Identity) -> Found {
+        let is_reader = |listing: &Listing| listing.readers.contains(who);
+        match self.by_key.get(&key).is_some_and(is_reader) {
+            true => self.find(key, cookie, who),
+            false => Found::Nothing,
+        }
+    }
+
+    /// By what a directory's listing is followed, if it is kept.
+    pub fn follow_of(&self, key: FileKey) -> Option<FollowId> {
+        self.by_key.get(&key).map(|listing| listing.follow)
     }
 
     /// Whether a directory that is listed from its beginning has been so often enough.
@@ -213,8 +232,9 @@ impl Listings {
             is_sorted: true,
             latest: 0,
             searchers: Vec::new(),
+            readers: Vec::new(),
             age_ticks: 0,
-            hits: 0,
+            uses: 0,
             last_used: self.uses,
             charged_bytes: LISTING_BYTES,
         };
@@ -249,15 +269,20 @@ impl Listings {
     /// `who` may look at what is in the directory.
     pub fn note_searcher(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
         let Some(listing) = self.by_key.get_mut(&key) else { return };
-        if listing.follow != follow || listing.chunks.is_empty() || listing.searchers.contains(who)
+        if listing.follow == follow
+            && !listing.chunks.is_empty()
+            && note_user(&mut listing.searchers, who)
         {
-            return;
+            self.recharge(key);
         }
-        if listing.searchers.len() == SEARCHERS_MAX {
-            listing.searchers.remove(0);
+    }
+
+    /// `who` has opened a directory for listing that was followed before.
+    pub fn note_reader(&mut self, key: FileKey, follow: FollowId, who: &Identity) {
+        let Some(listing) = self.by_key.get_mut(&key) else { return };
+        if listing.follow == follow && note_user(&mut listing.readers, who) {
+            self.recharge(key);
         }
-        listing.searchers.push(who.clone());
-        self.recharge(key);
     }
 
     /// A directory has changed and is followed no longer; none: any may have.
@@ -315,7 +340,7 @@ impl Listings {
         self.by_follow.remove(&gone.follow);
         self.unfollow.push(gone.follow);
         let seen = self.sighting(key);
-        seen.wait = if gone.hits > 0 { 0 } else { seen.wait.saturating_mul(2).clamp(1, WAIT_MAX) };
+        seen.wait = if gone.uses > 0 { 0 } else { seen.wait.saturating_mul(2).clamp(1, WAIT_MAX) };
         seen.left = seen.wait;
     }
 
@@ -330,11 +355,35 @@ impl Listings {
     }
 }
 
+/// Notes a user, for whom the one gives way who was noted first; whether they are new.
+fn note_user(users: &mut Vec<Identity>, who: &Identity) -> bool {
+    if users.contains(who) {
+        return false;
+    }
+    if users.len() == USERS_MAX {
+        users.remove(0);
+    }
+    users.push(who.clone());
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::records::CHUNK_RECORDS_MAX;
     use vfs::Listed;
+
+    fn chunk_of_falling(count: u64, key: FileKey) -> Chunk {
+        let mut chunk = Chunk::of(key.device);
+        (0..count).for_each(|number| push_falling(&mut chunk, number, count));
+        chunk
+    }
+
+    fn push_falling(chunk: &mut Chunk, number: u64, count: u64) {
+        let name = number.to_string();
+        let (inode, next) = (number + 1, count - number);
+        chunk.push(&Listed { name: name.as_bytes(), inode, attributes: None, next });
+    }
 
     /// A listing of so many names, whose cookies fall as those of file systems in memory do.
     fn falling(count: u64, key: FileKey, who: &Identity) -> Listings {
@@ -345,13 +394,29 @@ mod tests {
             if chunks.last().is_some_and(|chunk| chunk.len() == CHUNK_RECORDS_MAX) {
                 chunks.push(Chunk::of(key.device));
             }
-            let name = number.to_string();
-            let (inode, next) = (number + 1, count - number);
-            let entry = Listed { name: name.as_bytes(), inode, attributes: None, next };
-            chunks.last_mut().unwrap().push(&entry);
+            push_falling(chunks.last_mut().unwrap(), number, count);
         }
         listings.append(&ticket, who, chunks, true);
         listings
+    }
+
+    #[test]
+    fn a_listing_is_of_use_that_is_told_from_its_beginning() {
+        let (key, who) = (FileKey { device: 1, inode: 2 }, Identity::root());
+        // Listed from a cookie on and changed, by turns; how often it is listed until it is
+        // kept again.
+        let wait = |cookie: u64| {
+            let mut listings = falling(10, key, &who);
+            for turn in 1..=3 {
+                assert!(matches!(listings.find(key, cookie, &who), Found::Chunk(..)));
+                listings.handle_change(Some(FollowId(turn)));
+                let ticket = listings.begin(key, FollowId(turn + 1));
+                listings.append(&ticket, &who, vec![chunk_of_falling(10, key)], true);
+            }
+            listings.handle_change(Some(FollowId(4)));
+            (1..=9).find(|_| listings.is_worth_keeping(key))
+        };
+        assert_eq!((wait(0), wait(5)), (Some(1), Some(8)));
     }
 
     #[test]

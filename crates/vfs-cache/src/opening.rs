@@ -254,12 +254,7 @@ impl CachedVfs {
 
     /// A directory that is kept, as far as its permissions go: nobody is asked.
     pub(crate) fn kept_directory(&self, who: &Identity, path: &RelPath) -> Option<KnownOpen> {
-        let mut state = self.fresh();
-        // Whatever was done to them would have been heard.
-        state.places.directory(path.as_bytes())?;
-        let (node, facts) = state.places.find(path.as_bytes(), who, false)?;
-        state.touch_parent(path);
-        drop(state);
+        let (node, facts) = self.fresh().kept_directory(who, path)?;
         self.counters.handles.hit();
         let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
         Some(known(Opened { node, attributes, path: path.clone() }, &facts))

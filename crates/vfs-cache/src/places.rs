@@ -6,12 +6,13 @@
 //! [`crate::directories`].
 
 use crate::counters::Counters;
-use crate::keyed::Keyed;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Attributes, FileKey, FileKind, Identity, KnownSecurity, KnownTotals, Node, NodeHandle};
+use vfs::{
+    Attributes, FileKey, FileKind, Identity, Keyed, KnownSecurity, KnownTotals, Node, NodeHandle,
+};
 
 /// Bytes of a place beside its path: entries of tables and of the queue.
 const PLACE_BYTES: usize = 512;

@@ -6,11 +6,10 @@
 //! exactly one addition comes between the beginning and the draining after the end, and any more
 //! are somebody else's. Pure bookkeeping, as [`crate::directories`].
 
-use crate::keyed::Keyed;
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
-use vfs::{FileKey, FollowId, Identity, NameChange, Node, NodeHandle, Opened, Timestamp};
+use vfs::{FileKey, FollowId, Identity, Keyed, NameChange, Node, NodeHandle, Opened, Timestamp};
 
 /// Most names that are known.
 const NAMES_MAX: usize = 2048;

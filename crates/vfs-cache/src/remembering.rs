@@ -113,26 +113,36 @@ impl CachedVfs {
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
-        if !self.is_active() || self.stale().recent.is_empty() {
+        if !self.is_active() {
+            return None;
+        }
+        let state = self.stale();
+        if state.recent.is_empty() {
             return None;
         }
         let (parent, name) = path.split()?;
-        let made = self.fresh().made(path)?.clone();
-        let handle = made.handle?;
-        let kept = self.kept_directory(who, &parent)?.opened.node;
+        let mut state = self.freshened(state);
+        let made = state.made(path)?;
+        let (key, born, handle) = (made.key, made.born, made.handle.clone()?);
+        let (kept, _) = state.kept_directory(who, &parent)?;
+        let told = state.told();
+        drop(state);
+        self.counters.handles.hit();
         if kept.key() != directory.key() {
             return None;
         }
         let attributes = child_of(&*kept, who, &name)?;
-        let is_it = attributes.key == made.key
-            && attributes.born == made.born
-            && attributes.kind == FileKind::File;
+        let is_it =
+            attributes.key == key && attributes.born == born && attributes.kind == FileKind::File;
         let mut state = self.present();
-        let still = state.made(path)?;
-        let is_still_so = still.key == made.key && still.handle.as_ref() == Some(&handle);
-        let is_there = state.places.directory(parent.as_bytes()) == Some(directory.key());
+        let is_still_so = state.told() == told || {
+            let is_made =
+                |made: &mut Made| made.key == key && made.handle.as_ref() == Some(&handle);
+            let is_there = state.places.directory(parent.as_bytes()) == Some(directory.key());
+            is_there && state.made(path).is_some_and(is_made)
+        };
         drop(state);
-        (is_it && is_still_so && is_there).then_some((attributes, handle))
+        (is_it && is_still_so).then_some((attributes, handle))
     }
 }
 

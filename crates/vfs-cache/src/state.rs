@@ -3,12 +3,11 @@
 use crate::counters::Counters;
 use crate::directories::{Answer, Directories};
 use crate::index::Spelling;
-use crate::keyed::Keyed;
-use crate::places::{Places, Way, join};
+use crate::places::{Facts, Places, Way, join};
 use crate::recent::{Made, Recent};
 use crate::tree::CacheOptions;
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, Identity, NameChange, RelPath};
+use vfs::{FileKey, FollowId, Identity, Keyed, NameChange, Node, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -35,6 +34,8 @@ pub struct State {
     pub directories: Directories,
     pub places: Places,
     pub recent: Recent,
+    /// How often something was told or given up.
+    told: u64,
 }
 
 impl State {
@@ -62,6 +63,7 @@ impl State {
                 kept_max - keepsakes_max,
             ),
             recent: Recent::new(hasher.clone(), for_places, keepsakes_max),
+            told: 0,
         }
     }
 
@@ -89,9 +91,15 @@ impl State {
         if let Some(path) = gone {
             self.forget(&path);
         }
+        self.told += 1;
         self.directories.handle_change(change);
         self.recent.handle_change(change);
         self.settle();
+    }
+
+    /// As long as this number stays, so does what followed names lead to, and what is followed.
+    pub fn told(&self) -> u64 {
+        self.told
     }
 
     /// Forgets everything.
@@ -104,6 +112,7 @@ impl State {
 
     /// Forgets a path and all below.
     pub fn forget(&mut self, path: &[u8]) {
+        self.told += 1;
         for key in self.places.forget(path) {
             self.directories.clear_path(key);
         }
@@ -123,6 +132,8 @@ impl State {
             self.forget(&path);
         }
         for key in self.places.take_given_up() {
+            // What is no longer followed by its path is told of no more, by and by.
+            self.told += 1;
             self.directories.clear_path(key);
         }
     }
@@ -178,6 +189,19 @@ impl State {
         is_whose.then(|| made.clone())
     }
 
+    /// A directory that is kept, with what was known of it then. Whatever was done to its
+    /// permissions would have been heard.
+    pub fn kept_directory(
+        &mut self,
+        who: &Identity,
+        path: &RelPath,
+    ) -> Option<(Arc<dyn Node>, Facts)> {
+        self.places.directory(path.as_bytes())?;
+        let found = self.places.find(path.as_bytes(), who, false)?;
+        self.touch_parent(path);
+        Some(found)
+    }
+
     /// What leads to the node at a path was used.
     pub fn touch_parent(&mut self, path: &RelPath) {
         if let Some(key) = self.places.directory(parent_of(path)) {
@@ -201,4 +225,37 @@ pub fn split(path: &RelPath) -> Option<(&[u8], &[u8])> {
 /// The directory that a path is in; of the root, which none would tell of, the root itself.
 pub fn parent_of(path: &RelPath) -> &[u8] {
     split(path).map_or(&b""[..], |(parent, _)| parent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(inode: u64) -> FileKey {
+        FileKey { device: 1, inode }
+    }
+
+    fn follow(state: &mut State, number: u64, path: &[u8]) {
+        state.directories.handle_followed(key(number), FollowId(number));
+        assert!(state.directories.set_path(key(number), path));
+        state.places.put_directory(path, key(number));
+        state.settle();
+    }
+
+    #[test]
+    fn that_a_directory_is_followed_no_longer_is_seen_by_the_number() {
+        let options = CacheOptions { directories_max: 2, ..CacheOptions::default() };
+        let mut state = State::new(&Arc::default(), &Keyed::by(1), options, 0);
+        follow(&mut state, 1, b"one");
+        follow(&mut state, 2, b"two");
+        let told = state.told();
+        state.settle();
+        assert_eq!(state.told(), told, "nothing has happened");
+        follow(&mut state, 3, b"three");
+        assert!(state.directories.poll_unfollow().is_some(), "one is too many");
+        assert_ne!(state.told(), told);
+        let told = state.told();
+        state.clear();
+        assert_ne!(state.told(), told);
+    }
 }

@@ -1,7 +1,6 @@
 //! The backend that clients of the cache see.
 
 use crate::counters::{Count, Counters};
-use crate::keyed::Keyed;
 use crate::listings::Listings;
 use crate::pace::Pace;
 use crate::spelling::{Place, Spelt, has_no_case};
@@ -12,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::asked::{self, Listener};
 use vfs::{
     Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
-    Identity, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle,
+    Identity, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle,
     OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
     SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
@@ -629,6 +628,9 @@ impl Vfs for CachedVfs {
     }
 
     fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        if how.read && node.kind() == FileKind::Directory && self.is_active() {
+            return self.open_to_list(who, node, how);
+        }
         self.inner.open_node(who, node, how)
     }
 
@@ -663,6 +665,21 @@ impl Vfs for CachedVfs {
             self.list_any(directory, who, cookie, wanted, sink)
         } else {
             self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
+        }
+    }
+
+    fn list_known(
+        &self,
+        directory: &dyn Node,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<Option<bool>> {
+        if self.is_active() {
+            self.list_kept(directory, who, cookie, wanted, sink)
+        } else {
+            Ok(None)
         }
     }
 

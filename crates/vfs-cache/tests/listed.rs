@@ -112,18 +112,25 @@ fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
     }
 }
 
+/// Sets who may list and search a folder.
+fn set_mode(local: &LocalVfs, folder: &std::path::Path, mode: u32) {
+    // The thread may act as Alice.
+    local.space(&Identity::root()).unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn alice() -> Identity {
+    Identity { uid: 4001, gid: 4001, groups: Vec::new() }
+}
+
 #[test]
 fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
     let _alone = alone();
     let (folder, local, cached) = folder_of(10);
-    let set = |mode| {
-        // The thread may act as Alice.
-        local.space(&Identity::root()).unwrap();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-    };
+    let set = |mode| set_mode(&local, folder.path(), mode);
     set(0o755);
     (0..3).for_each(|_| drop(list(&cached, 100)));
-    let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    let alice = alice();
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
     let seen = |vfs: &dyn Vfs, node: &dyn vfs::Node| list_all(vfs, node, &alice, 100).len();
     let node = cached.open(&alice, &path(""), how).unwrap().node;
@@ -134,6 +141,47 @@ fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
     assert_eq!(seen(&cached, &*node), seen(&*local, &*node));
     set(0o755);
     assert_eq!(seen(&cached, &*node), 10);
+}
+
+/// What is known of the folder for who has it not open.
+fn known(cached: &CachedVfs, node: &dyn vfs::Node, who: &Identity) -> Option<usize> {
+    let wanted = vfs::ListWanted { attributes: true, stored: true, few: false };
+    let mut sink = Taking { left: 100, cookie: 0, seen: Vec::new() };
+    let ended = cached.list_known(node, who, 0, wanted, &mut sink).unwrap();
+    assert_ne!(ended, Some(false), "there is room for all");
+    ended.map(|_| sink.seen.len())
+}
+
+#[test]
+fn a_listing_is_told_without_opening_to_those_only_who_may_open() {
+    let _alone = alone();
+    let (folder, local, cached) = folder_of(10);
+    let set = |mode| set_mode(&local, folder.path(), mode);
+    set(0o755);
+    let (root, alice) = (Identity::root(), alice());
+    let looked = opened(&cached, "", false).node;
+    let read = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
+    let list_as = |who: &Identity| {
+        let node = cached.open_node(who, &*looked, read).unwrap().node;
+        assert_eq!(list_all(&cached, &*node, who, 100).len(), 10);
+    };
+    (0..3).for_each(|_| list_as(&root));
+    assert_eq!(known(&cached, &*looked, &root), Some(10));
+    assert_eq!(known(&cached, &*looked, &alice), None, "she has not shown that she may");
+    list_as(&alice);
+    assert_eq!(known(&cached, &*looked, &alice), Some(10));
+    // She has it open, and may look names up in it still, but not list it.
+    let held = cached.open_node(&alice, &*looked, read).unwrap().node;
+    set(0o711);
+    assert_eq!(known(&cached, &*looked, &alice), None, "it was heard");
+    (0..3).for_each(|_| list_as(&root));
+    assert_eq!(list_all(&cached, &*held, &alice, 100).len(), 10);
+    assert_eq!(known(&cached, &*looked, &alice), None, "she could not open it now");
+    assert!(cached.open_node(&alice, &*looked, read).is_err());
+    assert_eq!(known(&cached, &*looked, &root), Some(10));
+    local.space(&root).unwrap();
+    std::fs::write(folder.path().join("file 3"), b"other").unwrap();
+    assert_eq!(known(&cached, &*looked, &root), None, "it has changed");
 }
 
 #[test]

@@ -386,9 +386,9 @@ fn hold_child(directory: &LocalNode, name: &Name) -> Result<LocalNode> {
 
 /// Opens a node anew. The caller acts as who asks.
 pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
-    let open = |flags| rustix::fs::open(node.proc_path(), flags | OFlags::CLOEXEC, Mode::empty());
     let uses = how.read || how.write;
     let is_directory = node.kind() == vfs::FileKind::Directory;
+    let open = |flags: OFlags| open_anew(node, is_directory, flags | OFlags::CLOEXEC);
     let access = if how.write && !is_directory { OFlags::RDWR } else { OFlags::RDONLY };
     let mut path_only = !uses;
     let result = match uses {
@@ -408,6 +408,19 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
     opened.is_unheard |= node.is_unheard;
     let path = RelPath::nameless(attributes.key);
     Ok(Opened { node: Arc::new(opened), attributes, path })
+}
+
+/// A directory by its own name in itself, which is a third of the work of going by its
+/// descriptor's; but that takes leave to look names up in it.
+fn open_anew(node: &LocalNode, is_directory: bool, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let by_path = || rustix::fs::open(node.proc_path(), flags, Mode::empty());
+    if !is_directory {
+        return by_path();
+    }
+    match rustix::fs::openat(node.as_fd(), c".", flags, Mode::empty()) {
+        Err(Errno::ACCESS) => by_path(),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -434,6 +447,42 @@ mod tests {
             assert!(found.is_certain);
             found.path
         })
+    }
+
+    #[test]
+    fn who_may_list_a_directory_and_look_up_nothing_in_it_opens_it_anew() {
+        use std::os::unix::fs::PermissionsExt;
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("d");
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("f"), "").unwrap();
+        let vfs = LocalVfs::open(folder.path()).unwrap();
+        let node = looked_at(&vfs, "d");
+        let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+        let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
+        let listed = || {
+            let mut names = Vec::new();
+            let opened = vfs.open_node(&alice, &*node, how)?;
+            opened.node.list(0, &mut |entry| {
+                names.push(entry.name.as_bytes().to_vec());
+                true
+            })?;
+            names.retain(|name| !name.starts_with(b"."));
+            Ok(names)
+        };
+        for (mode, expected) in [
+            (0o704, Ok(vec![b"f".to_vec()])),
+            (0o705, Ok(vec![b"f".to_vec()])),
+            (0o701, Err(FsError::AccessDenied)),
+            (0o700, Err(FsError::AccessDenied)),
+        ] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            as_root(|| Ok(std::fs::set_permissions(&at, permissions).is_ok())).unwrap();
+            assert_eq!(listed(), expected, "{mode:o}");
+        }
     }
 
     /// A directory with a share in it, and beside it what nobody is to reach.

@@ -49,7 +49,7 @@ pub fn with_attributes(
     wanted: ListWanted,
     sink: &mut dyn ListSink,
 ) -> Result<bool> {
-    let notes = xattr_notes::Reader::of(node.as_fd());
+    let notes = wanted.stored.then(|| xattr_notes::Reader::of(node.as_fd()));
     let bytes = if wanted.few { FEW_BYTES } else { SOME_BYTES };
     read_entries(node, cookie, bytes, |entry| {
         let (name, next) = (entry.file_name(), entry.next_entry_cookie());
@@ -62,7 +62,7 @@ pub fn with_attributes(
             Choice::Stop => return Ok(false),
         }
         let looks = wanted.attributes || wanted.stored;
-        let look = || look_at(node.as_fd(), who, name, wanted.stored, &notes);
+        let look = || look_at(node.as_fd(), who, name, notes.as_ref());
         let attributes = match looks.then(look).transpose() {
             Err(error) if error.leaves_out_entry() => return Ok(true),
             other => other?,
@@ -104,8 +104,7 @@ fn look_at(
     directory: BorrowedFd<'_>,
     who: &Identity,
     name: &CStr,
-    stored: bool,
-    notes: &xattr_notes::Reader,
+    notes: Option<&xattr_notes::Reader>,
 ) -> Result<Attributes> {
     // What the sink did for the entry before may have been done as somebody else.
     act_as(who)?;
@@ -113,9 +112,8 @@ fn look_at(
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(directory, name, flags, mask).map_err(|e| refusal("stat", e))?;
     let mut attributes = attributes_of(&stat);
-    if !stored || !matches!(attributes.kind, FileKind::File | FileKind::Directory) {
-        return Ok(attributes);
-    }
+    let has_stored = matches!(attributes.kind, FileKind::File | FileKind::Directory);
+    let Some(notes) = notes.filter(|_| has_stored) else { return Ok(attributes) };
     if let Some((dos, stored)) = notes.find(&attributes) {
         return Ok(Attributes { dos, stored, ..attributes });
     }

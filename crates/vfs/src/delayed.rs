@@ -250,6 +250,17 @@ impl Vfs for Delayed {
         self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
     }
 
+    fn list_known(
+        &self,
+        directory: &dyn Node,
+        who: &Identity,
+        cookie: u64,
+        wanted: ListWanted,
+        sink: &mut dyn ListSink,
+    ) -> Result<Option<bool>> {
+        self.inner.list_known(directory, who, cookie, wanted, sink)
+    }
+
     fn features(&self) -> Features {
         Features { waits: true, ..self.inner.features() }
     }

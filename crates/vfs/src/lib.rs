@@ -17,6 +17,7 @@ mod delayed;
 mod error;
 mod handle;
 mod identity;
+mod keyed;
 mod known;
 mod listed;
 #[cfg(any(test, feature = "testing"))]
@@ -43,6 +44,7 @@ pub use delayed::Delayed;
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::Identity;
+pub use keyed::Keyed;
 pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
 pub use outside::{
@@ -514,6 +516,23 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         directory.list_with_attributes(who, cookie, wanted, sink)
+    }
+
+    /// What is known still of what `directory` lists, as [`Node::list_with_attributes`] tells it:
+    /// to whom it was told before, and who may still open it for listing, which it need not be.
+    /// None if it has to be opened to go on behind what was told.
+    ///
+    /// # Errors
+    /// As [`Node::list_with_attributes`].
+    fn list_known(
+        &self,
+        _directory: &dyn Node,
+        _who: &Identity,
+        _cookie: u64,
+        _wanted: ListWanted,
+        _sink: &mut dyn ListSink,
+    ) -> Result<Option<bool>> {
+        Ok(None)
     }
 
     /// Whether names are compared by case in the backend itself, whether

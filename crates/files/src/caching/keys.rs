@@ -9,18 +9,19 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use vfs::Keyed;
 
 /// Keys of one client: two and a half times the files that one client is known
 /// to keep open at once, at a hundred bytes each.
 pub const KEYS_PER_CLIENT_MAX: usize = 1 << 18;
 
 /// The files of one client's keys.
-type Keys = HashMap<[u8; 16], Weak<FileState>>;
+type Keys = HashMap<[u8; 16], Weak<FileState>, Keyed>;
 
 /// All keys of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct KeyIndex {
-    clients: Mutex<HashMap<[u8; 16], Keys>>,
+    clients: Mutex<HashMap<[u8; 16], Keys, Keyed>>,
     /// How many directories somebody keeps something of.
     directories: AtomicUsize,
 }

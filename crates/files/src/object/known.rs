@@ -5,7 +5,7 @@
 use crate::table::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
-use vfs::{Node, NodeHandle, Vfs};
+use vfs::{Keyed, Node, NodeHandle, Vfs};
 
 /// As many descriptors.
 const KNOWN_MAX: usize = 4096;
@@ -23,7 +23,7 @@ pub(crate) struct Known(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    by_handle: HashMap<NodeHandle, Entry>,
+    by_handle: HashMap<NodeHandle, Entry, Keyed>,
     /// In the order in which they became known.
     order: VecDeque<NodeHandle>,
 }

@@ -248,24 +248,47 @@ impl<T: TakeListed> Listing<T> {
         Self { caller, directory, wish, node, taker, seal, count, cookie, bytes, is_end, is_full }
     }
 
-    /// Goes on until there are `count_max`, or as many as are wanted.
+    /// Goes on until there are `count_max`, or as many as are wanted: as far as it is known what
+    /// the directory lists, without opening it.
     fn run(&mut self, count_max: usize) -> Result<()> {
-        let node = match self.node.take() {
-            Some(node) => node,
-            None => self.open()?,
-        };
-        let cookie = self.cookie;
         let count_max = count_max.min(self.wish.count_max);
         let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
-        let caller = self.caller.clone();
-        let vfs = self.directory.volume.vfs.clone();
-        let mut taking = Taking::new(self, &*node, count_max);
-        let is_end =
-            vfs.list_with_attributes(&*node, &caller.identity, cookie, wanted, &mut taking)?;
-        let is_taken = taking.hand_on();
-        self.is_end = is_end && is_taken && !self.is_full;
+        let (caller, vfs) = (self.caller.clone(), self.directory.volume.vfs.clone());
+        let who = &caller.identity;
+        let node = match self.node.take() {
+            Some(node) => node,
+            None => {
+                let (node, cookie) = (self.directory.node.clone(), self.cookie);
+                let known =
+                    |sink: &mut Taking<'_, T>| vfs.list_known(&*node, who, cookie, wanted, sink);
+                if self.take(&*node, count_max, known)? {
+                    return Ok(());
+                }
+                self.open()?
+            }
+        };
+        let cookie = self.cookie;
+        let ask = |sink: &mut Taking<'_, T>| {
+            vfs.list_with_attributes(&*node, who, cookie, wanted, sink).map(Some)
+        };
+        self.take(&*node, count_max, ask)?;
         self.node = Some(node);
         Ok(())
+    }
+
+    /// Takes what `list` tells, which is whether there are no more names; whether that was all
+    /// that is wanted now.
+    fn take(
+        &mut self,
+        node: &dyn Node,
+        count_max: usize,
+        list: impl FnOnce(&mut Taking<'_, T>) -> Result<Option<bool>>,
+    ) -> Result<bool> {
+        let mut taking = Taking::new(self, node, count_max);
+        let listed = list(&mut taking)?;
+        let is_taken = taking.hand_on() && !self.is_full;
+        self.is_end = listed == Some(true) && is_taken;
+        Ok(listed.is_some() || !is_taken)
     }
 
     /// As [`Files::child_attributes`] has it.

@@ -8,8 +8,8 @@ use futures_util::FutureExt;
 use std::future::Future;
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Attributes, DosInfo, FsError, Identity, Stored, Vfs};
-use vfs_cache::{CacheOptions, CachedVfs, Keyed};
+use vfs::{Attributes, DosInfo, FsError, Identity, Keyed, Stored, Vfs};
+use vfs_cache::{CacheOptions, CachedVfs};
 
 /// What somebody is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Side {
             kept_max: random.pick(&[1, 3, 1000]),
         };
         let backend = tree(around);
-        let hasher = Keyed::by(random.next().into());
+        let hasher = Keyed::by(random.next());
         let cache = Arc::new(CachedVfs::keyed(backend.clone(), options, clock, &hasher));
         Self::over(backend, cache.clone(), Some(cache))
     }
