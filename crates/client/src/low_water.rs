@@ -19,11 +19,19 @@ const HERE: Bounds = (64 * 1024, 256 * 1024);
 /// on which much is under way.
 const FAR: Bounds = (8 * 1024, 32 * 1024);
 
+/// Waits for much before it is tried again what comes without: two system calls for nothing where
+/// each wake brings as much anyway, as on a line whose segments are put together.
+const WAITS_MAX: u8 = 64;
+
 /// How many bytes a socket waits for.
 #[derive(Debug)]
 pub(crate) struct LowWater {
     bounds: Bounds,
     bytes: u32,
+    /// How often it is still worth while.
+    waits_left: u8,
+    /// What was missing when it was last waited for whatever comes.
+    missing_before: usize,
     /// It is told by each byte what comes of this message: the line is slow.
     is_off: bool,
 }
@@ -31,7 +39,8 @@ pub(crate) struct LowWater {
 impl LowWater {
     /// Of a new socket. `is_here`: the other end is on this machine.
     pub(crate) fn new(is_here: bool) -> Self {
-        Self { bounds: if is_here { HERE } else { FAR }, bytes: 1, is_off: false }
+        let bounds = if is_here { HERE } else { FAR };
+        Self { bounds, bytes: 1, waits_left: 0, missing_before: 0, is_off: false }
     }
 
     /// So many bytes of a message are missing; none if nothing was received of one.
@@ -40,8 +49,17 @@ impl LowWater {
             self.is_off = false;
         }
         let (least, most) = self.bounds;
+        let has_come = std::mem::take(&mut self.missing_before).saturating_sub(missing);
+        if missing > 0 && (1..most).contains(&has_come) {
+            self.waits_left = WAITS_MAX;
+        }
         let is_much = missing >= least && !self.is_off;
-        self.set(if is_much { missing.min(most) as u32 } else { 1 }, socket);
+        if is_much && self.waits_left > 0 {
+            self.waits_left -= 1;
+            return self.set(missing.min(most) as u32, socket);
+        }
+        self.missing_before = if is_much { missing } else { 0 };
+        self.set(1, socket);
     }
 
     /// They take long: whoever wants to know whether anything comes is to be told.
@@ -74,6 +92,11 @@ mod tests {
                 low_water.bytes as usize
             };
             assert_eq!(wait_for(least - 1), 1);
+            assert_eq!(wait_for(10 * most), 1, "it may all come at once");
+            assert_eq!(wait_for(0), 1, "as it did");
+            assert_eq!(wait_for(10 * most), 1);
+            assert_eq!(wait_for(9 * most), 1, "in large pieces");
+            assert_eq!(wait_for(9 * most - 1), most);
             assert_eq!(wait_for(least), least);
             assert_eq!(wait_for(10 * most), most);
             assert_eq!(wait_for(0), 1, "the next message may be short");
@@ -86,6 +109,13 @@ mod tests {
             low_water.wait_for(most, &socket);
             assert_eq!(low_water.bytes as usize, most);
             low_water.wait_no_more(&socket);
+            low_water.wait_for(0, &socket);
+            let waits = std::iter::repeat_with(|| {
+                low_water.wait_for(most, &socket);
+                low_water.bytes > 1
+            });
+            let waited = waits.take(2 * usize::from(WAITS_MAX)).filter(|waited| *waited).count();
+            assert!((1..WAITS_MAX.into()).contains(&waited), "{waited}: tried anew");
         }
         Ok(())
     }

@@ -21,18 +21,17 @@ const PORTS: [u16; 2] = [24_454, 24_455];
 const CONNECTIONS: [&str; 5] = ["1", "2", "4", "8", "16"];
 
 /// Loads: name, and arguments of `anabranch bench`.
-const LOADS: [(&str, &str); 7] = [
+const LOADS: [(&str, &str); 9] = [
     ("read 4 KiB, depth 64", "--random --block 4K --depth 64"),
     ("write 4 KiB, depth 64", "--random --block 4K --depth 64 --read-percent 0"),
     ("read 4 KiB, depth 1", "--random --block 4K --depth 1"),
     ("read 1020 KiB, depth 8", "--block 1020K --depth 8"),
     ("write 1020 KiB, depth 8", "--block 1020K --depth 8 --read-percent 0"),
     ("create, getattr, readdir, remove; depth 8", "--metadata --depth 8"),
+    ("create, getattr, readdir, remove; depth 64", "--metadata --depth 64"),
+    ("ls -l of 32 files, depth 64", "--listing --files 32 --depth 64"),
     ("ls -l of 50,000 files", "--listing --files 50000 --depth 1"),
 ];
-
-/// Files of the folder that is listed, and what it is called.
-const LISTED: (u32, &str) = (50_000, "listed");
 
 /// Million bits in a second of each connection where they are slow.
 const SLOW_MEGABITS: u32 = 200;
@@ -130,10 +129,9 @@ impl Server {
         format!("nfs://{}:{}/{}", self.address, self.port, self.path)
     }
 
-    /// Makes the folder that is listed.
-    fn fill(&self) -> Result<()> {
-        let (count, name) = LISTED;
-        let folder = self.folder.join(name);
+    /// Makes a folder of so many files, which has their number for its name.
+    fn fill(&self, count: u32) -> Result<()> {
+        let folder = self.folder.join(count.to_string());
         std::fs::create_dir(&folder)?;
         for number in 0..count {
             std::fs::write(folder.join(format!("file{number}")), b"")?;
@@ -191,14 +189,15 @@ fn loads(binary: &Path, servers: &[&Server; 2], args: &Args) -> Result<()> {
     let mut chart = Chart::new("Processor time for each operation, µs", ["Anabranch", "Ganesha"]);
     for (name, arguments) in LOADS.iter().filter(|load| args.wants(load.0)) {
         let arguments: Vec<&str> = arguments.split(' ').collect();
-        let is_listing = arguments.contains(&"--listing");
-        if is_listing {
-            servers.iter().try_for_each(|server| server.fill())?;
+        let listed = arguments.iter().skip_while(|word| **word != "--files").nth(1);
+        if let Some(count) = listed {
+            let count = count.parse()?;
+            servers.iter().try_for_each(|server| server.fill(count))?;
         }
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
             for (at, server) in servers.iter().enumerate() {
-                let folder = if is_listing { LISTED.1 } else { "" };
+                let folder = listed.copied().unwrap_or_default();
                 let figure = measure(Command::new(binary), server, folder, args, &arguments);
                 figures[at].push(figure.with_context(|| format!("{name} on {}", server.name))?);
             }

@@ -28,11 +28,21 @@ const LOADS: [Load; 3] = [
     Load { name: "NFS: read 1020 KiB, depth 8", bytes: 1_044_480, depth: 8, is_sequential: true },
 ];
 
+impl Load {
+    /// Bytes of the file: of a last block that is not whole fio would make an operation, too.
+    fn file_bytes(&self) -> u32 {
+        FILE_BYTES.next_multiple_of(self.bytes)
+    }
+}
+
 /// Hundredths of a processor that the server has.
 const PERCENT: u32 = 25;
 
-/// The file that is read, and its bytes.
-const FILE: (&str, u64) = ("fio", 64 << 20);
+/// The file that is read.
+const FILE: &str = "fio";
+/// Its bytes, and as many more as a block lacks. Ours writes its own file first, which is counted
+/// as the rest of the program is: little enough beside what is read.
+const FILE_BYTES: u32 = 8 << 20;
 
 /// Prints a line for each load and what holds the server back.
 pub fn run(
@@ -68,12 +78,11 @@ fn in_turns(
     before: &[String],
     args: &Args,
 ) -> Result<()> {
-    let (name, bytes) = FILE;
-    std::fs::write(server.folder.join(name), vec![0x5a; usize::try_from(bytes)?])?;
     for load in LOADS.iter().filter(|load| args.wants(load.name)) {
         let (mut own, mut foreign) = (Vec::new(), Vec::new());
         let order = if load.is_sequential { "" } else { " --random" };
-        let (block, depth) = (load.bytes, load.depth);
+        let (block, depth, bytes) = (load.bytes, load.depth, load.file_bytes());
+        std::fs::write(server.folder.join(FILE), vec![0x5a; usize::try_from(bytes)?])?;
         let ours = format!("--depth {depth} --block {block} --file-size {bytes}{order}");
         for _ in 0..args.rounds {
             own.push(by_anabranch(before, binary, &server.url(), &ours, args.seconds)?);
@@ -91,7 +100,6 @@ fn by_fio(
     load: &Load,
     seconds: u32,
 ) -> Result<Found> {
-    let (name, bytes) = FILE;
     let pattern = if load.is_sequential { "read" } else { "randread" };
     let (address, port, path) = (&server.address, server.port, server.path);
     let url = format!("nfs://{address}/{path}?version=4&nfsport={port}&uid=0&gid=0");
@@ -99,9 +107,9 @@ fn by_fio(
         let output = behind(before)
             .arg(program)
             .args(["--name=agreement", "--ioengine=nfs", "--time_based", "--output-format=json"])
-            .arg(format!("--filename={name}"))
+            .arg(format!("--filename={FILE}"))
             .arg(format!("--nfs_url={url}"))
-            .arg(format!("--size={bytes}"))
+            .arg(format!("--size={}", load.file_bytes()))
             .arg(format!("--rw={pattern}"))
             .arg(format!("--bs={}", load.bytes))
             .arg(format!("--iodepth={}", load.depth))
