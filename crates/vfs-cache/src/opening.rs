@@ -7,7 +7,7 @@ use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Located, Node,
-    NodeHandle, OpenHow, Opened, RelPath, Result, Wait, Wanted,
+    NodeHandle, OpenHow, Opened, RelPath, Result, Timestamp, Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -275,9 +275,11 @@ impl CachedVfs {
         let Some(look) = prior.look else {
             return self.open_beside(who, path, how, prior.facts);
         };
+        // Who was let in was so by rights that are older than the attributes told.
+        let began = (self.clock.0)();
         let result = self.inner.open(who, path, OpenHow { no_follow: true, ..how });
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
-        let is_settled = |opened: &Opened| self.is_settled(&opened.attributes);
+        let is_settled = |opened: &Opened| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
             Some(FileKind::File) => prior.is_wanted && result.as_ref().is_ok_and(is_settled),
             Some(FileKind::Directory) => prior.is_wanted && self.establish(path, how.wait),
@@ -302,7 +304,7 @@ impl CachedVfs {
         let facts =
             (can_be_kept && is_so).then(|| self.keep(&mut state, who, &opened, &how, keepsake));
         drop(state);
-        let security = facts.flatten().map(|facts| facts.security);
+        let security = facts.map(|facts| facts.security);
         Ok(KnownOpen { opened, security })
     }
 
@@ -368,11 +370,6 @@ impl CachedVfs {
         self.inner.open_node(who, &*opened.node, look).ok().map(|looked| (looked.node, false))
     }
 
-    /// Whether another change would show another time.
-    fn is_settled(&self, attributes: &Attributes) -> bool {
-        (self.clock.0)().0 - attributes.changed.0 >= TIME_STEP_NANOS
-    }
-
     /// Keeps what was opened, as far as it can be told when it will have changed.
     fn keep(
         &self,
@@ -381,10 +378,7 @@ impl CachedVfs {
         Opened { attributes, path, .. }: &Opened,
         how: &OpenHow,
         keepsake: Option<(Arc<dyn Node>, bool)>,
-    ) -> Option<Facts> {
-        if attributes.kind != FileKind::Directory && !self.is_settled(attributes) {
-            return None;
-        }
+    ) -> Facts {
         let at = path.as_bytes();
         let facts = match state.places.facts(at) {
             Some(facts) if facts.are_of(attributes) => {
@@ -405,7 +399,7 @@ impl CachedVfs {
             state.places.keep(at, Kept { who: who.clone(), reads, node });
         }
         state.settle();
-        Some(facts)
+        facts
     }
 
     /// Keeps what a handle leads to, from the second time on, where it is heard when its
@@ -484,6 +478,11 @@ impl CachedVfs {
             }
         }
     }
+}
+
+/// Whether a change since `began` would show another time than these attributes do.
+fn is_settled(attributes: &Attributes, began: Timestamp) -> bool {
+    began.0 - attributes.changed.0 >= TIME_STEP_NANOS
 }
 
 fn known(opened: Opened, facts: &Facts) -> KnownOpen {

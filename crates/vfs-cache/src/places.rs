@@ -304,12 +304,16 @@ impl Places {
         }
     }
 
-    /// Keeps what is known of the node at a path, if its directory is followed.
+    /// Keeps what is known of the node at a path, if its directory is followed. Nodes that were
+    /// kept of another one, or of an earlier time of this one, are not: whom the system let go
+    /// there it might refuse now.
     pub fn put_facts(&mut self, path: &[u8], facts: Facts) {
-        if let Some(place) = self.entry_below(path) {
-            place.facts = Some(facts);
-            self.recharge(path);
-        }
+        let Some(place) = self.entry_below(path) else { return };
+        let is_as_before = place.facts.as_ref().is_none_or(|old| old.are_of(&facts.attributes));
+        let old = if is_as_before { Vec::new() } else { std::mem::take(&mut place.kept) };
+        place.facts = Some(facts);
+        self.drop_held(old);
+        self.recharge(path);
     }
 
     /// Keeps a node of which something is known.

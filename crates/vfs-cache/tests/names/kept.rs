@@ -183,6 +183,29 @@ fn whatever_becomes_of_a_known_file_is_seen_at_once() {
 }
 
 #[test]
+fn rights_that_went_unheard_are_not_given_because_somebody_else_looked() {
+    let (memory, cached) = cached_memory(CacheOptions::default());
+    let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    make(&*memory, "file", FileKind::File).unwrap();
+    make(&*memory, "elsewhere", FileKind::Directory).unwrap();
+    let node = open(&*memory, "file", false).unwrap().node;
+    memory.link(&Identity::root(), &*node, &path("elsewhere/link"), Replace::Never).unwrap();
+    let read_as = |who: &Identity| {
+        let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
+        cached.open(who, &path("file"), how).map(drop)
+    };
+    for who in [&alice, &Identity::root()] {
+        (0..3).for_each(|_| read_as(who).unwrap());
+    }
+    // Nobody listens in the directory of the other name.
+    let linked = open(&*memory, "elsewhere/link", false).unwrap().node;
+    let changes = AttributeChanges { mode: Some(0o700), ..AttributeChanges::default() };
+    linked.set_attributes(&Identity::root(), &changes).unwrap();
+    (0..3).for_each(|_| read_as(&Identity::root()).unwrap());
+    assert_eq!(read_as(&alice), Err(vfs::FsError::AccessDenied));
+}
+
+#[test]
 fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
     let (memory, cached) = cached_memory(CacheOptions::default());
     let who = Identity::root();
