@@ -32,6 +32,7 @@ What to measure:
   the time of a single request  --random --block 4K --depth 1 --threads 1
   what a database does          --random --block 8K --read-percent 70 --files 4
   what a build or a mail server does  --metadata --depth 32
+  the same without what it removes    --unpack --depth 32
   what unpacking an archive takes     --small-files --files 50000 --file-size 4K
 
 Compare kinds of connections, measured in turns with all else equal:
@@ -109,6 +110,9 @@ pub struct Args {
     /// Make, look at, list and remove files instead of reading and writing
     #[arg(long, group = "work")]
     metadata: bool,
+    /// Make, look at and list files in more and more folders, and remove them when the time is over
+    #[arg(long, group = "work")]
+    unpack: bool,
     /// Make, open, close and remove files in the URL's folder, which is there with --files
     /// files called file0, file1 and so on
     #[arg(long, group = "work")]
@@ -261,6 +265,7 @@ impl Args {
     fn work(&self) -> Work {
         match self {
             Self { metadata: true, .. } => Work::Metadata,
+            Self { unpack: true, .. } => Work::Unpack,
             Self { in_folder: true, .. } => Work::Folder,
             Self { listing: true, .. } => Work::Listing,
             Self { small_files: true, .. } => Work::SmallFiles,

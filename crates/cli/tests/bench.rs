@@ -90,6 +90,9 @@ fn every_kind(address: SocketAddr, user: &str, pid: u32) {
     let report = measured(address, user, 4, &["--metadata"]);
     let kinds = report["operations"].as_array().unwrap().len();
     assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
+    let report = measured(address, user, 3, &["--unpack"]);
+    let kinds = report["operations"].as_array().unwrap().len();
+    assert_eq!(kinds, 3, "create, stat, list: {report}");
 
     let small = ["--small-files", "--files", "3", "--depth", "2"];
     let report = measured(address, user, 0, &small);
@@ -187,6 +190,9 @@ fn every_kind_over_nfs(address: SocketAddr, path: &str, pid: u32) {
     let report = measured_over_nfs(address, path, 4, &["--metadata", "--nconnect", "2"]);
     let kinds = report["operations"].as_array().unwrap().len();
     assert_eq!(kinds, 4, "create, stat, list, delete: {report}");
+    let report = measured_over_nfs(address, path, 3, &["--unpack", "--nconnect", "2"]);
+    let kinds = report["operations"].as_array().unwrap().len();
+    assert_eq!(kinds, 3, "create, stat, list: {report}");
 }
 
 #[test]

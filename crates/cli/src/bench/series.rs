@@ -256,6 +256,7 @@ pub async fn in_turns<S: Storage>(
 fn named(plan: &Plan, names_files: bool) -> String {
     match plan.work {
         Work::Metadata => return "create, stat, list, delete".to_owned(),
+        Work::Unpack => return "create, stat, list".to_owned(),
         Work::Folder => return format!("create, open, close, delete beside {} files", plan.files),
         Work::Listing => return format!("listing {} files", plan.files),
         Work::Usage(usage) => return usage.describe().to_owned(),

@@ -50,6 +50,9 @@ pub enum Work {
     Data,
     /// Files are made, looked at, listed and removed.
     Metadata,
+    /// Files are made in more and more folders, looked at and listed, and removed when that is
+    /// over: creating alone, without what deleting costs.
+    Unpack,
     /// In [`Plan::folder`], which has [`Plan::files`] files called `file0` and so on,
     /// files are made, opened, closed and removed.
     Folder,
@@ -315,7 +318,7 @@ impl<S: Storage> Run<S> {
         }
         match self.plan.work {
             Work::Data => data::prepare(self).await,
-            Work::Metadata => names::prepare(self).await,
+            Work::Metadata | Work::Unpack => names::prepare(self).await,
             Work::SmallFiles => small::prepare(self).await,
             Work::Usage(_) => usage::prepare(self).await,
             Work::Folder | Work::Listing => Ok(()),
@@ -338,6 +341,7 @@ impl<S: Storage> Run<S> {
             match self.plan.work {
                 Work::Data => workers.spawn(data::work(share, pace)),
                 Work::Metadata => workers.spawn(names::work(share, pace)),
+                Work::Unpack => workers.spawn(names::unpack(share, pace)),
                 Work::Folder => workers.spawn(folder::work(share, pace)),
                 Work::Listing => workers.spawn(folder::list(share, pace)),
                 Work::SmallFiles => workers.spawn(small::work(share, pace)),

@@ -1,4 +1,5 @@
-//! Files made, looked at, listed and removed: what few bytes and many names cost.
+//! Files made, looked at, listed and removed, as they go or all at the end: what few bytes and
+//! many names cost.
 
 use super::{Kind, Pace, Recorder, Run, Share, Storage};
 use crate::error::Error;
@@ -39,6 +40,41 @@ pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result
     // The next measurement begins with an empty folder as this one did.
     for left in turn.saturating_sub(KEPT)..turn {
         storage.remove(&name(left)).await?;
+    }
+    Ok(recorder)
+}
+
+/// One worker: makes a file, looks at it, lists at times, and goes on in a new folder when one
+/// has enough. Removes all of them when nobody measures any more.
+pub(super) async fn unpack<S: Storage>(
+    share: Share<S>,
+    pace: Arc<Pace>,
+) -> Result<Recorder, Error> {
+    let mut recorder = Recorder::default();
+    let storage = &share.storage;
+    let folder = |turn: u64| format!("{}/{}/{}", share.folder, share.number, turn / KEPT);
+    let name = |turn: u64| format!("{}/file{turn}", folder(turn));
+    let mut turn = 0;
+    while pace.goes_on() {
+        if turn % KEPT == 0 {
+            let folder = folder(turn);
+            let made = storage.make_directory(&folder);
+            pace.timed(&mut recorder, Kind::Create, 0, made).await?;
+        }
+        let path = name(turn);
+        pace.timed(&mut recorder, Kind::Create, 0, storage.touch(&path)).await?;
+        pace.timed(&mut recorder, Kind::Stat, 0, storage.stat(&path)).await?;
+        if turn % LIST_EVERY == LIST_EVERY - 1 {
+            let folder = folder(turn);
+            pace.timed(&mut recorder, Kind::List, 0, storage.list(&folder)).await?;
+        }
+        turn += 1;
+    }
+    for made in 0..turn {
+        storage.remove(&name(made)).await?;
+        if made % KEPT == KEPT - 1 || made + 1 == turn {
+            storage.remove(&folder(made)).await?;
+        }
     }
     Ok(recorder)
 }

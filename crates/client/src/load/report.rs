@@ -233,6 +233,7 @@ impl Plan {
         match self.work {
             Work::Data => {}
             Work::Metadata => return format!("create, stat, list, delete; {load}"),
+            Work::Unpack => return format!("create, stat, list; {load}"),
             Work::Folder => {
                 return format!("create, open, close, delete beside {files} files; {load}");
             }

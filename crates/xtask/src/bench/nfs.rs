@@ -21,12 +21,14 @@ const PORTS: [u16; 2] = [24_454, 24_455];
 const CONNECTIONS: [&str; 5] = ["1", "2", "4", "8", "16"];
 
 /// Loads: name, and arguments of `anabranch bench`.
-const LOADS: [(&str, &str); 9] = [
+const LOADS: [(&str, &str); 11] = [
     ("read 4 KiB, depth 64", "--random --block 4K --depth 64"),
     ("write 4 KiB, depth 64", "--random --block 4K --depth 64 --read-percent 0"),
     ("read 4 KiB, depth 1", "--random --block 4K --depth 1"),
     ("read 1020 KiB, depth 8", "--block 1020K --depth 8"),
     ("write 1020 KiB, depth 8", "--block 1020K --depth 8 --read-percent 0"),
+    ("create, getattr, readdir; depth 8", "--unpack --depth 8"),
+    ("create, getattr, readdir; depth 64", "--unpack --depth 64"),
     ("create, getattr, readdir, remove; depth 8", "--metadata --depth 8"),
     ("create, getattr, readdir, remove; depth 64", "--metadata --depth 64"),
     ("ls -l of 32 files, depth 64", "--listing --files 32 --depth 64"),
