@@ -174,11 +174,12 @@ fn rows(stage: &Stage<'_>, servers: &[Server<'_>], way: &Way<'_>, amount: Amount
         }
     }
     for round in 0..stage.args.rounds {
-        for (tool, row) in tools.iter().zip(&mut figures) {
-            // Each server first in turns.
-            for at in 0..servers.len() {
-                let at = (at + round as usize) % servers.len();
-                row[at].push(measure(stage, *tool, &servers[at], way)?);
+        // Each program and each server first in turns: what one leaves behind the next one meets.
+        let turned = |count: usize| (0..count).map(move |at| (at + round as usize) % count);
+        for tool in turned(tools.len()) {
+            for server in turned(servers.len()) {
+                let found = measure(stage, tools[tool], &servers[server], way)?;
+                figures[tool][server].push(found);
             }
         }
     }
