@@ -288,6 +288,22 @@ pub struct Client {
     pub capabilities: u32,
 }
 
+/// A CREATE that opens a file to read and write, whether it is there or not; without a name, the
+/// directory that is there.
+fn open_or_create<'a>(name: &'a [u8], oplock: u8, contexts: &'a [u8]) -> CreateRequest<'a> {
+    CreateRequest {
+        oplock,
+        impersonation: 2,
+        desired_access: 0x12_019F,
+        attributes: 0,
+        share_access: 7,
+        disposition: wire::fscc::FILE_OPEN_IF,
+        options: if name.is_empty() { 1 } else { 0x40 },
+        name,
+        contexts,
+    }
+}
+
 impl Client {
     fn header(&mut self, command: Command) -> Header {
         let id = self.next_id;
@@ -539,17 +555,7 @@ impl Client {
     pub fn send_create(&mut self, name: &str, oplock: u8) -> MessageId {
         let mut units = Vec::new();
         put_utf16(&mut units, name);
-        let request = CreateRequest {
-            oplock,
-            impersonation: 2,
-            desired_access: 0x12_019F,
-            attributes: 0,
-            share_access: 7,
-            disposition: wire::fscc::FILE_OPEN_IF,
-            options: if name.is_empty() { 1 } else { 0x40 },
-            name: &units,
-            contexts: &[],
-        };
+        let request = open_or_create(&units, oplock, &[]);
         self.send(Command::CREATE, |w| request.encode(w))
     }
 
@@ -559,17 +565,8 @@ impl Client {
         put_utf16(&mut units, name);
         let lease = Lease { key: [7; 16], state, v2: Some(LeaseV2::default()), flags: 0 };
         put_context(&mut contexts, b"RqLs", &lease.encode());
-        let request = CreateRequest {
-            oplock: 0xFF,
-            impersonation: 2,
-            desired_access: 0x12_0089,
-            attributes: 0,
-            share_access: 7,
-            disposition: wire::fscc::FILE_OPEN_IF,
-            options: if name.is_empty() { 1 } else { 0x40 },
-            name: &units,
-            contexts: &contexts,
-        };
+        let read = open_or_create(&units, 0xFF, &contexts);
+        let request = CreateRequest { desired_access: 0x12_0089, ..read };
         let reply = self.call(Command::CREATE, |w| request.encode(w));
         assert_eq!(reply.header.status, NtStatus::SUCCESS);
         reply.file()
@@ -583,17 +580,8 @@ impl Client {
             DurableRequestV2 { timeout_ms: 0, persistent: false, create_guid: named.guid };
         durable.encode(&mut Writer::new(&mut data));
         put_context(&mut contexts, b"DH2Q", &data);
-        let request = CreateRequest {
-            oplock: 9,
-            impersonation: 2,
-            desired_access: 0x12_019F,
-            attributes: 0,
-            share_access: 7,
-            disposition: wire::fscc::FILE_CREATE,
-            options: 0x40,
-            name: &units,
-            contexts: &contexts,
-        };
+        let any = open_or_create(&units, 9, &contexts);
+        let request = CreateRequest { disposition: wire::fscc::FILE_CREATE, ..any };
         let mut header = self.header(Command::CREATE);
         if named.replays {
             header.flags = header.flags | Flags::REPLAY;
@@ -610,17 +598,8 @@ impl Client {
         let reconnect = DurableReconnectV2 { file_id, create_guid, persistent: false };
         reconnect.encode(&mut Writer::new(&mut data));
         put_context(&mut contexts, b"DH2C", &data);
-        let request = CreateRequest {
-            oplock: 0,
-            impersonation: 2,
-            desired_access: 0,
-            attributes: 0,
-            share_access: 0,
-            disposition: 0,
-            options: 0,
-            name: &[],
-            contexts: &contexts,
-        };
+        // What it asks for beside that is not looked at.
+        let request = open_or_create(&[], 0, &contexts);
         self.send(Command::CREATE, |w| request.encode(w))
     }
 
