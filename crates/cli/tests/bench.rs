@@ -193,6 +193,10 @@ fn every_kind_over_nfs(address: SocketAddr, path: &str, pid: u32) {
     let report = measured_over_nfs(address, path, 3, &["--unpack", "--nconnect", "2"]);
     let kinds = report["operations"].as_array().unwrap().len();
     assert_eq!(kinds, 3, "create, stat, list: {report}");
+    let small = ["--small-files", "--files", "3", "--depth", "2"];
+    let report = measured_over_nfs(address, path, 0, &small);
+    let counts = report["operations"].as_array().unwrap().iter().map(|one| one["count"].as_u64());
+    assert!(counts.eq([Some(3), Some(3)]), "written once and read once: {report}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 
 use bytes::Bytes;
 use client::OpenHow;
-use client::nfs::OpenFor;
+use client::nfs::{Disposition, OpenFor};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -165,7 +165,7 @@ async fn smb_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<Join
 async fn nfs_load(served: &Served, load: Load<'_>, done: &Arc<Done>) -> Vec<JoinHandle<()>> {
     let export = Arc::new(support::library::export(served.nfs, load.share).await);
     let name = load.file.to_owned();
-    let file = Arc::new(export.open_file(&name, false).await.unwrap());
+    let file = Arc::new(export.open_file(&name, Disposition::Open).await.unwrap());
     match load.work {
         Work::Read(bytes) => in_loops(load.depth, done, move |at| {
             let (export, file) = (export.clone(), file.clone());
@@ -528,7 +528,7 @@ fn a_file_has_so_many_handles_and_no_more() {
         assert!(refused.contains("TOO_MANY_OPENED_FILES"), "{refused}");
         let export = support::library::export(served.nfs, "data").await;
         // Its client would ask again for long.
-        let open = export.open_file("file0", false);
+        let open = export.open_file("file0", Disposition::Open);
         assert!(tokio::time::timeout(Duration::from_millis(200), open).await.is_err());
         assert!(refused_by_limit(&served.running, "SMB") == 1);
         assert!(refused_by_limit(&served.running, "NFS") > 0);
@@ -552,11 +552,14 @@ fn a_full_share_says_so_over_both_protocols_and_goes_on_once_something_is_remove
         let data = Bytes::from(vec![1; 1 << 20]);
         let full = wait_until_full(&tree, &data).await;
         assert!(full.contains("DISK_FULL"), "{full}");
-        let file = export.open_file("other", true).await.unwrap();
+        let file = export.open_file("other", Disposition::Create).await.unwrap();
         let refused = export.write(&file, 0, &data).await.unwrap_err().to_string();
         assert!(refused.contains("NOSPC"), "{refused}");
         // What is there may be changed.
-        export.write(&export.open_file("file1", false).await.unwrap(), 0, &data).await.unwrap();
+        export
+            .write(&export.open_file("file1", Disposition::Open).await.unwrap(), 0, &data)
+            .await
+            .unwrap();
         tree.remove("filler").await.unwrap();
         let start = Instant::now();
         while export.write(&file, 0, &data).await.is_err() {

@@ -6,7 +6,7 @@
 mod support;
 
 use bytes::Bytes;
-use client::nfs::{Export, File as NfsFile};
+use client::nfs::{Disposition, Export, File as NfsFile};
 use client::{File, OpenHow, Tree};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ impl Client {
 
     async fn nfs(address: SocketAddr, share: &str) -> Self {
         let export = support::library::export(address, share).await;
-        let file = export.open_file("file", false).await.unwrap();
+        let file = export.open_file("file", Disposition::Open).await.unwrap();
         Self::Nfs(Rc::new((export, file)))
     }
 

@@ -5,7 +5,9 @@
 mod support;
 
 use bytes::Bytes;
-use client::nfs::{Client as NfsClient, Export, Options as NfsOptions, Target as NfsTarget};
+use client::nfs::{
+    Client as NfsClient, Disposition, Export, Options as NfsOptions, Target as NfsTarget,
+};
 use client::{Host, OpenHow};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -251,7 +253,7 @@ fn a_scripted_workload_over_nfs_is_counted_to_the_operation_and_to_the_byte() {
         let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
         let export = Export::open(client, "data").await.unwrap();
         export.make_directory("dir").await.unwrap();
-        let file = export.open_file("dir/file", true).await.unwrap();
+        let file = export.open_file("dir/file", Disposition::Create).await.unwrap();
         for at in 0..5 {
             export.write(&file, at << 16, &[at as u8; 1 << 16]).await.unwrap();
         }

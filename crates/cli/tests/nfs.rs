@@ -3,7 +3,7 @@
 
 mod support;
 
-use client::nfs::{Client, Export, Options, Target};
+use client::nfs::{Client, Disposition, Export, Options, Target};
 use std::net::SocketAddr;
 use support::Setup;
 
@@ -33,7 +33,7 @@ fn reads_of_every_length_give_what_was_written() {
     runtime.block_on(async {
         let client = connect(address, 3).await;
         let export = Export::open(client, "exported").await.unwrap();
-        let file = export.open_file("file", true).await.unwrap();
+        let file = export.open_file("file", Disposition::Create).await.unwrap();
         for at in (0..length).step_by(300_001) {
             let end = length.min(at + 300_001);
             export.write(&file, at as u64, &whole[at..end]).await.unwrap();

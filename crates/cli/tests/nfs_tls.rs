@@ -3,7 +3,7 @@
 
 mod support;
 
-use client::nfs::{Client, Export, Options, Target};
+use client::nfs::{Client, Disposition, Export, Options, Target};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
@@ -165,7 +165,7 @@ async fn write_and_read(client: Client) {
     let length = 1_000_003_usize;
     let whole: Vec<u8> = (0..length as u32).map(|at| (at ^ (at >> 8)) as u8).collect();
     let export = Export::open(client, "data").await.unwrap();
-    let file = export.open_file("file", true).await.unwrap();
+    let file = export.open_file("file", Disposition::Create).await.unwrap();
     for at in (0..length).step_by(300_001) {
         let end = length.min(at + 300_001);
         export.write(&file, at as u64, &whole[at..end]).await.unwrap();

@@ -5,7 +5,8 @@ mod support;
 
 use bytes::Bytes;
 use client::nfs::{
-    Client as NfsClient, Export, OpenWish, Options as NfsOptions, Range, Target as NfsTarget,
+    Client as NfsClient, Disposition, Export, OpenWish, Options as NfsOptions, Range,
+    Target as NfsTarget,
 };
 use client::{Error, Host, OpenHow};
 use std::net::SocketAddr;
@@ -63,7 +64,7 @@ fn what_one_protocol_writes_renames_and_removes_the_other_sees() {
         nfs.make_directory("dir").await.unwrap();
         let ours = smb.open("dir/file", &OpenHow::read_write()).await.unwrap();
         ours.write(0, &Bytes::from_static(b"by SMB")).await.unwrap();
-        let theirs = nfs.open_file("dir/file", false).await.unwrap();
+        let theirs = nfs.open_file("dir/file", Disposition::Open).await.unwrap();
         assert_eq!(nfs.read(&theirs, 0, 100).await.unwrap()[..], *b"by SMB");
         nfs.write(&theirs, 3, b"NFS, too").await.unwrap();
         assert_eq!(ours.read(0, 100).await.unwrap()[..], *b"by NFS, too");
@@ -91,11 +92,11 @@ fn an_open_of_one_protocol_keeps_away_what_it_denies_over_the_other() {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
         let alone = OpenHow { share: 0, ..OpenHow::read_write() };
         let ours = smb.open("file", &alone).await.unwrap();
-        let denied = nfs.open_file("file", false).await.unwrap_err();
+        let denied = nfs.open_file("file", Disposition::Open).await.unwrap_err();
         let expected = Error::RefusedOperation(OperationNumber::OPEN, NfsStatus::SHARE_DENIED);
         assert_eq!(denied, expected);
         ours.close().await.unwrap();
-        let theirs = nfs.open_file("file", false).await.unwrap();
+        let theirs = nfs.open_file("file", Disposition::Open).await.unwrap();
         let denied = smb.open("file", &alone).await.unwrap_err();
         assert_eq!(denied.status(), Some(NtStatus::SHARING_VIOLATION));
         let beside = smb.open("file", &OpenHow::read_write()).await.unwrap();
@@ -110,7 +111,7 @@ fn what_a_client_of_nfs_left_open_goes_once_it_is_away_and_smb_needs_it() {
     let (server, nfs) = start(99);
     block_on(async {
         let (smb, nfs) = (library::tree(&server).await, over_nfs(nfs).await);
-        let left = nfs.open_file("file", true).await.unwrap();
+        let left = nfs.open_file("file", Disposition::Create).await.unwrap();
         // Without a word: its connections are gone, its opens are not.
         drop((left, nfs));
         let alone = OpenHow { share: 0, ..OpenHow::read_write() };
@@ -130,7 +131,7 @@ fn a_connection_of_nfs_that_falls_silent_is_given_up_and_its_requests_go_by_anot
         let patience = Duration::from_secs(1);
         let options = NfsOptions { patience, ..NfsOptions::default() };
         let nfs = over_nfs_with(relay.address, options).await;
-        let file = nfs.open_file("silent", true).await.unwrap();
+        let file = nfs.open_file("silent", Disposition::Create).await.unwrap();
         // Who is owed nothing waits for nothing.
         tokio::time::sleep(3 * patience).await;
         let connections = || relay.connections.load(Ordering::Relaxed);
@@ -239,7 +240,7 @@ fn a_file_has_one_number_and_one_set_of_times_over_both_protocols() {
     let by_smb = stat();
     assert_ne!(by_smb.change, before.change, "another change attribute after a write by SMB");
     std::thread::sleep(Duration::from_millis(20));
-    let theirs = runtime.block_on(nfs.open_file("file", false)).unwrap();
+    let theirs = runtime.block_on(nfs.open_file("file", Disposition::Open)).unwrap();
     runtime.block_on(nfs.write(&theirs, 0, b"NFS")).unwrap();
     let (same, _, by_nfs) = shown(&mut smb, ours);
     assert!(same == number && by_nfs > changed, "another change time after one by NFS");
@@ -280,7 +281,7 @@ fn changes_by_nfs_are_told_to_who_watches_by_smb() {
     let watch = RawClient::change_notify_body(directory, 0x17F);
     smb.send(CHANGE_NOTIFY, &watch);
     assert_eq!(smb.receive().unwrap().status, PENDING);
-    let file = runtime.block_on(nfs.open_file("dir/one", true)).unwrap();
+    let file = runtime.block_on(nfs.open_file("dir/one", Disposition::Create)).unwrap();
     runtime.block_on(nfs.close(file)).unwrap();
     runtime.block_on(nfs.rename("dir/one", "dir/two")).unwrap();
     runtime.block_on(nfs.remove("dir/two")).unwrap();

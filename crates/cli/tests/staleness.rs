@@ -9,7 +9,7 @@
 
 mod support;
 
-use client::nfs::{Client, Export, Facts, Options, Target};
+use client::nfs::{Client, Disposition, Export, Facts, Options, Target};
 use client::{Error, OpenHow, Tree};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -282,7 +282,8 @@ impl Way {
                 file.close().await.unwrap();
             }
             Self::Export(export) => {
-                let file = export.open_file(path, is_new).await.unwrap();
+                let disposition = if is_new { Disposition::Create } else { Disposition::Open };
+                let file = export.open_file(path, disposition).await.unwrap();
                 export.set_size(&file, size_bytes).await.unwrap();
                 export.close(file).await.unwrap();
             }
@@ -320,7 +321,7 @@ impl Way {
             Self::Export(export) => {
                 let seconds = i64::try_from(seconds).unwrap();
                 let modified = Some(NfsTime { seconds, nanoseconds: 0 });
-                let file = export.open_file(path, false).await.unwrap();
+                let file = export.open_file(path, Disposition::Open).await.unwrap();
                 export.set_facts(&file, &Facts { modified, ..Facts::default() }).await.unwrap();
                 export.close(file).await.unwrap();
             }

@@ -3,7 +3,7 @@
 use super::report::Environment;
 use super::storage::Storage;
 use crate::error::Error;
-use crate::nfs::{Export, File};
+use crate::nfs::{Disposition, Export, File};
 use bytes::Bytes;
 
 impl Storage for Export {
@@ -42,7 +42,7 @@ impl Storage for Export {
     }
 
     async fn open(&self, path: &str) -> Result<File, Error> {
-        self.open_file(path, true).await
+        self.open_file(path, Disposition::OpenOrCreate).await
     }
 
     async fn close(&self, file: File) -> Result<(), Error> {
@@ -62,7 +62,7 @@ impl Storage for Export {
     }
 
     async fn touch(&self, path: &str) -> Result<(), Error> {
-        let file = self.open_file(path, true).await?;
+        let file = self.open_file(path, Disposition::Create).await?;
         Export::close(self, file).await
     }
 

@@ -56,6 +56,17 @@ pub struct Export {
     directories: Arc<Mutex<HashMap<String, FileHandle>>>,
 }
 
+/// What there may be by the name of a file that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// It is there.
+    Open,
+    /// It is made if it is missing.
+    OpenOrCreate,
+    /// It is made, and must be missing.
+    Create,
+}
+
 /// An open file.
 #[derive(Debug)]
 pub struct File {
@@ -172,22 +183,26 @@ impl Export {
         Ok(())
     }
 
-    /// Opens a file to read and write; `is_new` makes it, and it must be missing.
+    /// Opens a file to read and write, or makes it.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
-    pub async fn open_file(&self, path: &str, is_new: bool) -> Result<File, Error> {
+    pub async fn open_file(&self, path: &str, disposition: Disposition) -> Result<File, Error> {
         let (parent, name) = self.parent(path).await?;
         let mode = Attributes { mode: Some(0o644), ..Attributes::default() };
         let mut buffer = Vec::new();
         let attributes = mode.to_fattr(&mut buffer);
-        let create = OpenHow::Create(CreateHow::Guarded(attributes));
+        let how = match disposition {
+            Disposition::Open => OpenHow::NoCreate,
+            Disposition::OpenOrCreate => OpenHow::Create(CreateHow::Unchecked(attributes)),
+            Disposition::Create => OpenHow::Create(CreateHow::Guarded(attributes)),
+        };
         let open = Operation::Open(OpenArgs {
             sequence_id: 0,
             share_access: ShareAccess::BOTH | ShareAccess::WANT_NO_DELEG,
             share_deny: ShareDeny(0),
             owner: StateOwner { client_id: self.client.id(), owner: Opaque(b"anabranch") },
-            how: if is_new { create } else { OpenHow::NoCreate },
+            how,
             claim: OpenClaim::Null(name),
         });
         // What the Linux client asks with an open.

@@ -1,6 +1,6 @@
 //! The client against a server of a few lines, which counts.
 
-use super::{Client, Export, Options, Target};
+use super::{Client, Disposition, Export, Options, Target};
 use crate::error::Error;
 use crate::sync::lock;
 use std::collections::HashMap;
@@ -203,7 +203,7 @@ async fn requests_go_over_all_connections_and_slots_count() {
     let (client, seen) = connected(3).await;
     assert_eq!(client.slots(), SLOTS);
     let export = Export::open(client, "a/b").await.unwrap();
-    let file = Arc::new(export.open_file("c/d", false).await.unwrap());
+    let file = Arc::new(export.open_file("c/d", Disposition::Open).await.unwrap());
     let mut readers = tokio::task::JoinSet::new();
     for reader in 0..32u64 {
         let (export, file) = (export.clone(), file.clone());
@@ -226,7 +226,7 @@ async fn a_server_in_its_grace_period_is_asked_again_and_refusals_are_told() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
     lock(&seen).refusals = vec![NfsStatus::GRACE, NfsStatus::DELAY];
-    let file = export.open_file("name", true).await.unwrap();
+    let file = export.open_file("name", Disposition::Create).await.unwrap();
     lock(&seen).refusals = vec![NfsStatus::STALE];
     let refused = export.read(&file, 0, 10).await;
     assert_eq!(refused, Err(Error::RefusedOperation(OperationNumber::PUTFH, NfsStatus::STALE)));
@@ -236,7 +236,7 @@ async fn a_server_in_its_grace_period_is_asked_again_and_refusals_are_told() {
 async fn what_was_under_way_on_a_connection_that_ends_is_asked_again_in_its_slot() {
     let (client, seen) = connected(2).await;
     let export = Export::open(client, "").await.unwrap();
-    let file = export.open_file("name", true).await.unwrap();
+    let file = export.open_file("name", Disposition::Create).await.unwrap();
     lock(&seen).ends = Some(0);
     for offset in 0..4 {
         assert_eq!(export.read(&file, offset, 10).await.unwrap()[..], [offset as u8; 10]);
@@ -257,7 +257,7 @@ async fn what_was_under_way_on_a_connection_that_ends_is_asked_again_in_its_slot
 async fn a_session_whose_only_connection_ends_goes_on_over_another() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
-    let file = export.open_file("name", true).await.unwrap();
+    let file = export.open_file("name", Disposition::Create).await.unwrap();
     {
         let mut seen = lock(&seen);
         (seen.ends, seen.delays) = (Some(0), 2);
@@ -278,7 +278,7 @@ async fn a_session_whose_only_connection_ends_goes_on_over_another() {
 async fn what_the_server_has_forgotten_is_repeated_only_if_that_does_no_harm() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
-    let file = export.open_file("name", true).await.unwrap();
+    let file = export.open_file("name", Disposition::Create).await.unwrap();
     lock(&seen).forgets = true;
     lock(&seen).ends = Some(0);
     assert_eq!(export.read(&file, 7, 10).await.unwrap()[..], [7; 10]);
