@@ -141,7 +141,8 @@ impl CachedVfs {
             Found::End(_) if !grows => Found::Nothing,
             Found::Nothing if cookie == 0 && grows => {
                 self.counters.listings.missed();
-                if !listings.is_worth_keeping(key) {
+                let change = self.inner.look_at_change(directory);
+                if !change.is_ok_and(|change| listings.is_worth_keeping(key, change)) {
                     return Found::Nothing;
                 }
                 // While there is none nobody asks what has changed.

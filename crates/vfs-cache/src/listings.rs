@@ -1,6 +1,7 @@
 //! What directories list, with the attributes of what is in them.
 //!
-//! A listing is kept from the second time on that it is asked for, in chunks as
+//! A listing is kept from the second time on that it is asked for, if nothing was done to the
+//! directory's names since the first (a folder that is being filled is not worth it), in chunks as
 //! clients ask for them, and forgotten with the first change in its directory: the backend
 //! tells of one change and no more ([`vfs::ListingFeed`]). What changes unheard is
 //! never kept ([`crate::records`]), or for so long only as [`AGE_TICKS_MAX`] says. Pure
@@ -51,6 +52,8 @@ struct Sighting {
     number: u32,
     left: u8,
     wait: u8,
+    /// Of the directory's change attribute when it was listed last.
+    change: u16,
 }
 
 /// What is known of a part of a listing.
@@ -214,10 +217,15 @@ impl Listings {
         self.by_key.get(&key).map(|listing| listing.follow)
     }
 
-    /// Whether a directory that is listed from its beginning has been so often enough.
-    pub fn is_worth_keeping(&mut self, key: FileKey) -> bool {
+    /// Whether a directory that is listed from its beginning, and has this change attribute now,
+    /// has been listed often enough, the last time as it is now.
+    pub fn is_worth_keeping(&mut self, key: FileKey, change: u64) -> bool {
+        let change = self.hasher.hash_one(change) as u16;
         let seen = self.sighting(key);
-        seen.left = seen.left.saturating_sub(1);
+        let is_same = std::mem::replace(&mut seen.change, change) == change;
+        if seen.left > 1 || is_same {
+            seen.left = seen.left.saturating_sub(1);
+        }
         seen.left == 0
     }
 
@@ -349,7 +357,7 @@ impl Listings {
         let (slot, number) = (hash as usize % SEEN_SLOTS, (hash >> 32) as u32);
         let sighting = &mut self.seen[slot];
         if sighting.number != number {
-            *sighting = Sighting { number, left: 2, wait: 0 };
+            *sighting = Sighting { number, left: 2, wait: 0, change: 0 };
         }
         sighting
     }
@@ -414,9 +422,20 @@ mod tests {
                 listings.append(&ticket, &who, vec![chunk_of_falling(10, key)], true);
             }
             listings.handle_change(Some(FollowId(4)));
-            (1..=9).find(|_| listings.is_worth_keeping(key))
+            (1..=9).find(|_| listings.is_worth_keeping(key, 7))
         };
-        assert_eq!((wait(0), wait(5)), (Some(1), Some(8)));
+        // The first time it is not known to have been the same before.
+        assert_eq!((wait(0), wait(5)), (Some(2), Some(8)));
+    }
+
+    #[test]
+    fn a_directory_is_worth_keeping_that_was_the_same_when_it_was_listed_last() {
+        let key = FileKey { device: 1, inode: 2 };
+        let mut listings = Listings::new(Arc::default(), Keyed::random(), 1 << 20, 8);
+        let mut worth = |changes: &[u64]| -> Vec<bool> {
+            changes.iter().map(|change| listings.is_worth_keeping(key, *change)).collect()
+        };
+        assert_eq!(worth(&[1, 2, 3, 4, 4]), [false, false, false, false, true]);
     }
 
     #[test]

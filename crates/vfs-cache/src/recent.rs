@@ -8,13 +8,16 @@
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 use vfs::{FileKey, FollowId, Identity, Keyed, NameChange, Node, NodeHandle, Opened, Timestamp};
 
 /// Most names that are known.
-const NAMES_MAX: usize = 2048;
+const NAMES_MAX: usize = 8192;
 /// Of the budget, bytes for each of them: less is taken by it, with what it keeps of the node.
-const NAME_BYTES: usize = 16 * 1024;
+const NAME_BYTES: usize = 4 * 1024;
+/// Slots that a name may be in.
+const WAYS: usize = 4;
 /// Longer names are not kept.
 const NAME_LENGTH_MAX: usize = 128;
 /// Ticks that a name is known for: what is looked at later may have to be read from a disk.
@@ -57,6 +60,8 @@ struct Entry {
     directory: FollowId,
     name: Box<[u8]>,
     made: Made,
+    /// Of its making: they grow.
+    number: u64,
     ticks: u8,
 }
 
@@ -70,7 +75,7 @@ struct Making {
     is_spoilt: bool,
 }
 
-/// The names that are known. One gives way to the next with the same slot.
+/// The names that are known. Where all its slots are taken, a name takes that of the oldest.
 #[derive(Debug)]
 pub struct Recent {
     hasher: Keyed,
@@ -144,12 +149,12 @@ impl Recent {
         let Some(at) = self.makings.iter().position(|making| making.number == number) else {
             return;
         };
-        let Making { directory, name, additions, is_spoilt, .. } = self.makings.swap_remove(at);
+        let Making { number, directory, name, additions, is_spoilt } = self.makings.swap_remove(at);
         let Some(opened) = opened.filter(|_| additions == 1 && !is_spoilt) else { return };
         if self.slots.is_empty() {
             self.slots.resize_with(self.slots_max, || None);
         }
-        let slot = self.slot(directory, &name);
+        let slot = self.slot_for(directory, &name);
         self.empty(slot);
         let keepsake = keepsake.filter(|_| self.keepsakes_max > 0);
         if keepsake.is_some() {
@@ -157,7 +162,7 @@ impl Recent {
             self.with_keepsake.push_back(slot);
         }
         let made = Made::of(opened, keepsake);
-        self.slots[slot] = Some(Entry { directory, name, made, ticks: 0 }.into());
+        self.slots[slot] = Some(Entry { directory, name, made, number, ticks: 0 }.into());
         self.count += 1;
     }
 
@@ -238,14 +243,23 @@ impl Recent {
         if self.count == 0 {
             return None;
         }
-        let slot = self.slot(directory, name);
         let is_it = |entry: &Entry| entry.directory == directory && *entry.name == *name;
-        self.slots[slot].as_deref().is_some_and(is_it).then_some(slot)
+        self.ways(directory, name).find(|slot| self.slots[*slot].as_deref().is_some_and(is_it))
     }
 
-    /// Where the name belongs; there are slots.
-    fn slot(&self, directory: FollowId, name: &[u8]) -> usize {
-        self.hasher.hash_one((directory, name)) as usize % self.slots.len()
+    /// The slot that the name takes, which does not have one: a free one or that of the oldest.
+    fn slot_for(&self, directory: FollowId, name: &[u8]) -> usize {
+        let age = |slot: &usize| self.slots[*slot].as_ref().map(|entry| entry.number);
+        let ways = self.ways(directory, name);
+        let first = ways.start;
+        ways.min_by_key(age).unwrap_or(first)
+    }
+
+    /// The slots where the name belongs; there are some.
+    fn ways(&self, directory: FollowId, name: &[u8]) -> Range<usize> {
+        let sets = self.slots.len().div_ceil(WAYS);
+        let start = self.hasher.hash_one((directory, name)) as usize % sets * WAYS;
+        start..(start + WAYS).min(self.slots.len())
     }
 }
 
