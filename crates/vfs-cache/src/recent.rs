@@ -359,6 +359,25 @@ mod tests {
     }
 
     #[test]
+    fn nearly_all_of_half_as_many_names_as_there_are_slots_are_known() {
+        let mut recent = Recent::new(Keyed::by(1), 16 << 20, 2);
+        let (opened, count) = (opened(), recent.slots_max / 2);
+        let name = |number: usize| (FollowId(number as u64 % 64), format!("file{number}"));
+        for (directory, name) in (0..count).map(name) {
+            let making = recent.begin(directory, name.as_bytes()).unwrap();
+            recent.handle_change(NameChange::Added(directory, name.as_bytes()));
+            recent.end(making, Some(&opened), None);
+        }
+        let mut is_known = |number: &usize| {
+            let (directory, name) = name(*number);
+            recent.find(directory, name.as_bytes()).is_some()
+        };
+        let known = (0..count).filter(&mut is_known).count();
+        assert!(known * 20 > count * 19, "{known} of {count}");
+        assert!((count - 100..count).all(|number| is_known(&number)), "the latest");
+    }
+
+    #[test]
     fn the_latest_names_have_a_keepsake_and_what_is_given_up_is_closed_by_others() {
         let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
         let opened = opened();
