@@ -136,26 +136,39 @@ impl CachedVfs {
         let Some(feed) = self.listing_feed() else { return Found::Nothing };
         let key = directory.key();
         let grows = wanted.attributes && !wanted.few;
-        let mut listings = self.fresh_listings();
-        match listings.find(key, cookie, who) {
+        let found = self.fresh_listings().find(key, cookie, who);
+        match found {
             Found::End(_) if !grows => Found::Nothing,
             Found::Nothing if cookie == 0 && grows => {
                 self.counters.listings.missed();
-                let change = self.inner.look_at_change(directory);
-                if !change.is_ok_and(|change| listings.is_worth_keeping(key, change)) {
-                    return Found::Nothing;
-                }
-                // While there is none nobody asks what has changed.
-                feed.drain(&mut |change| listings.handle_change(change));
-                match feed.follow(directory) {
-                    Ok(follow) => Found::End(listings.begin(key, follow)),
-                    Err(error) => {
-                        tracing::debug!(%error, "a listing is not kept");
-                        Found::Nothing
-                    }
-                }
+                self.begin_to_keep(feed, directory).map_or(Found::Nothing, Found::End)
             }
             other => other,
+        }
+    }
+
+    /// Follows a directory whose listing is worth keeping from now on; none if it is not, or if
+    /// somebody else has just begun.
+    fn begin_to_keep(&self, feed: &dyn ListingFeed, directory: &dyn Node) -> Option<Ticket> {
+        let key = directory.key();
+        // The disk may take its time: not under the lock.
+        let change = self.inner.look_at_change(directory).ok()?;
+        if !self.listings().is_worth_keeping(key, change) {
+            return None;
+        }
+        // What was given up meanwhile is followed no longer before it is followed anew.
+        let mut listings = self.fresh_listings();
+        if listings.follow_of(key).is_some() {
+            return None;
+        }
+        // While there is none nobody asks what has changed.
+        feed.drain(&mut |change| listings.handle_change(change));
+        match feed.follow(directory) {
+            Ok(follow) => Some(listings.begin(key, follow)),
+            Err(error) => {
+                tracing::debug!(%error, "a listing is not kept");
+                None
+            }
         }
     }
 

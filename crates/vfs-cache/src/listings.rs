@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn a_directory_is_worth_keeping_that_was_the_same_when_it_was_listed_last() {
         let key = FileKey { device: 1, inode: 2 };
-        let mut listings = Listings::new(Arc::default(), Keyed::random(), 1 << 20, 8);
+        let mut listings = Listings::new(Arc::default(), Keyed::by(1), 1 << 20, 8);
         let mut worth = |changes: &[u64]| -> Vec<bool> {
             changes.iter().map(|change| listings.is_worth_keeping(key, *change)).collect()
         };
