@@ -288,6 +288,28 @@ pub struct Client {
     pub capabilities: u32,
 }
 
+/// Asks for a lease with this state.
+fn put_lease(contexts: &mut Vec<u8>, state: u32) {
+    let lease = Lease { key: [7; 16], state, v2: Some(LeaseV2::default()), flags: 0 };
+    put_context(contexts, b"RqLs", &lease.encode());
+}
+
+/// Asks for the open to outlive its connection.
+fn put_durable(contexts: &mut Vec<u8>, create_guid: [u8; 16]) {
+    let mut data = Vec::new();
+    let durable = DurableRequestV2 { timeout_ms: 0, persistent: false, create_guid };
+    durable.encode(&mut Writer::new(&mut data));
+    put_context(contexts, b"DH2Q", &data);
+}
+
+/// Comes back for an open that was asked to outlive its connection.
+fn put_reconnect(contexts: &mut Vec<u8>, file_id: FileId, create_guid: [u8; 16]) {
+    let mut data = Vec::new();
+    let reconnect = DurableReconnectV2 { file_id, create_guid, persistent: false };
+    reconnect.encode(&mut Writer::new(&mut data));
+    put_context(contexts, b"DH2C", &data);
+}
+
 /// A CREATE that opens a file to read and write, whether it is there or not; without a name, the
 /// directory that is there.
 fn open_or_create<'a>(name: &'a [u8], oplock: u8, contexts: &'a [u8]) -> CreateRequest<'a> {
@@ -563,8 +585,7 @@ impl Client {
     pub fn lease(&mut self, name: &str, state: u32) -> FileId {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
-        let lease = Lease { key: [7; 16], state, v2: Some(LeaseV2::default()), flags: 0 };
-        put_context(&mut contexts, b"RqLs", &lease.encode());
+        put_lease(&mut contexts, state);
         let read = open_or_create(&units, 0xFF, &contexts);
         let request = CreateRequest { desired_access: 0x12_0089, ..read };
         let reply = self.call(Command::CREATE, |w| request.encode(w));
@@ -574,12 +595,9 @@ impl Client {
 
     /// Makes a file that must not be there, and keeps it by a batch oplock.
     pub fn send_create_new(&mut self, name: &str, named: Named) -> MessageId {
-        let (mut units, mut contexts, mut data) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
-        let durable =
-            DurableRequestV2 { timeout_ms: 0, persistent: false, create_guid: named.guid };
-        durable.encode(&mut Writer::new(&mut data));
-        put_context(&mut contexts, b"DH2Q", &data);
+        put_durable(&mut contexts, named.guid);
         let any = open_or_create(&units, 9, &contexts);
         let request = CreateRequest { disposition: wire::fscc::FILE_CREATE, ..any };
         let mut header = self.header(Command::CREATE);
@@ -592,12 +610,38 @@ impl Client {
         header.message_id
     }
 
+    /// As [`Client::send_create_new`], with all of a lease.
+    pub fn create_new_leased(&mut self, name: &str, create_guid: [u8; 16]) -> FileId {
+        let (mut units, mut contexts) = (Vec::new(), Vec::new());
+        put_utf16(&mut units, name);
+        put_durable(&mut contexts, create_guid);
+        put_lease(&mut contexts, 7);
+        let any = open_or_create(&units, 0xFF, &contexts);
+        let request = CreateRequest { disposition: wire::fscc::FILE_CREATE, ..any };
+        let reply = self.call(Command::CREATE, |w| request.encode(w));
+        assert_eq!(reply.header.status, NtStatus::SUCCESS);
+        reply.file()
+    }
+
+    /// Comes back for what [`Client::create_new_leased`] made, by this name.
+    pub fn send_leased_return(
+        &mut self,
+        file_id: FileId,
+        create_guid: [u8; 16],
+        name: &str,
+    ) -> MessageId {
+        let (mut units, mut contexts) = (Vec::new(), Vec::new());
+        put_utf16(&mut units, name);
+        put_reconnect(&mut contexts, file_id, create_guid);
+        put_lease(&mut contexts, 7);
+        let request = open_or_create(&units, 0xFF, &contexts);
+        self.send(Command::CREATE, |w| request.encode(w))
+    }
+
     /// Comes back for what [`Client::send_create_new`] made.
     pub fn send_return(&mut self, file_id: FileId, create_guid: [u8; 16]) -> MessageId {
-        let (mut contexts, mut data) = (Vec::new(), Vec::new());
-        let reconnect = DurableReconnectV2 { file_id, create_guid, persistent: false };
-        reconnect.encode(&mut Writer::new(&mut data));
-        put_context(&mut contexts, b"DH2C", &data);
+        let mut contexts = Vec::new();
+        put_reconnect(&mut contexts, file_id, create_guid);
         // What it asks for beside that is not looked at.
         let request = open_or_create(&[], 0, &contexts);
         self.send(Command::CREATE, |w| request.encode(w))

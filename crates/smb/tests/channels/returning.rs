@@ -86,3 +86,22 @@ fn nobody_waits_for_what_cannot_become_theirs() {
     assert_eq!(status_of_return(&mut other, file, [0; 16]), refused, "made by another CREATE");
     assert_eq!(status_of_return(&mut other, file, GUID), Some(NtStatus::SUCCESS));
 }
+
+#[test]
+fn who_comes_back_early_with_a_wrong_name_is_told_so_at_once() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = first.create_new_leased("f", GUID);
+    let mut second = net.ready();
+    let status = |client: &mut Client, name| {
+        let id = client.send_leased_return(file, GUID, name);
+        client.reply_to(id).map(|reply| reply.header.status)
+    };
+    assert_eq!(status(&mut second, "other"), Some(NtStatus::INVALID_PARAMETER), "here still");
+    assert_eq!(status(&mut second, "f"), None, "it waits");
+    first.cut();
+    let mut third = net.ready();
+    second.lose();
+    assert_eq!(status(&mut third, "other"), Some(NtStatus::INVALID_PARAMETER), "kept");
+    assert_eq!(status(&mut third, "f"), Some(NtStatus::SUCCESS));
+}

@@ -41,7 +41,8 @@ pub(super) async fn reconnect(
 ///
 /// # Errors
 /// `OBJECT_NAME_NOT_FOUND` if none has it, nor is it kept, or it is not over within
-/// [`RECONNECT_WAITS`] and a tick.
+/// [`RECONNECT_WAITS`] and a tick. What is wrong with the wish beside is said at once, as
+/// [`Reconnect::judge`] has it.
 async fn wait_for_its_end(
     request: &Request<'_>,
     share: &str,
@@ -49,13 +50,13 @@ async fn wait_for_its_end(
     name: &[u8],
 ) -> Result<(), NtStatus> {
     let (server, session) = (request.server, request.session()?);
-    let is_its = |open: Arc<Open>| {
-        open.durability().is_some() && wish.judge(&open, session, share, name).is_ok()
-    };
     let until = server.host.instant() + RECONNECT_WAITS;
     loop {
-        let elsewhere = server.find_elsewhere(wish.id, session).is_some_and(is_its);
-        let may_come = elsewhere || server.durable.is_losing();
+        let elsewhere = server.find_elsewhere(wish.id, session);
+        let elsewhere = elsewhere.filter(|open| open.durability().is_some());
+        // As it is answered once the open is kept.
+        elsewhere.iter().try_for_each(|open| wish.judge(open, session, share, name))?;
+        let may_come = elsewhere.is_some() || server.durable.is_losing();
         let look = may_come.then(|| server.durable.expect(wish.id, until));
         // Entered meanwhile, perhaps.
         if server.durable.is_kept(wish.id) {
