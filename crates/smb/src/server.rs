@@ -192,7 +192,7 @@ impl Server {
         });
     }
 
-    /// An open by the lasting half of its id, if another session of the same user has it.
+    /// An open by the lasting half of its id, if another session of the same user or client has it.
     pub fn find_elsewhere(&self, id: u64, session: &Session) -> Option<Arc<Open>> {
         let others: Vec<Arc<Session>> = {
             let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,8 +200,10 @@ impl Server {
             sessions.values().filter(is_other).cloned().collect()
         };
         let user = &session.user().account.name;
-        let mut others = others.iter().filter(|other| other.user().account.name == *user);
-        others.find_map(|other| other.find_open(id))
+        let is_near = |other: &&Arc<Session>| {
+            other.client_guid == session.client_guid || other.user().account.name == *user
+        };
+        others.iter().filter(is_near).find_map(|other| other.find_open(id))
     }
 
     /// Keeps those opens whose clients may come back for them, and closes the others.

@@ -72,3 +72,42 @@ fn a_create_that_fails_as_its_channel_dies_leaves_its_name_free() {
     second.cut();
     net.assert_empty();
 }
+
+#[test]
+fn a_replay_sooner_than_the_end_of_its_connection_is_heard_of_gets_its_open() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let id = first.send_create_new("f", FIRST);
+    let file = first.reply_to(id).expect("a reply").file();
+    let mut next = net.ready();
+    let id = next.send_create_new("f", FIRST);
+    let status = next.reply_to(id).map(|reply| reply.header.status);
+    assert_eq!(status, Some(NtStatus::DUPLICATE_OBJECTID), "not said to be a replay");
+    let id = next.send_create_new("f", AGAIN);
+    assert!(next.reply_to(id).is_none(), "it waits");
+    first.cut();
+    let reply = next.reply_to(id).expect("the first has ended");
+    assert_eq!((reply.header.status, reply.action()), (NtStatus::SUCCESS, CREATED));
+    assert_eq!(reply.file().persistent, file.persistent);
+    assert_eq!(next.close(reply.file()), NtStatus::SUCCESS);
+    next.cut();
+    net.assert_empty();
+}
+
+#[test]
+fn a_replay_of_what_another_session_keeps_open_is_refused_in_a_while() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let id = first.send_create_new("f", FIRST);
+    let file = first.reply_to(id).expect("a reply").file();
+    let mut next = net.ready();
+    let id = next.send_create_new("f", AGAIN);
+    assert!(next.reply_to(id).is_none(), "it waits");
+    net.tick(1);
+    let status = next.reply_to(id).map(|reply| reply.header.status);
+    assert_eq!(status, Some(NtStatus::DUPLICATE_OBJECTID));
+    assert_eq!(first.close(file), NtStatus::SUCCESS);
+    first.cut();
+    next.cut();
+    net.assert_empty();
+}

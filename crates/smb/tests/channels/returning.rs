@@ -79,11 +79,14 @@ fn nobody_waits_for_what_cannot_become_theirs() {
     assert_eq!(status_of_return(&mut first, file, GUID), refused, "the session's own");
     let stranger = FileId { persistent: file.persistent + 99, ..file };
     assert_eq!(status_of_return(&mut net.ready(), stranger, GUID), refused, "nobody's");
-    assert_eq!(status_of_return(&mut net.ready_as(BOB), file, GUID), refused, "another user's");
+    let mut bob = net.ready_as(BOB);
+    let denied = Some(NtStatus::ACCESS_DENIED);
+    assert_eq!(status_of_return(&mut bob, file, GUID), denied, "another user's");
     let mut other = net.ready();
     assert_eq!(status_of_return(&mut other, file, [0; 16]), refused, "made by another CREATE");
     first.cut();
     assert_eq!(status_of_return(&mut other, file, [0; 16]), refused, "made by another CREATE");
+    assert_eq!(status_of_return(&mut bob, file, GUID), denied, "another user's");
     assert_eq!(status_of_return(&mut other, file, GUID), Some(NtStatus::SUCCESS));
 }
 

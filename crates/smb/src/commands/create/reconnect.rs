@@ -36,14 +36,14 @@ pub(super) async fn reconnect(
     answer(request, asked, &taken?, OpenAction::Opened)
 }
 
-/// If another connection has what a client comes back for, waits for the end of that: the client may
-/// have heard of it sooner than the server.
+/// Until what a client comes back for is kept for it. If another connection has it, waits for the
+/// end of that: the client may have heard of it sooner than the server.
 ///
 /// # Errors
 /// `OBJECT_NAME_NOT_FOUND` if none has it, nor is it kept, or it is not over within
 /// [`RECONNECT_WAITS`] and a tick. What is wrong with the wish beside is said at once, as
 /// [`Reconnect::judge`] has it.
-async fn wait_for_its_end(
+pub(super) async fn wait_for_its_end(
     request: &Request<'_>,
     share: &str,
     wish: &Reconnect,

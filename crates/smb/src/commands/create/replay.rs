@@ -29,7 +29,7 @@ pub(super) enum Named {
 /// denies access then, which its clients tell their programs; this makes them ask again.
 /// `INVALID_PARAMETER` if it asked for a persistent open the first time and does not
 /// now; `DUPLICATE_OBJECTID` if it does not say that it was sent before, or if the
-/// open is another session's; those of a reconnect.
+/// open is another session's, which does not end meanwhile; those of a reconnect.
 pub(super) async fn take_name(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -66,13 +66,14 @@ pub(super) async fn take_name(
     if open.origin.persistence.is_some() && !persistent {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    if request.server.durable.is_kept(open.id.persistent) {
-        let wish = Reconnect {
-            id: open.id.persistent,
-            create_guid: Some(guid),
-            persistent,
-            lease_key: asked.lease.map(|lease| lease.key),
-        };
+    let wish = Reconnect {
+        id: open.id.persistent,
+        create_guid: Some(guid),
+        persistent,
+        lease_key: asked.lease.map(|lease| lease.key),
+    };
+    let is_kept = reconnect::wait_for_its_end(request, &tree.share.name, &wish, body.name).await;
+    if is_kept.is_ok() {
         let taken = reconnect::take_up(request, tree.clone(), &wish, body.name)?;
         let action = taken.open.origin.action;
         return reconnect::answer(request, &asked, &taken, action).map(Named::Again);
