@@ -94,6 +94,23 @@ pub struct Delegation {
     pub is_asked: bool,
 }
 
+/// Whether a machine is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is, and was within its lease.
+    Here,
+    /// It says nothing, for longer than its lease.
+    Away {
+        /// Somebody has asked for what only it may have, or it has nothing.
+        is_needed: bool,
+    },
+    /// It has come back, and has not heard yet whether its session is there.
+    Unsure {
+        /// See [`Presence::Away`].
+        is_needed: bool,
+    },
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -101,6 +118,10 @@ pub struct Machine {
     pub number: usize,
     /// Its session.
     pub session: Option<SessionId>,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// It has said that it has nothing to take back, and may ask for more.
+    pub is_complete: bool,
     /// The slots that it ever used.
     pub slots: Vec<Slot>,
     /// How many of them it may use.
@@ -135,6 +156,8 @@ impl Machine {
         Self {
             number,
             session: None,
+            presence: Presence::Here,
+            is_complete: false,
             slots: Vec::new(),
             slots_max: 1,
             fewer_since: 0,
@@ -149,6 +172,16 @@ impl Machine {
             is_deaf: false,
             spoke_at: 0,
         }
+    }
+
+    /// Whether it can ask for something.
+    pub fn is_in_session(&self) -> bool {
+        self.session.is_some() && !matches!(self.presence, Presence::Away { .. })
+    }
+
+    /// Whether it has a delegation that another's open of this file ends.
+    pub fn has_against(&self, file: u8, writes: bool) -> bool {
+        self.delegations.values().any(|one| one.file == file && (one.writes || writes))
     }
 
     /// A slot that it may use and does not.

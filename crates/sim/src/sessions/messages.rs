@@ -70,8 +70,8 @@ pub fn introduction(machine: usize) -> Bytes {
     record(1, &[Operation::ExchangeId(args)])
 }
 
-/// A session with callbacks by the same connection.
-pub fn new_session(client_id: ClientId, slots: u32) -> Bytes {
+/// A session with callbacks by the same connection; `sequence_id` is what the client was told.
+pub fn new_session(client_id: ClientId, sequence_id: u32, slots: u32) -> Bytes {
     let channel = |requests_max| ChannelAttributes {
         header_pad_bytes: 0,
         request_bytes_max: 65_536,
@@ -83,7 +83,7 @@ pub fn new_session(client_id: ClientId, slots: u32) -> Bytes {
     };
     let args = CreateSessionArgs {
         client_id,
-        sequence_id: 1,
+        sequence_id,
         flags: CreateSessionFlags::CONN_BACK_CHAN,
         fore_channel: channel(slots),
         back_channel: channel(2),

@@ -1,12 +1,14 @@
 //! NFS clients with several connections to one session: requests sent again elsewhere after a
 //! cut, slots that are held back and given again, connections bound, backchannels that are
-//! lost, delegations that are called back by what is left.
+//! lost, delegations that are called back by what is left, machines that are away for longer than
+//! their lease.
 //!
 //! Each machine knows for certain what must be in its own directory, and no two machines may
 //! know of opens and delegations that cannot be together: that is looked at with every answer.
 //! From time to time all comes to rest, and what the server has is held against what its
 //! clients have.
 
+mod absence;
 mod asks;
 mod machine;
 mod messages;
@@ -30,6 +32,8 @@ pub enum Fault {
     Deaf,
     /// The server is told that a delegation was given back which its machine still uses.
     GiveBack,
+    /// Machines that have lost their session go on with what they had by it.
+    Hold,
 }
 
 /// What a run is like.
@@ -57,6 +61,8 @@ pub struct Plan {
     pub aims: u32,
     /// How often all comes to rest, and time passes.
     pub rests: u32,
+    /// How often a machine goes at rest for longer than its lease, in percent.
+    pub absences: u32,
     /// See [`Fault`].
     pub fault: Option<Fault>,
 }
@@ -75,6 +81,7 @@ impl Plan {
             losses: random.pick(&[0, 20, 60]),
             aims: random.pick(&[0, 50, 200]),
             rests: random.pick(&[30, 60]),
+            absences: random.pick(&[0, 30, 60]),
             fault,
         }
     }
@@ -113,12 +120,18 @@ pub struct Counts {
     pub fewer: u64,
     /// All came to rest.
     pub rested: u64,
+    /// Machines that were away for longer than their lease.
+    pub away: u64,
+    /// Machines that came back and had everything still.
+    pub kept: u64,
+    /// Machines that came back and had lost everything to others.
+    pub lost: u64,
 }
 
 impl Counts {
     /// All of them, with their names.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 15] {
+    pub fn named(&self) -> [(&'static str, u64); 18] {
         [
             ("answered", self.answered),
             ("cut", self.cut),
@@ -135,6 +148,9 @@ impl Counts {
             ("aimed", self.aimed),
             ("fewer", self.fewer),
             ("rested", self.rested),
+            ("away", self.away),
+            ("kept", self.kept),
+            ("lost", self.lost),
         ]
     }
 
@@ -155,6 +171,9 @@ impl Counts {
         self.aimed += other.aimed;
         self.fewer += other.fewer;
         self.rested += other.rested;
+        self.away += other.away;
+        self.kept += other.kept;
+        self.lost += other.lost;
     }
 }
 

@@ -1,6 +1,6 @@
 //! What machines are told, and whether it can be so.
 
-use super::machine::{Delegation, Machine, NAMES, Op, Open, UnderWay};
+use super::machine::{Delegation, Machine, NAMES, Op, Open, Presence, UnderWay};
 use super::messages;
 use super::world::{Standing, World};
 use bytes::Bytes;
@@ -63,7 +63,7 @@ impl World {
         let mut results = results_of(results)?;
         let result: ExchangeIdResult<'_> =
             results.succeed(OperationNumber::EXCHANGE_ID).map_err(unreadable)?;
-        let record = messages::new_session(result.client_id, self.plan.slots);
+        let record = messages::new_session(result.client_id, result.sequence_id, self.plan.slots);
         if let Some(link) = self.links.get_mut(&number) {
             link.standing = Standing::Begins;
             link.on_the_way.push_back(record);
@@ -73,9 +73,16 @@ impl World {
 
     fn begun(&mut self, number: u32, results: &Bytes) -> Result<(), String> {
         let mut results = results_of(results)?;
-        let result: CreateSessionResult =
-            results.succeed(OperationNumber::CREATE_SESSION).map_err(unreadable)?;
+        let result: Result<CreateSessionResult, _> =
+            results.succeed(OperationNumber::CREATE_SESSION);
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
+        // It has introduced itself by a connection, too, that was lost: that came later.
+        if matches!(result, Err(NoResult::Failed(NfsStatus::STALE_CLIENTID))) {
+            link.standing = Standing::Introduces;
+            link.on_the_way.push_back(messages::introduction(link.machine));
+            return Ok(());
+        }
+        let result = result.map_err(unreadable)?;
         link.standing = Standing::Ready;
         let machine = link.machine;
         self.machines[machine].session = Some(result.session_id);
@@ -86,9 +93,16 @@ impl World {
 
     fn bound(&mut self, number: u32, results: &Bytes) -> Result<(), String> {
         let mut results = results_of(results)?;
-        let result: BindConnToSessionResult =
-            results.succeed(OperationNumber::BIND_CONN_TO_SESSION).map_err(unreadable)?;
+        let result: Result<BindConnToSessionResult, _> =
+            results.succeed(OperationNumber::BIND_CONN_TO_SESSION);
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
+        let result = match result {
+            Err(NoResult::Failed(NfsStatus::BADSESSION)) => {
+                let machine = link.machine;
+                return self.lose(machine);
+            }
+            result => result.map_err(unreadable)?,
+        };
         (link.standing, link.binding) = (Standing::Ready, None);
         if Some(result.session_id) != self.machines[link.machine].session {
             return Err("sessions: another one was bound".into());
@@ -124,8 +138,10 @@ impl World {
                 }
                 return Ok(());
             }
+            Err(NoResult::Failed(NfsStatus::BADSESSION)) => return self.lose(machine),
             Err(other) => return Err(format!("sessions: {:?} is answered {other:?}", one.op)),
         };
+        self.found_again(machine);
         let of_it = &mut self.machines[machine];
         let slot = &of_it.slots[at as usize];
         let wanted = (of_it.session, at, slot.sequence);
@@ -237,17 +253,19 @@ impl World {
                 let names: Vec<&[u8]> = listed.entries.iter().map(|entry| entry.name).collect();
                 of_it.check_listed(&names, one.since)?;
             }
-            Op::Close { .. } | Op::GiveBack { .. } | Op::Renew | Op::Complete => {}
+            Op::Complete => of_it.is_complete = true,
+            Op::Close { .. } | Op::GiveBack { .. } | Op::Renew => {}
         }
         Ok(())
     }
 
     /// No two machines have what cannot be together.
     fn check_together(&self) -> Result<(), String> {
-        for holder in &self.machines {
+        let here = || self.machines.iter().filter(|one| one.presence == Presence::Here);
+        for holder in here() {
             for delegation in holder.delegations.values() {
                 let Delegation { file, writes, .. } = *delegation;
-                let others = self.machines.iter().filter(|m| m.number != holder.number);
+                let others = here().filter(|m| m.number != holder.number);
                 for other in others {
                     let opens = other.opens.values().map(|open| (open.file, open.writes));
                     let delegated = other.delegations.values().map(|d| (d.file, d.writes));

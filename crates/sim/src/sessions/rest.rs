@@ -1,6 +1,6 @@
 //! All comes to rest: what the server has is what its clients have; and time passes.
 
-use super::machine::{Machine, Op};
+use super::machine::{Machine, Presence};
 use super::messages;
 use super::world::World;
 use crate::runner::Outcome;
@@ -16,10 +16,11 @@ impl World {
         self.settle()?;
         // What was told while connections were lost may be old.
         for _ in 0..2 {
-            (0..self.machines.len()).for_each(|machine| self.begin(machine, Op::Renew));
-            self.settle()?;
+            self.renew_all()?;
         }
-        self.machines.iter().try_for_each(|machine| self.check(machine))?;
+        let mut here = self.machines.iter().filter(|one| one.presence == Presence::Here);
+        here.try_for_each(|machine| self.check(machine))?;
+        self.absence()?;
         let seconds = self.random.pick(&[0, 1, 12, 31]);
         self.note(|| format!("{seconds} seconds pass"));
         self.environment.advance(seconds * SECOND);
@@ -27,7 +28,7 @@ impl World {
     }
 
     /// The server looks at its clock.
-    fn tick(&mut self) -> Result<(), String> {
+    pub(super) fn tick(&mut self) -> Result<(), String> {
         let (server, now) = (self.server.clone(), nfs::Host::now(&*self.environment));
         self.start(0, move || {
             server.handle_tick(now);

@@ -1,6 +1,6 @@
 //! The world of one run: machines, connections, the server, and what happens next.
 
-use super::machine::{Machine, Op, Slot, UnderWay};
+use super::machine::{Machine, Op, Presence, Slot, UnderWay};
 use super::messages;
 use super::side::{Side, Step, told};
 use super::{Counts, Fault, Plan};
@@ -66,6 +66,7 @@ enum Action {
     GiveBack(usize),
     Rebind(usize),
     Connect(usize),
+    Return(usize),
     Deliver(u32),
     Serve(u32, Step),
     Receive(u32),
@@ -264,6 +265,7 @@ impl World {
                 }
             }
             Action::Connect(machine) => self.connect(machine),
+            Action::Return(machine) => self.come_back(machine),
             Action::Deliver(link) => {
                 if let Some(Link { on_the_way, side: Some(side), .. }) = self.links.get_mut(&link) {
                     side.input.extend(on_the_way.pop_front());
@@ -314,10 +316,14 @@ impl World {
 
     fn add_asks(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
         let number = machine.number;
+        if matches!(machine.presence, Presence::Away { .. }) {
+            actions.extend(self.asks.then_some((1, Action::Return(number))));
+            return;
+        }
         let links = self.links.values().filter(|l| l.machine == number && !l.is_cut).count();
         if links == 0 {
             actions.push((10, Action::Connect(number)));
-        } else if self.asks && links < LINKS_MAX {
+        } else if self.asks && links < LINKS_MAX && machine.session.is_some() {
             actions.push((1, Action::Connect(number)));
         }
         let is_deaf = machine.is_deaf && self.plan.fault != Some(Fault::Deaf);
@@ -333,7 +339,7 @@ impl World {
         if machine.asked_back().is_some() {
             actions.push((3, Action::GiveBack(number)));
         }
-        if self.asks {
+        if self.asks && machine.is_complete {
             actions.push((6, Action::Ask(number)));
         }
     }
@@ -360,7 +366,8 @@ impl World {
     fn renew(&mut self) {
         let now = self.environment.nanos();
         for machine in 0..self.machines.len() {
-            if now > self.machines[machine].spoke_at + RENEW_NANOS {
+            let of_it = &self.machines[machine];
+            if of_it.is_in_session() && now > of_it.spoke_at + RENEW_NANOS {
                 self.begin(machine, Op::Renew);
             }
         }
@@ -369,6 +376,7 @@ impl World {
     /// Begins a request, if a slot is free.
     pub(super) fn begin(&mut self, machine: usize, op: Op) {
         let xid = self.number();
+        self.need(machine, op);
         let of_it = &mut self.machines[machine];
         let Some(at) = of_it.free_slot() else { return };
         let slot = &mut of_it.slots[at as usize];

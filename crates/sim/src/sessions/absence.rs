@@ -1,0 +1,107 @@
+//! Machines that are away for longer than their lease: what they have is kept for them until
+//! somebody needs it, and then they lose all of it. RFC 8881 8.3, 8.4.3.
+
+use super::Fault;
+use super::machine::{Machine, NAMES, Op, Presence};
+use super::world::World;
+
+const SECOND: u64 = 1_000_000_000;
+/// How long a machine is away at least, in pieces within which all others say that they are there.
+const ABSENCE_SECONDS: [u64; 4] = [31; 4];
+
+impl World {
+    /// Perhaps a machine goes, while all is at rest, and comes back when its lease is over.
+    pub(super) fn absence(&mut self) -> Result<(), String> {
+        if !self.random.percent(self.plan.absences) {
+            return Ok(());
+        }
+        let number = self.random.below(self.machines.len());
+        if self.machines[number].presence != Presence::Here {
+            return Ok(());
+        }
+        self.counts.away += 1;
+        self.note(|| format!("{number} is away"));
+        let machine = &mut self.machines[number];
+        // Who has nothing is forgotten when its lease is over.
+        let has_nothing = machine.opens.is_empty() && machine.delegations.is_empty();
+        machine.presence = Presence::Away { is_needed: has_nothing };
+        self.cut_all_of(number);
+        for seconds in ABSENCE_SECONDS {
+            self.environment.advance(seconds * SECOND);
+            self.tick()?;
+            self.renew_all()?;
+        }
+        Ok(())
+    }
+
+    /// All machines that are there say so.
+    pub(super) fn renew_all(&mut self) -> Result<(), String> {
+        for number in 0..self.machines.len() {
+            if self.machines[number].is_in_session() {
+                self.begin(number, Op::Renew);
+            }
+        }
+        self.settle()
+    }
+
+    fn cut_all_of(&mut self, machine: usize) {
+        let links = self.links.iter().filter(|(_, l)| l.machine == machine && !l.is_cut);
+        let links: Vec<u32> = links.map(|(number, _)| *number).collect();
+        links.into_iter().for_each(|link| self.cut(link));
+    }
+
+    /// A machine comes back, and does not know yet whether it has anything still.
+    pub(super) fn come_back(&mut self, number: usize) {
+        if let Presence::Away { is_needed } = self.machines[number].presence {
+            self.note(|| format!("{number} is back"));
+            self.machines[number].presence = Presence::Unsure { is_needed };
+        }
+    }
+
+    /// Whoever is away loses what it has if somebody asks for this.
+    pub(super) fn need(&mut self, asks: usize, op: Op) {
+        let Op::Open { file, writes, .. } = op else { return };
+        for machine in self.machines.iter_mut().filter(|machine| machine.number != asks) {
+            let is_in_the_way = machine.has_against(file, writes);
+            if let Presence::Away { is_needed } | Presence::Unsure { is_needed } =
+                &mut machine.presence
+            {
+                *is_needed |= is_in_the_way;
+            }
+        }
+    }
+
+    /// A machine has heard that its session is there.
+    pub(super) fn found_again(&mut self, number: usize) {
+        let presence = std::mem::replace(&mut self.machines[number].presence, Presence::Here);
+        if presence != Presence::Here {
+            self.counts.kept += 1;
+        }
+    }
+
+    /// A machine has heard that its session is not there any more: it begins anew. What it asked
+    /// for meanwhile was not done.
+    ///
+    /// # Errors
+    /// If nobody needed what it had.
+    pub(super) fn lose(&mut self, number: usize) -> Result<(), String> {
+        let presence = self.machines[number].presence;
+        if presence != (Presence::Unsure { is_needed: true }) {
+            return Err(format!("courtesy: {number} has lost its session, {presence:?}"));
+        }
+        self.note(|| format!("{number} has lost what it had"));
+        self.counts.lost += 1;
+        self.cut_all_of(number);
+        let is_kept = self.plan.fault == Some(Fault::Hold);
+        let now = self.steps;
+        let before = std::mem::replace(&mut self.machines[number], Machine::new(number));
+        let machine = &mut self.machines[number];
+        machine.names = before.names;
+        machine.touched = (0..NAMES).map(|name| (name, now)).collect();
+        machine.fewer_since = now;
+        if is_kept {
+            (machine.opens, machine.delegations) = (before.opens, before.delegations);
+        }
+        Ok(())
+    }
+}
