@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
+.PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
     btrfs quotas pynfs races bench
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
@@ -34,7 +34,11 @@ browser: built ## Pages that people look at, in Debian's Chromium
 	$(call lane,12) cargo test --package cli --test bench_report --locked --quiet -- --ignored
 	$(call lane,12) conformance/dashboard
 
+release: ## The build to serve with, guided by a profile: a quarter of an hour on 2 cores
+	packaging/release
+
 package: built ## The Debian package in a fresh root: installed, served, upgraded, purged (root)
+	$(call lane,11) packaging/loads $${CARGO_TARGET_DIR:-target}/debug/anabranch 0.3
 	$(call lane,11) conformance/package
 
 clients: built ## Foreign clients against the built server
