@@ -6,10 +6,13 @@ use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
 use crate::held::ClientStates;
 use crate::session::Session;
+use crate::stateids::Owner;
+use crate::turns::Turns;
 use crate::waiting_locks::WaitingLocks;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use vfs::FileKey;
 use wire::nfs::{ClientId, Verifier};
 
 /// On whose behalf a client's own state is made and ended. RFC 8881 2.4 speaks of
@@ -50,6 +53,8 @@ pub struct Client {
     pub create_session: Mutex<CreateSessionSlot>,
     /// Its opens, locks and delegations.
     pub states: Mutex<ClientStates>,
+    /// OPENs that take the place of what their owner has open.
+    pub(crate) widening: Turns<(FileKey, Owner)>,
     /// Locks that it is told of once they may be free.
     pub(crate) waiting_locks: Mutex<WaitingLocks>,
     /// Its copies that go on after their answer.
@@ -85,6 +90,7 @@ impl Client {
             principal: who.principal,
             create_session: Mutex::default(),
             states: Mutex::new(ClientStates::new(tag_of(id))),
+            widening: Turns::default(),
             waiting_locks: Mutex::default(),
             copies: Copies::new(tag_of(id)),
             is_remembered: AtomicBool::new(false),

@@ -36,6 +36,7 @@ pub mod snapshot;
 mod stateids;
 mod status;
 mod throttle;
+mod turns;
 mod waiting_locks;
 
 pub use client::{Client, ClientFacts};

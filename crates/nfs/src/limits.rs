@@ -48,6 +48,10 @@ pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
 /// credentials and SEQUENCE of any client fit in.
 pub const SESSION_PROOF_BYTES: usize = 2 * 1024;
 
+/// How often an OPEN that takes the place of another is tried where the other is closed
+/// meanwhile, again and again.
+pub const WIDENING_TRIES_MAX: u32 = 4;
+
 /// Reply buffers kept for reuse by one connection, and the largest kept.
 pub const SPARE_BUFFERS_MAX: usize = 64;
 /// See [`SPARE_BUFFERS_MAX`].

@@ -249,6 +249,14 @@ impl<O, D> States<O, D> {
         }
     }
 
+    /// See [`States::open`].
+    pub fn open_mut(&mut self, number: u64) -> Option<&mut OpenState<O>> {
+        match self.states.get_mut(&number) {
+            Some(State { kind: Kind::Open(open), .. }) => Some(open),
+            _ => None,
+        }
+    }
+
     /// All opens.
     pub fn opens(&self) -> impl Iterator<Item = &OpenState<O>> {
         self.states.values().filter_map(|state| match &state.kind {

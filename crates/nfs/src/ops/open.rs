@@ -10,13 +10,14 @@ use crate::client::{Client, lock};
 use crate::compound::Run;
 use crate::config::Export;
 use crate::held::HeldOpen;
+use crate::limits::WIDENING_TRIES_MAX;
 use crate::place::Place;
 use crate::recall::Holder;
 use crate::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
     Access as Rights, CacheHolder, Caller, IfExists, IfMissing, ObjectChanges, ObjectOpen,
-    OpenAction, OpenAt, OpenPlan, OpenResult as Opened, Share, WishedKind,
+    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as Opened, Share, WishedKind,
 };
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
@@ -177,73 +178,143 @@ async fn take(
     args: &OpenArgs<'_>,
     wish: &Wish,
 ) -> Result<(Opened, StateId, Place), NfsStatus> {
-    let files = run.server().files.clone();
-    let owner = args.owner.owner.to_vec();
     let holder: Arc<dyn CacheHolder> = Holder::new(run.server(), client);
-    let with = |instead_of| ObjectOpen {
-        instead_of,
-        verifier: wish.verifier,
-        holder: Some(holder.clone()),
-    };
-    let mut result = files.open_object(&wish.caller, &wish.at, wish.plan.clone(), with(None)).await;
-    if matches!(result, Err(FsError::ShareViolation)) {
-        // In the way may be an open of the same owner.
-        let key = key_of(run, wish).await?;
-        if let Some((_, held, _)) = held_of(client, key, &owner) {
-            let instead_of = Some(held.open);
-            let plan = wish.plan.clone();
-            result = files.open_object(&wish.caller, &wish.at, plan, with(instead_of)).await;
+    let taking = Taking { client, owner: &args.owner.owner, wish, holder };
+    let key = match taking.open(run, &wish.at, wish.plan.clone(), None).await {
+        Ok(mut opened) => {
+            let mut place = Place::of(wish.export.clone(), opened.open.object());
+            if let Some(id) = taking.settle(run, &mut opened, &mut place)? {
+                return Ok((opened, id, place));
+            }
+            return taking.widen(run, opened.open.key(), Some(opened)).await;
         }
-    }
-    let mut opened = result.map_err(|error| run.open_refused(error))?;
-    let mut place = Place::of(wish.export.clone(), opened.open.object());
-    let key = opened.open.key();
-    let Some((number, held, had)) = held_of(client, key, &owner) else {
-        let id = add(run, client, owner, wish, &opened, &mut place)?;
-        return Ok((opened, id, place));
+        Err(FsError::ShareViolation) => key_of(run, wish).await?,
+        Err(error) => return Err(run.open_refused(error)),
     };
-    // A further open of the same owner: both together.
-    let share = had.with(wish.share);
-    if share != had {
-        let plan = OpenPlan::posix(rights(share), tolerated(share));
-        let at = OpenAt::Object(opened.open.object());
-        let both = files.open_object(&wish.caller, &at, plan, with(Some(held.open.clone()))).await;
-        opened.open = both.map_err(|error| run.open_refused(error))?.open;
-    }
-    let id = client.with_states(|states| {
-        let is_there = states.get(number).is_some();
-        let (_, open) = states.find_open(&StateId { seqid: 0, ..states.id(number) })?;
-        open.share = open.share.with(wish.share);
-        if share != had {
-            open.holds.open = opened.open.clone();
-        }
-        debug_assert!(is_there);
-        Ok::<_, NfsStatus>(states.advance(number))
-    })?;
-    if share == had {
-        opened.open = held.open;
-    } else {
-        let _ = files.close(held.open).await;
-    }
-    Ok((opened, id, place))
+    // In the way may be an open of the same owner.
+    taking.widen(run, key, None).await
 }
 
-fn add(
-    run: &Run<'_>,
-    client: &Client,
-    owner: Vec<u8>,
-    wish: &Wish,
-    opened: &Opened,
-    place: &mut Place,
-) -> Result<StateId, NfsStatus> {
-    let handle = place.handle(&run.server().files)?;
-    let holds = HeldOpen { open: opened.open.clone(), handle, export: wish.export.clone() };
-    let state = OpenState { owner, share: wish.share, holds };
-    let key = opened.open.key();
-    client.with_states(|states| {
-        let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;
-        Ok(states.id(number))
-    })
+/// An OPEN by what it asks for.
+struct Taking<'a> {
+    client: &'a Arc<Client>,
+    owner: &'a [u8],
+    wish: &'a Wish,
+    holder: Arc<dyn CacheHolder>,
+}
+
+impl Taking<'_> {
+    async fn open(
+        &self,
+        run: &Run<'_>,
+        at: &OpenAt,
+        plan: OpenPlan,
+        instead_of: Option<Arc<OpenFile>>,
+    ) -> Result<Opened, FsError> {
+        let holder = Some(self.holder.clone());
+        let with = ObjectOpen { instead_of, verifier: self.wish.verifier, holder };
+        run.server().files.open_object(&self.wish.caller, at, plan, with).await
+    }
+
+    /// Makes the owner's state of a new open, or has the one that there is stand for it; none if
+    /// that one must have more for it. In one step: OPENs of one owner may come at the same time.
+    fn settle(
+        &self,
+        run: &Run<'_>,
+        opened: &mut Opened,
+        place: &mut Place,
+    ) -> Result<Option<StateId>, NfsStatus> {
+        let key = opened.open.key();
+        let handle = place.handle(&run.server().files)?;
+        self.client.with_states(|states| {
+            let Some(number) = states.open_of(key, self.owner) else {
+                let export = self.wish.export.clone();
+                let holds = HeldOpen { open: opened.open.clone(), handle, export };
+                let state = OpenState { owner: self.owner.to_vec(), share: self.wish.share, holds };
+                let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;
+                return Ok(Some(states.id(number)));
+            };
+            let held = states.open(number)?;
+            if !self.wish.share.is_within(held.share) {
+                return Ok(None);
+            }
+            opened.open = held.holds.open.clone();
+            Ok(Some(states.advance(number)))
+        })
+    }
+
+    /// A further open of the same owner that asks for more: both together take the place of the
+    /// one before. `opened` is none where that one refuses this one.
+    ///
+    /// One after the other: the locks go over to the open that takes the place, and would be lost
+    /// with one that lost a race for it.
+    async fn widen(
+        &self,
+        run: &mut Run<'_>,
+        key: FileKey,
+        mut opened: Option<Opened>,
+    ) -> Result<(Opened, StateId, Place), NfsStatus> {
+        let _turn = self.client.widening.begin((key, self.owner.to_vec())).await;
+        for _ in 0..WIDENING_TRIES_MAX {
+            let Some((number, held, had)) = held_of(self.client, key, self.owner) else {
+                // It was closed meanwhile.
+                let mut first = match opened.take() {
+                    Some(opened) => opened,
+                    None => {
+                        let plan = self.wish.plan.clone();
+                        let first = self.open(run, &self.wish.at, plan, None).await;
+                        first.map_err(|error| run.open_refused(error))?
+                    }
+                };
+                let mut place = Place::of(self.wish.export.clone(), first.open.object());
+                if let Some(id) = self.settle(run, &mut first, &mut place)? {
+                    return Ok((first, id, place));
+                }
+                opened = Some(first);
+                continue;
+            };
+            let share = had.with(self.wish.share);
+            let both = self.open_both(run, (&held, share), opened.as_ref()).await;
+            let mut both = both.map_err(|error| run.open_refused(error))?;
+            let id = self.client.with_states(|states| {
+                let open = states.open_mut(number)?;
+                open.share = share;
+                open.holds.open = both.open.clone();
+                Some(states.advance(number))
+            });
+            // Not closed: READs and WRITEs by it may be under way. It has no rights and no locks any
+            // more, and ends with the last of them.
+            drop(held);
+            if let Some(id) = id {
+                let place = Place::of(self.wish.export.clone(), both.open.object());
+                if let Some(opened) = opened {
+                    both = Opened { open: both.open, ..opened };
+                }
+                return Ok((both, id, place));
+            }
+        }
+        Err(NfsStatus::DELAY)
+    }
+
+    /// Opens for `share` instead of what the owner has.
+    async fn open_both(
+        &self,
+        run: &Run<'_>,
+        (held, share): (&HeldOpen, ShareBits),
+        opened: Option<&Opened>,
+    ) -> Result<Opened, FsError> {
+        let instead_of = Some(held.open.clone());
+        let Some(opened) = opened else {
+            let mut plan = self.wish.plan.clone();
+            (plan.desired, plan.share) = (rights(share), tolerated(share));
+            return self.open(run, &self.wish.at, plan, instead_of).await;
+        };
+        // What it denies would refuse both together.
+        run.server().files.narrow(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
+        let plan = OpenPlan::posix(rights(share), tolerated(share));
+        let at = OpenAt::Object(opened.open.object());
+        self.open(run, &at, plan, instead_of).await
+    }
 }
 
 /// The open that an owner has of a file.

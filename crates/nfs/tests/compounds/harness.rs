@@ -476,11 +476,17 @@ impl Client {
 
     /// The results of a request that has come to its end, if it has.
     pub fn finish(&mut self, job: &mut Job) -> Option<Vec<u8>> {
-        self.conn.handle_finished(job.now_or_never()?);
+        let finished = job.now_or_never()?;
+        Some(self.take(finished))
+    }
+
+    /// The results of a request that was worked on elsewhere.
+    pub fn take(&mut self, finished: nfs::Finished) -> Vec<u8> {
+        self.conn.handle_finished(finished);
         let out = self.conn.poll_transmit().expect("an answer").buffer;
         let r = &mut XdrReader::new(&out[4..]);
         Message::decode(r).expect("a reply");
-        Some(r.rest().to_vec())
+        r.rest().to_vec()
     }
 
     pub fn complete_reclaim(&mut self) {

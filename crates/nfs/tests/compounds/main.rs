@@ -11,6 +11,7 @@ mod foreign;
 mod harness;
 mod limits;
 mod locks;
+mod opens;
 mod sessions;
 mod tls;
 

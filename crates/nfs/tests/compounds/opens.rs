@@ -1,0 +1,160 @@
+//! Several OPENs of one owner at the same time, as Linux sends them: one state comes of them, which
+//! has all that they asked for, and keeps its locks.
+
+use crate::harness::*;
+use futures_util::FutureExt;
+use nfs::Job;
+use std::sync::Barrier;
+use wire::nfs::compound::CompoundResults;
+use wire::nfs::ops::*;
+use wire::nfs::xdr::{Opaque, XdrReader};
+use wire::nfs::{ClientId, LockType, NfsStatus, StateId, StateOwner};
+
+const READ: u32 = 1;
+const WRITE: u32 = 2;
+/// How often chance gets its turn.
+const ROUNDS: u32 = 300;
+const POLLS_MAX: u32 = 10_000_000;
+
+fn open(access: u32, deny: u32) -> Vec<Operation<'static>> {
+    let (name, args) = (LookupArgs { name: b"share" }, open_args(b"f", access, deny, false));
+    vec![Operation::PutRootFh, Operation::Lookup(name), Operation::Open(args)]
+}
+
+fn on_file(client: &Client, operation: Operation<'static>) -> Vec<Operation<'static>> {
+    let mut all = client.walk(&[b"share", b"f"]);
+    all.push(operation);
+    all
+}
+
+fn lock(open: StateId, lock_type: LockType) -> Operation<'static> {
+    let lock_owner = StateOwner { client_id: ClientId(0), owner: Opaque(b"p") };
+    let (open_sequence_id, lock_sequence_id) = (0, 0);
+    let open_state_id = open;
+    let new = OpenToLockOwner { open_sequence_id, open_state_id, lock_sequence_id, lock_owner };
+    let (reclaim, offset, length, locker) = (false, 0, 1, Locker::New(new));
+    Operation::Lock(LockArgs { lock_type, reclaim, offset, length, locker })
+}
+
+/// What an OPEN that was answered brought.
+fn state_of(results: &[u8]) -> StateId {
+    assert_eq!(status_of(results), NfsStatus::OK);
+    let mut results = CompoundResults::decode(&mut XdrReader::new(results)).unwrap();
+    for _ in 0..3 {
+        let (number, status) = results.next_status().unwrap().expect("a result");
+        OperationResult::decode(number, status, results.reader()).unwrap();
+    }
+    results.next_status().unwrap().expect("a result");
+    results.reader().get::<OpenResult<'_>>().unwrap().state_id
+}
+
+/// Has all jobs done at the same time, by a thread each.
+fn finish(client: &mut Client, jobs: Vec<Job>) -> Vec<Vec<u8>> {
+    let start = Barrier::new(jobs.len());
+    let work = |mut job: Job| {
+        start.wait();
+        // One may have to wait for another.
+        let mut polls = (0..POLLS_MAX).map(|_| {
+            std::thread::yield_now();
+            (&mut job).now_or_never()
+        });
+        polls.find_map(|finished| finished).expect("it comes to its end")
+    };
+    let finished: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = jobs.into_iter().map(|job| scope.spawn(|| work(job))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    finished.into_iter().map(|finished| client.take(finished)).collect()
+}
+
+/// Begins each in a slot of its own.
+fn begin(client: &mut Client, all: &[(u32, u32)]) -> Vec<Job> {
+    let before = client.sequence;
+    let mut jobs = Vec::new();
+    for (slot, (access, deny)) in (1..).zip(all) {
+        (client.slot, client.sequence) = (slot, 0);
+        jobs.push(client.begin(&open(*access, *deny)));
+    }
+    (client.slot, client.sequence) = (0, before);
+    jobs
+}
+
+/// Nothing but one state is left of these OPENs beside an owner's first one and its lock.
+fn check(first: Option<u32>, all: &[(u32, u32)], round: u32) {
+    let what = format!("{first:?} {all:?} {round}");
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.client("one"), bench.client("two"));
+    one.make_file(b"f");
+    let had = first.map(|access| {
+        let state = one.open(b"f", access, 0);
+        let kind = if access & WRITE == 0 { LockType::Read } else { LockType::Write };
+        let locked = on_file(&one, lock(state, kind));
+        assert_eq!(one.status(&locked), NfsStatus::OK);
+        state
+    });
+    let jobs = begin(&mut one, all);
+    let answers = finish(&mut one, jobs);
+    let states: Vec<StateId> = answers.iter().map(|answer| state_of(answer)).collect();
+    let latest = *states.iter().max_by_key(|state| state.seqid).unwrap();
+    let others = states.iter().map(|state| state.other).chain(had.map(|had| had.other));
+    assert!(others.into_iter().all(|other| other == latest.other), "{what}: one state");
+    let count = states.len() + usize::from(had.is_some());
+    assert_eq!(latest.seqid as usize, count, "{what}: each OPEN has changed it once");
+    // It does what any of them asked for, and keeps others away as each did.
+    let access = all.iter().fold(first.unwrap_or(0), |sum, (access, _)| sum | access);
+    for (bit, lock_type) in [(READ, LockType::Read), (WRITE, LockType::Write)] {
+        let test = on_file(&one, lock(latest, lock_type));
+        if first.is_none() && access & bit != 0 {
+            assert_eq!(one.status(&test), NfsStatus::OK, "{what}: {lock_type:?}");
+        }
+    }
+    let deny = all.iter().fold(0, |sum, (_, deny)| sum | deny);
+    let mut by_two = None;
+    for bit in [READ, WRITE] {
+        if deny & bit != 0 {
+            assert_eq!(two.status(&open(bit, 0)), NfsStatus::SHARE_DENIED, "{what}: {bit}");
+        } else {
+            by_two = Some(two.open(b"f", bit, 0));
+        }
+    }
+    if let (Some(_), Some(by), 0) = (had, by_two, deny) {
+        let locked = on_file(&two, lock(by, LockType::Write));
+        assert_eq!(two.status(&locked), NfsStatus::DENIED, "{what}: the lock is there");
+    }
+    close(&mut one, latest);
+    if let Some(by_two) = by_two {
+        close(&mut two, by_two);
+    }
+    let all = open(READ_WRITE, ALL);
+    assert_eq!(bench.client("three").status(&all), NfsStatus::OK, "{what}: nothing is left");
+}
+
+fn close(client: &mut Client, state_id: StateId) {
+    let closing = on_file(client, Operation::Close(CloseArgs { sequence_id: 0, state_id }));
+    assert_eq!(client.status(&closing), NfsStatus::OK);
+}
+
+#[test]
+fn opens_of_one_owner_at_the_same_time_make_one_state() {
+    for round in 0..ROUNDS {
+        check(None, &[(READ, 0), (READ, 0)], round);
+        check(None, &[(READ, 0), (WRITE, 0), (READ_WRITE, 0)], round);
+    }
+}
+
+#[test]
+fn opens_of_one_owner_that_ask_for_more_at_the_same_time_lose_no_lock() {
+    for round in 0..ROUNDS {
+        check(Some(READ), &[(WRITE, 0), (READ_WRITE, 0)], round);
+        check(Some(READ), &[(WRITE, 0), (WRITE, 0), (READ, 0)], round);
+        check(Some(WRITE), &[(READ, 0), (READ_WRITE, 0)], round);
+    }
+}
+
+#[test]
+fn what_an_owner_denies_is_not_in_its_own_way() {
+    for (access, deny) in [(WRITE, WRITE), (READ, WRITE), (WRITE, READ), (READ_WRITE, ALL)] {
+        check(Some(READ), &[(access, deny)], 0);
+        check(Some(WRITE), &[(access, deny)], 0);
+    }
+}
