@@ -98,6 +98,8 @@ pub struct Files {
     known: Arc<object::Known>,
     /// What protocols count of their requests.
     meter: Arc<Meter>,
+    /// Flushes that failed.
+    flushes_failed: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Files {
@@ -117,6 +119,7 @@ impl Files {
             seal: None,
             known: Arc::default(),
             meter: Arc::default(),
+            flushes_failed: Arc::default(),
         }
     }
 

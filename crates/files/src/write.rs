@@ -2,6 +2,7 @@
 
 use crate::{Access, Files, OpenFile};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{FsError, Node, Result, Wanted};
 
 /// The offset that means the end of the file.
@@ -47,7 +48,14 @@ impl Files {
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
         let node = open.node.clone();
         let is_quick = node.syncs_at_once();
-        let call = move || node.sync(false);
+        let failed = self.flushes_failed.clone();
+        let call = move || {
+            let flushed = node.sync(false);
+            if flushed.is_err() {
+                failed.fetch_add(1, Ordering::AcqRel);
+            }
+            flushed
+        };
         if is_quick {
             call()?
         } else {
@@ -55,5 +63,13 @@ impl Files {
         }
         open.report_unreported();
         Ok(())
+    }
+
+    /// How many flushes have failed. Linux tells each descriptor of a failure once, and not those
+    /// that are opened afterwards: what was written before it by whoever finds another number
+    /// now may be lost, though a flush of today succeeds.
+    #[must_use]
+    pub fn flushes_failed(&self) -> u64 {
+        self.flushes_failed.load(Ordering::Acquire)
     }
 }

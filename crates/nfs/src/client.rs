@@ -188,6 +188,11 @@ impl Client {
         lock(&self.sessions).retain(|known| known.id != session.id);
     }
 
+    /// Whether it has a session, and would find nothing of what it has after a restart.
+    pub(crate) fn is_to_be_written_down(&self) -> bool {
+        !self.is_remembered.load(Ordering::Acquire) && !lock(&self.sessions).is_empty()
+    }
+
     /// What is shown of it.
     #[must_use]
     pub fn facts(&self) -> ClientFacts {

@@ -145,13 +145,14 @@ impl Copying {
     /// Copies, and tells the client, unless it has cancelled.
     pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
         let asking = Asking::new(client.tag());
+        let verifier = server.write_verifier();
         let result = asking.around(self.copy(&server)).await;
         let status = result.err().unwrap_or(NfsStatus::OK);
         *lock(&self.progress.outcome) = Some(status);
         if self.progress.is_cancelled.load(Ordering::Acquire) {
             return;
         }
-        let told = Callback::Offload(self.news(status, server.write_verifier));
+        let told = Callback::Offload(self.news(status, verifier));
         if client.call_back(&server.files, &told, self.referring.as_ref()).await.is_ok() {
             client.copies.forget(&self.id);
         }

@@ -29,9 +29,8 @@ pub struct Server {
     pub files: Arc<Files>,
     /// The process around it.
     pub host: Arc<dyn Host>,
-    /// Another one in every run: what was written and not committed may be lost then.
-    /// RFC 8881 18.32.3.
-    pub write_verifier: Verifier,
+    /// Another one in every run.
+    first_verifier: [u8; 8],
     /// When the server began.
     pub started: Timestamp,
     /// What is counted.
@@ -91,7 +90,7 @@ impl Server {
         let patience = patience(&host, config.lease);
         let server = Arc::new(Self {
             files,
-            write_verifier: Verifier(verifier),
+            first_verifier: verifier,
             started: host.now().wall,
             stats: Stats::default(),
             generation: AtomicU64::new(1),
@@ -188,6 +187,19 @@ impl Server {
         clients.find(clients.id(number)).ok()
     }
 
+    /// Tries again with clients that have a session and could not be written down.
+    fn write_down_late(&self) {
+        for client in self.clients().into_iter().filter(|client| client.is_to_be_written_down()) {
+            let written = self.host.remember_client(&client.owner, true);
+            self.host.carry_on(Box::pin(async move {
+                if written.await {
+                    client.is_remembered.store(true, Ordering::Release);
+                    tracing::info!(owner = %client.facts().owner, "an NFS client is written down now");
+                }
+            }));
+        }
+    }
+
     /// Nothing is to be taken back by a client after a restart, unless another life of it
     /// is here.
     fn forget(&self, client: &Client) {
@@ -278,9 +290,19 @@ impl Server {
         }
     }
 
+    /// Another one in every run, and after every flush that failed: what was written and not
+    /// committed may be lost then, and clients send it again. To be asked for before something is
+    /// written, and after it is flushed. RFC 8881 18.32.3.
+    #[must_use]
+    pub fn write_verifier(&self) -> Verifier {
+        let first = u64::from_be_bytes(self.first_verifier);
+        Verifier(first.wrapping_add(self.files.flushes_failed()).to_be_bytes())
+    }
+
     /// Forgets clients that have been away for too long. To be called about once a second.
     pub fn handle_tick(&self, now: Now) {
         self.spread_slots();
+        self.write_down_late();
         self.revoke_due(now.instant);
         let absent = lock(&self.grace).take_absent(now.instant);
         for owner in absent {

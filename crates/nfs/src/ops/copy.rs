@@ -16,7 +16,7 @@ use wire::nfs::ops::{
     CloneArgs, CopyArgs, CopyReply, CopyRequirements, CopyResult, OffloadArgs, OffloadStatusResult,
     WriteResponse,
 };
-use wire::nfs::{NfsStatus, StableHow, StateId};
+use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
 
 /// The opens of the saved and of the current file.
 async fn both(
@@ -66,18 +66,18 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
         return Ok(result);
     }
     let count = wished.min(COPY_BYTES_MAX);
+    let verifier = run.server().write_verifier();
     if count > 0 {
         let (source_at, target_at) = (args.source_offset, args.destination_offset);
         let queues = run.copy_queues();
         run.admit_copy(&queues, [&from, &to], count).await;
         files.copy_range(&from, source_at, &to, target_at, count).await.or_status()?;
     }
-    Ok(result_of(run, None, count))
+    Ok(result_of(verifier, None, count))
 }
 
 /// What COPY answers: with a state id the copy goes on.
-fn result_of(run: &Run<'_>, id: Option<StateId>, count: u64) -> CopyResult {
-    let verifier = run.server().write_verifier;
+fn result_of(verifier: Verifier, id: Option<StateId>, count: u64) -> CopyResult {
     let callback_id: Vec<StateId> = id.into_iter().collect();
     let (callback_id, committed) = (callback_id.into(), StableHow::Unstable);
     CopyResult {
@@ -112,7 +112,7 @@ fn copy_later(
     };
     let host = server.host.clone();
     host.carry_on(Box::pin(copying.carry_out(server, client)));
-    Ok(Some(result_of(run, Some(id), 0)))
+    Ok(Some(result_of(run.server().write_verifier(), Some(id), 0)))
 }
 
 pub(crate) fn offload_status(

@@ -113,6 +113,7 @@ pub(crate) async fn write(
         return Err(NfsStatus::FBIG);
     }
     run.admit(Some(&open), Cost::write(data.len() as u64)).await;
+    let verifier = run.server().write_verifier();
     if !data.is_empty() {
         files.write(&open, args.offset, data).or_status()?;
     }
@@ -123,7 +124,6 @@ pub(crate) async fn write(
             StableHow::FileSync
         }
     };
-    let verifier = run.server().write_verifier;
     Ok(WriteResult { count: data.len() as u32, committed, verifier })
 }
 
@@ -140,7 +140,7 @@ pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verif
         None => open_for(run, StateId::ANONYMOUS, Rights::WRITE_DATA).await?,
     };
     files.flush(&open).await.or_status()?;
-    Ok(run.server().write_verifier)
+    Ok(run.server().write_verifier())
 }
 
 /// Some open that the client has of the file: any will do to have it written back.

@@ -94,12 +94,15 @@ pub(crate) async fn create_session(
     audit::session_setup(run, result.as_ref().map(|r| &r.session_id).map_err(|status| *status));
     let result = result?;
     if !client.is_remembered.load(Ordering::Acquire) {
-        if !run.server().host.remember_client(&client.owner, true).await {
+        let is_remembered = run.server().host.remember_client(&client.owner, true).await;
+        client.is_remembered.store(is_remembered, Ordering::Release);
+        if !is_remembered {
+            // Its work goes on: a share that can still be written is not to stand still for it.
             tracing::warn!(
-                "a client cannot be written down: it will not find its opens after a restart"
+                owner = %client.facts().owner,
+                "an NFS client cannot be written down: until it is, which is tried every second, it would not find its opens and locks after a restart; see to it that the folder `state` can be written and its disk is not full"
             );
         }
-        client.is_remembered.store(true, Ordering::Release);
     }
     Ok(result)
 }

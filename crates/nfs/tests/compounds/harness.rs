@@ -10,11 +10,11 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-use vfs::{Identity, Timestamp};
+use vfs::memory::{Call as VfsCall, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::{FsError, Identity, Timestamp};
 use wire::nfs::attributes::{Attributes, Fattr};
 use wire::nfs::callback::{
     Callback, CallbackCompound, CallbackReply, CbOffloadArgs, CbSequenceArgs, CbSequenceResult,
@@ -72,6 +72,30 @@ struct StillHost {
     carried: Mutex<Vec<BoxFuture<'static, ()>>>,
     /// What survives the server.
     remembered: Mutex<BTreeSet<Vec<u8>>>,
+    /// Nobody can be written down.
+    is_full: AtomicBool,
+}
+
+/// A disk that fails to flush when it is told to.
+#[derive(Default)]
+pub struct Disk {
+    clock: StillClock,
+    pub fails_to_flush: AtomicBool,
+}
+
+impl Surroundings for Disk {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn before(&self, call: VfsCall) -> Fate {
+        match call {
+            VfsCall::Sync if self.fails_to_flush.load(Ordering::Relaxed) => {
+                Fate::Fails(FsError::Io)
+            }
+            _ => Fate::Runs,
+        }
+    }
 }
 
 impl Host for StillHost {
@@ -94,6 +118,9 @@ impl Host for StillHost {
     }
 
     fn remember_client(&self, owner: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(false));
+        }
         let mut remembered = self.remembered.lock().unwrap();
         match is_here {
             true => remembered.insert(owner.to_vec()),
@@ -120,13 +147,15 @@ impl HostFilter for Anyone {
 pub struct Bench {
     pub server: Arc<Server>,
     pub lease: Duration,
+    pub disk: Arc<Disk>,
     host: Arc<StillHost>,
     config: Config,
 }
 
 impl Bench {
     pub fn new() -> Self {
-        let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
+        let disk = Arc::new(Disk::default());
+        let vfs = MemoryVfs::new(MemoryOptions::default(), disk.clone());
         let volume = Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() };
         let export = Export {
             id: VolumeId(7),
@@ -148,19 +177,20 @@ impl Bench {
             clock: Arc::new(clock),
             carried: Mutex::default(),
             remembered: Mutex::default(),
+            is_full: AtomicBool::new(false),
         };
-        Self::start(config, Arc::new(host))
+        Self::start(config, Arc::new(host), disk)
     }
 
-    fn start(config: Config, host: Arc<StillHost>) -> Self {
+    fn start(config: Config, host: Arc<StillHost>, disk: Arc<Disk>) -> Self {
         let files = Arc::new(Files::new(host.clock.clone()));
         let server = Server::new(config.clone(), files, host.clone());
-        Self { server, lease: config.lease, host, config }
+        Self { server, lease: config.lease, host, config, disk }
     }
 
     /// The server after it was killed: what is on disk is all that is left.
     pub fn restarted(&self) -> Self {
-        Self::start(self.config.clone(), self.host.clone())
+        Self::start(self.config.clone(), self.host.clone(), self.disk.clone())
     }
 
     /// Another configuration.
@@ -181,6 +211,11 @@ impl Bench {
     /// How many clients are written down.
     pub fn remembered_count(&self) -> usize {
         self.host.remembered.lock().unwrap().len()
+    }
+
+    /// Whether clients can be written down.
+    pub fn set_full(&self, is_full: bool) {
+        self.host.is_full.store(is_full, Ordering::Relaxed);
     }
 
     /// Time passes.

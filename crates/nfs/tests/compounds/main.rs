@@ -15,7 +15,7 @@ mod opens;
 mod sessions;
 mod tls;
 
-use harness::{ALL, Bench, Client, READ_WRITE, open_args};
+use harness::{ALL, Bench, Client, READ_WRITE, open_args, status_of};
 use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Bitmap4, NfsStatus, OperationNumber, StableHow, StateId};
@@ -180,4 +180,36 @@ fn attributes_that_are_set_are_those_that_are_shown() {
     set.push(Operation::NVerify(VerifyArgs { attributes }));
     assert_eq!(client.status(&set), NfsStatus::SAME);
     assert_eq!(client.read_whole(b"f"), [0; 5]);
+}
+
+#[test]
+fn after_a_flush_that_failed_what_was_not_committed_is_sent_again() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.client("one"), bench.client("two"));
+    one.make_file(b"f");
+    let written = |client: &mut Client, stable| {
+        let state_id = client.open(b"f", READ_WRITE, 0);
+        let write = WriteArgs { state_id, offset: 0, stable, data: b"text" };
+        let mut operations = client.walk(&[b"share", b"f"]);
+        operations.push(Operation::Write(write));
+        client.results(&operations)
+    };
+    let commit = |client: &mut Client| {
+        let mut operations = client.walk(&[b"share", b"f"]);
+        operations.push(Operation::Commit(CommitArgs { offset: 0, count: 0 }));
+        client.results(&operations)
+    };
+    let verifier = |results: &[u8]| -> [u8; 8] {
+        assert_eq!(status_of(results), NfsStatus::OK);
+        *results.last_chunk().unwrap()
+    };
+    let before = verifier(&written(&mut one, StableHow::Unstable));
+    assert_eq!(verifier(&commit(&mut two)), before);
+    bench.disk.fails_to_flush.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(status_of(&written(&mut two, StableHow::FileSync)), NfsStatus::IO);
+    bench.disk.fails_to_flush.store(false, std::sync::atomic::Ordering::Relaxed);
+    let after = verifier(&commit(&mut one));
+    assert_ne!(after, before, "its write may be lost, though nobody has told it");
+    assert_eq!(verifier(&written(&mut one, StableHow::Unstable)), after);
+    assert_eq!(verifier(&commit(&mut one)), after);
 }

@@ -4,6 +4,7 @@ use crate::harness::*;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use proptest::prelude::*;
+use std::time::Duration;
 use wire::nfs::ops::*;
 use wire::nfs::{NfsStatus, OperationNumber, StableHow, StateId, Verifier};
 
@@ -261,4 +262,17 @@ fn a_new_connection_takes_a_large_request_only_if_it_names_a_session() {
         assert!(new.record_bytes_max(&unnamed[..arrived.min(unnamed.len())]) < data.len());
     }
     assert!(new.record_bytes_max(&data) < data.len(), "nor is it a call");
+}
+
+#[test]
+fn who_could_not_be_written_down_is_as_soon_as_there_is_room() {
+    let bench = Bench::new();
+    bench.set_full(true);
+    let mut one = bench.client("one");
+    one.make_file(b"f");
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.remembered_count(), 0, "its work goes on");
+    bench.set_full(false);
+    bench.pass(Duration::from_secs(1));
+    assert_eq!(bench.remembered_count(), 1);
 }
