@@ -2,7 +2,7 @@
 //! facts to a finding or none.
 
 mod host;
-mod nfs;
+pub mod nfs;
 mod placement;
 mod protection;
 mod smb;

@@ -44,7 +44,15 @@ pub fn nfs_command(address: SocketAddr, share: &str) -> String {
     format!(
         "  Linux    sudo mount -t nfs -o vers=4.2,nconnect=4{port} {host}:/{share} /mnt\n           \
          echo {READ_AHEAD_KIB} | sudo tee /sys/class/bdi/$(mountpoint -d /mnt)/read_ahead_kb\n           \
-         (reads large files ahead; to stay, the rule for udev of: anabranch advise nfs://{url}/{share})\n"
+         (reads large files ahead; more of the kind says: anabranch advise nfs://{url}/{share})\n"
+    )
+}
+
+/// How reading ahead stays, whatever is mounted over NFS.
+pub fn nfs_rule() -> String {
+    let rule = advise::rules::nfs::read_ahead_rule().replace('\n', "\n  ");
+    format!(
+        "To have Linux clients read large files ahead on every mount, in /etc/udev/rules.d/99-nfs.rules:\n\n  {rule}\n"
     )
 }
 
@@ -54,6 +62,9 @@ mod tests {
 
     #[test]
     fn reading_ahead_is_told_with_the_mount() {
+        let rule = nfs_rule();
+        assert!(rule.contains("  SUBSYSTEM==\"bdi\" \\\n  , ACTION==\"add\""), "{rule}");
+        assert!(rule.contains("ATTR{read_ahead_kb}=\"15360\""), "{rule}");
         let usual = nfs_command("192.0.2.1:2049".parse().unwrap(), "data");
         assert!(usual.contains("nconnect=4 192.0.2.1:/data /mnt\n"), "{usual}");
         assert!(usual.contains("echo 15360 | sudo tee /sys/class/bdi/$(mountpoint -d /mnt)/"));

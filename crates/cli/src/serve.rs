@@ -308,6 +308,9 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
             say!("{}", mounts::nfs_command(shown, &share.name));
         }
     }
+    if !service.listening_nfs().is_empty() {
+        say!("{}", mounts::nfs_rule());
+    }
     if let Some(admin) = service.admin() {
         say!("Look inside with: anabranch status --admin {admin}");
         if let server::config::AdminAddress::Tcp(_) = admin {

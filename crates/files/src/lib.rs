@@ -47,8 +47,8 @@ mod write;
 mod xattr;
 
 use meter::Meter;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use acl::{
@@ -98,6 +98,9 @@ pub struct Files {
     known: Arc<object::Known>,
     /// What protocols count of their requests.
     meter: Arc<Meter>,
+    /// Held from the look whether an extended attribute is there until it is set or removed,
+    /// where that was wished.
+    xattr_wishes: Arc<Mutex<()>>,
     /// Flushes that failed.
     flushes_failed: Arc<AtomicU64>,
 }
@@ -119,6 +122,7 @@ impl Files {
             seal: None,
             known: Arc::default(),
             meter: Arc::default(),
+            xattr_wishes: Arc::default(),
             flushes_failed: Arc::default(),
         }
     }

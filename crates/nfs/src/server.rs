@@ -218,6 +218,15 @@ impl Server {
         lock(&self.grace).check(&client.owner, reclaims, has_reclaimed, now)
     }
 
+    /// Whether what nobody holds may be read and written.
+    ///
+    /// # Errors
+    /// GRACE while clients may take back what they had.
+    pub(crate) fn check_no_grace(&self) -> Result<(), NfsStatus> {
+        let now = self.host.now().instant;
+        if lock(&self.grace).is_on(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
+    }
+
     /// A client has everything back.
     pub(crate) fn complete_reclaim(&self, client: &Client) {
         lock(&self.grace).complete(&client.owner);

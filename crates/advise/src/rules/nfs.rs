@@ -152,9 +152,10 @@ pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// The rule that makes the kernel read ahead on every mount of NFS: a mount's bdi is looked for
-/// in the kernel's list of volumes.
-fn read_ahead_rule() -> String {
+/// The rule for udev that makes the kernel read ahead on every mount of NFS: a mount's bdi is
+/// looked for in the kernel's list of volumes.
+#[must_use]
+pub fn read_ahead_rule() -> String {
     [
         "SUBSYSTEM==\"bdi\"",
         "ACTION==\"add\"",

@@ -4,7 +4,7 @@ use super::Object;
 use crate::authorize::{allowed, as_granted, descriptor_of};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use vfs::{FsError, Name, RelPath, Result, Wanted};
 
 /// Whether an extended attribute must be there before it is set.
@@ -73,9 +73,12 @@ impl Files {
         }
         self.recall(object.key(), None).await?;
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
-        let table = self.table.clone();
+        let (table, wishes) = (self.table.clone(), self.xattr_wishes.clone());
         self.offload(move || {
             need(&caller, &object, Access::WRITE_EA)?;
+            // Of two that wish it were not there yet one is refused. RFC 8276 8.4.2.
+            let wished = wish != XattrWish::Either || value.is_none();
+            let turn = wished.then(|| wishes.lock().unwrap_or_else(PoisonError::into_inner));
             let is_there = match object.node.xattr(&name) {
                 Ok(_) => true,
                 Err(FsError::NotFound) => false,
@@ -91,6 +94,7 @@ impl Files {
             }
             let who = as_granted(&caller, &*object.node);
             object.node.set_xattr(&who, &name, value.as_deref())?;
+            drop(turn);
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             table.break_directory_of(&object.volume.vfs, &caller, &path, None);
             let what = Filter::EXTENDED_ATTRIBUTES;

@@ -286,7 +286,11 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
     let id = run.resolve_id(args.state_id)?;
     let by = match changes.size_bytes {
         Some(_) if !id.is_special() => Some(run.open_by(&id, Rights::WRITE_DATA)?.open),
-        _ => None,
+        Some(_) => {
+            run.server().check_no_grace()?;
+            None
+        }
+        None => None,
     };
     let files = run.server().files.clone();
     let result = files.set_object_attributes(&caller, &object, by.as_ref(), &changes).await;

@@ -30,6 +30,8 @@ pub(crate) async fn open_for(
     if !id.is_special() {
         return Ok(run.open_by(&id, rights)?.open);
     }
+    // Whoever takes something back may keep it from others. RFC 8881 8.4.2.1.
+    run.server().check_no_grace()?;
     let (object, caller) = run.object().await?;
     Box::pin(anonymous_open(run, object, caller, rights)).await
 }
@@ -137,7 +139,10 @@ pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verif
     let files = run.server().files.clone();
     let open = match own_open(run)? {
         Some(open) => open,
-        None => open_for(run, StateId::ANONYMOUS, Rights::WRITE_DATA).await?,
+        None => {
+            let (object, caller) = run.object().await?;
+            anonymous_open(run, object, caller, Rights::WRITE_DATA).await?
+        }
     };
     files.flush(&open).await.or_status()?;
     Ok(run.server().write_verifier())

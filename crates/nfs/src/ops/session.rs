@@ -12,14 +12,14 @@ use crate::limits::FACT_CHARS_MAX;
 use crate::session::Session;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wire::nfs::NfsStatus;
 use wire::nfs::ops::{
     BackchannelCtlArgs, BindConnToSessionArgs, BindConnToSessionResult, ChannelFromClient,
     ChannelFromServer, CreateSessionArgs, CreateSessionFlags, CreateSessionResult,
     DestroyClientIdArgs, DestroySessionArgs, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult,
-    ReclaimCompleteArgs, ServerOwner, StateProtectArgs, StateProtectResult,
+    ImplementationId, ReclaimCompleteArgs, ServerOwner, StateProtectArgs, StateProtectResult,
 };
-use wire::nfs::xdr::{List, Opaque};
+use wire::nfs::xdr::Opaque;
+use wire::nfs::{NfsStatus, NfsTime};
 
 /// What a client may say of itself. EXCHGID4_FLAG_SUPP_FENCE_OPS (RFC 7862 14.1) is about
 /// fencing storage, which no client asks for of a server without layouts.
@@ -65,8 +65,14 @@ pub(crate) fn exchange_id<'r>(
         state_protect: StateProtectResult::None,
         server_owner: ServerOwner { minor_id: 0, major_id: Opaque(&config.owner) },
         server_scope: Opaque(&config.owner),
-        implementation_id: List::default(),
+        implementation_id: vec![implementation()].into(),
     })
+}
+
+/// What the server is: clients show it, as Linux in /proc/self/mountstats.
+fn implementation() -> ImplementationId<'static> {
+    let name = Opaque(concat!("Anabranch ", env!("CARGO_PKG_VERSION")).as_bytes());
+    ImplementationId { domain: Opaque(b""), name, date: NfsTime::default() }
 }
 
 fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {

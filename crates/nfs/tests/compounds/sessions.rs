@@ -276,3 +276,23 @@ fn who_could_not_be_written_down_is_as_soon_as_there_is_room() {
     bench.pass(Duration::from_secs(1));
     assert_eq!(bench.remembered_count(), 1);
 }
+
+#[test]
+fn until_all_is_taken_back_nobody_reads_or_writes_without_an_open() {
+    let before = Bench::new();
+    let mut one = before.client("one");
+    one.make_file(b"f");
+    let bench = before.restarted();
+    let mut two = bench.client("two");
+    let read = ReadArgs { state_id: StateId::ANONYMOUS, offset: 0, count: 1 };
+    let mut operations = two.walk(&[b"share", b"f"]);
+    operations.push(Operation::Read(read));
+    assert_eq!(two.status(&operations), NfsStatus::GRACE, "the other may have denied it");
+    operations.pop();
+    operations.push(Operation::Commit(CommitArgs { offset: 0, count: 0 }));
+    assert_eq!(two.status(&operations), NfsStatus::OK, "which changes nothing");
+    bench.pass(bench.lease);
+    operations.pop();
+    operations.push(Operation::Read(read));
+    assert_eq!(two.status(&operations), NfsStatus::OK);
+}
