@@ -217,28 +217,21 @@ impl Conn {
     /// Bytes that a record may have of which `arrived` is there, without its mark.
     ///
     /// A connection that has no session may begin with a large WRITE, if that names one:
-    /// so do clients that have several connections, and those that lost one.
+    /// so do clients that have several connections, and those that lost one. It need not be one
+    /// of ours: after a restart, or when its lease is over, a client learns by the answer alone
+    /// that its session is gone. It sends what it has first, WRITEs, again and again on every
+    /// connection, and what would tell it by a small request waits behind them.
     #[must_use]
     pub fn record_bytes_max(&self, arrived: &[u8]) -> usize {
-        let is_open = self.is_known()
-            || arrived.len() < SESSION_PROOF_BYTES
-            || self.names_session(&arrived[..SESSION_PROOF_BYTES]);
         // What is somewhat too large is told so; what is far too large is not read.
-        let max = if is_open { 2 * MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX_BEFORE_SESSION };
+        let max = if self.is_known() || arrived.len() < SESSION_PROOF_BYTES {
+            2 * MESSAGE_BYTES_MAX
+        } else if names_session(&arrived[..SESSION_PROOF_BYTES]) {
+            MESSAGE_BYTES_MAX
+        } else {
+            MESSAGE_BYTES_MAX_BEFORE_SESSION
+        };
         max as usize
-    }
-
-    /// Whether a call begins so that has a SEQUENCE of one of our sessions.
-    fn names_session(&self, start: &[u8]) -> bool {
-        let mut r = XdrReader::new(start);
-        let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
-        let Ok(mut compound) = Compound::decode(&mut r) else { return false };
-        match compound.next_operation() {
-            Some(Ok(Operation::Sequence(args))) => {
-                self.server.find_session(args.session_id).is_ok()
-            }
-            _ => false,
-        }
     }
 
     /// Says when and how the record came that is handed over next.
@@ -444,6 +437,14 @@ impl Conn {
             self.outbox = VecDeque::new();
         }
     }
+}
+
+/// Whether a call begins so that has a SEQUENCE, of whatever session.
+fn names_session(start: &[u8]) -> bool {
+    let mut r = XdrReader::new(start);
+    let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
+    let Ok(mut compound) = Compound::decode(&mut r) else { return false };
+    matches!(compound.next_operation(), Some(Ok(Operation::Sequence(_))))
 }
 
 /// Where the data of the first WRITE begins in a call, if it has one: whoever receives the

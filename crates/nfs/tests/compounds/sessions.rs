@@ -264,6 +264,23 @@ fn a_new_connection_takes_a_large_request_only_if_it_names_a_session() {
     assert!(new.record_bytes_max(&data) < data.len(), "nor is it a call");
 }
 
+/// Linux sends WRITEs first on each new connection, and goes on only when it is answered.
+#[test]
+fn a_large_request_of_a_session_that_is_gone_is_answered_so_by_a_new_connection() {
+    let bench = Bench::new();
+    let mut client = bench.client("alice");
+    let data = vec![0; 1024 * 1024];
+    let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+    let write = Operation::Write(WriteArgs { state_id, offset: 0, stable, data: &data });
+    let named = client.next(&[Operation::PutRootFh, write]);
+    let mut new = bench.restarted().conn();
+    for arrived in [1000, 3000, named.len()] {
+        assert!(new.record_bytes_max(&named[..arrived]) >= named.len());
+    }
+    assert_eq!(status_of(&answer(&mut new, named)), NfsStatus::BADSESSION);
+    assert!(!new.is_known());
+}
+
 #[test]
 fn who_could_not_be_written_down_is_as_soon_as_there_is_room() {
     let bench = Bench::new();
