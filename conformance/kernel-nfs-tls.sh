@@ -140,6 +140,15 @@ is_under_tls 1
 umount /mnt/nfs
 ok "a share that does not require it, under TLS"
 
+# As administrators mount, by the name.
+if command -v mount.nfs > /dev/null; then
+    echo 192.0.2.1 server.test >> /etc/hosts
+    timeout 60 mount -t nfs -o vers=4.2,xprtsec=tls server.test:/data /mnt/nfs
+    is_under_tls 1
+    umount /mnt/nfs
+    ok "by mount.nfs"
+fi
+
 # Open all the time, and killed twice: while it is written, and while it is read.
 mounts data vers=4.2,nconnect=4,xprtsec=tls
 exec 5> /mnt/nfs/open

@@ -30,8 +30,8 @@ pub fn commands(address: SocketAddr, share: &str, user: &str) -> String {
     )
 }
 
-/// The command for one share over NFS.
-pub fn nfs_command(address: SocketAddr, share: &str) -> String {
+/// The command for one share over NFS, perhaps one that is reached under TLS only.
+pub fn nfs_command(address: SocketAddr, share: &str, under_tls: bool) -> String {
     let host = match address {
         SocketAddr::V4(v4) => v4.ip().to_string(),
         SocketAddr::V6(v6) => format!("[{}]", v6.ip()),
@@ -40,9 +40,10 @@ pub fn nfs_command(address: SocketAddr, share: &str) -> String {
         2049 => String::new(),
         port => format!(",port={port}"),
     };
+    let tls = if under_tls { ",xprtsec=tls" } else { "" };
     let url = if port.is_empty() { host.clone() } else { address.to_string() };
     format!(
-        "  Linux    sudo mount -t nfs -o vers=4.2,nconnect=4{port} {host}:/{share} /mnt\n           \
+        "  Linux    sudo mount -t nfs -o vers=4.2,nconnect=4{port}{tls} {host}:/{share} /mnt\n           \
          echo {READ_AHEAD_KIB} | sudo tee /sys/class/bdi/$(mountpoint -d /mnt)/read_ahead_kb\n           \
          (reads large files ahead; more of the kind says: anabranch advise nfs://{url}/{share})\n"
     )
@@ -65,12 +66,12 @@ mod tests {
         let rule = nfs_rule();
         assert!(rule.contains("  SUBSYSTEM==\"bdi\" \\\n  , ACTION==\"add\""), "{rule}");
         assert!(rule.contains("ATTR{read_ahead_kb}=\"15360\""), "{rule}");
-        let usual = nfs_command("192.0.2.1:2049".parse().unwrap(), "data");
+        let usual = nfs_command("192.0.2.1:2049".parse().unwrap(), "data", false);
         assert!(usual.contains("nconnect=4 192.0.2.1:/data /mnt\n"), "{usual}");
         assert!(usual.contains("echo 15360 | sudo tee /sys/class/bdi/$(mountpoint -d /mnt)/"));
         assert!(usual.contains("anabranch advise nfs://192.0.2.1/data)"), "{usual}");
-        let other = nfs_command("[2001:db8::1]:2050".parse().unwrap(), "data");
-        assert!(other.contains(",port=2050 [2001:db8::1]:/data"), "{other}");
+        let other = nfs_command("[2001:db8::1]:2050".parse().unwrap(), "data", true);
+        assert!(other.contains(",port=2050,xprtsec=tls [2001:db8::1]:/data"), "{other}");
         assert!(other.contains("nfs://[2001:db8::1]:2050/data)"), "{other}");
     }
 

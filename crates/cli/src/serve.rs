@@ -3,7 +3,7 @@
 use crate::{admin, logging, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
-use server::config::{Config, Encryption, Signing};
+use server::config::{Config, Encryption, NfsTls, Signing};
 use server::supervisor::{Passed, Supervisor};
 use server::users::Users;
 use std::net::SocketAddr;
@@ -305,7 +305,8 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in config.shares.iter().filter(|share| share.is_exported()) {
             say!("{} over NFS:\n", share.path.display());
-            say!("{}", mounts::nfs_command(shown, &share.name));
+            let under_tls = share.nfs_tls == NfsTls::Required;
+            say!("{}", mounts::nfs_command(shown, &share.name, under_tls));
         }
     }
     if !service.listening_nfs().is_empty() {
