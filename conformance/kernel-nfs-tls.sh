@@ -11,7 +11,7 @@ uname -r
 # Without it nobody may ask for handshakes.
 grep -q ' handshake_' /proc/kallsyms || exit 77
 
-# tlshd's libraries are newer than the machine's own.
+# tlshd's libraries are newer than the machine's own: it runs in this root.
 for place in proc sys dev "${trees#/}"; do
     mkdir -p "$root/$place"
     mount --rbind "/$place" "$root/$place"
@@ -29,7 +29,7 @@ uses() {
         printf '[debug]\nloglevel=1\n[authenticate.client]\n'
         printf '%s\n' "$@"
     } > "$root/etc/tlshd.test"
-    chroot "$root" /usr/sbin/tlshd -s -c /etc/tlshd.test >> $log 2>&1 &
+    chroot "$root" "$trees/tlshd" -s -c /etc/tlshd.test >> $log 2>&1 &
     tlshd=$!
     # Asked before it listens, the kernel gives up at once: a generic netlink socket (16) in a group.
     until awk '$2 == 16 && $4 != "00000000" { found = 1 } END { exit !found }' /proc/net/netlink; do
@@ -90,6 +90,14 @@ head -c 48M /dev/urandom > /tmp/random
 
 refused "TLS without tlshd" data vers=4.2,xprtsec=tls
 uses "$trusts"
+if ! mounts open vers=4.2,xprtsec=tls; then
+    # tlshd may want more than an older kernel has: that of ktls-utils 1.4 cannot work with Linux 6.12.
+    ! grep -q 'setsockopt.*Protocol not available' $log || exit 77
+    fail "no mount under TLS"
+fi
+is_under_tls 1
+umount /mnt/nfs
+ok "a share that does not require it, under TLS"
 refused "a share that requires TLS, without" data vers=4.2,xprtsec=none
 mounts '' vers=4.2
 test "$(echo /mnt/nfs/*)" = '/mnt/nfs/data /mnt/nfs/open'
@@ -135,11 +143,6 @@ for kind in 4.1/1 4.2/4; do
     umount /mnt/nfs
     ok "version $version, connections under TLS: $connections"
 done
-mounts open vers=4.2,xprtsec=tls
-is_under_tls 1
-umount /mnt/nfs
-ok "a share that does not require it, under TLS"
-
 # As administrators mount, by the name.
 if command -v mount.nfs > /dev/null; then
     echo 192.0.2.1 server.test >> /etc/hosts
