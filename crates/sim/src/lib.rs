@@ -9,6 +9,7 @@
 //! under way allows ([`history`]). A run that fails is repeated by its seed.
 #![forbid(unsafe_code)]
 
+pub mod both;
 pub mod cache;
 pub mod channels;
 mod client;

@@ -1,5 +1,5 @@
-//! `sim [COUNT] [FIRST] [files|channels|schedules|cache|sessions]`: runs seeds, of all kinds
-//! if none is named, and stops at the first that goes wrong.
+//! `sim [COUNT] [FIRST] [files|channels|schedules|cache|sessions|both]`: runs seeds, of all
+//! kinds if none is named, and stops at the first that goes wrong.
 #![forbid(unsafe_code)]
 
 use sim::channels::Counts;
@@ -16,6 +16,7 @@ struct Sum {
     unjudged: u64,
     counts: Counts,
     sessions: sim::sessions::Counts,
+    both: sim::both::Counts,
     hits: BTreeMap<&'static str, u64>,
 }
 
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
     let argument = |at| std::env::args().nth(at);
     let number = |at| argument(at).and_then(|text| text.parse::<u64>().ok());
     let (count, first) = (number(1).unwrap_or(100), number(2).unwrap_or(0));
-    let kinds = ["files", "channels", "schedules", "cache", "sessions"];
+    let kinds = ["files", "channels", "schedules", "cache", "sessions", "both"];
     let wanted = argument(3);
     for kind in kinds.into_iter().filter(|k| wanted.as_deref().is_none_or(|wanted| wanted == *k)) {
         let start = Instant::now();
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
             }
         }
         let took = start.elapsed().as_secs_f64();
-        let Sum { steps, answered, unjudged, counts, sessions, hits } = sum;
+        let Sum { steps, answered, unjudged, counts, sessions, both, hits } = sum;
         println!(
             "{kind}: {count} seeds from {first}: {steps} steps, {answered} replies, {took:.1} s"
         );
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         match kind {
             "channels" | "schedules" => println!("{}", shown(&counts.named())),
             "sessions" => println!("{}", shown(&sessions.named())),
+            "both" => println!("{}", shown(&both.named())),
             _ => {}
         }
     }
@@ -72,6 +74,11 @@ fn run(kind: &str, seed: u64, sum: &mut Sum) -> Result<(), Box<Failure>> {
         "sessions" => {
             let (report, counts) = sim::sessions::run(seed, None)?;
             sum.sessions.add(&counts);
+            (report, Counts::default())
+        }
+        "both" => {
+            let (report, counts) = sim::both::run(seed, None)?;
+            sum.both.add(&counts);
             (report, Counts::default())
         }
         _ => sim::channels::run(seed, kind == "schedules", None)?,

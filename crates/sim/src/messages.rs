@@ -207,12 +207,7 @@ pub fn message(request: &Request, file: FileId, quirk: u64) -> Message {
             }),
         ),
         Op::Rename { to, replace, .. } => {
-            let name = utf16(NAMES[usize::from(to)]);
-            let mut info = vec![u8::from(replace)];
-            info.extend_from_slice(&[0; 15]);
-            info.extend_from_slice(&(name.len() as u32).to_le_bytes());
-            info.extend_from_slice(&name);
-            (Command::SET_INFO, set_info(10, file, &info))
+            (Command::SET_INFO, rename(file, NAMES[usize::from(to)], replace))
         }
         Op::SetSize { count, .. } => {
             let size = length(Cells { at: 0, count });
@@ -287,6 +282,17 @@ fn lock(file: FileId, cells: Cells, flags: u32) -> Vec<u8> {
         w.u32(flags);
         w.u32(0);
     })
+}
+
+/// SET_INFO that gives an open file another name.
+#[must_use]
+pub fn rename(file: FileId, to: &str, replace: bool) -> Vec<u8> {
+    let name = utf16(to);
+    let mut info = vec![u8::from(replace)];
+    info.extend_from_slice(&[0; 15]);
+    info.extend_from_slice(&(name.len() as u32).to_le_bytes());
+    info.extend_from_slice(&name);
+    set_info(10, file, &info)
 }
 
 fn set_info(class: u8, file: FileId, info: &[u8]) -> Vec<u8> {

@@ -12,7 +12,7 @@ pub struct Args {
     /// The first one
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// One kind of runs: files, channels, schedules, cache or sessions
+    /// One kind of runs: files, channels, schedules, cache, sessions or both
     #[arg(long)]
     kind: Option<String>,
 }

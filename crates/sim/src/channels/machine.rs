@@ -427,7 +427,8 @@ fn name_of(file: u32) -> String {
     }
 }
 
-fn lock(file: FileId, offset: u64, flags: u32, sequence: u32) -> Vec<u8> {
+/// LOCK of one cell.
+pub fn lock(file: FileId, offset: u64, flags: u32, sequence: u32) -> Vec<u8> {
     messages::body(|w| {
         w.u16(48);
         w.u16(1);
@@ -461,6 +462,10 @@ pub struct Created {
     pub lease: Option<Lease>,
     /// It outlives its connection; and the server.
     pub durable: Option<bool>,
+    /// The number of its file.
+    pub file: Option<u64>,
+    /// Whether it was there, or was made.
+    pub was_made: bool,
 }
 
 impl Created {
@@ -471,7 +476,7 @@ impl Created {
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
         let id = FileId { persistent: number(128)?, volatile: number(136)? };
-        let (mut lease, mut durable) = (None, None);
+        let (mut lease, mut durable, mut file) = (None, None, None);
         let (offset, length) = (number(144)? as u32 as usize, (number(144)? >> 32) as usize);
         if length > 0 {
             let list = message.get(offset..offset + length)?;
@@ -481,10 +486,14 @@ impl Created {
                     b"RqLs" => lease = Some(Lease::decode(data).ok()?),
                     b"DHnQ" => durable = Some(false),
                     b"DH2Q" => durable = Some(data.get(4)? & 2 != 0),
+                    b"QFid" => {
+                        file = Some(u64::from_le_bytes(data.get(..8)?.try_into().ok()?));
+                    }
                     _ => {}
                 }
             }
         }
-        Some(Self { id, level: *message.get(66)?, lease, durable })
+        let was_made = *message.get(68)? == 2;
+        Some(Self { id, level: *message.get(66)?, lease, durable, file, was_made })
     }
 }

@@ -8,10 +8,10 @@
 
 mod asks;
 mod journal;
-mod link;
-mod machine;
-mod referee;
-mod replies;
+pub(crate) mod link;
+pub(crate) mod machine;
+pub(crate) mod referee;
+pub(crate) mod replies;
 mod rest;
 mod troubles;
 mod world;

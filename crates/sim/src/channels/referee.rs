@@ -25,6 +25,9 @@ pub mod rights {
 /// Number of an open, as the simulation counts them.
 pub type HandleNumber = u32;
 
+/// The file of an open whose client has not been told which it is.
+pub const UNKNOWN: u32 = u32::MAX;
+
 /// Who keeps something to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
@@ -149,6 +152,50 @@ impl Referee {
         self.opens.get(&handle)
     }
 
+    /// Which file was opened is known once it is.
+    pub fn turns_out(&mut self, handle: HandleNumber, file: u32, owner: Owner) {
+        if let Some(open) = self.opens.get_mut(&handle) {
+            (open.file, open.owner) = (file, owner);
+        }
+    }
+
+    /// Whether anybody may have a file open.
+    pub fn may_be_open(&self, file: u32) -> bool {
+        let is_it = |open: &OpenFact| open.file == file || open.file == UNKNOWN;
+        self.opens.values().any(|o| is_it(o) && !matches!(o.standing, Standing::Gone(_)))
+    }
+
+    /// Opens that are there for certain and do not go with this one.
+    pub fn in_the_way(&self, handle: HandleNumber) -> impl Iterator<Item = HandleNumber> + '_ {
+        let fact = self.opens.get(&handle).copied();
+        let is_it = move |other: &OpenFact| {
+            fact.is_some_and(|fact| other.file == fact.file && other.conflicts(&fact))
+                && other.standing.excludes()
+        };
+        self.opens.iter().filter(move |(n, o)| **n != handle && is_it(o)).map(|(n, _)| *n)
+    }
+
+    /// Who reads by a delegation is alone with those who read, too, and let it.
+    ///
+    /// # Errors
+    /// If somebody writes, or denies reading.
+    pub fn check_delegations(&self, is_one: impl Fn(Owner) -> bool) -> Result<(), String> {
+        for (owner, cache) in self.caches.iter().filter(|(owner, _)| is_one(**owner)) {
+            let disturbs = |open: &&OpenFact| {
+                let denies = open.share & kinds::READ == 0;
+                open.file == cache.file
+                    && open.owner != *owner
+                    && open.standing.excludes()
+                    && (denies || open.access & kinds::WRITE != 0)
+            };
+            let is_relied_on = cache.is_certain && cache.rights != 0;
+            if let Some(open) = self.opens.values().find(|o| is_relied_on && disturbs(o)) {
+                return Err(format!("caching: {owner:?} has {} beside {open:?}", cache.rights));
+            }
+        }
+        Ok(())
+    }
+
     /// An open is not under a lease any more.
     pub fn leave_key(&mut self, handle: HandleNumber) {
         if let Some(open) = self.opens.get_mut(&handle) {
@@ -206,7 +253,7 @@ impl Referee {
         let Some(fact) = self.opens.get(&handle) else { return Ok(()) };
         let in_the_way = |(number, other): (&HandleNumber, &OpenFact)| {
             *number != handle
-                && other.file == fact.file
+                && (other.file == fact.file || other.file == UNKNOWN)
                 && other.standing.may_be_since(asked)
                 && other.conflicts(fact)
         };
@@ -421,6 +468,25 @@ impl Referee {
         if let Some(lock) = self.locks.iter_mut().filter(own).rfind(live) {
             lock.standing = standing;
         }
+    }
+
+    /// Locks by others that are held for certain, and keep an open from reading a range, or from
+    /// writing it: each by its place.
+    pub fn held_against(&self, handle: HandleNumber, at: u8, writes: bool) -> Vec<usize> {
+        let file = self.opens.get(&handle).map_or(UNKNOWN, |open| open.file);
+        let is_it = |lock: &LockFact| {
+            lock.handle != handle
+                && (lock.file, lock.at) == (file, at)
+                && lock.standing.excludes()
+                && (writes || lock.is_exclusive)
+        };
+        let locks = self.locks.iter().enumerate().filter(|(_, lock)| is_it(lock));
+        locks.map(|(place, _)| place).collect()
+    }
+
+    /// The open of a lock, if it is held for certain still.
+    pub fn still_held(&self, place: usize) -> Option<HandleNumber> {
+        self.locks.get(place).filter(|l| l.standing.excludes()).map(|l| l.handle)
     }
 
     /// A lock was refused, or what it forbids; `own` ones may be in the way, too.

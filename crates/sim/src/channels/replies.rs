@@ -294,7 +294,7 @@ impl World {
     }
 
     fn take_open(&mut self, pending: &Pending, message: &[u8]) -> Result<(), String> {
-        let Created { id, level, lease, durable } =
+        let Created { id, level, lease, durable, .. } =
             Created::decode(message).ok_or("a short reply to CREATE")?;
         let number = pending.op.handle();
         let own = &mut self.machines[pending.machine];
@@ -536,23 +536,7 @@ impl World {
 
     /// Something is to be given back. MS-SMB2 2.2.23.
     fn handle_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
-        let short = || "a short notice".to_owned();
-        let mut r = Reader::new(message.get(Header::LENGTH..).ok_or_else(short)?);
-        let mut read = || -> Result<_, wire::codec::Malformed> {
-            let size = r.u16("notice")?;
-            if size == 24 {
-                let level = r.u8("notice")?;
-                r.skip(5, "notice")?;
-                return Ok((FileId::decode(&mut r)?, level, None));
-            }
-            let epoch = r.u16("notice")?;
-            let answers = r.u32("notice")? & 1 != 0;
-            let key: [u8; 16] = r.array("notice")?;
-            r.skip(4, "notice")?;
-            let to = r.u32("notice")? as u8;
-            Ok((FileId { persistent: 0, volatile: 0 }, to, Some((key, epoch, answers))))
-        };
-        let (file, to, lease) = read().map_err(|_| short())?;
+        let Notice { file, to, lease } = Notice::read(message)?;
         self.counts.breaks += 1;
         self.note(format!("{machine} hears of {file:?} {lease:?} {to}"));
         if let Some((key, epoch, answers)) = lease {
@@ -623,8 +607,45 @@ impl World {
     }
 }
 
+/// What is to be given back. MS-SMB2 2.2.23.
+pub(crate) struct Notice {
+    /// The open, if it is an oplock.
+    pub file: FileId,
+    /// What is left: a level, or rights of a lease.
+    pub to: u8,
+    /// Key and epoch of a lease, and whether an answer is waited for.
+    pub lease: Option<([u8; 16], u16, bool)>,
+}
+
+impl Notice {
+    /// Reads the message.
+    ///
+    /// # Errors
+    /// If it is short.
+    pub(crate) fn read(message: &[u8]) -> Result<Self, String> {
+        let short = || "a short notice".to_owned();
+        let mut r = Reader::new(message.get(Header::LENGTH..).ok_or_else(short)?);
+        let mut read = || -> Result<Self, wire::codec::Malformed> {
+            let size = r.u16("notice")?;
+            if size == 24 {
+                let to = r.u8("notice")?;
+                r.skip(5, "notice")?;
+                return Ok(Self { file: FileId::decode(&mut r)?, to, lease: None });
+            }
+            let epoch = r.u16("notice")?;
+            let answers = r.u32("notice")? & 1 != 0;
+            let key: [u8; 16] = r.array("notice")?;
+            r.skip(4, "notice")?;
+            let to = r.u32("notice")? as u8;
+            let file = FileId { persistent: 0, volatile: 0 };
+            Ok(Self { file, to, lease: Some((key, epoch, answers)) })
+        };
+        read().map_err(|_| short())
+    }
+}
+
 /// The value of the cell that was read. MS-SMB2 2.2.20.
-fn read_value(message: &[u8]) -> Option<u64> {
+pub(crate) fn read_value(message: &[u8]) -> Option<u64> {
     let offset = usize::from(*message.get(66)?);
     let bytes = message.get(offset..offset + 8)?;
     Some(u64::from_le_bytes(bytes.try_into().ok()?))

@@ -100,7 +100,7 @@ pub fn binding(xid: u32, session_id: SessionId, direction: ChannelFromClient) ->
 }
 
 /// The operations before the one that matters: SEQUENCE, and the way.
-fn walk<'a>(sequence: SequenceArgs, names: &[&'a [u8]]) -> Vec<Operation<'a>> {
+pub fn walk<'a>(sequence: SequenceArgs, names: &[&'a [u8]]) -> Vec<Operation<'a>> {
     let way = names.iter().map(|name| Operation::Lookup(LookupArgs { name }));
     [Operation::Sequence(sequence), Operation::PutRootFh].into_iter().chain(way).collect()
 }

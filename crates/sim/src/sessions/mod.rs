@@ -11,11 +11,11 @@
 mod absence;
 mod asks;
 mod machine;
-mod messages;
-mod replies;
+pub(crate) mod messages;
+pub(crate) mod replies;
 mod rest;
-mod side;
-mod world;
+pub(crate) mod side;
+pub(crate) mod world;
 
 use crate::random::Random;
 use crate::{Failure, Report};

@@ -18,7 +18,8 @@ use wire::nfs::{NfsStatus, OperationNumber};
 /// Steps at most before what came too early is sent again.
 const BUSY_STEPS: u64 = 30;
 
-fn unreadable(what: impl Debug) -> String {
+/// What cannot be read, as a failure.
+pub(crate) fn unreadable(what: impl Debug) -> String {
     format!("answers: {what:?}")
 }
 
@@ -366,12 +367,13 @@ impl Machine {
     }
 }
 
-fn results_of(results: &Bytes) -> Result<CompoundResults<'_>, String> {
+/// The results of a reply, behind what RPC says.
+pub(crate) fn results_of(results: &Bytes) -> Result<CompoundResults<'_>, String> {
     CompoundResults::decode(&mut XdrReader::new(results)).map_err(unreadable)
 }
 
 /// Goes on to where the result of an operation begins.
-fn skip_to(results: &mut CompoundResults<'_>, wanted: OperationNumber) -> Result<(), String> {
+pub(crate) fn skip_to(results: &mut CompoundResults<'_>, wanted: OperationNumber) -> Result<(), String> {
     while let Some((number, status)) = results.next_status().map_err(unreadable)? {
         if number == wanted {
             return Ok(());

@@ -75,8 +75,9 @@ enum Action {
     Nap,
 }
 
+/// Lets all machines in.
 #[derive(Debug)]
-struct Anyone;
+pub(crate) struct Anyone;
 
 impl HostFilter for Anyone {
     fn admits(&self, _: IpAddr) -> bool {

@@ -1,0 +1,252 @@
+//! What clients of NFS ask for.
+
+use super::Fault;
+use super::posix::{How, Op, Open};
+use super::windows::{Pending, Status};
+use super::world::{PosixLink, World};
+use crate::channels::machine::{CELLS, LockStatus};
+use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
+use crate::sessions::messages;
+use crate::sessions::world::Standing as LinkStanding;
+use std::collections::BTreeMap;
+use wire::nfs::ops::{ChannelFromClient, ShareAccess};
+use wire::nfs::StateId;
+
+/// Opens of one client.
+const OPENS_MAX: usize = 4;
+
+impl World {
+    /// What a connection says first: who its client is, or what it is for, if that matters.
+    pub(super) fn introduce(&mut self, machine: usize, link: &mut PosixLink) {
+        let number = self.posix[machine].number;
+        let Some(session) = self.posix[machine].session else {
+            link.standing = LinkStanding::Introduces;
+            link.on_the_way.push_back(messages::introduction(number));
+            return;
+        };
+        if self.random.percent(50) {
+            let xid = self.number();
+            let both = ChannelFromClient::BackOrBoth;
+            link.on_the_way.push_back(messages::binding(xid, session, both));
+            self.posix[machine].bindings.insert(xid);
+        }
+    }
+
+    /// A client asks for something.
+    pub(super) fn ask_posix(&mut self, machine: usize) {
+        if let Some(op) = self.choose_posix(machine) {
+            self.begin_posix(machine, op);
+        }
+    }
+
+    fn choose_posix(&mut self, machine: usize) -> Option<Op> {
+        let names = self.plan.names;
+        let name = self.random.small(names);
+        match self.random.below(40) {
+            0 => return Some(Op::List),
+            1..=3 => return Some(Op::Look { name }),
+            4 | 5 => return Some(Op::Remove { name }),
+            6 | 7 => {
+                let to = self.random.small(names);
+                return (name != to).then_some(Op::Rename { from: name, to });
+            }
+            8 => {
+                let own = &self.posix[machine].delegations;
+                let id = *own.keys().nth(self.random.below(own.len().max(1)))?;
+                return self.end_delegation(machine, id);
+            }
+            _ => {}
+        }
+        let own = &self.posix[machine];
+        let is_open = |(number, o): (&u32, &Open)| (o.status == Status::Open).then_some(*number);
+        let open: Vec<u32> = own.opens.iter().filter_map(is_open).collect();
+        let count = own.opens.len();
+        if open.is_empty() || (count < OPENS_MAX && self.random.percent(25)) {
+            return (count < OPENS_MAX).then(|| self.wish_posix(machine, name));
+        }
+        let open = self.random.pick(&open);
+        self.choose_on_open(machine, open)
+    }
+
+    fn wish_posix(&mut self, machine: usize, name: u8) -> Op {
+        let number = self.number();
+        let random = &mut self.random;
+        let wants = [
+            ShareAccess::WANT_ANY_DELEG,
+            ShareAccess::WANT_WRITE_DELEG,
+            ShareAccess::WANT_READ_DELEG,
+            ShareAccess(0),
+            ShareAccess::WANT_NO_DELEG,
+        ];
+        let open = Open {
+            name,
+            access: random.pick(&[1, 1, 2, 3, 3]),
+            deny: random.pick(&[0, 0, 0, 0, 0, 0, 1, 2, 2, 3]),
+            how: random.pick(&[How::Open, How::Open, How::OpenIf, How::OpenIf, How::Make]),
+            want: random.pick(&wants),
+            status: Status::Opening,
+            state_id: StateId::CURRENT,
+            object: None,
+            locks: BTreeMap::new(),
+            lock_id: None,
+            is_locking: false,
+        };
+        self.posix[machine].opens.insert(number, open);
+        Op::Open { open: number }
+    }
+
+    fn choose_on_open(&mut self, machine: usize, number: u32) -> Option<Op> {
+        let own = &self.posix[machine];
+        let open = own.opens.get(&number)?;
+        let cell = self.random.small(CELLS);
+        let may = |kind| open.access & kind != 0;
+        let is_used = own.under_way().any(|pending| open_of(pending.op) == Some(number));
+        Some(match self.random.below(16) {
+            0..=2 => return (!is_used).then_some(Op::Close { open: number }),
+            3..=6 => {
+                if open.is_locking {
+                    return None;
+                }
+                let exclusive = may(kinds::WRITE) && (!may(kinds::READ) || self.random.percent(60));
+                match open.locks.get(&cell) {
+                    None => Op::Lock { open: number, cell, exclusive },
+                    Some(LockStatus::Held) => Op::Unlock { open: number, cell, exclusive },
+                    Some(_) => return None,
+                }
+            }
+            7..=11 if may(kinds::WRITE) => Op::Write { open: number, cell },
+            _ if may(kinds::READ) => Op::Read { open: number, cell },
+            _ => return None,
+        })
+    }
+
+    /// Gives back what was asked for.
+    pub(super) fn give_back(&mut self, machine: usize) {
+        let own = &self.posix[machine].delegations;
+        let asked = own.iter().find(|(_, one)| one.is_asked).map(|(id, _)| *id);
+        if let Some(op) = asked.and_then(|id| self.end_delegation(machine, id)) {
+            self.begin_posix(machine, op);
+        }
+    }
+
+    /// A delegation is not relied on any more.
+    pub(super) fn end_delegation(&mut self, machine: usize, id: [u8; 12]) -> Option<Op> {
+        let own = &mut self.posix[machine];
+        let delegation = own.delegations.remove(&id)?;
+        own.given_back.insert(id, delegation);
+        if self.plan.fault != Some(Fault::GiveBack) {
+            self.referee.forget(own.owner(delegation.file));
+        }
+        Some(Op::GiveBack { id })
+    }
+
+    /// Asks for something, if a slot is free.
+    pub(super) fn begin_posix(&mut self, machine: usize, op: Op) {
+        let (xid, now) = (self.number(), self.steps);
+        let Some(at) = self.posix[machine].free_slot() else { return };
+        let mut held = Vec::new();
+        match op {
+            Op::Open { open } => self.begin_open(machine, open),
+            Op::Close { open } => {
+                self.referee.doubt(open, Standing::Possible);
+                self.set_status(machine, open, Status::Closing);
+            }
+            Op::Read { open, cell } => held = self.referee.held_against(open, cell, false),
+            Op::Write { open, cell } => {
+                held = self.referee.held_against(open, cell, true);
+                let file = self.referee.open(open).map_or(UNKNOWN, |open| open.file);
+                self.referee.ask_write(file, cell, xid.into(), now);
+                self.referee.write_own(self.posix[machine].owner(file), cell, u64::MAX);
+                self.of_posix.insert(xid);
+            }
+            Op::Lock { open, cell, exclusive } => {
+                self.referee.ask_lock(open, cell, exclusive);
+                self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
+            }
+            Op::Unlock { open, cell, .. } => {
+                if self.plan.fault != Some(Fault::Unlock) {
+                    self.referee.doubt_lock(open, cell, Standing::Possible);
+                }
+                self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
+            }
+            Op::Remove { name } => self.names.begin(name, now),
+            Op::Rename { from, to } => {
+                self.names.begin(from, now);
+                self.names.begin(to, now);
+            }
+            _ => {}
+        }
+        self.send_posix(machine, at, xid, Pending { op, asked: now, held });
+    }
+
+    fn send_posix(&mut self, machine: usize, at: usize, xid: u32, pending: Pending<Op>) {
+        let op = pending.op;
+        let own = &mut self.posix[machine];
+        own.slots[at].sequence += 1;
+        own.slots[at].under_way = Some((xid, pending));
+        let is_wrong = self.plan.fault == Some(Fault::Write) && xid.is_multiple_of(4);
+        let value = u64::from(xid) | if is_wrong { 1 << 40 } else { 0 };
+        let record = own.request(at, op, xid, value);
+        let shown = open_of(op).and_then(|open| own.opens.get(&open));
+        let shown = format!("{} asks {xid}: {op:?} {shown:?}", own.number);
+        let ready: Vec<u32> = self
+            .links
+            .iter()
+            .filter(|(_, l)| l.machine == machine && l.standing == LinkStanding::Ready)
+            .map(|(number, _)| *number)
+            .collect();
+        let link = self.random.pick(&ready);
+        if let (Some(link), Some(record)) = (self.links.get_mut(&link), record) {
+            link.on_the_way.push_back(record);
+        }
+        self.note(|| shown);
+    }
+
+    fn begin_open(&mut self, machine: usize, number: u32) {
+        let own = &self.posix[machine].opens[&number];
+        let (name, access, share) = (own.name, own.access, kinds::ALL & !own.deny);
+        let makes = own.how != How::Open;
+        let (owner, standing) = (Owner::Handle(number), Standing::Possible);
+        self.of_posix.insert(number);
+        let fact = OpenFact { file: UNKNOWN, owner, access, share, standing };
+        self.referee.ask_open(number, fact);
+        if makes {
+            self.names.begin(name, self.steps);
+        }
+    }
+
+    pub(super) fn set_status(&mut self, machine: usize, open: u32, status: Status) {
+        if let Some(open) = self.posix[machine].opens.get_mut(&open) {
+            open.status = status;
+        }
+    }
+
+    pub(super) fn set_range(
+        &mut self,
+        machine: usize,
+        open: u32,
+        cell: u8,
+        status: Option<LockStatus>,
+        is_locking: bool,
+    ) {
+        let Some(open) = self.posix[machine].opens.get_mut(&open) else { return };
+        open.is_locking = is_locking;
+        match status {
+            Some(status) => drop(open.locks.insert(cell, status)),
+            None => drop(open.locks.remove(&cell)),
+        }
+    }
+}
+
+/// The open that it is about.
+fn open_of(op: Op) -> Option<u32> {
+    match op {
+        Op::Open { open }
+        | Op::Close { open }
+        | Op::Read { open, .. }
+        | Op::Write { open, .. }
+        | Op::Lock { open, .. }
+        | Op::Unlock { open, .. } => Some(open),
+        _ => None,
+    }
+}

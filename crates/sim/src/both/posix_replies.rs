@@ -1,0 +1,542 @@
+//! What clients of NFS are told, and whether it can be so.
+
+use super::Fault;
+use super::names::{After, State};
+use super::posix::{Delegation, How, Op, Open, SLOTS};
+use super::windows::{Pending, Status, Watch};
+use super::world::{Entry, World};
+use crate::channels::machine::LockStatus;
+use crate::channels::referee::{Standing, rights};
+use crate::sessions::messages;
+use crate::sessions::replies::{results_of, skip_to, unreadable};
+use crate::sessions::world::Standing as LinkStanding;
+use bytes::Bytes;
+use wire::nfs::callback::{Callback, CallbackCompound, CbSequenceArgs};
+use wire::nfs::compound::CompoundResults;
+use wire::nfs::ops::{
+    CreateSessionResult, ExchangeIdResult, OpenDelegation, OpenResult, ReadDirResult, ReadResult,
+};
+use wire::nfs::rpc::Message;
+use wire::nfs::xdr::XdrReader;
+use wire::nfs::{Fattr, FileHandle, NfsStatus, NfsTime, OperationNumber, StateId};
+
+/// From 1601 to 1970, in units of 100 nanoseconds.
+const UNITS_TO_1970: i64 = 116_444_736_000_000_000;
+
+impl World {
+    /// A client takes what has come by a connection.
+    pub(super) fn receive_posix(&mut self, number: u32) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
+        let Some(record) = link.side.as_mut().and_then(|side| side.output.pop_front()) else {
+            return Ok(());
+        };
+        let (machine, standing) = (link.machine, link.standing);
+        let mut r = XdrReader::new(&record);
+        match Message::decode(&mut r).map_err(unreadable)? {
+            Message::Call(call) if call.procedure == 0 => {
+                link.on_the_way.push_back(messages::null_answer(call.xid));
+                Ok(())
+            }
+            Message::Call(call) => {
+                let callbacks = CallbackCompound::decode(&mut r).map_err(unreadable)?;
+                let answer = self.called_back(machine, call.xid, callbacks)?;
+                if let Some(link) = self.links.get_mut(&number) {
+                    link.on_the_way.push_back(answer);
+                }
+                Ok(())
+            }
+            Message::Reply(reply) => {
+                let results = record.slice(r.position()..);
+                let results = results_of(&results)?;
+                if self.posix[machine].bindings.remove(&reply.xid) {
+                    return expect(results.status, &[NfsStatus::OK], "binding");
+                }
+                match standing {
+                    LinkStanding::Introduces => self.introduced(number, results),
+                    LinkStanding::Begins => self.begun(number, results),
+                    _ => self.hear_results(machine, reply.xid, results),
+                }
+            }
+        }
+    }
+
+    fn introduced(&mut self, number: u32, mut results: CompoundResults<'_>) -> Result<(), String> {
+        let result: ExchangeIdResult<'_> =
+            results.succeed(OperationNumber::EXCHANGE_ID).map_err(unreadable)?;
+        let record = messages::new_session(result.client_id, result.sequence_id, SLOTS);
+        if let Some(link) = self.links.get_mut(&number) {
+            link.standing = LinkStanding::Begins;
+            link.on_the_way.push_back(record);
+        }
+        Ok(())
+    }
+
+    fn begun(&mut self, number: u32, mut results: CompoundResults<'_>) -> Result<(), String> {
+        let result: CreateSessionResult =
+            results.succeed(OperationNumber::CREATE_SESSION).map_err(unreadable)?;
+        let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
+        link.standing = LinkStanding::Ready;
+        let machine = link.machine;
+        self.posix[machine].session = Some(result.session_id);
+        self.begin_posix(machine, Op::Complete);
+        Ok(())
+    }
+
+    fn hear_results(
+        &mut self,
+        machine: usize,
+        xid: u32,
+        mut results: CompoundResults<'_>,
+    ) -> Result<(), String> {
+        let own = &mut self.posix[machine];
+        let is_it = |slot: &super::posix::Slot| slot.under_way.as_ref().is_some_and(|w| w.0 == xid);
+        let slot = own.slots.iter_mut().find(|slot| is_it(slot));
+        let Some((_, pending)) = slot.and_then(|slot| slot.under_way.take()) else {
+            return Err(format!("answers: {xid} was not asked for"));
+        };
+        let (number, status) = (own.number, results.status);
+        self.counts.answered += 1;
+        self.counts.delayed += u64::from(status == NfsStatus::DELAY);
+        self.note(|| format!("{number} hears of {xid}: {status:?}"));
+        let what = format!("{:?}", pending.op);
+        let fine = [NfsStatus::OK, NfsStatus::DELAY];
+        match pending.op {
+            Op::Open { open } => self.hear_open(machine, open, &pending, &mut results),
+            Op::Close { open } => {
+                self.posix[machine].opens.remove(&open);
+                self.referee.doubt(open, Standing::Gone(self.steps));
+                expect(status, &fine[..1], &what)
+            }
+            Op::Read { .. } => self.hear_read(machine, xid, &pending, &mut results),
+            Op::Write { .. } => self.hear_write(machine, xid, &pending, status),
+            Op::Lock { .. } | Op::Unlock { .. } => {
+                self.hear_range(machine, &pending, &mut results)
+            }
+            Op::Look { name } => self.hear_look(name, pending.asked, &mut results),
+            Op::Remove { name } => self.hear_remove(name, pending.asked, status),
+            Op::Rename { from, to } => self.hear_moved(from, to, pending.asked, status),
+            Op::List => self.hear_listing(machine, pending.asked, &mut results),
+            Op::Complete => {
+                self.posix[machine].is_complete = true;
+                expect(status, &fine[..1], &what)
+            }
+            Op::GiveBack { .. } | Op::Renew => expect(status, &fine[..1], &what),
+        }
+    }
+
+    fn hear_open(
+        &mut self,
+        machine: usize,
+        number: u32,
+        pending: &Pending<Op>,
+        results: &mut CompoundResults<'_>,
+    ) -> Result<(), String> {
+        let open = self.posix[machine].opens[&number].clone();
+        if results.status.is_ok() {
+            return self.take_posix(machine, number, &open, pending, results);
+        }
+        let (asked, name, makes) = (pending.asked, open.name, open.how != How::Open);
+        let known = match makes {
+            true => self.names.before(name, asked),
+            false => self.names.certain(name, asked),
+        };
+        match results.status {
+            NfsStatus::DELAY => {}
+            NfsStatus::NOENT if !makes => {
+                self.counts.missed += 1;
+                self.names.observe(name, asked, State::Absent)?;
+            }
+            NfsStatus::EXIST if open.how == How::Make => {
+                if known == Some(State::Absent) {
+                    return Err(format!("names: {name} is there, and must not be"));
+                }
+            }
+            NfsStatus::SHARE_DENIED => {
+                if let Some(State::Present(file)) = known {
+                    self.referee.turns_out(number, file, self.posix[machine].owner(file));
+                    let mut other = self.referee.in_the_way(number);
+                    let by_smb = other.any(|one| !self.of_posix.contains(&one));
+                    self.counts.posix_refused += u64::from(by_smb);
+                    self.referee.refused_share(number, asked)?;
+                }
+                if known == Some(State::Absent) {
+                    return Err(format!("names: {name} is denied, and is not there"));
+                }
+            }
+            NfsStatus::FILE_OPEN if !self.dooms.is_empty() => {}
+            other => return Err(format!("answers: {open:?} has {other:?}")),
+        }
+        self.posix[machine].opens.remove(&number);
+        self.referee.doubt(number, Standing::Gone(self.steps));
+        if makes {
+            self.names.end(name, asked, self.steps, After::Same);
+        }
+        Ok(())
+    }
+
+    fn take_posix(
+        &mut self,
+        machine: usize,
+        number: u32,
+        open: &Open,
+        pending: &Pending<Op>,
+        results: &mut CompoundResults<'_>,
+    ) -> Result<(), String> {
+        skip_to(results, OperationNumber::OPEN)?;
+        let result: OpenResult<'_> = results.reader().get().map_err(unreadable)?;
+        let object: FileHandle = results.succeed(OperationNumber::GETFH).map_err(unreadable)?;
+        let id = file_id(results)?;
+        let file = self.file_of(id)?;
+        let (asked, name, present) = (pending.asked, open.name, State::Present(file));
+        self.counts.posix_opened += 1;
+        let before = self.names.before(name, asked);
+        match open.how {
+            How::Open => self.names.observe(name, asked, present)?,
+            How::OpenIf if before == Some(State::Absent) => {}
+            How::OpenIf => self.names.found(name, asked, present)?,
+            How::Make => self.names.found(name, asked, State::Absent)?,
+        }
+        if open.how != How::Open {
+            self.names.end(name, asked, self.steps, After::Is(present));
+            let is_made = open.how == How::Make || before == Some(State::Absent);
+            if is_made {
+                self.owe_watchers(asked, &format!("that {name} was made"));
+            }
+        }
+        let own = &mut self.posix[machine];
+        let owner = own.owner(file);
+        if let Some(open) = own.opens.get_mut(&number) {
+            open.status = Status::Open;
+            (open.state_id, open.object) = (current(result.state_id), Some(object));
+        }
+        self.referee.turns_out(number, file, owner);
+        self.referee.confirm(number, Standing::Certain)?;
+        self.take_delegation(machine, file, object, &result.delegation)?;
+        self.note(|| format!("{number} is open: file {file}, {:?}", result.delegation));
+        self.check_delegations()
+    }
+
+    fn take_delegation(
+        &mut self,
+        machine: usize,
+        file: u32,
+        object: FileHandle,
+        delegation: &OpenDelegation<'_>,
+    ) -> Result<(), String> {
+        let own = &mut self.posix[machine];
+        let (writes, state_id) = match delegation {
+            OpenDelegation::Read(read) => (false, read.state_id),
+            OpenDelegation::Write(write) => (true, write.state_id),
+            _ => return Ok(()),
+        };
+        if own.given_back.contains_key(&state_id.other) {
+            return Ok(());
+        }
+        let (owner, state_id) = (own.owner(file), current(state_id));
+        let is_asked = own.delegations.get(&state_id.other).is_some_and(|one| one.is_asked);
+        let delegation = Delegation { file, object, state_id, is_asked };
+        own.delegations.insert(state_id.other, delegation);
+        self.counts.delegated += 1;
+        let has = if writes { rights::READ | rights::WRITE } else { rights::READ };
+        self.referee.grant(owner, file, has, self.steps)
+    }
+
+    fn hear_read(
+        &mut self,
+        machine: usize,
+        xid: u32,
+        pending: &Pending<Op>,
+        results: &mut CompoundResults<'_>,
+    ) -> Result<(), String> {
+        let Op::Read { open, cell } = pending.op else { return Ok(()) };
+        let Some(file) = self.referee.open(open).map(|open| open.file) else { return Ok(()) };
+        let (asked, now) = (pending.asked, self.steps);
+        match results.status {
+            NfsStatus::OK => {}
+            NfsStatus::LOCKED => return self.hear_locked(open, cell, pending, false),
+            other => return expect(other, &[NfsStatus::DELAY], "read"),
+        }
+        skip_to(results, OperationNumber::READ)?;
+        let result: ReadResult<'_> = results.reader().get().map_err(unreadable)?;
+        let value = result.data.try_into().map_or(0, u64::from_le_bytes);
+        self.check_held(&pending.held, &format!("read {xid}"), false)?;
+        let is_from_smb = value != 0 && !self.of_posix.contains(&(value as u32));
+        self.counts.exchanged += u64::from(is_from_smb);
+        self.referee.read(file, cell, value, asked, now)?;
+        self.referee.keep(self.posix[machine].owner(file), cell, value, asked);
+        Ok(())
+    }
+
+    fn hear_write(
+        &mut self,
+        machine: usize,
+        xid: u32,
+        pending: &Pending<Op>,
+        status: NfsStatus,
+    ) -> Result<(), String> {
+        let Op::Write { open, cell } = pending.op else { return Ok(()) };
+        let Some(file) = self.referee.open(open).map(|open| open.file) else { return Ok(()) };
+        let owner = self.posix[machine].owner(file);
+        self.referee.write_own(owner, cell, self.steps);
+        match status {
+            NfsStatus::OK => {
+                self.check_held(&pending.held, &format!("write {xid}"), false)?;
+                self.referee.wrote(file, cell, xid.into(), self.steps);
+                self.referee.owe(owner, file, pending.asked, &format!("write {xid}"));
+                Ok(())
+            }
+            NfsStatus::LOCKED => self.hear_locked(open, cell, pending, true),
+            other => expect(other, &[NfsStatus::DELAY], "write"),
+        }
+    }
+
+    fn hear_locked(
+        &mut self,
+        open: u32,
+        cell: u8,
+        pending: &Pending<Op>,
+        writes: bool,
+    ) -> Result<(), String> {
+        let held = pending.held.iter().filter_map(|at| self.referee.still_held(*at));
+        let by_smb = held.filter(|holder| !self.of_posix.contains(holder)).count();
+        self.counts.data_refused += u64::from(by_smb > 0);
+        self.referee.refused_lock(open, cell, pending.asked, writes)
+    }
+
+    fn hear_range(
+        &mut self,
+        machine: usize,
+        pending: &Pending<Op>,
+        results: &mut CompoundResults<'_>,
+    ) -> Result<(), String> {
+        let gone = Standing::Gone(self.steps);
+        let status = results.status;
+        match pending.op {
+            Op::Lock { open, cell, .. } if status.is_ok() => {
+                skip_to(results, OperationNumber::LOCK)?;
+                let id: StateId = results.reader().get().map_err(unreadable)?;
+                if let Some(open) = self.posix[machine].opens.get_mut(&open) {
+                    open.lock_id = Some(current(id));
+                }
+                self.set_range(machine, open, cell, Some(LockStatus::Held), false);
+                self.referee.confirm_lock(open, cell)
+            }
+            Op::Lock { open, cell, .. } => {
+                self.set_range(machine, open, cell, None, false);
+                if status == NfsStatus::DENIED {
+                    let held = self.referee.held_against(open, cell, true);
+                    let mut holders = held.iter().filter_map(|at| self.referee.still_held(*at));
+                    let by_smb = holders.any(|holder| !self.of_posix.contains(&holder));
+                    self.counts.lock_refused += u64::from(by_smb);
+                    self.referee.refused_lock(open, cell, pending.asked, false)?;
+                }
+                self.referee.doubt_lock(open, cell, gone);
+                expect(status, &[NfsStatus::DENIED, NfsStatus::DELAY], "lock")
+            }
+            Op::Unlock { open, cell, .. } => {
+                self.set_range(machine, open, cell, None, false);
+                if self.plan.fault != Some(Fault::Unlock) {
+                    self.referee.doubt_lock(open, cell, gone);
+                }
+                expect(status, &[NfsStatus::OK], "unlock")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn hear_look(
+        &mut self,
+        name: u8,
+        asked: u64,
+        results: &mut CompoundResults<'_>,
+    ) -> Result<(), String> {
+        let state = match results.status {
+            NfsStatus::OK => State::Present(self.file_of(file_id(results)?)?),
+            NfsStatus::NOENT => State::Absent,
+            other => return expect(other, &[NfsStatus::DELAY], "lookup"),
+        };
+        self.counts.missed += u64::from(state == State::Absent);
+        self.names.observe(name, asked, state)
+    }
+
+    fn hear_remove(&mut self, name: u8, asked: u64, status: NfsStatus) -> Result<(), String> {
+        let refused = [
+            NfsStatus::OK,
+            NfsStatus::NOENT,
+            NfsStatus::DELAY,
+            NfsStatus::FILE_OPEN,
+            NfsStatus::SHARE_DENIED,
+        ];
+        expect(status, &refused, "remove")?;
+        let before = self.names.before(name, asked);
+        let is_done = status.is_ok();
+        if is_done && before == Some(State::Absent) {
+            return Err(format!("names: {name} is removed, which is not there"));
+        }
+        if status == NfsStatus::NOENT {
+            self.counts.missed += 1;
+            self.names.found(name, asked, State::Absent)?;
+        }
+        let after = match is_done && self.plan.fault != Some(Fault::Remove) {
+            true => After::Is(State::Absent),
+            false => After::Same,
+        };
+        if is_done {
+            self.counts.renamed += 1;
+            self.owe_watchers(asked, &format!("that {name} was removed"));
+        }
+        self.names.end(name, asked, self.steps, after);
+        Ok(())
+    }
+
+    fn hear_moved(
+        &mut self,
+        from: u8,
+        to: u8,
+        asked: u64,
+        status: NfsStatus,
+    ) -> Result<(), String> {
+        let refused = [
+            NfsStatus::OK,
+            NfsStatus::NOENT,
+            NfsStatus::DELAY,
+            NfsStatus::FILE_OPEN,
+            NfsStatus::SHARE_DENIED,
+        ];
+        expect(status, &refused, "rename")?;
+        let before = self.names.before(from, asked);
+        if status.is_ok() {
+            if before == Some(State::Absent) {
+                return Err(format!("names: {from} is renamed, which is not there"));
+            }
+            self.counts.renamed += 1;
+            self.owe_watchers(asked, &format!("that {from} was renamed"));
+        }
+        if status == NfsStatus::NOENT {
+            self.counts.missed += 1;
+            self.names.found(from, asked, State::Absent)?;
+        }
+        let now = self.steps;
+        if !status.is_ok() {
+            [from, to].iter().for_each(|name| self.names.end(*name, asked, now, After::Same));
+            return Ok(());
+        }
+        self.names.end(from, asked, now, After::Is(State::Absent));
+        self.names.end(to, asked, now, before.map_or(After::Unknown, After::Is));
+        Ok(())
+    }
+
+    /// Who has watched for certain since before this was asked for must be told.
+    fn owe_watchers(&mut self, asked: u64, what: &str) {
+        for windows in &mut self.windows {
+            if matches!(windows.watch, Watch::Sure(since) if since < asked) {
+                windows.watch = Watch::Owed(what.into());
+            }
+        }
+    }
+
+    fn hear_listing(
+        &mut self,
+        machine: usize,
+        asked: u64,
+        results: &mut CompoundResults<'_>,
+    ) -> Result<(), String> {
+        expect(results.status, &[NfsStatus::OK], "listing")?;
+        skip_to(results, OperationNumber::READDIR)?;
+        let listed: ReadDirResult<'_> = results.reader().get().map_err(unreadable)?;
+        let mut entries = Vec::new();
+        for entry in &listed.entries {
+            let facts = entry.attributes.attributes().map_err(unreadable)?;
+            let times = [facts.time_modify, facts.time_metadata];
+            entries.push(Entry {
+                name: String::from_utf8_lossy(entry.name).into_owned(),
+                id: facts.fileid.unwrap_or(0),
+                size: facts.size.unwrap_or(0),
+                times: times.map(|time| time.map_or(0, units)),
+            });
+        }
+        self.hear_entries(&entries, asked)?;
+        self.posix[machine].listed = entries;
+        Ok(())
+    }
+
+    /// A client is called back.
+    fn called_back(
+        &mut self,
+        machine: usize,
+        xid: u32,
+        callbacks: CallbackCompound<'_>,
+    ) -> Result<Bytes, String> {
+        let is_opening =
+            |p: &Pending<super::windows::Op>| matches!(p.op, super::windows::Op::Create { .. });
+        let by_smb = self.windows.iter().any(|w| w.pending.values().any(is_opening));
+        let own = &mut self.posix[machine];
+        let mut numbers = own.callbacks;
+        let mut wrong = None;
+        let sequence = |args: &CbSequenceArgs| {
+            let last = numbers.get_mut(args.slot_id as usize).ok_or(NfsStatus::BADSLOT)?;
+            if args.sequence_id != *last + 1 {
+                wrong = Some(format!("callbacks: {args:?} after {last}"));
+            }
+            *last = args.sequence_id;
+            Ok(())
+        };
+        let is_early = own.under_way().any(|pending| matches!(pending.op, Op::Open { .. }));
+        let (mut recalled, mut stranger) = (None, None);
+        let take = |callback: &Callback<'_>| {
+            let Callback::Recall(args) = callback else {
+                stranger = Some(format!("callbacks: {callback:?}"));
+                return Err(NfsStatus::NOTSUPP);
+            };
+            if let Some(delegation) = own.delegations.get_mut(&args.state_id.other) {
+                delegation.is_asked = true;
+                recalled = Some(delegation.file);
+                return Ok(());
+            }
+            if own.given_back.contains_key(&args.state_id.other) {
+                return Err(NfsStatus::BAD_STATEID);
+            }
+            if !is_early {
+                stranger = Some(format!("callbacks: {args:?} was never given"));
+            }
+            Err(NfsStatus::DELAY)
+        };
+        let answer = messages::callback_answer(xid, callbacks, sequence, take);
+        own.callbacks = numbers;
+        if let Some(wrong) = wrong.or(stranger) {
+            return Err(wrong);
+        }
+        let number = own.number;
+        if let Some(file) = recalled {
+            self.counts.recalled += u64::from(by_smb);
+            self.referee.tell(self.posix[machine].owner(file), 0, Some(0));
+        }
+        self.note(|| format!("{number} is called back: {recalled:?}"));
+        answer.ok_or_else(|| "callbacks: an unreadable one".into())
+    }
+}
+
+/// The name of state whatever was done with it since.
+fn current(state_id: StateId) -> StateId {
+    StateId { seqid: 0, ..state_id }
+}
+
+fn units(time: NfsTime) -> u64 {
+    let units = time.seconds * 10_000_000 + i64::from(time.nanoseconds) / 100;
+    (units + UNITS_TO_1970).cast_unsigned()
+}
+
+/// The number in the next result, which is of GETATTR.
+fn file_id(results: &mut CompoundResults<'_>) -> Result<u64, String> {
+    skip_to(results, OperationNumber::GETATTR)?;
+    let attributes: Fattr<'_> = results.reader().get().map_err(unreadable)?;
+    let facts = attributes.attributes().map_err(unreadable)?;
+    facts.fileid.ok_or_else(|| "answers: no number of the file".into())
+}
+
+fn expect(status: NfsStatus, allowed: &[NfsStatus], what: &str) -> Result<(), String> {
+    match allowed.contains(&status) {
+        true => Ok(()),
+        false => Err(format!("answers: {what} has {status:?}")),
+    }
+}

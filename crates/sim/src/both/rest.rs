@@ -1,0 +1,191 @@
+//! All comes to rest: what both protocols show is the same, and nobody waits for anything.
+
+use super::windows::{Op as WindowsOp, Status, Watch};
+use super::posix::Op as PosixOp;
+use super::setup::{DIRECTORY, name_of};
+use super::names::State;
+use super::world::{Entry, World};
+use super::Fault;
+use crate::channels::machine::CELL_BYTES;
+use crate::runner::Outcome;
+
+const SECOND: u64 = 1_000_000_000;
+
+impl World {
+    /// What is asked for before anything else: the directory is opened over SMB.
+    pub(super) fn begin_all(&mut self) {
+        (0..self.windows.len()).for_each(|m| self.begin_windows(m, WindowsOp::Directory));
+    }
+
+    /// Lets all come to rest, looks at it, and lets time pass.
+    pub(super) fn rest(&mut self) -> Result<(), String> {
+        self.note(|| "all comes to rest".into());
+        self.counts.rested += 1;
+        self.settle()?;
+        self.check_answered()?;
+        self.referee.check_told()?;
+        self.check_watches()?;
+        (0..self.windows.len()).for_each(|m| self.begin_windows(m, WindowsOp::List));
+        (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixOp::List));
+        self.settle()?;
+        self.check_listed()?;
+        self.check_content()?;
+        (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixOp::Renew));
+        self.settle()?;
+        let seconds = self.random.pick(&[0, 1, 12, 31, 31]);
+        self.note(|| format!("{seconds} seconds pass"));
+        self.servers.environment.advance(seconds * SECOND);
+        self.tick()
+    }
+
+    /// The server looks at its clock.
+    fn tick(&mut self) -> Result<(), String> {
+        let (smb, nfs) = (self.servers.smb.clone(), self.servers.nfs.clone());
+        let now = smb::Host::now(&*self.servers.environment);
+        let of_nfs = nfs::Host::now(&*self.servers.environment);
+        self.start(0, move || {
+            smb.handle_tick(now);
+            nfs.handle_tick(of_nfs);
+            Outcome::Over
+        })
+    }
+
+    fn check_answered(&self) -> Result<(), String> {
+        for (number, machine) in self.windows.iter().enumerate() {
+            let mut waits = machine.pending.values().filter(|p| p.op != WindowsOp::Watch);
+            if let Some(pending) = waits.next() {
+                return Err(format!("answers: {number} has none to {pending:?}"));
+            }
+        }
+        for machine in &self.posix {
+            if let Some(pending) = machine.under_way().next() {
+                return Err(format!("answers: {} has none to {pending:?}", machine.number));
+            }
+            if let Some(one) = machine.delegations.values().find(|one| one.is_asked) {
+                return Err(format!("answers: {one:?} was not given back"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who was to be told of a name that changed was; who watches still, does for certain now.
+    fn check_watches(&mut self) -> Result<(), String> {
+        for (number, machine) in self.windows.iter_mut().enumerate() {
+            match &machine.watch {
+                Watch::Owed(what) => {
+                    return Err(format!("watching: {number} was not told {what}"));
+                }
+                Watch::Asked => machine.watch = Watch::Sure(self.steps),
+                Watch::None | Watch::Sure(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone has listed the same.
+    fn check_listed(&self) -> Result<(), String> {
+        let by_smb = self.windows.iter().map(|machine| &machine.listed);
+        let lists = by_smb.chain(self.posix.iter().map(|machine| &machine.listed));
+        let sorted = |list: &Vec<Entry>| {
+            let mut list = list.clone();
+            list.sort_by(|one, other| one.name.cmp(&other.name));
+            list
+        };
+        let lists: Vec<Vec<Entry>> = lists.map(sorted).collect();
+        match lists.windows(2).find(|two| two[0] != two[1]) {
+            Some(two) => Err(format!("listings: {:?}, and {:?}", two[0], two[1])),
+            None => Ok(()),
+        }
+    }
+
+    /// What is in the files is what may be, and what clients rely on.
+    fn check_content(&self) -> Result<(), String> {
+        let files = self.servers.vfs.files();
+        for name in self.names.all() {
+            let Some(State::Present(file)) = self.names.certain(name, self.steps) else { continue };
+            let path = format!("{DIRECTORY}/{}", name_of(name));
+            let Some((_, bytes)) = files.iter().find(|(found, _)| *found == path) else {
+                return Err(format!("names: {name} is not on the disk"));
+            };
+            let found = |cell: u8| {
+                let at = usize::from(cell) * CELL_BYTES as usize;
+                let bytes = bytes.get(at..at + CELL_BYTES as usize);
+                bytes.and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+            };
+            self.referee.check_kept(file, found)?;
+        }
+        Ok(())
+    }
+
+    /// Everyone closes what they have, and then nothing is left.
+    ///
+    /// # Errors
+    /// What is left.
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        for machine in 0..self.windows.len() {
+            let open: Vec<u32> = self.windows[machine].handles.keys().copied().collect();
+            open.into_iter()
+                .for_each(|handle| self.begin_windows(machine, WindowsOp::Close { handle }));
+            self.begin_windows(machine, WindowsOp::Leave);
+        }
+        for machine in 0..self.posix.len() {
+            self.close_posix(machine)?;
+        }
+        self.settle()?;
+        self.check_answered()?;
+        self.check_nothing_open()?;
+        self.windows.clear();
+        let sides = std::mem::take(&mut self.links).into_values().filter_map(|link| link.side);
+        let sides: Vec<_> = sides.collect();
+        let host = self.servers.environment.clone();
+        self.start(0, move || {
+            sides.into_iter().for_each(|side| side.end(&*host));
+            Outcome::Over
+        })?;
+        self.posix.clear();
+        self.settle()?;
+        match self.servers.smb.snapshot().sessions.len() {
+            0 => Ok(()),
+            count => Err(format!("end: {count} sessions although all are gone")),
+        }
+    }
+
+    fn close_posix(&mut self, machine: usize) -> Result<(), String> {
+        let is_open = |(number, open): (&u32, &super::posix::Open)| {
+            (open.status == Status::Open).then_some(*number)
+        };
+        let mut open: Vec<u32> = self.posix[machine].opens.iter().filter_map(is_open).collect();
+        if self.plan.fault == Some(Fault::Close) {
+            open.pop();
+        }
+        for open in open {
+            self.begin_posix(machine, PosixOp::Close { open });
+            self.settle()?;
+        }
+        let ids: Vec<[u8; 12]> = self.posix[machine].delegations.keys().copied().collect();
+        for id in ids {
+            if let Some(op) = self.end_delegation(machine, id) {
+                self.begin_posix(machine, op);
+            }
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn check_nothing_open(&self) -> Result<(), String> {
+        let sessions = self.servers.smb.snapshot().sessions;
+        let clients = self.servers.nfs.snapshot().clients;
+        let left = [
+            ("opens of SMB", sessions.iter().map(|session| session.opens.len()).sum()),
+            ("states of NFS", clients.iter().map(|client| client.states).sum()),
+            ("files in the table", self.servers.smb.files.open_file_count()),
+            ("files in the table of NFS", self.servers.nfs.files.open_file_count()),
+            ("open handles", self.servers.vfs.open_count() as usize),
+            ("calls for workers", self.servers.environment.task_weights().len()),
+        ];
+        match left.iter().find(|(_, count)| *count > 0) {
+            Some((what, count)) => Err(format!("end: {count} {what} although all is closed")),
+            None => Ok(()),
+        }
+    }
+}

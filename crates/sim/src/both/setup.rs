@@ -1,0 +1,121 @@
+//! The server of both protocols, and the tree that it serves.
+
+use super::{Fault, Plan};
+use crate::environment::{Environment, Troubles};
+use crate::random::Random;
+use crate::sessions::messages::SHARE;
+use crate::sessions::side::told;
+use crate::sessions::world::Anyone;
+use files::{Files, Volume, VolumeId, VolumeOptions};
+use nfs::{Export, Squash};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vfs::memory::{MemoryOptions, MemoryVfs};
+use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+
+/// The directory that all work in.
+pub const DIRECTORY: &str = "d";
+/// How long a client of NFS that says nothing keeps what it has.
+const LEASE: Duration = Duration::from_secs(90);
+/// Names that are there from the beginning.
+const NAMES_MADE: u8 = 2;
+
+/// A name in the directory.
+pub fn name_of(name: u8) -> String {
+    format!("f{name}")
+}
+
+/// The number of a name in the directory.
+pub fn number_of(name: &str) -> Option<u8> {
+    name.strip_prefix('f')?.parse().ok()
+}
+
+/// The server of both protocols.
+pub struct Servers {
+    /// What is around it.
+    pub environment: Arc<Environment>,
+    /// Where its files are.
+    pub vfs: Arc<MemoryVfs>,
+    /// The side of SMB.
+    pub smb: Arc<smb::Server>,
+    /// The side of NFS.
+    pub nfs: Arc<nfs::Server>,
+}
+
+impl Servers {
+    /// A server over a new tree.
+    ///
+    /// # Errors
+    /// If the tree cannot be made.
+    pub fn new(plan: &Plan, random: &mut Random, base: Instant) -> Result<Self, String> {
+        let Plan { park, would_block, creates_wait, .. } = *plan;
+        let troubles = Troubles { park, would_block, fail: 0, creates_wait };
+        let environment = Environment::new(random.fork(), troubles, base, 0);
+        let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
+        make_tree(&vfs).map_err(told)?;
+        let options = VolumeOptions { file_mode: 0o666, ..VolumeOptions::default() };
+        let volume = Arc::new(Volume { vfs: vfs.clone(), options });
+        let files = Arc::new(Files::new(environment.clone()));
+        let of_nfs = match plan.fault {
+            Some(Fault::Apart) => Arc::new(Files::new(environment.clone())),
+            _ => files.clone(),
+        };
+        let smb = smb::Server::new(config_of_smb(&volume), files, environment.clone());
+        let nfs = nfs::Server::new(config_of_nfs(&volume), of_nfs, environment.clone());
+        Ok(Self { environment, vfs, smb, nfs })
+    }
+}
+
+fn config_of_smb(volume: &Arc<Volume>) -> smb::Config {
+    let share = smb::Share {
+        name: "data".into(),
+        volume: Some(volume.clone()),
+        posix: true,
+        ..smb::Share::default()
+    };
+    smb::Config {
+        server_guid: [7; 16],
+        name: "SIM".into(),
+        domain: "WORKGROUP".into(),
+        signing_required: false,
+        encryption: smb::Encryption::Off,
+        dialect_min: smb::Dialect::Smb210,
+        dialect_max: smb::Dialect::Smb311,
+        io_bytes_max: 1 << 20,
+        multichannel: smb::Multichannel::default(),
+        shares: vec![Arc::new(share)],
+    }
+}
+
+fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
+    let export = Export {
+        id: VolumeId(7),
+        name: SHARE.to_vec(),
+        volume: volume.clone(),
+        // All are the user that clients of SMB are, too: this is not about rights.
+        squash: Squash::All,
+        anonymous: (1000, 1000),
+        hosts: Arc::new(Anyone),
+        tls_required: false,
+        counted: meter::ShareId::NONE,
+    };
+    nfs::Config {
+        exports: vec![Arc::new(export)],
+        lease: LEASE,
+        owner: b"sim".to_vec(),
+        offers_tls: false,
+        states_max: nfs::limits::STATES_MAX,
+    }
+}
+
+fn make_tree(vfs: &MemoryVfs) -> vfs::Result<()> {
+    let make = |names: &[&str], kind, mode| {
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let names = names.iter().map(|name| Name::new(name.as_bytes().to_vec()));
+        let path = RelPath::from_iter(names.collect::<Result<Vec<_>, _>>()?);
+        vfs.create(&Identity::root(), &path, Case::Sensitive, how).map(drop)
+    };
+    make(&[DIRECTORY], FileKind::Directory, 0o777)?;
+    (0..NAMES_MADE)
+        .try_for_each(|name| make(&[DIRECTORY, &name_of(name)], FileKind::File, 0o666))
+}

@@ -1,0 +1,314 @@
+//! A client of SMB: its one connection, its opens and leases, and what it sends.
+
+use super::setup::{DIRECTORY, name_of};
+use super::world::Entry;
+use crate::channels::link::{Link, Role};
+use crate::channels::machine::{CELL_BYTES, LockStatus, lease_key, lock};
+use crate::channels::referee::{Owner, kinds};
+use crate::messages;
+use crate::random::Random;
+use std::collections::{BTreeMap, VecDeque};
+use wire::fscc;
+use wire::smb::{
+    ChangeNotifyRequest, CloseRequest, Command, CreateRequest, Dialect, FileId, LEASE_CONTEXT,
+    Lease, LeaseV2, QueryDirectoryRequest, QueryFlags, ReadRequest, SessionId, WriteRequest,
+    put_context,
+};
+
+/// FILE_NOTIFY_CHANGE_FILE_NAME.
+const OF_NAMES: u32 = 1;
+/// FileIdBothDirectoryInformation.
+const LISTING_CLASS: u8 = 37;
+
+/// What is known of an open. Both protocols' clients have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Asked for.
+    Opening,
+    /// There.
+    Open,
+    /// Its end is asked for.
+    Closing,
+}
+
+/// An open.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    /// By which name.
+    pub name: u8,
+    /// See [`kinds`].
+    pub access: u8,
+    /// See [`kinds`].
+    pub share: u8,
+    /// The key of its lease, and what was wished.
+    pub lease: Option<(u8, u8)>,
+    /// FILE_OPEN and its like.
+    pub disposition: u32,
+    /// The file goes with it.
+    pub dooms: bool,
+    /// What the server calls it.
+    pub id: FileId,
+    /// What is known of it.
+    pub status: Status,
+    /// Its ranges, by cell.
+    pub locks: BTreeMap<u8, LockStatus>,
+}
+
+impl Handle {
+    /// Who keeps what is kept by it.
+    pub fn owner(&self, machine: usize, number: u32) -> Owner {
+        self.lease.map_or(Owner::Handle(number), |(key, _)| Owner::Key(machine, key))
+    }
+
+    /// Whether it may make a file.
+    pub fn makes(&self) -> bool {
+        self.disposition != fscc::FILE_OPEN
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Op {
+    Create { handle: u32 },
+    Close { handle: u32 },
+    Read { handle: u32, cell: u8 },
+    Write { handle: u32, cell: u8 },
+    Lock { handle: u32, cell: u8, exclusive: bool },
+    Unlock { handle: u32, cell: u8 },
+    Rename { handle: u32, to: u8, replace: bool },
+    Directory,
+    Leave,
+    List,
+    Watch,
+    Acknowledge { key: u8, keeps: u8 },
+}
+
+/// Something that is not answered.
+#[derive(Clone, Debug)]
+pub struct Pending<T> {
+    /// What.
+    pub op: T,
+    /// Since which step.
+    pub asked: u64,
+    /// Locks that must keep it from being done, if they are held all the while.
+    pub held: Vec<usize>,
+}
+
+/// Whether it watches the directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// It does not.
+    None,
+    /// It has asked to.
+    Asked,
+    /// The server knows, since all was at rest at this step.
+    Sure(u64),
+    /// It must be told of this.
+    Owed(String),
+}
+
+/// See the module.
+pub struct Windows {
+    /// Its connection.
+    pub link: Link,
+    /// What it has open.
+    pub handles: BTreeMap<u32, Handle>,
+    /// The latest epoch of each lease.
+    pub epochs: BTreeMap<u8, u16>,
+    /// Leases to acknowledge: key, and what is kept.
+    pub acknowledgments: VecDeque<(u8, u8)>,
+    /// What is not answered, by number.
+    pub pending: BTreeMap<u32, Pending<Op>>,
+    /// Its open of the directory.
+    pub directory: Option<FileId>,
+    /// See [`Watch`].
+    pub watch: Watch,
+    /// What was listed last.
+    pub listed: Vec<Entry>,
+    next_key: u8,
+}
+
+impl Windows {
+    /// One that has said nothing.
+    pub fn new(number: usize, random: &mut Random) -> Self {
+        let dialect = random.pick(&[Dialect::Smb302, Dialect::Smb311]);
+        let client = (dialect, [number as u8 + 1; 16], format!("user{number}"));
+        Self {
+            link: Link::new(number, Role::New(SessionId(0)), client),
+            handles: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            acknowledgments: VecDeque::new(),
+            pending: BTreeMap::new(),
+            directory: None,
+            watch: Watch::None,
+            listed: Vec::new(),
+            next_key: 0,
+        }
+    }
+
+    /// A key that none of its opens has.
+    fn new_key(&mut self) -> u8 {
+        loop {
+            self.next_key = self.next_key.wrapping_add(1);
+            let key = self.next_key;
+            if self.handles.values().all(|handle| handle.lease.is_none_or(|(k, _)| k != key)) {
+                self.epochs.remove(&key);
+                return key;
+            }
+        }
+    }
+
+    /// Whether any open of it is under a lease.
+    pub fn uses_key(&self, key: u8) -> bool {
+        let is_of = |h: &Handle| h.lease.is_some_and(|(k, _)| k == key);
+        self.handles.values().any(|h| h.status == Status::Open && is_of(h))
+    }
+
+    /// A new open, as it will be asked for.
+    pub fn wish(&mut self, names: u8, random: &mut Random) -> Handle {
+        let name = random.small(names);
+        let mut access = random.pick(&[1, 2, 3, 3, 3, 5, 7]);
+        let mut share = kinds::ALL;
+        if random.percent(25) {
+            share = random.pick(&[3, 5, 6, 1, 0, 4]);
+        }
+        let dooms = random.percent(5);
+        if dooms {
+            access |= 4;
+        }
+        let lease = random.percent(70).then(|| {
+            let again: Vec<u8> = self
+                .handles
+                .values()
+                .filter(|h| h.name == name && h.status == Status::Open)
+                .filter_map(|h| Some(h.lease?.0))
+                .collect();
+            let is_again = !again.is_empty() && random.percent(40);
+            let key = if is_again { random.pick(&again) } else { self.new_key() };
+            (key, random.pick(&[1, 3, 3, 5, 7, 7, 7]))
+        });
+        let disposition = random.pick(&[
+            fscc::FILE_OPEN,
+            fscc::FILE_OPEN,
+            fscc::FILE_OPEN_IF,
+            fscc::FILE_OPEN_IF,
+            fscc::FILE_CREATE,
+        ]);
+        let id = FileId { persistent: 0, volatile: 0 };
+        let (status, locks) = (Status::Opening, BTreeMap::new());
+        Handle { name, access, share, lease, disposition, dooms, id, status, locks }
+    }
+
+    fn create(&self, handle: &Handle) -> Vec<u8> {
+        let mut contexts = Vec::new();
+        if let Some((key, state)) = handle.lease {
+            let epoch = self.epochs.get(&key).copied().unwrap_or(0);
+            let v2 = Some(LeaseV2 { parent_key: [0; 16], epoch });
+            let lease = Lease { key: lease_key(key), state: state.into(), flags: 0, v2 };
+            put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
+        }
+        put_context(&mut contexts, b"QFid", &[]);
+        let right = |kind, mask| if handle.access & kind != 0 { mask } else { 0 };
+        let rights = right(kinds::READ, 1) | right(kinds::WRITE, 2) | right(4, 0x1_0000);
+        let name = messages::utf16(&path_of(handle.name));
+        let request = CreateRequest {
+            oplock: if handle.lease.is_some() { 0xFF } else { 0 },
+            impersonation: 2,
+            desired_access: rights | 0x10_0080, // SYNCHRONIZE, FILE_READ_ATTRIBUTES
+            attributes: 0,
+            share_access: handle.share.into(),
+            disposition: handle.disposition,
+            options: 0x40 | if handle.dooms { 0x1000 } else { 0 },
+            name: &name,
+            contexts: &contexts,
+        };
+        messages::body(|w| request.encode(w))
+    }
+
+    /// What is asked for, as a message; `value` is what is written.
+    pub fn message(&self, op: Op, value: u64) -> Option<(Command, Vec<u8>)> {
+        let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
+        let id = |handle: u32| self.handles.get(&handle).map(|h| h.id);
+        Some(match op {
+            Op::Create { handle } => (Command::CREATE, self.create(self.handles.get(&handle)?)),
+            Op::Directory => (Command::CREATE, open_directory()),
+            Op::Close { handle } => close(id(handle)?),
+            Op::Leave => close(self.directory?),
+            Op::Read { handle, cell } => {
+                let read = ReadRequest {
+                    flags: 0,
+                    length_bytes: CELL_BYTES as u32,
+                    offset_bytes: offset(cell),
+                    file_id: id(handle)?,
+                    minimum_bytes: 0,
+                };
+                (Command::READ, messages::body(|w| read.encode(w)))
+            }
+            Op::Write { handle, cell } => {
+                let (data, file_id) = (value.to_le_bytes(), id(handle)?);
+                let write =
+                    WriteRequest { offset_bytes: offset(cell), file_id, flags: 0, data: &data };
+                (Command::WRITE, messages::body(|w| write.encode(w)))
+            }
+            Op::Lock { handle, cell, exclusive } => {
+                let flags = 0x10 | if exclusive { 2 } else { 1 };
+                (Command::LOCK, lock(id(handle)?, offset(cell), flags, 0))
+            }
+            Op::Unlock { handle, cell } => {
+                (Command::LOCK, lock(id(handle)?, offset(cell), 4, 0))
+            }
+            Op::Rename { handle, to, replace } => {
+                (Command::SET_INFO, messages::rename(id(handle)?, &path_of(to), replace))
+            }
+            Op::List => (Command::QUERY_DIRECTORY, list(self.directory?)),
+            Op::Watch => {
+                let file_id = self.directory?;
+                let watch =
+                    ChangeNotifyRequest { flags: 0, output_bytes: 4096, file_id, filter: OF_NAMES };
+                (Command::CHANGE_NOTIFY, messages::body(|w| watch.encode(w)))
+            }
+            Op::Acknowledge { key, keeps } => {
+                let body = messages::lease_acknowledgment(lease_key(key), keeps);
+                (Command::OPLOCK_BREAK, body)
+            }
+        })
+    }
+}
+
+fn path_of(name: u8) -> String {
+    format!("{DIRECTORY}\\{}", name_of(name))
+}
+
+fn close(file_id: FileId) -> (Command, Vec<u8>) {
+    (Command::CLOSE, messages::body(|w| CloseRequest { flags: 0, file_id }.encode(w)))
+}
+
+fn open_directory() -> Vec<u8> {
+    let name = messages::utf16(DIRECTORY);
+    let request = CreateRequest {
+        oplock: 0,
+        impersonation: 2,
+        desired_access: 0x10_0081, // SYNCHRONIZE, FILE_READ_ATTRIBUTES, FILE_LIST_DIRECTORY
+        attributes: 0,
+        share_access: kinds::ALL.into(),
+        disposition: fscc::FILE_OPEN,
+        options: 1,
+        name: &name,
+        contexts: &[],
+    };
+    messages::body(|w| request.encode(w))
+}
+
+fn list(file_id: FileId) -> Vec<u8> {
+    let pattern = messages::utf16("*");
+    let request = QueryDirectoryRequest {
+        class: LISTING_CLASS,
+        flags: QueryFlags(QueryFlags::REOPEN),
+        index: 0,
+        file_id,
+        pattern: &pattern,
+        output_bytes: 16_384,
+    };
+    messages::body(|w| request.encode(w))
+}

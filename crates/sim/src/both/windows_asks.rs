@@ -1,0 +1,200 @@
+//! What clients of SMB ask for.
+
+use super::Fault;
+use super::windows::{Handle, Op, Pending, Status, Watch};
+use super::world::{Doom, World};
+use crate::channels::link::Purpose;
+use crate::channels::machine::{CELLS, LockStatus};
+use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
+
+/// Opens of one client.
+const HANDLES_MAX: usize = 4;
+
+impl World {
+    /// A client asks for something.
+    pub(super) fn ask_windows(&mut self, machine: usize) {
+        if let Some(op) = self.choose_windows(machine) {
+            self.begin_windows(machine, op);
+        }
+    }
+
+    fn choose_windows(&mut self, machine: usize) -> Option<Op> {
+        let own = &self.windows[machine];
+        if own.directory.is_some() {
+            match self.random.below(25) {
+                0 => return Some(Op::List),
+                1..=3 if own.watch == Watch::None => return Some(Op::Watch),
+                _ => {}
+            }
+        }
+        let is_open = |(number, h): (&u32, &Handle)| (h.status == Status::Open).then_some(*number);
+        let open: Vec<u32> = own.handles.iter().filter_map(is_open).collect();
+        let count = own.handles.len();
+        if open.is_empty() || (count < HANDLES_MAX && self.random.percent(25)) {
+            return (count < HANDLES_MAX).then(|| self.wish_windows(machine));
+        }
+        let handle = self.random.pick(&open);
+        self.choose_on_handle(machine, handle)
+    }
+
+    fn wish_windows(&mut self, machine: usize) -> Op {
+        let number = self.number();
+        let handle = self.windows[machine].wish(self.plan.names, &mut self.random);
+        self.windows[machine].handles.insert(number, handle);
+        Op::Create { handle: number }
+    }
+
+    fn choose_on_handle(&mut self, machine: usize, number: u32) -> Option<Op> {
+        let own = &self.windows[machine];
+        let handle = own.handles.get(&number)?;
+        let cell = self.random.small(CELLS);
+        let may = |kind| handle.access & kind != 0;
+        let is_used = own.pending.values().any(|pending| handle_of(pending.op) == Some(number));
+        Some(match self.random.below(18) {
+            0..=2 => return (!is_used).then_some(Op::Close { handle: number }),
+            _ if handle.dooms && self.random.percent(40) => {
+                return (!is_used).then_some(Op::Close { handle: number });
+            }
+            3..=6 => match handle.locks.get(&cell) {
+                None => Op::Lock { handle: number, cell, exclusive: self.random.percent(60) },
+                Some(LockStatus::Held) => Op::Unlock { handle: number, cell },
+                Some(_) => return None,
+            },
+            7 | 8 if may(4) => {
+                let (to, replace) = (self.random.small(self.plan.names), self.random.percent(50));
+                Op::Rename { handle: number, to, replace }
+            }
+            9..=13 if may(kinds::WRITE) => Op::Write { handle: number, cell },
+            _ if may(kinds::READ) => Op::Read { handle: number, cell },
+            _ => return None,
+        })
+    }
+
+    /// Asks for something.
+    pub(super) fn begin_windows(&mut self, machine: usize, op: Op) {
+        let (number, now) = (self.number(), self.steps);
+        let mut held = Vec::new();
+        match op {
+            Op::Create { handle } => self.begin_create(machine, handle),
+            Op::Close { handle } => self.begin_close(machine, handle),
+            Op::Read { handle, cell } => held = self.referee.held_against(handle, cell, false),
+            Op::Write { handle, cell } => {
+                held = self.referee.held_against(handle, cell, true);
+                let file = self.referee.open(handle).map_or(UNKNOWN, |open| open.file);
+                let owner = self.windows[machine].handles[&handle].owner(machine, handle);
+                self.referee.ask_write(file, cell, number.into(), now);
+                self.referee.write_own(owner, cell, u64::MAX);
+            }
+            Op::Lock { handle, cell, exclusive } => {
+                self.referee.ask_lock(handle, cell, exclusive);
+                self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
+            }
+            Op::Unlock { handle, cell } => {
+                self.referee.doubt_lock(handle, cell, Standing::Possible);
+                self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
+            }
+            // What the file is called by then nobody knows.
+            Op::Rename { .. } => self.names.all().for_each(|name| self.names.begin(name, now)),
+            Op::Watch => self.windows[machine].watch = Watch::Asked,
+            _ => {}
+        }
+        let shown = handle_of(op).and_then(|handle| self.windows[machine].handles.get(&handle));
+        let shown = format!("{machine} asks {number}: {op:?} {shown:?}");
+        self.note(|| shown);
+        self.send_windows(machine, number, op);
+        let pending = Pending { op, asked: now, held };
+        self.windows[machine].pending.insert(number, pending);
+    }
+
+    fn send_windows(&mut self, machine: usize, number: u32, op: Op) {
+        let own = &mut self.windows[machine];
+        let message = match op {
+            Op::Create { handle } if self.plan.fault == Some(Fault::Share) => {
+                let noted = own.handles.get(&handle).map(|handle| handle.share);
+                let mut set = |share| {
+                    if let (Some(handle), Some(share)) = (own.handles.get_mut(&handle), share) {
+                        handle.share = share;
+                    }
+                };
+                set(Some(kinds::ALL));
+                let message = own.message(op, number.into());
+                if let (Some(handle), Some(share)) = (own.handles.get_mut(&handle), noted) {
+                    handle.share = share;
+                }
+                message
+            }
+            _ => own.message(op, number.into()),
+        };
+        if let Some((command, body)) = message {
+            own.link.ask(command, &body, Purpose::Ask(number), 0, false);
+        }
+    }
+
+    fn begin_create(&mut self, machine: usize, number: u32) {
+        let now = self.steps;
+        let handle = self.windows[machine].handles[&number].clone();
+        let Handle { name, access, share, dooms, .. } = handle;
+        let owner = handle.owner(machine, number);
+        let standing = Standing::Possible;
+        let fact = OpenFact { file: UNKNOWN, owner, access, share, standing };
+        self.referee.ask_open(number, fact);
+        if dooms {
+            self.names.all().for_each(|name| self.names.begin(name, now));
+            let doom = Doom { began: now, handle: number, file: None, is_closed: false };
+            self.dooms.push(doom);
+        } else if handle.makes() {
+            self.names.begin(name, now);
+        }
+    }
+
+    fn begin_close(&mut self, machine: usize, number: u32) {
+        let own = &mut self.windows[machine];
+        let Some(handle) = own.handles.get_mut(&number) else { return };
+        handle.status = Status::Closing;
+        let lease = handle.lease;
+        self.referee.doubt(number, Standing::Possible);
+        self.referee.forget(Owner::Handle(number));
+        if let Some((key, _)) = lease
+            && !own.uses_key(key)
+        {
+            self.referee.distrust(Owner::Key(machine, key));
+        }
+    }
+
+    pub(super) fn set_lock(
+        &mut self,
+        machine: usize,
+        handle: u32,
+        cell: u8,
+        status: Option<LockStatus>,
+    ) {
+        let Some(handle) = self.windows[machine].handles.get_mut(&handle) else { return };
+        match status {
+            Some(status) => drop(handle.locks.insert(cell, status)),
+            None => drop(handle.locks.remove(&cell)),
+        }
+    }
+
+    /// A lease is given back.
+    pub(super) fn acknowledge(&mut self, machine: usize) {
+        let Some((key, keeps)) = self.windows[machine].acknowledgments.pop_front() else { return };
+        if self.plan.fault != Some(Fault::Acknowledge) {
+            self.referee.give_back(Owner::Key(machine, key), keeps);
+        }
+        self.begin_windows(machine, Op::Acknowledge { key, keeps });
+    }
+}
+
+/// The open that it is about.
+pub(super) fn handle_of(op: Op) -> Option<u32> {
+    match op {
+        Op::Create { handle }
+        | Op::Close { handle }
+        | Op::Read { handle, .. }
+        | Op::Write { handle, .. }
+        | Op::Lock { handle, .. }
+        | Op::Unlock { handle, .. }
+        | Op::Rename { handle, .. } => Some(handle),
+        _ => None,
+    }
+}

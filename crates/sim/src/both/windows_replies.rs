@@ -1,0 +1,450 @@
+//! What clients of SMB are told, and whether it can be so.
+
+use super::Fault;
+use super::names::{After, State};
+use super::setup::{DIRECTORY, number_of};
+use super::windows::{Handle, Op, Pending, Status, Watch};
+use super::world::{Entry, World};
+use crate::channels::link::{Event, Purpose};
+use crate::channels::machine::{Created, LockStatus, lease_key};
+use crate::channels::referee::{Owner, Standing};
+use crate::channels::replies::{Notice, read_value};
+use wire::fscc;
+use wire::ntstatus::NtStatus;
+use wire::smb::{LEASE_BREAK_IN_PROGRESS, Lease};
+
+impl World {
+    /// A client takes what has come.
+    pub(super) fn receive_windows(&mut self, machine: usize) -> Result<(), String> {
+        let link = &mut self.windows[machine].link;
+        let Some(side) = &mut link.side else { return Ok(()) };
+        let whole = self.random.percent(60);
+        let length = side.output.len();
+        let count = if whole { length } else { 1 + self.random.below(length) };
+        let bytes: Vec<u8> = side.output.drain(..count).collect();
+        let events = link.receive(&bytes).map_err(|what| format!("{machine}: {what}"))?;
+        for event in events {
+            match event {
+                Event::SetUp(NtStatus::SUCCESS) => {}
+                Event::Notice(message) => self.hear_notice(machine, &message)?,
+                Event::Reply(Purpose::Ask(number), status, message) => {
+                    self.hear_reply(machine, number, status, &message)?;
+                }
+                other => return Err(format!("answers: {machine} is told {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
+        let Notice { to, lease, .. } = Notice::read(message)?;
+        let Some((key, epoch, answers)) = lease else {
+            return Err("caching: an oplock is broken that nobody has".into());
+        };
+        if key != lease_key(key[0]) {
+            return Err("caching: a lease is broken that nobody has".into());
+        }
+        let key = key[0];
+        self.note(|| format!("{machine} is told that {key} goes to {to}, {epoch}, {answers}"));
+        let is_opening = |p: &Pending<Op>| matches!(p.op, Op::Create { .. });
+        let by_smb = self.windows.iter().any(|w| w.pending.values().any(is_opening));
+        let opens = |p: &Pending<super::posix::Op>| matches!(p.op, super::posix::Op::Open { .. });
+        let by_nfs = self.posix.iter().any(|p| p.under_way().any(opens));
+        self.counts.broken += u64::from(by_nfs && !by_smb);
+        if answers {
+            let keeps = if self.random.percent(15) { 0 } else { to };
+            self.windows[machine].acknowledgments.push_back((key, keeps));
+        }
+        let known = self.windows[machine].epochs.entry(key).or_default();
+        if epoch.wrapping_sub(*known).cast_signed() < 0 {
+            return Ok(());
+        }
+        *known = epoch;
+        self.referee.tell(Owner::Key(machine, key), to, answers.then_some(0));
+        Ok(())
+    }
+
+    fn hear_reply(
+        &mut self,
+        machine: usize,
+        number: u32,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<(), String> {
+        let Some(pending) = self.windows[machine].pending.remove(&number) else {
+            return Err(format!("answers: {number} was not asked for"));
+        };
+        self.counts.answered += 1;
+        self.note(|| format!("{machine} hears of {number}: {status:?}"));
+        let is_right = match pending.op {
+            Op::Create { handle } => {
+                self.hear_create(machine, handle, &pending, status, message)?
+            }
+            Op::Close { handle } => self.hear_close(machine, handle, status),
+            Op::Read { .. } | Op::Write { .. } => {
+                self.hear_data(machine, number, &pending, status, message)?
+            }
+            Op::Lock { .. } | Op::Unlock { .. } => self.hear_lock(machine, &pending, status)?,
+            Op::Rename { handle, to, replace } => {
+                self.hear_rename(handle, (to, replace), pending.asked, status)?
+            }
+            Op::Directory => {
+                self.windows[machine].directory = Created::decode(message).map(|c| c.id);
+                status == NtStatus::SUCCESS
+            }
+            Op::Leave => {
+                self.windows[machine].directory = None;
+                status == NtStatus::SUCCESS
+            }
+            Op::List => {
+                self.hear_list(machine, pending.asked, message)?;
+                status == NtStatus::SUCCESS
+            }
+            Op::Watch => self.hear_watch(machine, status),
+            // All opens under it may have been closed meanwhile.
+            Op::Acknowledge { key, .. } => {
+                status == NtStatus::SUCCESS || !self.windows[machine].uses_key(key)
+            }
+        };
+        if is_right { Ok(()) } else { Err(format!("answers: {:?} has {status:?}", pending.op)) }
+    }
+
+    fn hear_create(
+        &mut self,
+        machine: usize,
+        number: u32,
+        pending: &Pending<Op>,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<bool, String> {
+        let handle = self.windows[machine].handles[&number].clone();
+        if status == NtStatus::SUCCESS {
+            return self.take_open(machine, number, handle, pending, message).map(|()| true);
+        }
+        let asked = pending.asked;
+        let is_right = self.refused_create(machine, number, &handle, asked, status)?;
+        self.windows[machine].handles.remove(&number);
+        self.referee.doubt(number, Standing::Gone(self.steps));
+        if handle.dooms {
+            // Nothing went with it.
+            for doom in self.dooms.iter_mut().filter(|doom| doom.handle == number) {
+                doom.is_closed = true;
+            }
+        } else if handle.makes() {
+            self.names.end(handle.name, asked, self.steps, After::Same);
+        }
+        Ok(is_right)
+    }
+
+    fn refused_create(
+        &mut self,
+        machine: usize,
+        number: u32,
+        handle: &Handle,
+        asked: u64,
+        status: NtStatus,
+    ) -> Result<bool, String> {
+        let changes = handle.dooms || handle.makes();
+        let name = handle.name;
+        let known = match changes {
+            true => self.names.before(name, asked),
+            false => self.names.certain(name, asked),
+        };
+        match status {
+            NtStatus::OBJECT_NAME_NOT_FOUND if handle.disposition == fscc::FILE_OPEN => {
+                self.counts.missed += 1;
+                match changes {
+                    true => self.names.found(name, asked, State::Absent)?,
+                    false => self.names.observe(name, asked, State::Absent)?,
+                }
+            }
+            NtStatus::OBJECT_NAME_COLLISION => {
+                if known == Some(State::Absent) {
+                    return Err(format!("names: {name} is there, and must not be"));
+                }
+                return Ok(handle.disposition == fscc::FILE_CREATE);
+            }
+            NtStatus::SHARING_VIOLATION => {
+                if let Some(State::Present(file)) = known {
+                    self.referee.turns_out(number, file, handle.owner(machine, number));
+                    let other = self.referee.in_the_way(number);
+                    let by_nfs = other.filter(|one| self.of_posix.contains(one)).count();
+                    self.counts.windows_refused += u64::from(by_nfs > 0);
+                    self.referee.refused_share(number, asked)?;
+                }
+                return Ok(known != Some(State::Absent));
+            }
+            NtStatus::DELETE_PENDING => return Ok(!self.dooms.is_empty()),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn take_open(
+        &mut self,
+        machine: usize,
+        number: u32,
+        handle: Handle,
+        pending: &Pending<Op>,
+        message: &[u8],
+    ) -> Result<(), String> {
+        let created = Created::decode(message).ok_or("answers: a short one to CREATE")?;
+        let id = created.file.ok_or("answers: CREATE does not say which file")?;
+        let is_new = self.is_new(id);
+        let file = self.file_of(id)?;
+        let (asked, now, name) = (pending.asked, self.steps, handle.name);
+        self.counts.windows_opened += 1;
+        let present = State::Present(file);
+        if handle.dooms || handle.makes() {
+            let found = if created.was_made { State::Absent } else { present };
+            self.names.found(name, asked, found)?;
+            if created.was_made && !is_new {
+                self.note(|| format!("{file} was heard of before its maker heard"));
+            }
+        } else {
+            self.names.observe(name, asked, present)?;
+        }
+        for doom in self.dooms.iter_mut().filter(|doom| doom.handle == number) {
+            doom.file = Some(file);
+        }
+        if !handle.dooms && handle.makes() {
+            self.names.end(name, asked, now, After::Is(present));
+        }
+        let owner = handle.owner(machine, number);
+        if let Some(own) = self.windows[machine].handles.get_mut(&number) {
+            (own.id, own.status) = (created.id, Status::Open);
+        }
+        self.note(|| format!("{machine} has {number} open: file {file}, {:?}", created.lease));
+        self.referee.turns_out(number, file, owner);
+        self.referee.confirm(number, Standing::Certain)?;
+        if let (Some((key, _)), Some(lease)) = (handle.lease, created.lease) {
+            self.take_lease(machine, key, file, &lease)?;
+        }
+        self.check_delegations()
+    }
+
+    fn take_lease(
+        &mut self,
+        machine: usize,
+        key: u8,
+        file: u32,
+        lease: &Lease,
+    ) -> Result<(), String> {
+        let owner = Owner::Key(machine, key);
+        let Some(v2) = lease.v2 else { return Err("caching: a lease without an epoch".into()) };
+        let known = self.windows[machine].epochs.entry(key).or_default();
+        let later = v2.epoch.wrapping_sub(*known).cast_signed();
+        let is_breaking = lease.flags & LEASE_BREAK_IN_PROGRESS != 0;
+        if is_breaking && later > 0 {
+            // The notice is on its way.
+            self.referee.distrust(owner);
+        } else if !is_breaking && later >= 0 {
+            let is_asked = self.referee.cache(owner).is_some_and(|c| c.breaking.is_some());
+            if later == 0 && is_asked {
+                return Ok(());
+            }
+            *known = v2.epoch;
+            if later > 1 {
+                // Something was told that has not arrived: what was read is not kept.
+                self.referee.distrust(owner);
+            }
+            self.counts.leased += u64::from(lease.state != 0);
+            return self.referee.grant(owner, file, lease.state as u8, self.steps);
+        }
+        Ok(())
+    }
+
+    fn hear_close(&mut self, machine: usize, number: u32, status: NtStatus) -> bool {
+        self.windows[machine].handles.remove(&number);
+        self.referee.doubt(number, Standing::Gone(self.steps));
+        for doom in self.dooms.iter_mut().filter(|doom| doom.handle == number) {
+            doom.is_closed = true;
+        }
+        status == NtStatus::SUCCESS
+    }
+
+    fn hear_data(
+        &mut self,
+        machine: usize,
+        number: u32,
+        pending: &Pending<Op>,
+        status: NtStatus,
+        message: &[u8],
+    ) -> Result<bool, String> {
+        let (Op::Read { handle, cell } | Op::Write { handle, cell }) = pending.op else {
+            return Ok(false);
+        };
+        let writes = matches!(pending.op, Op::Write { .. });
+        let Some(file) = self.referee.open(handle).map(|open| open.file) else { return Ok(false) };
+        let owner = self.windows[machine].handles[&handle].owner(machine, handle);
+        let (asked, now) = (pending.asked, self.steps);
+        if writes {
+            self.referee.write_own(owner, cell, now);
+        }
+        let value = match status {
+            NtStatus::FILE_LOCK_CONFLICT => {
+                let held = pending.held.iter().filter_map(|at| self.referee.still_held(*at));
+                let by_nfs = held.filter(|holder| self.of_posix.contains(holder)).count();
+                self.counts.data_refused += u64::from(by_nfs > 0);
+                // One's own shared lock is in the way of a write.
+                return self.referee.refused_lock(handle, cell, asked, writes).map(|()| true);
+            }
+            NtStatus::SUCCESS if writes => {
+                self.check_held(&pending.held, &format!("write {number}"), true)?;
+                self.referee.wrote(file, cell, number.into(), now);
+                self.referee.owe(owner, file, asked, &format!("write {number}"));
+                return Ok(true);
+            }
+            NtStatus::SUCCESS => read_value(message).ok_or("answers: a short one to READ")?,
+            NtStatus::END_OF_FILE if !writes => 0,
+            _ => return Ok(false),
+        };
+        self.check_held(&pending.held, &format!("read {number}"), true)?;
+        self.counts.exchanged += u64::from(self.of_posix.contains(&(value as u32)));
+        self.referee.read(file, cell, value, asked, now)?;
+        self.referee.keep(owner, cell, value, asked);
+        Ok(true)
+    }
+
+    fn hear_lock(
+        &mut self,
+        machine: usize,
+        pending: &Pending<Op>,
+        status: NtStatus,
+    ) -> Result<bool, String> {
+        let gone = Standing::Gone(self.steps);
+        match (pending.op, status) {
+            (Op::Lock { handle, cell, .. }, NtStatus::SUCCESS) => {
+                self.set_lock(machine, handle, cell, Some(LockStatus::Held));
+                self.referee.confirm_lock(handle, cell)?;
+            }
+            (Op::Lock { handle, cell, .. }, NtStatus::LOCK_NOT_GRANTED) => {
+                self.set_lock(machine, handle, cell, None);
+                let held = self.referee.held_against(handle, cell, true);
+                let mut holders = held.iter().filter_map(|at| self.referee.still_held(*at));
+                let by_nfs = holders.any(|holder| self.of_posix.contains(&holder));
+                self.counts.lock_refused += u64::from(by_nfs);
+                self.referee.refused_lock(handle, cell, pending.asked, false)?;
+                self.referee.doubt_lock(handle, cell, gone);
+            }
+            (Op::Unlock { handle, cell }, NtStatus::SUCCESS) => {
+                self.set_lock(machine, handle, cell, None);
+                self.referee.doubt_lock(handle, cell, gone);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn hear_rename(
+        &mut self,
+        handle: u32,
+        (to, replace): (u8, bool),
+        asked: u64,
+        status: NtStatus,
+    ) -> Result<bool, String> {
+        let file = self.referee.open(handle).map(|open| State::Present(open.file));
+        let Some(file) = file else { return Ok(false) };
+        let before = self.names.before(to, asked);
+        let is_done = status == NtStatus::SUCCESS;
+        let is_other = |state: State| state != State::Absent && state != file;
+        let is_right = match status {
+            NtStatus::SUCCESS => {
+                if !replace && before.is_some_and(is_other) {
+                    return Err(format!("names: {to} is replaced, and must not be"));
+                }
+                self.counts.renamed += 1;
+                true
+            }
+            NtStatus::OBJECT_NAME_COLLISION => {
+                if before == Some(State::Absent) {
+                    return Err(format!("names: {to} is there, and must not be"));
+                }
+                !replace
+            }
+            // Whoever has one of the two open is in the way, or its name has gone.
+            NtStatus::ACCESS_DENIED | NtStatus::SHARING_VIOLATION => true,
+            NtStatus::OBJECT_NAME_NOT_FOUND => {
+                let mut all = self.names.all();
+                if all.any(|name| self.names.before(name, asked) == Some(file)) {
+                    return Err(format!("names: that of {handle} is not found"));
+                }
+                true
+            }
+            NtStatus::DELETE_PENDING => !self.dooms.is_empty(),
+            _ => false,
+        };
+        for name in self.names.all() {
+            let after = match self.names.before(name, asked) {
+                _ if !is_done => After::Same,
+                _ if name == to => After::Is(file),
+                Some(state) if state == file => After::Is(State::Absent),
+                _ => After::Same,
+            };
+            self.names.end(name, asked, self.steps, after);
+        }
+        Ok(is_right)
+    }
+
+    fn hear_list(&mut self, machine: usize, asked: u64, message: &[u8]) -> Result<(), String> {
+        let entries = read_list(message).ok_or("answers: a listing that cannot be read")?;
+        self.hear_entries(&entries, asked)?;
+        self.windows[machine].listed = entries;
+        Ok(())
+    }
+
+    /// All names are those that were listed.
+    pub(super) fn hear_entries(&mut self, entries: &[Entry], asked: u64) -> Result<(), String> {
+        for name in self.names.all() {
+            let entry = entries.iter().find(|entry| number_of(&entry.name) == Some(name));
+            let state = match entry {
+                Some(entry) => State::Present(self.file_of(entry.id)?),
+                None => State::Absent,
+            };
+            self.names.observe(name, asked, state)?;
+        }
+        Ok(())
+    }
+
+    fn hear_watch(&mut self, machine: usize, status: NtStatus) -> bool {
+        let own = &mut self.windows[machine];
+        if status == NtStatus::NOTIFY_CLEANUP {
+            own.watch = Watch::None;
+            return true;
+        }
+        self.counts.notified += 1;
+        if self.plan.fault == Some(Fault::Watch) {
+            return true;
+        }
+        self.counts.notified_of_nfs += u64::from(matches!(own.watch, Watch::Owed(_)));
+        own.watch = Watch::None;
+        [NtStatus::SUCCESS, NtStatus::NOTIFY_ENUM_DIR].contains(&status)
+    }
+}
+
+/// The entries of a listing. MS-FSCC 2.4.21.
+fn read_list(message: &[u8]) -> Option<Vec<Entry>> {
+    let number = |bytes: &[u8], at: usize, length: usize| -> Option<u64> {
+        let mut value = [0; 8];
+        value[..length].copy_from_slice(bytes.get(at..at + length)?);
+        Some(u64::from_le_bytes(value))
+    };
+    let offset = number(message, 66, 2)? as usize;
+    let mut rest = message.get(offset..)?;
+    let mut entries = Vec::new();
+    loop {
+        let name = rest.get(104..104 + number(rest, 60, 4)? as usize)?;
+        let units: Vec<u16> =
+            name.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let name = String::from_utf16(&units).ok()?;
+        if ![".", "..", DIRECTORY].contains(&name.as_str()) {
+            let times = [number(rest, 24, 8)?, number(rest, 32, 8)?];
+            let (id, size) = (number(rest, 96, 8)?, number(rest, 40, 8)?);
+            entries.push(Entry { name, id, size, times });
+        }
+        match number(rest, 0, 4)? as usize {
+            0 => return Some(entries),
+            next => rest = rest.get(next..)?,
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! The world of one run: clients of both protocols, the server, and what happens next.
+
+use super::names::{After, Names, State};
+use super::posix::Posix;
+use super::setup::Servers;
+use super::windows::Windows;
+use super::{Counts, Plan};
+use crate::channels::referee::{Owner, Referee};
+use crate::random::Random;
+use crate::runner::{Next, Outcome, Runner};
+use crate::server_side::{ServerSide, Step};
+use crate::sessions::side::{Side, Step as RecordStep};
+use crate::sessions::world::Standing;
+use bytes::Bytes;
+use nfs::ConnFacts;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
+/// Steps within which all must come to rest.
+const REST_STEPS_MAX: u64 = 50_000;
+/// What happened last is told of a run that fails.
+const LOG_MAX: usize = 2000;
+/// Files that a run may come to know.
+const FILES_MAX: usize = 250;
+
+/// A file in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub id: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// When its data changed, and it: in units of 100 nanoseconds since 1601.
+    pub times: [u64; 2],
+}
+
+/// The serving end of a connection, while a fiber has it.
+pub enum End {
+    /// Of SMB.
+    Windows(Box<ServerSide>),
+    /// Of NFS.
+    Posix(Box<Side>),
+}
+
+/// A connection of a client of NFS.
+pub struct PosixLink {
+    /// Whose, among those of NFS.
+    pub machine: usize,
+    /// See [`Standing`].
+    pub standing: Standing,
+    /// Records on the way to the server.
+    pub on_the_way: VecDeque<Bytes>,
+    /// Its other end; none while a fiber has it.
+    pub side: Option<Box<Side>>,
+    weights: [u32; 3],
+}
+
+/// A file that goes when an open is closed, or its last one.
+pub struct Doom {
+    /// Since when.
+    pub began: u64,
+    /// The open.
+    pub handle: u32,
+    /// Its file, once it is known.
+    pub file: Option<u32>,
+    /// The open has ended.
+    pub is_closed: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    SetUp(usize),
+    Acknowledge(usize),
+    AskWindows(usize),
+    DeliverWindows(usize),
+    ServeWindows(usize, Step),
+    ReceiveWindows(usize),
+    GiveBack(usize),
+    AskPosix(usize),
+    DeliverPosix(u32),
+    ServePosix(u32, RecordStep),
+    ReceivePosix(u32),
+    GoOn(Next),
+    Nap,
+}
+
+/// See the module.
+pub struct World {
+    /// What the run is like.
+    pub plan: Plan,
+    /// What has happened.
+    pub counts: Counts,
+    /// The last things that happened.
+    pub log: VecDeque<String>,
+    /// Steps made.
+    pub steps: u64,
+    pub(super) random: Random,
+    pub(super) servers: Servers,
+    pub(super) windows: Vec<Windows>,
+    pub(super) posix: Vec<Posix>,
+    pub(super) links: BTreeMap<u32, PosixLink>,
+    pub(super) referee: Referee,
+    pub(super) names: Names,
+    pub(super) dooms: Vec<Doom>,
+    /// The server's numbers of files, each at the place that is the simulation's.
+    files: Vec<u64>,
+    /// Opens of NFS, and values that were written over it.
+    pub(super) of_posix: BTreeSet<u32>,
+    runner: Runner<End>,
+    next: u32,
+    asks: bool,
+}
+
+impl World {
+    /// The run of a seed, at its beginning.
+    ///
+    /// # Errors
+    /// If the tree cannot be made.
+    pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
+        let servers = Servers::new(&plan, &mut random, base)?;
+        let windows = (0..plan.windows).map(|number| Windows::new(number, &mut random)).collect();
+        let numbers = plan.windows..plan.windows + plan.posix;
+        Ok(Self {
+            plan,
+            counts: Counts::default(),
+            log: VecDeque::new(),
+            steps: 0,
+            random,
+            servers,
+            windows,
+            posix: numbers.map(Posix::new).collect(),
+            links: BTreeMap::new(),
+            referee: Referee::default(),
+            names: Names::new(plan.names),
+            dooms: Vec::new(),
+            files: Vec::new(),
+            of_posix: BTreeSet::new(),
+            runner: Runner::default(),
+            next: 100,
+            asks: false,
+        })
+    }
+
+    /// Runs to the end and checks what is left.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn run(&mut self) -> Result<(), String> {
+        (0..self.windows.len()).for_each(|machine| self.connect_windows(machine));
+        (0..self.posix.len()).for_each(|machine| self.connect_posix(machine));
+        self.settle()?;
+        // A further connection each, for some: requests go by either.
+        for machine in 0..self.posix.len() {
+            if self.random.percent(50) {
+                self.connect_posix(machine);
+            }
+        }
+        self.begin_all();
+        self.settle()?;
+        self.asks = true;
+        while self.steps < self.plan.steps {
+            let is_to_rest = self.random.next() % 10_000 < u64::from(self.plan.rests);
+            if is_to_rest || !self.advance()? {
+                self.rest()?;
+            }
+        }
+        self.rest()?;
+        self.end()
+    }
+
+    pub(super) fn note(&mut self, what: impl FnOnce() -> String) {
+        if self.log.len() == LOG_MAX {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{:>6} {}", self.steps, what()));
+    }
+
+    pub(super) fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next
+    }
+
+    /// The simulation's number of a file.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(super) fn file_of(&mut self, id: u64) -> Result<u32, String> {
+        let place = self.files.iter().position(|known| *known == id).unwrap_or_else(|| {
+            self.files.push(id);
+            self.files.len() - 1
+        });
+        if place >= FILES_MAX {
+            return Err("simulation: more files than it can count".into());
+        }
+        Ok(place as u32)
+    }
+
+    /// Whether a file is not known from before.
+    pub(super) fn is_new(&self, id: u64) -> bool {
+        !self.files.contains(&id)
+    }
+
+    /// Nobody relies on what does not go with what another has.
+    pub(super) fn check_delegations(&self) -> Result<(), String> {
+        let first = self.plan.windows;
+        self.referee
+            .check_delegations(|owner| matches!(owner, Owner::Key(machine, _) if machine >= first))
+    }
+
+    /// Locks that were held all the while did not keep somebody from what was done.
+    pub(super) fn check_held(&self, held: &[usize], what: &str, heeds_all: bool) -> Result<(), String> {
+        let mut holders = held.iter().filter_map(|place| self.referee.still_held(*place));
+        match holders.find(|holder| heeds_all || !self.of_posix.contains(holder)) {
+            Some(holder) => Err(format!("locks: {what} is done although {holder} has it locked")),
+            None => Ok(()),
+        }
+    }
+
+    /// Files that went with an open are gone.
+    pub(super) fn sweep_dooms(&mut self) {
+        let referee = &self.referee;
+        let is_over = |doom: &Doom| {
+            doom.is_closed && doom.file.is_none_or(|file| !referee.may_be_open(file))
+        };
+        let (over, left): (Vec<Doom>, Vec<Doom>) =
+            std::mem::take(&mut self.dooms).into_iter().partition(is_over);
+        self.dooms = left;
+        for Doom { began, file, .. } in over {
+            self.counts.doomed += u64::from(file.is_some());
+            for name in self.names.all() {
+                let present = file.map(State::Present);
+                let had_it = present.is_some() && self.names.before(name, began) == present;
+                let after = if had_it { After::Is(State::Absent) } else { After::Same };
+                self.names.end(name, began, self.steps, after);
+            }
+        }
+    }
+
+    fn connect_windows(&mut self, machine: usize) {
+        let facts = facts(machine as u32 + 1, 445);
+        let facts =
+            smb::ConnFacts { id: facts.id, peer: facts.peer, local: facts.local };
+        let conn = smb::Conn::new(self.servers.smb.clone(), facts);
+        let link = &mut self.windows[machine].link;
+        link.side = Some(Box::new(ServerSide::new(conn)));
+        link.weights = [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30]));
+    }
+
+    fn connect_posix(&mut self, machine: usize) {
+        let number = self.number();
+        let conn = nfs::Conn::new(self.servers.nfs.clone(), facts(number, 2049));
+        let mut link = PosixLink {
+            machine,
+            standing: Standing::Ready,
+            on_the_way: VecDeque::new(),
+            side: Some(Box::new(Side::new(conn))),
+            weights: [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30])),
+        };
+        self.introduce(machine, &mut link);
+        self.links.insert(number, link);
+    }
+
+    /// Goes on until nothing can be done without asking for more.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        let end = self.steps + REST_STEPS_MAX;
+        let asks = std::mem::replace(&mut self.asks, false);
+        while self.advance()? {
+            if self.steps > end {
+                return Err("rest: it does not come to it".into());
+            }
+        }
+        self.asks = asks;
+        Ok(())
+    }
+
+    /// Does one of the things that can be next; false if there is none.
+    fn advance(&mut self) -> Result<bool, String> {
+        self.steps += 1;
+        self.servers.environment.advance(self.random.next() % 200_000);
+        self.runner.collect(&self.servers.environment);
+        let actions = self.actions();
+        if actions.is_empty() {
+            return Ok(false);
+        }
+        let at = self.random.weighted(actions.iter().map(|(weight, _)| *weight));
+        match actions[at].1 {
+            Action::SetUp(machine) => self.windows[machine].link.set_up(),
+            Action::Acknowledge(machine) => self.acknowledge(machine),
+            Action::AskWindows(machine) => self.ask_windows(machine),
+            Action::DeliverWindows(machine) => self.deliver(machine),
+            Action::ServeWindows(machine, step) => self.serve_windows(machine, step)?,
+            Action::ReceiveWindows(machine) => self.receive_windows(machine)?,
+            Action::GiveBack(machine) => self.give_back(machine),
+            Action::AskPosix(machine) => self.ask_posix(machine),
+            Action::DeliverPosix(link) => {
+                if let Some(PosixLink { on_the_way, side: Some(side), .. }) =
+                    self.links.get_mut(&link)
+                {
+                    side.input.extend(on_the_way.pop_front());
+                }
+            }
+            Action::ServePosix(link, step) => self.serve_posix(link, step)?,
+            Action::ReceivePosix(link) => self.receive_posix(link)?,
+            Action::GoOn(next) => {
+                let stepped = self.runner.go_on(&self.servers.environment, next)?;
+                self.end_step(stepped);
+            }
+            Action::Nap => self.servers.environment.sleep_in(),
+        }
+        self.sweep_dooms();
+        Ok(true)
+    }
+
+    fn actions(&self) -> Vec<(u32, Action)> {
+        let mut actions = Vec::new();
+        (0..self.windows.len()).for_each(|machine| self.add_windows(machine, &mut actions));
+        for (number, link) in &self.links {
+            let [requests, answers, serves] = link.weights;
+            let Some(side) = &link.side else { continue };
+            let steps = side.steps().into_iter();
+            actions.extend(steps.map(|step| (serves, Action::ServePosix(*number, step))));
+            if !link.on_the_way.is_empty() {
+                actions.push((requests, Action::DeliverPosix(*number)));
+            }
+            if !side.output.is_empty() {
+                actions.push((answers, Action::ReceivePosix(*number)));
+            }
+        }
+        for (number, machine) in self.posix.iter().enumerate() {
+            let can_ask = machine.is_complete && machine.free_slot().is_some();
+            if can_ask && machine.delegations.values().any(|one| one.is_asked) {
+                actions.push((self.plan.haste, Action::GiveBack(number)));
+            }
+            if can_ask && self.asks {
+                actions.push((6, Action::AskPosix(number)));
+            }
+        }
+        let nexts = self.runner.nexts(&self.servers.environment);
+        actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
+        if actions.is_empty() && self.servers.environment.has_sleepers() {
+            actions.push((1, Action::Nap));
+        }
+        actions
+    }
+
+    fn add_windows(&self, number: usize, actions: &mut Vec<(u32, Action)>) {
+        let machine = &self.windows[number];
+        let link = &machine.link;
+        let [requests, answers, serves] = link.weights;
+        if link.has_set_up_to_do() {
+            actions.push((10, Action::SetUp(number)));
+        }
+        if link.can_ask() && !machine.acknowledgments.is_empty() {
+            actions.push((self.plan.haste, Action::Acknowledge(number)));
+        }
+        if link.can_ask() && self.asks && machine.pending.len() < 5 {
+            actions.push((6, Action::AskWindows(number)));
+        }
+        let Some(side) = &link.side else { return };
+        let steps = side.steps().into_iter();
+        actions.extend(steps.map(|step| (serves, Action::ServeWindows(number, step))));
+        if !link.on_the_way.is_empty() {
+            actions.push((requests, Action::DeliverWindows(number)));
+        }
+        if !side.output.is_empty() {
+            actions.push((answers, Action::ReceiveWindows(number)));
+        }
+    }
+
+    fn deliver(&mut self, machine: usize) {
+        let link = &mut self.windows[machine].link;
+        let length = link.on_the_way.len();
+        let whole = self.random.percent(60);
+        let count = if whole { length } else { 1 + self.random.below(length) };
+        if let Some(side) = &mut link.side {
+            side.input.extend(link.on_the_way.drain(..count));
+        }
+    }
+
+    fn serve_windows(&mut self, machine: usize, step: Step) -> Result<(), String> {
+        let Some(mut side) = self.windows[machine].link.side.take() else { return Ok(()) };
+        let now = smb::Host::now(&*self.servers.environment);
+        let number = machine as u32 + 1;
+        self.start(number, move || {
+            let result = side.step(step, now).map_err(|close| format!("{close:?}"));
+            Outcome::Stepped(number, Box::new(End::Windows(side)), result)
+        })
+    }
+
+    fn serve_posix(&mut self, number: u32, step: RecordStep) -> Result<(), String> {
+        let Some(mut side) = self.links.get_mut(&number).and_then(|link| link.side.take()) else {
+            return Ok(());
+        };
+        self.start(number, move || {
+            let result = side.step(step).map_err(|close| format!("{close:?}"));
+            Outcome::Stepped(number, Box::new(End::Posix(side)), result)
+        })
+    }
+
+    pub(super) fn start(
+        &mut self,
+        owner: u32,
+        work: impl FnOnce() -> Outcome<End> + Send + 'static,
+    ) -> Result<(), String> {
+        let stepped = self.runner.start(&self.servers.environment, owner, work)?;
+        self.end_step(stepped);
+        Ok(())
+    }
+
+    fn end_step(&mut self, stepped: Option<(u32, Box<End>)>) {
+        let Some((number, end)) = stepped else { return };
+        match *end {
+            End::Windows(side) => self.windows[number as usize - 1].link.side = Some(side),
+            End::Posix(side) => {
+                if let Some(link) = self.links.get_mut(&number) {
+                    link.side = Some(side);
+                }
+            }
+        }
+    }
+}
+
+fn facts(number: u32, port: u16) -> ConnFacts {
+    let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    ConnFacts { id: u64::from(number), peer: address(700), local: address(port) }
+}
