@@ -4,9 +4,9 @@ use super::Fault;
 use super::names::{After, State};
 use super::posix::{Delegation, How, Op, Open, SLOTS};
 use super::windows::{Pending, Status, Watch};
-use super::world::{Entry, World};
+use super::world::{Doom, Entry, World};
 use crate::channels::machine::LockStatus;
-use crate::channels::referee::{Standing, rights};
+use crate::channels::referee::{Standing, UNKNOWN, rights};
 use crate::sessions::messages;
 use crate::sessions::replies::{results_of, skip_to, unreadable};
 use crate::sessions::world::Standing as LinkStanding;
@@ -163,7 +163,7 @@ impl World {
                     return Err(format!("names: {name} is denied, and is not there"));
                 }
             }
-            NfsStatus::FILE_OPEN if !self.dooms.is_empty() => {}
+            NfsStatus::FILE_OPEN if self.was_doomed(asked) => {}
             other => return Err(format!("answers: {open:?} has {other:?}")),
         }
         self.posix[machine].opens.remove(&number);
@@ -377,15 +377,28 @@ impl World {
             self.counts.missed += 1;
             self.names.found(name, asked, State::Absent)?;
         }
-        let after = match is_done && self.plan.fault != Some(Fault::Remove) {
-            true => After::Is(State::Absent),
-            false => After::Same,
-        };
-        if is_done {
-            self.counts.renamed += 1;
-            self.owe_watchers(asked, &format!("that {name} was removed"));
+        if !is_done {
+            self.names.end(name, asked, self.steps, After::Same);
+            return Ok(());
         }
-        self.names.end(name, asked, self.steps, after);
+        self.counts.renamed += 1;
+        let now = self.steps;
+        self.doomed_until = now;
+        let file = match before {
+            Some(State::Present(file)) => file,
+            _ => UNKNOWN,
+        };
+        // What is open as Windows has it goes when it is closed.
+        if self.referee.may_be_open(file, |one| !self.of_posix.contains(&one)) {
+            let others = self.names.all().filter(|other| *other != name);
+            others.for_each(|other| self.names.begin(other, now));
+            self.dooms.push(Doom::Name { began: now, name, asked, file });
+            return Ok(());
+        }
+        self.owe_watchers(asked, &format!("that {name} was removed"));
+        let is_noted = self.plan.fault != Some(Fault::Remove);
+        let after = if is_noted { After::Is(State::Absent) } else { After::Same };
+        self.names.end(name, asked, now, after);
         Ok(())
     }
 
@@ -402,6 +415,8 @@ impl World {
             NfsStatus::DELAY,
             NfsStatus::FILE_OPEN,
             NfsStatus::SHARE_DENIED,
+            // Another has the file open whose name it is to have.
+            NfsStatus::ACCESS,
         ];
         expect(status, &refused, "rename")?;
         let before = self.names.before(from, asked);

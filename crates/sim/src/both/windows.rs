@@ -42,6 +42,8 @@ pub struct Handle {
     pub share: u8,
     /// The key of its lease, and what was wished.
     pub lease: Option<(u8, u8)>,
+    /// The open that has the same key, and perhaps another file by now.
+    pub beside: Option<u32>,
     /// FILE_OPEN and its like.
     pub disposition: u32,
     /// The file goes with it.
@@ -177,17 +179,20 @@ impl Windows {
         if dooms {
             access |= 4;
         }
-        let lease = random.percent(70).then(|| {
-            let again: Vec<u8> = self
-                .handles
-                .values()
-                .filter(|h| h.name == name && h.status == Status::Open)
-                .filter_map(|h| Some(h.lease?.0))
-                .collect();
-            let is_again = !again.is_empty() && random.percent(40);
-            let key = if is_again { random.pick(&again) } else { self.new_key() };
-            (key, random.pick(&[1, 3, 3, 5, 7, 7, 7]))
-        });
+        let (mut lease, mut beside) = (None, None);
+        if random.percent(70) {
+            let is_it = |h: &Handle| h.name == name && h.status == Status::Open;
+            let others = self.handles.iter().filter(|(_, h)| is_it(h));
+            let others: Vec<_> = others.filter_map(|(n, h)| Some((*n, h.lease?.0))).collect();
+            let key = if !others.is_empty() && random.percent(40) {
+                let (other, key) = random.pick(&others);
+                beside = Some(other);
+                key
+            } else {
+                self.new_key()
+            };
+            lease = Some((key, random.pick(&[1, 3, 3, 5, 7, 7, 7])));
+        }
         let disposition = random.pick(&[
             fscc::FILE_OPEN,
             fscc::FILE_OPEN,
@@ -197,7 +202,7 @@ impl Windows {
         ]);
         let id = FileId { persistent: 0, volatile: 0 };
         let (status, locks) = (Status::Opening, BTreeMap::new());
-        Handle { name, access, share, lease, disposition, dooms, id, status, locks }
+        Handle { name, access, share, lease, beside, disposition, dooms, id, status, locks }
     }
 
     fn create(&self, handle: &Handle) -> Vec<u8> {

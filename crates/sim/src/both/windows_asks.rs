@@ -140,7 +140,8 @@ impl World {
         self.referee.ask_open(number, fact);
         if dooms {
             self.names.all().for_each(|name| self.names.begin(name, now));
-            let doom = Doom { began: now, handle: number, file: None, is_closed: false };
+            let (began, handle) = (now, number);
+            let doom = Doom::Handle { began, handle, file: None, is_closed: false };
             self.dooms.push(doom);
         } else if handle.makes() {
             self.names.begin(name, now);

@@ -4,7 +4,7 @@ use super::Fault;
 use super::names::{After, State};
 use super::setup::{DIRECTORY, number_of};
 use super::windows::{Handle, Op, Pending, Status, Watch};
-use super::world::{Entry, World};
+use super::world::{Doom, Entry, World};
 use crate::channels::link::{Event, Purpose};
 use crate::channels::machine::{Created, LockStatus, lease_key};
 use crate::channels::referee::{Owner, Standing};
@@ -127,9 +127,7 @@ impl World {
         self.referee.doubt(number, Standing::Gone(self.steps));
         if handle.dooms {
             // Nothing went with it.
-            for doom in self.dooms.iter_mut().filter(|doom| doom.handle == number) {
-                doom.is_closed = true;
-            }
+            self.close_doom(number);
         } else if handle.makes() {
             self.names.end(handle.name, asked, self.steps, After::Same);
         }
@@ -174,7 +172,12 @@ impl World {
                 }
                 return Ok(known != Some(State::Absent));
             }
-            NtStatus::DELETE_PENDING => return Ok(!self.dooms.is_empty()),
+            NtStatus::DELETE_PENDING => return Ok(self.was_doomed(asked)),
+            // A key names one file of its client.
+            NtStatus::INVALID_PARAMETER => {
+                let file = handle.beside.and_then(|one| Some(self.referee.open(one)?.file));
+                return Ok(file.is_some_and(|file| known != Some(State::Present(file))));
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -204,8 +207,12 @@ impl World {
         } else {
             self.names.observe(name, asked, present)?;
         }
-        for doom in self.dooms.iter_mut().filter(|doom| doom.handle == number) {
-            doom.file = Some(file);
+        for doom in &mut self.dooms {
+            if let Doom::Handle { handle, file: of_doom, .. } = doom
+                && *handle == number
+            {
+                *of_doom = Some(file);
+            }
         }
         if !handle.dooms && handle.makes() {
             self.names.end(name, asked, now, After::Is(present));
@@ -257,10 +264,19 @@ impl World {
     fn hear_close(&mut self, machine: usize, number: u32, status: NtStatus) -> bool {
         self.windows[machine].handles.remove(&number);
         self.referee.doubt(number, Standing::Gone(self.steps));
-        for doom in self.dooms.iter_mut().filter(|doom| doom.handle == number) {
-            doom.is_closed = true;
-        }
+        self.close_doom(number);
         status == NtStatus::SUCCESS
+    }
+
+    /// Files that go with an open do so now.
+    fn close_doom(&mut self, number: u32) {
+        for doom in &mut self.dooms {
+            if let Doom::Handle { handle, is_closed, .. } = doom
+                && *handle == number
+            {
+                *is_closed = true;
+            }
+        }
     }
 
     fn hear_data(
@@ -371,7 +387,7 @@ impl World {
                 }
                 true
             }
-            NtStatus::DELETE_PENDING => !self.dooms.is_empty(),
+            NtStatus::DELETE_PENDING => self.was_doomed(asked),
             _ => false,
         };
         for name in self.names.all() {

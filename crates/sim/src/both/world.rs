@@ -1,9 +1,9 @@
 //! The world of one run: clients of both protocols, the server, and what happens next.
 
 use super::names::{After, Names, State};
-use super::posix::Posix;
+use super::posix::{Op as PosixOp, Posix};
 use super::setup::Servers;
-use super::windows::Windows;
+use super::windows::{Pending, Windows};
 use super::{Counts, Plan};
 use crate::channels::referee::{Owner, Referee};
 use crate::random::Random;
@@ -58,16 +58,13 @@ pub struct PosixLink {
     weights: [u32; 3],
 }
 
-/// A file that goes when an open is closed, or its last one.
-pub struct Doom {
-    /// Since when.
-    pub began: u64,
-    /// The open.
-    pub handle: u32,
-    /// Its file, once it is known.
-    pub file: Option<u32>,
-    /// The open has ended.
-    pub is_closed: bool,
+/// A file that is to go.
+pub enum Doom {
+    /// It was opened so: with that open, or with the last one. Names are touched since `began`.
+    Handle { began: u64, handle: u32, file: Option<u32>, is_closed: bool },
+    /// Its name was removed over NFS while somebody may have it open as Windows has it: with the
+    /// last of these. The name is touched since `asked`, all others since `began`.
+    Name { began: u64, name: u8, asked: u64, file: u32 },
 }
 
 #[derive(Clone, Copy)]
@@ -105,6 +102,8 @@ pub struct World {
     pub(super) referee: Referee,
     pub(super) names: Names,
     pub(super) dooms: Vec<Doom>,
+    /// When something was removed last, or the last doom ended.
+    pub(super) doomed_until: u64,
     /// The server's numbers of files, each at the place that is the simulation's.
     files: Vec<u64>,
     /// Opens of NFS, and values that were written over it.
@@ -136,6 +135,7 @@ impl World {
             referee: Referee::default(),
             names: Names::new(plan.names),
             dooms: Vec::new(),
+            doomed_until: 0,
             files: Vec::new(),
             of_posix: BTreeSet::new(),
             runner: Runner::default(),
@@ -219,24 +219,46 @@ impl World {
         }
     }
 
-    /// Files that went with an open are gone.
+    /// Files that were to go are gone, once nobody has them open.
     pub(super) fn sweep_dooms(&mut self) {
-        let referee = &self.referee;
-        let is_over = |doom: &Doom| {
-            doom.is_closed && doom.file.is_none_or(|file| !referee.may_be_open(file))
+        let (referee, of_posix) = (&self.referee, &self.of_posix);
+        let is_over = |doom: &Doom| match *doom {
+            Doom::Handle { file, is_closed, .. } => {
+                is_closed && file.is_none_or(|file| !referee.may_be_open(file, |_| true))
+            }
+            Doom::Name { file, .. } => !referee.may_be_open(file, |one| !of_posix.contains(&one)),
         };
         let (over, left): (Vec<Doom>, Vec<Doom>) =
             std::mem::take(&mut self.dooms).into_iter().partition(is_over);
         self.dooms = left;
-        for Doom { began, file, .. } in over {
-            self.counts.doomed += u64::from(file.is_some());
-            for name in self.names.all() {
-                let present = file.map(State::Present);
-                let had_it = present.is_some() && self.names.before(name, began) == present;
-                let after = if had_it { After::Is(State::Absent) } else { After::Same };
-                self.names.end(name, began, self.steps, after);
-            }
+        over.into_iter().for_each(|doom| self.end_doom(&doom));
+    }
+
+    fn end_doom(&mut self, doom: &Doom) {
+        let now = self.steps;
+        self.doomed_until = now;
+        for name in self.names.all() {
+            let (began, after) = match *doom {
+                Doom::Handle { began, file, .. } => {
+                    let present = file.map(State::Present);
+                    let had_it = present.is_some() && self.names.before(name, began) == present;
+                    (began, if had_it { After::Is(State::Absent) } else { After::Same })
+                }
+                Doom::Name { name: removed, asked, .. } if removed == name => {
+                    (asked, After::Is(State::Absent))
+                }
+                Doom::Name { began, .. } => (began, After::Same),
+            };
+            self.names.end(name, began, now, after);
         }
+        self.counts.doomed += 1;
+    }
+
+    /// Whether a file was to go, or may have been, at any time since.
+    pub(super) fn was_doomed(&self, since: u64) -> bool {
+        let removes = |p: &Pending<PosixOp>| matches!(p.op, PosixOp::Remove { .. });
+        let is_removed = self.posix.iter().any(|posix| posix.under_way().any(removes));
+        is_removed || !self.dooms.is_empty() || self.doomed_until >= since
     }
 
     fn connect_windows(&mut self, machine: usize) {

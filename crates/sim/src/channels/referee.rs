@@ -159,10 +159,12 @@ impl Referee {
         }
     }
 
-    /// Whether anybody may have a file open.
-    pub fn may_be_open(&self, file: u32) -> bool {
-        let is_it = |open: &OpenFact| open.file == file || open.file == UNKNOWN;
-        self.opens.values().any(|o| is_it(o) && !matches!(o.standing, Standing::Gone(_)))
+    /// Whether anybody of those may have a file open, or any file if it is not known which.
+    pub fn may_be_open(&self, file: u32, counts: impl Fn(HandleNumber) -> bool) -> bool {
+        self.opens.iter().any(|(number, open)| {
+            let is_it = [open.file, UNKNOWN].contains(&file) || open.file == UNKNOWN;
+            is_it && counts(*number) && !matches!(open.standing, Standing::Gone(_))
+        })
     }
 
     /// Opens that are there for certain and do not go with this one.
