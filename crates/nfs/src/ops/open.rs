@@ -188,7 +188,11 @@ async fn take(
             }
             return taking.widen(run, opened.open.key(), Some(opened)).await;
         }
-        Err(FsError::ShareViolation) => key_of(run, wish).await?,
+        Err(FsError::ShareViolation) => match key_of(run, wish).await {
+            // It has lost its name since it refused: that is no answer to who would make it.
+            Err(NfsStatus::NOENT) => return Err(run.open_refused(FsError::ShareViolation)),
+            key => key?,
+        },
         Err(error) => return Err(run.open_refused(error)),
     };
     // In the way may be an open of the same owner.

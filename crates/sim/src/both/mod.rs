@@ -133,8 +133,6 @@ counts! {
     data_refused: "data refused for the other";
     /// Reads of what the other protocol has written.
     exchanged: "read from the other";
-    /// Opens and the like over NFS that were told to wait.
-    delayed: "delayed";
     /// Names that were changed.
     renamed: "names changed";
     /// Answers that a name is not there.

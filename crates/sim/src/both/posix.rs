@@ -172,9 +172,7 @@ impl Posix {
         };
         let way: &[&[u8]] = &[SHARE, DIRECTORY.as_bytes()];
         match op {
-            Op::Open { open } => {
-                self.opening(walk(sequence, way), open, xid)
-            }
+            Op::Open { open } => self.opening(walk(sequence, way), open, xid),
             Op::Look { name } => {
                 let name = name_of(name);
                 let mut all = walk(sequence, way);
@@ -257,8 +255,7 @@ impl Posix {
             }
             Op::Write { open, cell } => {
                 let (state_id, offset) = (state_id(open)?, offset(cell));
-                let args =
-                    WriteArgs { state_id, offset, stable: StableHow::FileSync, data: &data };
+                let args = WriteArgs { state_id, offset, stable: StableHow::FileSync, data: &data };
                 (self.object(open)?, Operation::Write(args))
             }
             Op::Lock { open, cell, exclusive } => {

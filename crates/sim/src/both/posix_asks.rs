@@ -9,8 +9,8 @@ use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
 use crate::sessions::messages;
 use crate::sessions::world::Standing as LinkStanding;
 use std::collections::BTreeMap;
-use wire::nfs::ops::{ChannelFromClient, ShareAccess};
 use wire::nfs::StateId;
+use wire::nfs::ops::{ChannelFromClient, ShareAccess};
 
 /// Opens of one client.
 const OPENS_MAX: usize = 4;

@@ -96,7 +96,6 @@ impl World {
         };
         let (number, status) = (own.number, results.status);
         self.counts.answered += 1;
-        self.counts.delayed += u64::from(status == NfsStatus::DELAY);
         self.note(|| format!("{number} hears of {xid}: {status:?}"));
         let what = format!("{:?}", pending.op);
         let fine = [NfsStatus::OK, NfsStatus::DELAY];
@@ -109,9 +108,7 @@ impl World {
             }
             Op::Read { .. } => self.hear_read(machine, xid, &pending, &mut results),
             Op::Write { .. } => self.hear_write(machine, xid, &pending, status),
-            Op::Lock { .. } | Op::Unlock { .. } => {
-                self.hear_range(machine, &pending, &mut results)
-            }
+            Op::Lock { .. } | Op::Unlock { .. } => self.hear_range(machine, &pending, &mut results),
             Op::Look { name } => self.hear_look(name, pending.asked, &mut results),
             Op::Remove { name } => self.hear_remove(name, pending.asked, status),
             Op::Rename { from, to } => self.hear_moved(from, to, pending.asked, status),

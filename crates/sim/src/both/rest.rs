@@ -1,11 +1,11 @@
 //! All comes to rest: what both protocols show is the same, and nobody waits for anything.
 
-use super::windows::{Op as WindowsOp, Status, Watch};
+use super::Fault;
+use super::names::State;
 use super::posix::Op as PosixOp;
 use super::setup::{DIRECTORY, name_of};
-use super::names::State;
+use super::windows::{Op as WindowsOp, Status, Watch};
 use super::world::{Entry, World};
-use super::Fault;
 use crate::channels::machine::CELL_BYTES;
 use crate::runner::Outcome;
 

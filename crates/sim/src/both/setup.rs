@@ -116,6 +116,5 @@ fn make_tree(vfs: &MemoryVfs) -> vfs::Result<()> {
         vfs.create(&Identity::root(), &path, Case::Sensitive, how).map(drop)
     };
     make(&[DIRECTORY], FileKind::Directory, 0o777)?;
-    (0..NAMES_MADE)
-        .try_for_each(|name| make(&[DIRECTORY, &name_of(name)], FileKind::File, 0o666))
+    (0..NAMES_MADE).try_for_each(|name| make(&[DIRECTORY, &name_of(name)], FileKind::File, 0o666))
 }

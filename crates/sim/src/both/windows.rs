@@ -260,9 +260,7 @@ impl Windows {
                 let flags = 0x10 | if exclusive { 2 } else { 1 };
                 (Command::LOCK, lock(id(handle)?, offset(cell), flags, 0))
             }
-            Op::Unlock { handle, cell } => {
-                (Command::LOCK, lock(id(handle)?, offset(cell), 4, 0))
-            }
+            Op::Unlock { handle, cell } => (Command::LOCK, lock(id(handle)?, offset(cell), 4, 0)),
             Op::Rename { handle, to, replace } => {
                 (Command::SET_INFO, messages::rename(id(handle)?, &path_of(to), replace))
             }

@@ -211,7 +211,12 @@ impl World {
     }
 
     /// Locks that were held all the while did not keep somebody from what was done.
-    pub(super) fn check_held(&self, held: &[usize], what: &str, heeds_all: bool) -> Result<(), String> {
+    pub(super) fn check_held(
+        &self,
+        held: &[usize],
+        what: &str,
+        heeds_all: bool,
+    ) -> Result<(), String> {
         let mut holders = held.iter().filter_map(|place| self.referee.still_held(*place));
         match holders.find(|holder| heeds_all || !self.of_posix.contains(holder)) {
             Some(holder) => Err(format!("locks: {what} is done although {holder} has it locked")),
@@ -263,8 +268,7 @@ impl World {
 
     fn connect_windows(&mut self, machine: usize) {
         let facts = facts(machine as u32 + 1, 445);
-        let facts =
-            smb::ConnFacts { id: facts.id, peer: facts.peer, local: facts.local };
+        let facts = smb::ConnFacts { id: facts.id, peer: facts.peer, local: facts.local };
         let conn = smb::Conn::new(self.servers.smb.clone(), facts);
         let link = &mut self.windows[machine].link;
         link.side = Some(Box::new(ServerSide::new(conn)));

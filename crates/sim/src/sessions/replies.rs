@@ -373,7 +373,10 @@ pub(crate) fn results_of(results: &Bytes) -> Result<CompoundResults<'_>, String>
 }
 
 /// Goes on to where the result of an operation begins.
-pub(crate) fn skip_to(results: &mut CompoundResults<'_>, wanted: OperationNumber) -> Result<(), String> {
+pub(crate) fn skip_to(
+    results: &mut CompoundResults<'_>,
+    wanted: OperationNumber,
+) -> Result<(), String> {
     while let Some((number, status)) = results.next_status().map_err(unreadable)? {
         if number == wanted {
             return Ok(());
