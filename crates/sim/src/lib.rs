@@ -7,6 +7,10 @@
 //! clients are told is held against a model that knows nothing of the server
 //! ([`model`]): every answer must be one that some order of the operations
 //! under way allows ([`history`]). A run that fails is repeated by its seed.
+//!
+//! Further worlds have other clients: of SMB with many channels ([`channels`]), of NFS with
+//! several connections ([`sessions`]), and of both protocols on the same files ([`both`]), where a
+//! referee is told what each certainly knows, and finds what cannot be together.
 #![forbid(unsafe_code)]
 
 pub mod both;

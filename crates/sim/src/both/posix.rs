@@ -172,7 +172,7 @@ impl Posix {
         };
         let way: &[&[u8]] = &[SHARE, DIRECTORY.as_bytes()];
         match op {
-            Op::Open { open } => self.opening(walk(sequence, way), open, xid),
+            Op::Open { open } => self.opening(&walk(sequence, way), open, xid),
             Op::Look { name } => {
                 let name = name_of(name);
                 let mut all = walk(sequence, way);
@@ -208,7 +208,7 @@ impl Posix {
         }
     }
 
-    fn opening(&self, mut all: Vec<Operation<'_>>, number: u32, xid: u32) -> Option<Bytes> {
+    fn opening(&self, way: &[Operation<'_>], number: u32, xid: u32) -> Option<Bytes> {
         let open = self.opens.get(&number)?;
         let (name, owner) = (name_of(open.name), format!("o{number}"));
         let mut buffer = Vec::new();
@@ -226,11 +226,8 @@ impl Posix {
             },
             claim: OpenClaim::Null(name.as_bytes()),
         };
-        let mut all: Vec<Operation<'_>> = std::mem::take(&mut all);
-        all.push(Operation::Open(args));
-        all.push(Operation::GetFh);
-        all.push(file_id());
-        Some(record(xid, &all))
+        let opening = [Operation::Open(args), Operation::GetFh, file_id()];
+        Some(record(xid, &[way, &opening].concat()))
     }
 
     /// A request about a file that is open, or delegated.

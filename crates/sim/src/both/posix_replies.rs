@@ -479,9 +479,7 @@ impl World {
         xid: u32,
         callbacks: CallbackCompound<'_>,
     ) -> Result<Bytes, String> {
-        let is_opening =
-            |p: &Pending<super::windows::Op>| matches!(p.op, super::windows::Op::Create { .. });
-        let by_smb = self.windows.iter().any(|w| w.pending.values().any(is_opening));
+        let by_smb = self.windows.iter().any(|w| w.pending.values().any(|p| p.op.creates()));
         let own = &mut self.posix[machine];
         let mut numbers = own.callbacks;
         let mut wrong = None;

@@ -86,6 +86,13 @@ pub enum Op {
     Acknowledge { key: u8, keeps: u8 },
 }
 
+impl Op {
+    /// Whether it opens a file.
+    pub fn creates(self) -> bool {
+        matches!(self, Self::Create { .. })
+    }
+}
+
 /// Something that is not answered.
 #[derive(Clone, Debug)]
 pub struct Pending<T> {
@@ -205,7 +212,8 @@ impl Windows {
         Handle { name, access, share, lease, beside, disposition, dooms, id, status, locks }
     }
 
-    fn create(&self, handle: &Handle) -> Vec<u8> {
+    /// CREATE for an open.
+    pub fn create(&self, handle: &Handle) -> Vec<u8> {
         let mut contexts = Vec::new();
         if let Some((key, state)) = handle.lease {
             let epoch = self.epochs.get(&key).copied().unwrap_or(0);

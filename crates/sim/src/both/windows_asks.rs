@@ -6,6 +6,7 @@ use super::world::{Doom, World};
 use crate::channels::link::Purpose;
 use crate::channels::machine::{CELLS, LockStatus};
 use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
+use wire::smb::Command;
 
 /// Opens of one client.
 const HANDLES_MAX: usize = 4;
@@ -108,20 +109,10 @@ impl World {
 
     fn send_windows(&mut self, machine: usize, number: u32, op: Op) {
         let own = &mut self.windows[machine];
-        let message = match op {
-            Op::Create { handle } if self.plan.fault == Some(Fault::Share) => {
-                let noted = own.handles.get(&handle).map(|handle| handle.share);
-                let mut set = |share| {
-                    if let (Some(handle), Some(share)) = (own.handles.get_mut(&handle), share) {
-                        handle.share = share;
-                    }
-                };
-                set(Some(kinds::ALL));
-                let message = own.message(op, number.into());
-                if let (Some(handle), Some(share)) = (own.handles.get_mut(&handle), noted) {
-                    handle.share = share;
-                }
-                message
+        let message = match handle_of(op).and_then(|handle| own.handles.get(&handle)) {
+            Some(handle) if self.plan.fault == Some(Fault::Share) && op.creates() => {
+                let handle = Handle { share: kinds::ALL, ..handle.clone() };
+                Some((Command::CREATE, own.create(&handle)))
             }
             _ => own.message(op, number.into()),
         };

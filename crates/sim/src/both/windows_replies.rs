@@ -46,8 +46,7 @@ impl World {
         }
         let key = key[0];
         self.note(|| format!("{machine} is told that {key} goes to {to}, {epoch}, {answers}"));
-        let is_opening = |p: &Pending<Op>| matches!(p.op, Op::Create { .. });
-        let by_smb = self.windows.iter().any(|w| w.pending.values().any(is_opening));
+        let by_smb = self.windows.iter().any(|w| w.pending.values().any(|p| p.op.creates()));
         let opens = |p: &Pending<super::posix::Op>| matches!(p.op, super::posix::Op::Open { .. });
         let by_nfs = self.posix.iter().any(|p| p.under_way().any(opens));
         self.counts.broken += u64::from(by_nfs && !by_smb);

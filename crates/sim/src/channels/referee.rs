@@ -680,6 +680,32 @@ mod tests {
     }
 
     #[test]
+    fn who_writes_beside_a_delegation_to_read_is_found() {
+        let mut referee = two(kinds::ALL);
+        referee.confirm(2, Standing::Certain).unwrap();
+        referee.grant(Owner::Key(5, 0), 0, rights::READ, 1).unwrap();
+        referee.check_delegations(|_| false).unwrap();
+        assert!(referee.check_delegations(|_| true).unwrap_err().contains("beside"));
+        referee.doubt(1, Standing::Gone(4));
+        referee.check_delegations(|_| true).unwrap();
+        assert!(referee.may_be_open(0, |_| true) && !referee.may_be_open(0, |one| one == 1));
+    }
+
+    #[test]
+    fn what_keeps_from_reading_is_held_until_it_is_given_back() {
+        let mut referee = two(kinds::ALL);
+        referee.confirm(2, Standing::Certain).unwrap();
+        referee.ask_lock(1, 3, false);
+        assert!(referee.held_against(2, 3, true).is_empty(), "nobody is sure of it");
+        referee.confirm_lock(1, 3).unwrap();
+        assert!(referee.held_against(2, 3, false).is_empty(), "it is shared");
+        let held = referee.held_against(2, 3, true);
+        assert_eq!(held.iter().filter_map(|at| referee.still_held(*at)).next(), Some(1));
+        referee.doubt_lock(1, 3, Standing::Possible);
+        assert_eq!(referee.still_held(held[0]), None);
+    }
+
+    #[test]
     fn a_lost_write_is_found_and_one_under_way_may_be_seen_or_not() {
         let mut referee = Referee::default();
         referee.ask_write(0, 0, 11, 1);
