@@ -268,8 +268,19 @@ impl Referee {
     /// An owner was told that it has so much.
     ///
     /// # Errors
-    /// If that does not go with what another has for certain.
+    /// If that does not go with what another has for certain, or it is of another file while
+    /// its owner has the first one open.
     pub fn grant(&mut self, owner: Owner, file: u32, has: u8, now: u64) -> Result<(), String> {
+        // A key that nothing is open under any more may come to be that of another file.
+        if let Some(before) = self.caches.get(&owner).map(|cache| cache.file)
+            && before != file
+        {
+            let is_of = |o: &OpenFact| (o.owner, o.file) == (owner, before);
+            if self.opens.values().any(|open| is_of(open) && open.standing.excludes()) {
+                return Err(format!("caching: {owner:?} names {before}, and {file}"));
+            }
+            self.caches.remove(&owner);
+        }
         let cache = self.caches.entry(owner).or_insert(CacheFact {
             file,
             rights: has,
@@ -605,6 +616,13 @@ mod tests {
             assert_eq!(referee.grant(Owner::Key(1, 1), 9, second, 2).is_ok(), goes, "{second}");
             assert!(referee.grant(Owner::Key(2, 1), 8, 7, 2).is_ok(), "another file");
         }
+        let mut moved = two(kinds::ALL);
+        moved.grant(Owner::Handle(1), 0, 1, 1).unwrap();
+        assert!(moved.grant(Owner::Handle(1), 3, 1, 2).unwrap_err().contains("names 0, and 3"));
+        moved.doubt(1, Standing::Possible);
+        moved.grant(Owner::Handle(1), 3, 1, 2).unwrap();
+        moved.owe(Owner::Key(9, 9), 0, 3, "a write to the first");
+        moved.check_told().unwrap();
         let mut referee = two(kinds::ALL);
         referee.grant(Owner::Handle(1), 0, 7, 1).unwrap();
         assert!(referee.confirm(2, Standing::Certain).unwrap_err().contains("keeps all"));
