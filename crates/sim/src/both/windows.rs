@@ -127,6 +127,9 @@ pub struct Windows {
     pub epochs: BTreeMap<u8, u16>,
     /// Leases to acknowledge: key, and what is kept.
     pub acknowledgments: VecDeque<(u8, u8)>,
+    /// What was open under a key when its break was told. Once all of it is closed, the lease has
+    /// ended by itself, and another may have its key.
+    pub told: BTreeMap<u8, Vec<u32>>,
     /// What is not answered, by number.
     pub pending: BTreeMap<u32, Pending<Op>>,
     /// Its open of the directory.
@@ -148,6 +151,7 @@ impl Windows {
             handles: BTreeMap::new(),
             epochs: BTreeMap::new(),
             acknowledgments: VecDeque::new(),
+            told: BTreeMap::new(),
             pending: BTreeMap::new(),
             directory: None,
             watch: Watch::None,
@@ -168,10 +172,22 @@ impl Windows {
         }
     }
 
+    /// The opens under a lease.
+    pub fn under(&self, key: u8) -> impl Iterator<Item = u32> + '_ {
+        let is_it = move |h: &Handle| h.lease.is_some_and(|(k, _)| k == key);
+        let is_open = move |h: &Handle| h.status == Status::Open && is_it(h);
+        self.handles.iter().filter(move |(_, h)| is_open(h)).map(|(number, _)| *number)
+    }
+
     /// Whether any open of it is under a lease.
     pub fn uses_key(&self, key: u8) -> bool {
-        let is_of = |h: &Handle| h.lease.is_some_and(|(k, _)| k == key);
-        self.handles.values().any(|h| h.status == Status::Open && is_of(h))
+        self.under(key).next().is_some()
+    }
+
+    /// Whether the lease is there still that was told to break.
+    pub fn must_acknowledge(&self, key: u8) -> bool {
+        let told = self.told.get(&key).map_or(&[][..], Vec::as_slice);
+        self.under(key).any(|handle| told.contains(&handle))
     }
 
     /// A new open, as it will be asked for.

@@ -52,7 +52,10 @@ impl World {
         self.counts.broken += u64::from(by_nfs && !by_smb);
         if answers {
             let keeps = if self.random.percent(15) { 0 } else { to };
-            self.windows[machine].acknowledgments.push_back((key, keeps));
+            let own = &mut self.windows[machine];
+            own.acknowledgments.push_back((key, keeps));
+            let under = own.under(key).collect();
+            own.told.insert(key, under);
         }
         let known = self.windows[machine].epochs.entry(key).or_default();
         if epoch.wrapping_sub(*known).cast_signed() < 0 {
@@ -100,9 +103,8 @@ impl World {
                 status == NtStatus::SUCCESS
             }
             Op::Watch => self.hear_watch(machine, status),
-            // All opens under it may have been closed meanwhile.
             Op::Acknowledge { key, .. } => {
-                status == NtStatus::SUCCESS || !self.windows[machine].uses_key(key)
+                status == NtStatus::SUCCESS || !self.windows[machine].must_acknowledge(key)
             }
         };
         if is_right { Ok(()) } else { Err(format!("answers: {:?} has {status:?}", pending.op)) }
