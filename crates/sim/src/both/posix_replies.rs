@@ -156,7 +156,8 @@ impl World {
                     self.counts.posix_refused += u64::from(by_smb);
                     self.referee.refused_share(number, asked)?;
                 }
-                if known == Some(State::Absent) {
+                // What it has made another may have opened before it did.
+                if known == Some(State::Absent) && !makes {
                     return Err(format!("names: {name} is denied, and is not there"));
                 }
             }
@@ -166,7 +167,10 @@ impl World {
         self.posix[machine].opens.remove(&number);
         self.referee.doubt(number, Standing::Gone(self.steps));
         if makes {
-            self.names.end(name, asked, self.steps, After::Same);
+            let may_be_made =
+                results.status == NfsStatus::SHARE_DENIED && known == Some(State::Absent);
+            let after = if may_be_made { After::Unknown } else { After::Same };
+            self.names.end(name, asked, self.steps, after);
         }
         Ok(())
     }

@@ -130,7 +130,10 @@ impl World {
             // Nothing went with it.
             self.close_doom(number);
         } else if handle.makes() {
-            self.names.end(handle.name, asked, self.steps, After::Same);
+            let was_absent = self.names.before(handle.name, asked) == Some(State::Absent);
+            let may_be_made = was_absent && status == NtStatus::SHARING_VIOLATION;
+            let after = if may_be_made { After::Unknown } else { After::Same };
+            self.names.end(handle.name, asked, self.steps, after);
         }
         Ok(is_right)
     }
@@ -171,7 +174,8 @@ impl World {
                     self.counts.windows_refused += u64::from(by_nfs > 0);
                     self.referee.refused_share(number, asked)?;
                 }
-                return Ok(known != Some(State::Absent));
+                // What it has made another may have opened before it did.
+                return Ok(known != Some(State::Absent) || handle.makes());
             }
             NtStatus::DELETE_PENDING => return Ok(self.was_doomed(asked)),
             // A key names one file of its client.
