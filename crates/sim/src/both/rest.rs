@@ -14,7 +14,9 @@ const SECOND: u64 = 1_000_000_000;
 impl World {
     /// What is asked for before anything else: the directory is opened over SMB.
     pub(super) fn begin_all(&mut self) {
-        (0..self.windows.len()).for_each(|m| self.begin_windows(m, WindowsOp::Directory));
+        for machine in 0..self.windows.len() {
+            self.begin_windows(machine, WindowsOp::Directory);
+        }
     }
 
     /// Lets all come to rest, looks at it, and lets time pass.
@@ -25,7 +27,9 @@ impl World {
         self.check_answered()?;
         self.referee.check_told()?;
         self.check_watches()?;
-        (0..self.windows.len()).for_each(|m| self.begin_windows(m, WindowsOp::List));
+        for machine in 0..self.windows.len() {
+            self.begin_windows(machine, WindowsOp::List);
+        }
         (0..self.posix.len()).for_each(|m| self.begin_posix(m, PosixOp::List));
         self.settle()?;
         self.check_listed()?;
@@ -124,8 +128,9 @@ impl World {
     pub(super) fn end(&mut self) -> Result<(), String> {
         for machine in 0..self.windows.len() {
             let open: Vec<u32> = self.windows[machine].handles.keys().copied().collect();
-            open.into_iter()
-                .for_each(|handle| self.begin_windows(machine, WindowsOp::Close { handle }));
+            for handle in open {
+                self.begin_windows(machine, WindowsOp::Close { handle });
+            }
             self.begin_windows(machine, WindowsOp::Leave);
         }
         for machine in 0..self.posix.len() {

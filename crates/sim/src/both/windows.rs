@@ -104,6 +104,18 @@ pub struct Pending<T> {
     pub held: Vec<usize>,
 }
 
+/// A lease that breaks, as its client was told.
+#[derive(Clone, Debug)]
+pub struct Break {
+    /// Its key.
+    pub key: u8,
+    /// What the client will keep.
+    pub keeps: u8,
+    /// What was open under it then. Once all of that is closed the lease has ended by itself, and
+    /// another may have its key.
+    pub under: Vec<u32>,
+}
+
 /// Whether it watches the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watch {
@@ -125,11 +137,10 @@ pub struct Windows {
     pub handles: BTreeMap<u32, Handle>,
     /// The latest epoch of each lease.
     pub epochs: BTreeMap<u8, u16>,
-    /// Leases to acknowledge: key, and what is kept.
-    pub acknowledgments: VecDeque<(u8, u8)>,
-    /// What was open under a key when its break was told. Once all of it is closed, the lease has
-    /// ended by itself, and another may have its key.
-    pub told: BTreeMap<u8, Vec<u32>>,
+    /// Leases to acknowledge.
+    pub acknowledgments: VecDeque<Break>,
+    /// Those that were acknowledged, by the number of the request.
+    pub acknowledged: BTreeMap<u32, Break>,
     /// What is not answered, by number.
     pub pending: BTreeMap<u32, Pending<Op>>,
     /// Its open of the directory.
@@ -151,7 +162,7 @@ impl Windows {
             handles: BTreeMap::new(),
             epochs: BTreeMap::new(),
             acknowledgments: VecDeque::new(),
-            told: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
             pending: BTreeMap::new(),
             directory: None,
             watch: Watch::None,
@@ -185,9 +196,8 @@ impl Windows {
     }
 
     /// Whether the lease is there still that was told to break.
-    pub fn must_acknowledge(&self, key: u8) -> bool {
-        let told = self.told.get(&key).map_or(&[][..], Vec::as_slice);
-        self.under(key).any(|handle| told.contains(&handle))
+    pub fn has_still(&self, told: &Break) -> bool {
+        self.under(told.key).any(|handle| told.under.contains(&handle))
     }
 
     /// A new open, as it will be asked for.

@@ -1,7 +1,7 @@
 //! What clients of SMB ask for.
 
 use super::Fault;
-use super::windows::{Handle, Op, Pending, Status, Watch};
+use super::windows::{Break, Handle, Op, Pending, Status, Watch};
 use super::world::{Doom, World};
 use crate::channels::link::Purpose;
 use crate::channels::machine::{CELLS, LockStatus};
@@ -71,8 +71,8 @@ impl World {
         })
     }
 
-    /// Asks for something.
-    pub(super) fn begin_windows(&mut self, machine: usize, op: Op) {
+    /// Asks for something, by a number.
+    pub(super) fn begin_windows(&mut self, machine: usize, op: Op) -> u32 {
         let (number, now) = (self.number(), self.steps);
         let mut held = Vec::new();
         match op {
@@ -105,6 +105,7 @@ impl World {
         self.send_windows(machine, number, op);
         let pending = Pending { op, asked: now, held };
         self.windows[machine].pending.insert(number, pending);
+        number
     }
 
     fn send_windows(&mut self, machine: usize, number: u32, op: Op) {
@@ -169,11 +170,13 @@ impl World {
 
     /// A lease is given back.
     pub(super) fn acknowledge(&mut self, machine: usize) {
-        let Some((key, keeps)) = self.windows[machine].acknowledgments.pop_front() else { return };
+        let Some(told) = self.windows[machine].acknowledgments.pop_front() else { return };
+        let Break { key, keeps, .. } = told;
         if self.plan.fault != Some(Fault::Acknowledge) {
             self.referee.give_back(Owner::Key(machine, key), keeps);
         }
-        self.begin_windows(machine, Op::Acknowledge { key, keeps });
+        let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });
+        self.windows[machine].acknowledged.insert(number, told);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Fault;
 use super::names::{After, State};
 use super::setup::{DIRECTORY, number_of};
-use super::windows::{Handle, Op, Pending, Status, Watch};
+use super::windows::{Break, Handle, Op, Pending, Status, Watch};
 use super::world::{Doom, Entry, World};
 use crate::channels::link::{Event, Purpose};
 use crate::channels::machine::{Created, LockStatus, lease_key};
@@ -53,9 +53,8 @@ impl World {
         if answers {
             let keeps = if self.random.percent(15) { 0 } else { to };
             let own = &mut self.windows[machine];
-            own.acknowledgments.push_back((key, keeps));
             let under = own.under(key).collect();
-            own.told.insert(key, under);
+            own.acknowledgments.push_back(Break { key, keeps, under });
         }
         let known = self.windows[machine].epochs.entry(key).or_default();
         if epoch.wrapping_sub(*known).cast_signed() < 0 {
@@ -103,8 +102,10 @@ impl World {
                 status == NtStatus::SUCCESS
             }
             Op::Watch => self.hear_watch(machine, status),
-            Op::Acknowledge { key, .. } => {
-                status == NtStatus::SUCCESS || !self.windows[machine].must_acknowledge(key)
+            Op::Acknowledge { .. } => {
+                let own = &mut self.windows[machine];
+                let told = own.acknowledged.remove(&number);
+                status == NtStatus::SUCCESS || !told.is_some_and(|told| own.has_still(&told))
             }
         };
         if is_right { Ok(()) } else { Err(format!("answers: {:?} has {status:?}", pending.op)) }
