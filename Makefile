@@ -64,6 +64,7 @@ kernel-channels: built
 kernel-nfs: built
 	$(call lane,10) conformance/kernel-nfs uml
 	$(call lane,10) conformance/kernel-nfs-tls uml
+	$(call lane,10) conformance/kernel-nfs trixie killed 2 1 16
 
 kernel-nfs-load: built ## Three minutes of mixed load on 16 connections that are cut meanwhile
 	$(call lane,10) conformance/kernel-nfs uml load 180 16

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Runs in the guest: mixed load while connections are cut, one after the other and all at once,
-# with a hard mount. Arguments: where the programs are, seconds, and numbers of connections.
+# Runs in the guest: mixed load with a hard mount while connections are cut, one after the other
+# and all at once, or while the server is killed. Arguments: where the programs are, `cut` or
+# `kill`, how often at least, seconds, and numbers of connections.
 set -e
-trees=$1 seconds=$2
-shift 2
+trees=$1 trouble=$2 anew=$3 seconds=$4
+shift 4
 place=/mnt/nfs
 mkdir -p $place
 for connections in "$@"; do
@@ -13,7 +14,7 @@ for connections in "$@"; do
     mount -i -t nfs4 -o "$options" 192.0.2.1:/data $place
     head -c 8M /dev/urandom > $place/kept
     sum=$(sha256sum < $place/kept)
-    python3 "$trees/nfs_load.py" $place "$seconds" 2
+    python3 "$trees/nfs_load.py" $place "$seconds" "$anew" "$trouble"
     umount $place
     mount -i -t nfs4 -o "$options" 192.0.2.1:/data $place
     test "$(sha256sum < $place/kept)" = "$sum"

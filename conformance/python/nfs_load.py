@@ -1,10 +1,10 @@
-"""Mixed load on an NFS mount whose connections are cut meanwhile: data that is written and read
-back, names that are made and taken away, counters under locks. Nothing may fail, be done twice
-or stand still, and each connection must come back. Arguments: the mount, for how many seconds at
-least, and how often each connection is to be made anew (0: nobody cuts)."""
+"""Mixed load on an NFS mount whose connections are cut meanwhile, or whose server is killed: data
+that is written and read back, names that are made and taken away, counters under locks. Nothing
+may fail, be done twice or stand still, and each connection must come back. Arguments: the mount,
+for how many seconds at least, how often each connection is to be made anew (0: nobody cuts), and
+the name of the file that has it done (`cut` if none is given; `kill` kills)."""
 
 import fcntl
-import hashlib
 import os
 import random
 import sys
@@ -13,6 +13,8 @@ import time
 import traceback
 
 mount, seconds, anew = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+trouble = sys.argv[4] if len(sys.argv) > 4 else "cut"
+is_killed = trouble == "kill"
 # A worker that does nothing for longer hangs.
 STILL_SECONDS_MAX = 60
 # Without cuts, how often as the slowest connection the quickest one brings replies at most; told
@@ -46,7 +48,8 @@ def connections():
 def data(name, draw):
     """Large files, and small ones: written, flushed, forgotten by the client, and read."""
     path = f"{place}/{name}"
-    content = draw.randbytes(draw.choice([1, 5000, 300_000, 3_000_000]))
+    # Where the server is killed it has much that is not yet committed.
+    content = draw.randbytes(draw.choice([1, 5000, 300_000, 3_000_000 * (1 + 6 * is_killed)]))
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     for at in range(0, len(content), 200_000):
         os.pwrite(file, content[at : at + 200_000], at)
@@ -54,22 +57,42 @@ def data(name, draw):
     os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
     read = b"".join(iter(lambda: os.read(file, 1 << 20), b""))
     os.close(file)
-    wanted = hashlib.sha256(content).hexdigest()
-    assert hashlib.sha256(read).hexdigest() == wanted, f"{path} is not what was written"
+    assert read == content, f"{path} is not what was written: {difference(read, content)}"
+
+
+def difference(read, written):
+    """In words: pages that differ, how long both are, and what is there instead."""
+    pages = range(0, max(len(read), len(written)), 4096)
+    wrong = [at for at in pages if read[at : at + 4096] != written[at : at + 4096]]
+    zeros = sum(not any(read[at : at + 4096]) for at in wrong)
+    span = f"{len(wrong)} pages from {wrong[0]} to {wrong[-1]}"
+    return f"{len(read)} bytes for {len(written)}, {span}, {zeros} of them zeros or not there"
+
+
+def once(call, *arguments):
+    """A server that is killed forgets which answers were lost: what it had done before is refused
+    the second time. No other one may forget that."""
+    try:
+        call(*arguments)
+    except (FileExistsError, FileNotFoundError):
+        if not is_killed:
+            raise
 
 
 def names(name, _):
     """None of this may be done twice: a second time each is refused."""
     folder = f"{place}/{name}"
-    os.mkdir(folder)
+    once(os.mkdir, folder)
+    # This is known again by its verifier, which is written down.
     os.close(os.open(f"{folder}/file", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-    os.link(f"{folder}/file", f"{folder}/link")
-    os.symlink("file", f"{folder}/symbolic")
-    os.rename(f"{folder}/file", f"{folder}/renamed")
+    once(os.link, f"{folder}/file", f"{folder}/link")
+    once(os.symlink, "file", f"{folder}/symbolic")
+    once(os.rename, f"{folder}/file", f"{folder}/renamed")
     assert sorted(os.listdir(folder)) == ["link", "renamed", "symbolic"], os.listdir(folder)
     for entry in ("link", "renamed", "symbolic"):
-        os.unlink(f"{folder}/{entry}")
-    os.rmdir(folder)
+        once(os.unlink, f"{folder}/{entry}")
+    once(os.rmdir, folder)
+    assert not os.path.lexists(folder), f"{folder} is still there"
 
 
 def counter(name, _):
@@ -139,7 +162,7 @@ for worker in workers:
     worker.start()
 start, before = time.monotonic(), connections()
 if anew:
-    open(f"{mount}/cut", "w").close()
+    open(f"{mount}/{trouble}", "w").close()
 
 
 def was_cut():
@@ -150,7 +173,7 @@ def was_cut():
 
 wait_until("each is made anew", was_cut, seconds + LATE_SECONDS_MAX)
 if anew:
-    os.unlink(f"{mount}/cut")
+    once(os.unlink, f"{mount}/{trouble}")
     # Whoever is at it cuts its last.
     time.sleep(1)
 quiet = connections()
