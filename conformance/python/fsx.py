@@ -1,15 +1,16 @@
 """Random reads, writes, truncations, mappings and copies of a file, beside a model in memory.
 
-    fsx.py [--seed N] [--operations N] [--no-map] [--turns] [--model FILE] PATH [PATH]
+    fsx.py [--seed N] [--operations N] [--no-map] [--turns | --locked] [--model FILE] PATH [PATH]
 
 With two paths, which must be one file seen through two mounts, every operation
-goes through either of them. With --model the expected content is taken from FILE
+goes through either of them; with --locked, under a lock of the whole file. With --model the expected content is taken from FILE
 if it is there, and left there at the end: so a run goes on after a new mount. A
 seed gives the same operations on every machine.
 """
 
 import argparse
 import collections
+import fcntl
 import mmap
 import os
 import random
@@ -24,8 +25,8 @@ TURN_SECONDS = 0.05
 class Subject:
     """The file under test, open through each path or through one at a time."""
 
-    def __init__(self, paths, turns, chance):
-        self.paths, self.turns, self.chance = paths, turns, chance
+    def __init__(self, paths, turns, locked, chance):
+        self.paths, self.turns, self.locked, self.chance = paths, turns, locked, chance
         self.last = 0
         self.descriptors = {}
         for which in range(1 if turns else len(paths)):
@@ -33,7 +34,18 @@ class Subject:
 
     def any(self):
         self.last = self.chance.choice(sorted(self.descriptors))
-        return self.descriptors[self.last]
+        return self.taken(self.descriptors[self.last])
+
+    def taken(self, descriptor):
+        """What a client of NFS has of a file is what there is while it has a lock."""
+        if self.locked:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        return descriptor
+
+    def release(self):
+        if self.locked:
+            for descriptor in self.descriptors.values():
+                fcntl.lockf(descriptor, fcntl.LOCK_UN)
 
     def reopen(self):
         """The same path again, or the other one if they take turns."""
@@ -153,18 +165,20 @@ class Run:
 
     def everything(self):
         for descriptor in self.subject.descriptors.values():
-            length = os.fstat(descriptor).st_size
+            length = os.fstat(self.subject.taken(descriptor)).st_size
             assert length == len(self.model), f"the length is {length}, not {len(self.model)}"
             whole = bytearray()
             while part := os.pread(descriptor, 1 << 20, len(whole)):
                 whole += part
             self.expect(bytes(whole), 0, len(self.model), "reading everything")
+            self.subject.release()
 
     def step(self, operations):
         operation = self.chance.choice(operations)
         self.history.append([operation, f"length {len(self.model)}"])
         try:
             getattr(self, operation)()
+            self.subject.release()
         finally:
             self.note(through=self.subject.last)
 
@@ -179,12 +193,13 @@ def main():
     parser.add_argument("--operations", type=int, default=1000)
     parser.add_argument("--no-map", action="store_true")
     parser.add_argument("--turns", action="store_true", help="one path at a time is open")
+    parser.add_argument("--locked", action="store_true", help="each operation has the file locked")
     parser.add_argument("--model")
     parser.add_argument("paths", nargs="+")
     arguments = parser.parse_args()
 
     chance = random.Random(arguments.seed)
-    subject = Subject(arguments.paths, arguments.turns, chance)
+    subject = Subject(arguments.paths, arguments.turns, arguments.locked, chance)
     model = bytearray()
     if arguments.model and os.path.exists(arguments.model):
         with open(arguments.model, "rb") as file:
