@@ -47,8 +47,8 @@ mod write;
 mod xattr;
 
 use meter::Meter;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub use acl::{
@@ -100,9 +100,9 @@ pub struct Files {
     meter: Arc<Meter>,
     /// Held from the look whether an extended attribute is there until it is set or removed,
     /// where that was wished.
-    xattr_wishes: Arc<Mutex<()>>,
-    /// Flushes that failed.
-    flushes_failed: Arc<AtomicU64>,
+    xattr_turns: Arc<object::XattrTurns>,
+    /// Flushes that failed, by the device of their files.
+    flushes_failed: Arc<write::FailedFlushes>,
 }
 
 impl std::fmt::Debug for Files {
@@ -122,7 +122,7 @@ impl Files {
             seal: None,
             known: Arc::default(),
             meter: Arc::default(),
-            xattr_wishes: Arc::default(),
+            xattr_turns: Arc::default(),
             flushes_failed: Arc::default(),
         }
     }

@@ -16,7 +16,7 @@ impl Files {
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] for an empty range; [`FsError::TooMany`];
-    /// [`FsError::RangeNotLocked`] if the open has been closed.
+    /// [`FsError::RangeNotLocked`] if the open has been closed, or another has taken its place.
     pub fn lock_owned(
         &self,
         open: &OpenFile,
@@ -87,7 +87,7 @@ impl Files {
 
 fn lock_once(open: &OpenFile, owner: LockOwner, wanted: RangeLock) -> Result<OwnerLocking> {
     let mut held = open.state.lock();
-    if !held.grants.is_open(open.id) {
+    if !held.grants.may_lock(open.id) {
         return Err(FsError::RangeNotLocked);
     }
     let locking = held.grants.locks.handle_owner_lock(open.id, owner, wanted);

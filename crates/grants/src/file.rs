@@ -258,10 +258,6 @@ impl FileGrants {
     pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
         self.ask(wish)?;
         let OpenWish { id, link, access, share, delete_on_close, key, posix, firm, .. } = *wish;
-        if let Some(before) = wish.instead_of {
-            self.handle_narrow(before, Access::NONE, Share::ALL);
-            self.locks.handle_moved(before, id);
-        }
         let is_beyond_looking = !LOOKS.contains(access);
         let state = self.grant(wish, is_beyond_looking);
         // Two opens race to the table with numbers taken before: nearly sorted.
@@ -272,6 +268,21 @@ impl FileGrants {
         self.counts.add(access, share);
         self.beyond_looking += usize::from(is_beyond_looking);
         Ok(state)
+    }
+
+    /// An open that was entered instead of another has come to be: that one has no rights any
+    /// more, denies nothing, and its locks are those of the new one. Until then it is what it was,
+    /// as the new one may still fail.
+    pub fn handle_taken_over(&mut self, before: OpenId, id: OpenId) {
+        if self.handle_narrow(before, Access::NONE, Share::ALL) {
+            self.locks.handle_moved(before, id);
+        }
+    }
+
+    /// Whether ranges may be locked by an open: it is there, and no other has taken its place.
+    #[must_use]
+    pub fn may_lock(&self, id: OpenId) -> bool {
+        self.find(id).is_some_and(|at| self.opens[at].access != Access::NONE)
     }
 
     /// An open has these rights and tolerates this from now on. False if it is not there.

@@ -11,6 +11,7 @@ use files::Files;
 use futures_channel::oneshot::{Canceled, Receiver};
 use futures_util::future::{Either, select};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use wire::nfs::callback::{
     Callback, CallbackRequest, CallbackResults, CbSequenceArgs, CbSequenceResult, ReferringCalls,
 };
@@ -158,6 +159,7 @@ impl Session {
             match self.answered(files, sent).await {
                 Some(Ok(results)) => {
                     self.back.set_health(Health::Answers);
+                    self.client.is_silent.store(false, Ordering::Release);
                     return Ok(Answer(results));
                 }
                 // The connection has ended, or the client has no such program.

@@ -5,6 +5,7 @@ use crate::clients::Introduction;
 use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
 use crate::held::ClientStates;
+use crate::limits::SESSIONS_PER_CLIENT_MAX;
 use crate::session::Session;
 use crate::stateids::Owner;
 use crate::turns::Turns;
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::FileKey;
-use wire::nfs::{ClientId, Verifier};
+use wire::nfs::{ClientId, NfsStatus, Verifier};
 
 /// On whose behalf a client's own state is made and ended. RFC 8881 2.4 speaks of
 /// principals; with AUTH_SYS that is what the client says of itself.
@@ -27,6 +28,15 @@ pub struct Principal {
     pub gid: u32,
 }
 
+/// What all clients of a server have in common.
+#[derive(Clone, Debug, Default)]
+pub struct Common {
+    /// Opens, locks and delegations of all of them.
+    pub states_total: Arc<AtomicUsize>,
+    /// The beginning of what the file layer knows them by.
+    pub secret: [u8; 8],
+}
+
 /// What is shown of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
@@ -36,6 +46,14 @@ pub struct ClientFacts {
     pub implementation: String,
     /// The address that it introduced itself from.
     pub peer: String,
+}
+
+/// The sessions of a client.
+#[derive(Debug, Default)]
+struct Sessions {
+    list: Vec<Arc<Session>>,
+    /// The client is gone: it gets no more.
+    has_ended: bool,
 }
 
 /// One life of a client.
@@ -61,14 +79,19 @@ pub struct Client {
     pub copies: Copies,
     /// It is written down.
     pub is_remembered: AtomicBool,
+    /// It is being written down, later than it should have been.
+    pub(crate) is_being_remembered: AtomicBool,
+    /// It did not answer what others asked of a file that it writes by itself, and no callback
+    /// since.
+    pub(crate) is_silent: AtomicBool,
     /// It has said that it reclaims nothing more. RFC 8881 18.51.
     pub has_reclaimed: AtomicBool,
     facts: Mutex<ClientFacts>,
-    sessions: Mutex<Vec<Arc<Session>>>,
+    sessions: Mutex<Sessions>,
     is_confirmed: AtomicBool,
     state_count: AtomicUsize,
-    /// Of all clients.
-    states_total: Arc<AtomicUsize>,
+    tag: [u8; 16],
+    common: Common,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
 }
@@ -76,14 +99,13 @@ pub struct Client {
 impl Client {
     /// A client that is not confirmed yet.
     #[must_use]
-    pub fn new(
-        id: ClientId,
-        who: Introduction,
-        now: Instant,
-        states_total: Arc<AtomicUsize>,
-    ) -> Self {
+    pub fn new(id: ClientId, who: Introduction, now: Instant, common: Common) -> Self {
+        let mut tag = [0; 16];
+        tag[..8].copy_from_slice(&common.secret);
+        tag[8..].copy_from_slice(&id.0.to_be_bytes());
         Self {
-            states_total,
+            tag,
+            common,
             id,
             owner: who.owner,
             verifier: who.verifier,
@@ -94,6 +116,8 @@ impl Client {
             waiting_locks: Mutex::default(),
             copies: Copies::new(tag_of(id)),
             is_remembered: AtomicBool::new(false),
+            is_being_remembered: AtomicBool::new(false),
+            is_silent: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             facts: Mutex::new(who.facts),
             sessions: Mutex::default(),
@@ -104,12 +128,11 @@ impl Client {
         }
     }
 
-    /// What the file layer tells clients apart by.
+    /// What the file layer tells clients apart by, those of SMB, too, which choose theirs: nobody
+    /// else knows this one.
     #[must_use]
     pub fn tag(&self) -> [u8; 16] {
-        let mut tag = *b"NFS     ........";
-        tag[8..].copy_from_slice(&self.id.0.to_be_bytes());
-        tag
+        self.tag
     }
 
     /// Whether it has shown that it gets our answers.
@@ -156,7 +179,7 @@ impl Client {
     pub fn count_state(&self, count: usize) {
         let before = self.state_count.swap(count, Ordering::AcqRel);
         // Wraps around where there are fewer now.
-        self.states_total.fetch_add(count.wrapping_sub(before), Ordering::Relaxed);
+        self.common.states_total.fetch_add(count.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// Works on its state; how much of it there is then is noted.
@@ -177,20 +200,39 @@ impl Client {
     /// Its sessions.
     #[must_use]
     pub fn sessions(&self) -> Vec<Arc<Session>> {
-        lock(&self.sessions).clone()
+        lock(&self.sessions).list.clone()
     }
 
-    pub(crate) fn add_session(&self, session: Arc<Session>) {
-        lock(&self.sessions).push(session);
+    /// # Errors
+    /// STALE_CLIENTID for a client that is gone: nobody would end its session. DELAY if it has
+    /// too many.
+    pub(crate) fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
+        let mut sessions = lock(&self.sessions);
+        if sessions.has_ended {
+            return Err(NfsStatus::STALE_CLIENTID);
+        }
+        if sessions.list.len() >= SESSIONS_PER_CLIENT_MAX {
+            return Err(NfsStatus::DELAY);
+        }
+        sessions.list.push(session);
+        Ok(())
     }
 
     pub(crate) fn remove_session(&self, session: &Session) {
-        lock(&self.sessions).retain(|known| known.id != session.id);
+        lock(&self.sessions).list.retain(|known| known.id != session.id);
+    }
+
+    /// The client is gone: its sessions, which are to end. It gets no more, nor opens, locks or
+    /// delegations by requests that are under way.
+    pub(crate) fn end_sessions(&self) -> Vec<Arc<Session>> {
+        let mut sessions = lock(&self.sessions);
+        sessions.has_ended = true;
+        sessions.list.clone()
     }
 
     /// Whether it has a session, and would find nothing of what it has after a restart.
     pub(crate) fn is_to_be_written_down(&self) -> bool {
-        !self.is_remembered.load(Ordering::Acquire) && !lock(&self.sessions).is_empty()
+        !self.is_remembered.load(Ordering::Acquire) && !lock(&self.sessions).list.is_empty()
     }
 
     /// What is shown of it.

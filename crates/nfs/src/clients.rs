@@ -4,11 +4,11 @@
 //! Pure but for the lock around it: no clock, no messages. What ends here is given back,
 //! for whoever asked to let go of its sessions and files outside of the lock.
 
-use crate::client::{Client, ClientFacts, Principal};
+use crate::client::{Client, ClientFacts, Common, Principal};
 use crate::limits::{CLIENTS_MAX, UNCONFIRMED_CLIENTS_MAX};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::Keyed;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
@@ -53,29 +53,33 @@ pub struct Clients {
     next: u32,
     owners: HashMap<Vec<u8>, Owner, Keyed>,
     ids: HashMap<ClientId, Arc<Client>, Keyed>,
-    /// Opens, locks and delegations of all.
-    states_total: Arc<AtomicUsize>,
+    common: Common,
 }
 
 impl Clients {
-    /// No clients. `instance` differs from one run of the server to the next.
+    /// No clients. `instance` differs from one run of the server to the next; nobody knows
+    /// `secret`.
     #[must_use]
-    pub fn new(instance: u32, lease: Duration) -> Self {
-        let (owners, ids, states_total) = (HashMap::default(), HashMap::default(), Arc::default());
-        Self { lease, instance, next: 1, owners, ids, states_total }
+    pub fn new(instance: u32, lease: Duration, secret: [u8; 8]) -> Self {
+        let (owners, ids) = (HashMap::default(), HashMap::default());
+        let common = Common { secret, ..Common::default() };
+        Self { lease, instance, next: 1, owners, ids, common }
     }
 
     /// Opens, locks and delegations of all of them, also of those whose end is not over.
     #[must_use]
     pub fn states_total(&self) -> usize {
-        self.states_total.load(Ordering::Relaxed)
+        self.common.states_total.load(Ordering::Relaxed)
     }
 
     /// Forgets the client that has been away for longest, of those whose lease is over and who have
-    /// something.
-    pub fn remove_longest_away(&mut self, now: Instant) -> Option<Arc<Client>> {
-        let away =
-            |client: &&Arc<Client>| client.holds_state() && client.is_expired(now, self.lease);
+    /// what there is too much of.
+    pub fn remove_longest_away(
+        &mut self,
+        now: Instant,
+        has: impl Fn(&Client) -> bool,
+    ) -> Option<Arc<Client>> {
+        let away = |client: &&Arc<Client>| client.is_expired(now, self.lease) && has(client);
         let longest = self.ids.values().filter(away).min_by_key(|client| client.renewed()).cloned();
         longest.inspect(|client| self.remove(client))
     }
@@ -148,11 +152,12 @@ impl Clients {
         ended.extend(former.or_else(|| self.oldest_unconfirmed()));
         ended.iter().for_each(|client| self.remove(client));
         if self.ids.len() >= CLIENTS_MAX {
-            return Err(NfsStatus::DELAY);
+            // Out of courtesy nobody is kept in the way of who comes.
+            ended.push(self.remove_longest_away(now, |_| true).ok_or(NfsStatus::DELAY)?);
         }
         let id = self.id(self.next);
         self.next = self.next.wrapping_add(1);
-        let client = Arc::new(Client::new(id, who, now, self.states_total.clone()));
+        let client = Arc::new(Client::new(id, who, now, self.common.clone()));
         self.owners.entry(client.owner.clone()).or_default().unconfirmed = Some(client.clone());
         self.ids.insert(id, client.clone());
         Ok(Introduced { client, ended })
@@ -247,7 +252,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            Self { clients: Clients::new(7, LEASE), now: Instant::now() }
+            Self { clients: Clients::new(7, LEASE, [0; 8]), now: Instant::now() }
         }
 
         fn ask(&mut self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
@@ -368,5 +373,23 @@ mod tests {
         }
         assert_eq!(bench.clients.ids.len(), UNCONFIRMED_CLIENTS_MAX);
         assert_eq!(bench.clients.owners.len(), UNCONFIRMED_CLIENTS_MAX);
+    }
+
+    #[test]
+    fn clients_that_are_away_make_room_for_new_ones_and_others_do_not() {
+        let mut bench = Bench::new();
+        for number in 0..CLIENTS_MAX as u64 {
+            bench.now += Duration::from_micros(1);
+            let owner = number.to_be_bytes().to_vec();
+            let client = bench.confirmed(Introduction { owner, ..who(1, ALICE, false) });
+            client.count_state(1);
+        }
+        let new = || Introduction { owner: b"new".to_vec(), ..who(1, ALICE, false) };
+        assert_eq!(bench.ask(new()).unwrap_err(), NfsStatus::DELAY, "all of them are here");
+        let eldest = bench.clients.find(bench.clients.id(1)).unwrap();
+        bench.now += LEASE;
+        let introduced = bench.clients.introduce(new(), bench.now).unwrap();
+        assert_eq!(introduced.ended.iter().map(|c| c.id).collect::<Vec<_>>(), [eldest.id]);
+        assert_eq!(bench.clients.ids.len(), CLIENTS_MAX);
     }
 }

@@ -711,9 +711,12 @@ impl<'c> Run<'c> {
 
     /// The state id that an operation means. RFC 8881 16.2.3.1.2.
     pub fn resolve_id(&self, id: StateId) -> Result<StateId, NfsStatus> {
-        if id == StateId::CURRENT {
-            return self.current_id.ok_or(NfsStatus::BAD_STATEID);
-        }
-        if id == StateId::INVALID { Err(NfsStatus::BAD_STATEID) } else { Ok(id) }
+        let id = match id {
+            StateId::CURRENT => self.current_id.ok_or(NfsStatus::BAD_STATEID)?,
+            id => id,
+        };
+        // Of those that name no state two may be meant. RFC 8881 8.2.3.
+        let may_be_meant = matches!(id, StateId::ANONYMOUS | StateId::READ_BYPASS);
+        if id.is_special() && !may_be_meant { Err(NfsStatus::BAD_STATEID) } else { Ok(id) }
     }
 }

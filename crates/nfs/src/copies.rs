@@ -145,7 +145,7 @@ impl Copying {
     /// Copies, and tells the client, unless it has cancelled.
     pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
         let asking = Asking::new(client.tag());
-        let verifier = server.write_verifier();
+        let verifier = server.write_verifier(self.target.0.key());
         let result = asking.around(self.copy(&server)).await;
         let status = result.err().unwrap_or(NfsStatus::OK);
         *lock(&self.progress.outcome) = Some(status);

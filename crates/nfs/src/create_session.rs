@@ -14,8 +14,8 @@ use wire::nfs::xdr::List;
 pub enum CreateBegun {
     /// It is new.
     Execute,
-    /// It was answered before, by this result.
-    Replay(Box<CreateSessionResult>),
+    /// It was answered before, by this.
+    Replay(Box<Result<CreateSessionResult, NfsStatus>>),
 }
 
 /// A client's CREATE_SESSIONs: in order, each executed once. Before the first, the reply
@@ -24,7 +24,7 @@ pub enum CreateBegun {
 pub struct CreateSessionSlot {
     /// Of the latest one that was executed.
     sequence: u32,
-    result: Option<Box<CreateSessionResult>>,
+    result: Option<Box<Result<CreateSessionResult, NfsStatus>>>,
 }
 
 impl CreateSessionSlot {
@@ -46,8 +46,9 @@ impl CreateSessionSlot {
         latest.map(CreateBegun::Replay).ok_or(NfsStatus::SEQ_MISORDERED)
     }
 
-    /// The next one has made a session.
-    pub fn finish(&mut self, result: CreateSessionResult) {
+    /// The next one has made a session, or is refused for good: both use its number up, as
+    /// clients count. RFC 8881 18.36.4, second phase.
+    pub fn finish(&mut self, result: Result<CreateSessionResult, NfsStatus>) {
         self.sequence = self.next();
         self.result = Some(Box::new(result));
     }
@@ -177,9 +178,13 @@ mod tests {
         assert_eq!(slot.begin(2), Err(NfsStatus::SEQ_MISORDERED));
         assert_eq!(slot.begin(1), Ok(CreateBegun::Execute));
         assert_eq!(slot.begin(1), Ok(CreateBegun::Execute), "refused ones may come again");
-        slot.finish(result.clone());
-        assert_eq!(slot.begin(1), Ok(CreateBegun::Replay(Box::new(result))));
+        slot.finish(Ok(result.clone()));
+        assert_eq!(slot.begin(1), Ok(CreateBegun::Replay(Box::new(Ok(result)))));
         assert_eq!(slot.begin(0), Err(NfsStatus::SEQ_MISORDERED));
         assert_eq!(slot.begin(2), Ok(CreateBegun::Execute));
+        slot.finish(Err(NfsStatus::TOOSMALL));
+        let refused = Box::new(Err(NfsStatus::TOOSMALL));
+        assert_eq!(slot.begin(2), Ok(CreateBegun::Replay(refused)));
+        assert_eq!(slot.begin(3), Ok(CreateBegun::Execute));
     }
 }

@@ -142,7 +142,7 @@ pub fn due_at(now: Instant, lease: Duration) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{ClientFacts, Principal};
+    use crate::client::{ClientFacts, Common, Principal};
     use crate::clients::Introduction;
     use wire::nfs::{ClientId, Verifier};
 
@@ -157,7 +157,7 @@ mod tests {
             updates: false,
             facts: ClientFacts::default(),
         };
-        Arc::new(Client::new(ClientId(id), who, Instant::now(), Arc::default()))
+        Arc::new(Client::new(ClientId(id), who, Instant::now(), Common::default()))
     }
 
     #[test]

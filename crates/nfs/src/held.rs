@@ -22,6 +22,10 @@ pub struct HeldOpen {
 /// What a delegation holds.
 #[derive(Debug)]
 pub struct HeldDelegation {
+    /// Its place among all: given up first, as the next writer takes it once the file is free.
+    pub entry: Entry,
+    /// It was asked back.
+    pub is_asked_back: bool,
     /// What keeps others from the file, and lets the client read and write.
     pub delegation: Delegation,
     /// See [`HeldOpen::handle`].
@@ -30,8 +34,6 @@ pub struct HeldDelegation {
     pub export: Arc<Export>,
     /// The request that it came by: its answer may come after the recall.
     pub referring: Option<ReferringCalls>,
-    /// Its place among all.
-    pub entry: Entry,
 }
 
 impl HeldDelegation {

@@ -92,8 +92,9 @@ fn file_of(told: &CacheBreak) -> Option<FileKey> {
     Some(FileKey { device: number(device)?, inode: number(inode)? })
 }
 
-/// Asks a client for its delegation of a file, as often as it takes to reach it.
-async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
+/// Asks a client for its delegation of a file, as often as it takes to reach it; not if it is
+/// being asked already.
+pub(crate) async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     let now = server.host.now().instant;
     let lease = server.config().lease;
     if client.is_expired(now, lease) {
@@ -103,6 +104,10 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     }
     let Some((number, facts)) = client.with_states(|states| {
         let number = states.delegation_of(file)?;
+        let held = states.delegation_mut(number)?;
+        if std::mem::replace(&mut held.is_asked_back, true) {
+            return None;
+        }
         Some((number, DelegationFacts::of(states, number)?))
     }) else {
         return;

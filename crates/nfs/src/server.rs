@@ -9,18 +9,17 @@ use crate::clients::{Clients, Introduced, Introduction};
 use crate::config::{Config, Export};
 use crate::delegations::Delegations;
 use crate::grace::Grace;
+use crate::held::{ClientStates, HeldOpen};
 use crate::host::{Host, Now};
-use crate::limits::{
-    COURTESY, PATIENCE, SESSIONS_MAX, SESSIONS_PER_CLIENT_MAX, SLOTS_TOTAL_MAX,
-    SLOTS_UNDER_PRESSURE,
-};
+use crate::limits::{COURTESY, PATIENCE, SESSIONS_MAX, SLOTS_TOTAL_MAX, SLOTS_UNDER_PRESSURE};
 use crate::session::Session;
 use files::{Courtesy, Files, Patience};
+use futures_util::FutureExt;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
-use vfs::{Keyed, Timestamp, Vfs};
+use vfs::{FileKey, Keyed, Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
 /// The server.
@@ -81,8 +80,9 @@ impl Server {
     /// A server without clients.
     #[must_use]
     pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
-        let mut random = [0; 16];
+        let (mut random, mut secret) = ([0; 16], [0; 8]);
         host.random(&mut random);
+        host.random(&mut secret);
         let [a, b, c, d, verifier @ .., w, x, y, z] = random;
         let instance = u32::from_be_bytes([w, x, y, z]);
         let awaited = host.remembered_clients().into_iter().collect();
@@ -94,7 +94,7 @@ impl Server {
             started: host.now().wall,
             stats: Stats::default(),
             generation: AtomicU64::new(1),
-            clients: Mutex::new(Clients::new(instance, config.lease)),
+            clients: Mutex::new(Clients::new(instance, config.lease, secret)),
             grace: Mutex::new(grace),
             delegations: Arc::default(),
             patience,
@@ -172,12 +172,28 @@ impl Server {
 
     /// Ends what a client has that is not known any more.
     fn end(&self, client: &Client) {
-        client.sessions().iter().for_each(|session| self.remove_session(session));
+        client.end_sessions().iter().for_each(|session| self.remove_session(session));
         // Files are closed outside of the lock.
-        let ended = client.with_states(|states| states.clear());
+        let ended = client.with_states(ClientStates::end);
         client.copies.cancel_all();
-        drop(ended);
+        // Closed rather than dropped: whoever waits for a lock has its open, too, and what the
+        // client had locked and denied would last as long.
+        ended.opens.into_iter().for_each(|held| self.close(held));
+        drop(ended.delegations);
         self.forget(client);
+    }
+
+    /// Closes what no state names any more.
+    pub(crate) fn close(&self, held: HeldOpen) {
+        let files = self.files.clone();
+        let mut closing = Box::pin(async move {
+            if let Err(error) = files.close(held.open).await {
+                tracing::debug!(%error, "a file could not be removed at its last close");
+            }
+        });
+        if (&mut closing).now_or_never().is_none() {
+            self.host.carry_on(closing);
+        }
     }
 
     /// The client of this run with this number.
@@ -190,9 +206,15 @@ impl Server {
     /// Tries again with clients that have a session and could not be written down.
     fn write_down_late(&self) {
         for client in self.clients().into_iter().filter(|client| client.is_to_be_written_down()) {
+            // One at a time: a disk that hangs would gather one every second.
+            if client.is_being_remembered.swap(true, Ordering::AcqRel) {
+                continue;
+            }
             let written = self.host.remember_client(&client.owner, true);
             self.host.carry_on(Box::pin(async move {
-                if written.await {
+                let is_written = written.await;
+                client.is_being_remembered.store(false, Ordering::Release);
+                if is_written {
                     client.is_remembered.store(true, Ordering::Release);
                     tracing::info!(owner = %client.facts().owner, "an NFS client is written down now");
                 }
@@ -260,20 +282,27 @@ impl Server {
         1 + (wish - 1).min(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
-    /// Takes up a session.
+    /// Takes up a session. Clients that are away make room.
     ///
     /// # Errors
-    /// DELAY if there are too many.
+    /// DELAY if there are too many; STALE_CLIENTID if its client is gone meanwhile.
     pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
-        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        let of_client = session.client.sessions().len();
-        if sessions.len() >= SESSIONS_MAX || of_client >= SESSIONS_PER_CLIENT_MAX {
-            return Err(NfsStatus::DELAY);
+        loop {
+            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+            if sessions.len() < SESSIONS_MAX {
+                session.client.add_session(session.clone())?;
+                let more = session.fore.requests_max as usize - 1;
+                self.slots_promised.fetch_add(more, Ordering::Relaxed);
+                sessions.insert(session.id, session);
+                return Ok(());
+            }
+            drop(sessions);
+            let now = self.host.now().instant;
+            let has_sessions = |client: &Client| !client.sessions().is_empty();
+            let away = lock(&self.clients).remove_longest_away(now, has_sessions);
+            let away = away.ok_or(NfsStatus::DELAY)?;
+            self.end(&away);
         }
-        self.slots_promised.fetch_add(session.fore.requests_max as usize - 1, Ordering::Relaxed);
-        session.client.add_session(session.clone());
-        sessions.insert(session.id, session);
-        Ok(())
     }
 
     /// Ends a session.
@@ -299,13 +328,13 @@ impl Server {
         }
     }
 
-    /// Another one in every run, and after every flush that failed: what was written and not
-    /// committed may be lost then, and clients send it again. To be asked for before something is
-    /// written, and after it is flushed. RFC 8881 18.32.3.
+    /// Another one in every run, and after every flush that failed on the file's device: what was
+    /// written and not committed may be lost then, and clients send it again. To be asked for before
+    /// something is written, and after it is flushed. RFC 8881 18.32.3.
     #[must_use]
-    pub fn write_verifier(&self) -> Verifier {
+    pub fn write_verifier(&self, file: FileKey) -> Verifier {
         let first = u64::from_be_bytes(self.first_verifier);
-        Verifier(first.wrapping_add(self.files.flushes_failed()).to_be_bytes())
+        Verifier(first.wrapping_add(self.files.flushes_failed(file)).to_be_bytes())
     }
 
     /// Forgets clients that have been away for too long. To be called about once a second.
@@ -335,7 +364,8 @@ impl Server {
             if clients.states_total() < states_max {
                 return Ok(());
             }
-            let away = clients.remove_longest_away(now).ok_or(NfsStatus::DELAY)?;
+            let away = clients.remove_longest_away(now, Client::holds_state);
+            let away = away.ok_or(NfsStatus::DELAY)?;
             drop(clients);
             self.end(&away);
         }
@@ -350,7 +380,7 @@ impl Server {
 
 impl Courtesy for Server {
     /// Forgets clients whose lease is over, if they have something of this file.
-    fn let_go(&self, file: vfs::FileKey) -> bool {
+    fn let_go(&self, file: FileKey) -> bool {
         let (now, lease) = (self.host.now().instant, self.config().lease);
         let holds = |client: &&Arc<Client>| {
             client.holds_state()

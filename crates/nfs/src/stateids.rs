@@ -103,6 +103,8 @@ pub struct States<O, D> {
     /// Files that are being delegated.
     delegating: HashSet<FileKey, Keyed>,
     revoked_count: usize,
+    /// Its client is gone: nothing comes to these any more.
+    has_ended: bool,
 }
 
 /// What is left of a state that ended.
@@ -128,8 +130,8 @@ impl<O, D> States<O, D> {
     pub fn new(tag: u32) -> Self {
         let (states, opens, locks) = (HashMap::default(), HashMap::default(), HashMap::default());
         let (delegations, delegating) = (HashMap::default(), HashSet::default());
-        let (next, revoked_count) = (1, 0);
-        Self { tag, next, states, opens, locks, delegations, delegating, revoked_count }
+        let (next, revoked_count, has_ended) = (1, 0, false);
+        Self { tag, next, states, opens, locks, delegations, delegating, revoked_count, has_ended }
     }
 
     /// How many there are.
@@ -285,7 +287,7 @@ impl<O, D> States<O, D> {
     }
 
     fn add(&mut self, key: FileKey, kind: Kind<O, D>) -> Result<u64, Kind<O, D>> {
-        if self.states.len() >= STATES_PER_CLIENT_MAX {
+        if self.has_ended || self.states.len() >= STATES_PER_CLIENT_MAX {
             return Err(kind);
         }
         let number = self.next;
@@ -297,7 +299,7 @@ impl<O, D> States<O, D> {
     /// An owner has opened a file that it had not open.
     ///
     /// # Errors
-    /// What it holds, if there are too many states.
+    /// What it holds, if there are too many states, or they have ended.
     pub fn add_open(&mut self, key: FileKey, open: OpenState<O>) -> Result<u64, O> {
         let owner = open.owner.clone();
         match self.add(key, Kind::Open(open)) {
@@ -313,7 +315,7 @@ impl<O, D> States<O, D> {
     /// A lock-owner is to lock ranges of a file for the first time.
     ///
     /// # Errors
-    /// RESOURCE if there are too many states.
+    /// RESOURCE if there are too many states, or they have ended.
     pub fn add_lock(&mut self, key: FileKey, lock: LockState) -> Result<u64, NfsStatus> {
         let owner = lock.owner.clone();
         let number = self.add(key, Kind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
@@ -335,7 +337,7 @@ impl<O, D> States<O, D> {
     /// A delegation is granted.
     ///
     /// # Errors
-    /// What it holds, if there are too many states.
+    /// What it holds, if there are too many states, or they have ended.
     pub fn add_delegation(&mut self, key: FileKey, is_write: bool, holds: D) -> Result<u64, D> {
         let delegation = DelegationState { is_write, holds: Some(holds) };
         match self.add(key, Kind::Delegation(delegation)) {
@@ -369,6 +371,14 @@ impl<O, D> States<O, D> {
         }
     }
 
+    /// See [`States::delegation`].
+    pub fn delegation_mut(&mut self, number: u64) -> Option<&mut D> {
+        match &mut self.states.get_mut(&number)?.kind {
+            Kind::Delegation(delegation) => delegation.holds.as_mut(),
+            _ => None,
+        }
+    }
+
     /// The delegation that a state id names.
     ///
     /// # Errors
@@ -386,6 +396,22 @@ impl<O, D> States<O, D> {
         self.delegations.remove(key);
         self.revoked_count += 1;
         Some(holds)
+    }
+
+    /// An OPEN that made a state, or changed it to this id, has failed after all: its client
+    /// hears of neither.
+    pub fn take_back(&mut self, id: &StateId) -> Ended<O, D> {
+        match self.find(id) {
+            Ok(number) if id.seqid == 1 => return self.remove(number),
+            Ok(number) => {
+                if let Some(state) = self.states.get_mut(&number) {
+                    state.seqid -= 1;
+                }
+            }
+            // Others have changed it since.
+            Err(_) => {}
+        }
+        Ended::nothing()
     }
 
     /// Ends a state, and with an open the locks that were made by it.
@@ -423,8 +449,9 @@ impl<O, D> States<O, D> {
         self.states.iter().filter(|(_, state)| is_by(state)).map(|(number, _)| *number).collect()
     }
 
-    /// Ends all states.
-    pub fn clear(&mut self) -> Ended<O, D> {
+    /// Ends all states; requests that are under way add none any more, which nobody would end.
+    pub fn end(&mut self) -> Ended<O, D> {
+        self.has_ended = true;
         self.opens.clear();
         self.locks.clear();
         self.delegations.clear();
@@ -622,10 +649,39 @@ mod tests {
         let delegation = states.add_delegation(OTHER, true, "gone").unwrap();
         states.add_delegation(FILE, true, "delegation").unwrap();
         states.revoke(delegation);
-        let ended = states.clear();
+        let ended = states.end();
         assert_eq!((ended.opens, ended.delegations), (vec!["open"], vec!["delegation"]));
         assert_eq!(ended.lock_owners.len(), 1);
         assert!(states.is_empty() && !states.has_revoked());
         assert_eq!(states.open_of(FILE, b"a"), None);
+    }
+
+    #[test]
+    fn what_an_open_that_fails_has_made_or_changed_is_taken_back_unless_it_has_changed_again() {
+        let mut states = Bench::new(9);
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        let first = states.id(number);
+        assert_eq!(states.take_back(&first).opens, ["open"]);
+        assert!(states.is_empty());
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        let first = states.id(number);
+        let second = states.advance(number);
+        assert!(states.take_back(&second).opens.is_empty());
+        assert_eq!(states.id(number), first);
+        let second = states.advance(number);
+        let third = states.advance(number);
+        states.take_back(&second);
+        assert_eq!(states.id(number), third);
+    }
+
+    #[test]
+    fn nothing_is_added_to_what_has_ended() {
+        let mut states = Bench::new(9);
+        let number = states.add_open(FILE, open(b"a")).unwrap();
+        states.end();
+        assert_eq!(states.add_open(FILE, open(b"a")), Err("open"));
+        assert_eq!(states.add_lock(FILE, lock(b"x", number)), Err(NfsStatus::RESOURCE));
+        assert_eq!(states.add_delegation(FILE, true, "delegation"), Err("delegation"));
+        assert!(states.is_empty());
     }
 }

@@ -31,6 +31,7 @@ pub(crate) use known::Known;
 pub use list::{ListWish, Listed, ListedObject, TakeListed};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};
+pub(crate) use xattr::XattrTurns;
 pub use xattr::XattrWish;
 
 /// A file or directory that a client knows by its handle. Cheap to clone; keeps a

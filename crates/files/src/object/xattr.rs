@@ -4,8 +4,29 @@ use super::Object;
 use crate::authorize::{allowed, as_granted, descriptor_of};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files};
-use std::sync::{Arc, PoisonError};
-use vfs::{FsError, Name, RelPath, Result, Wanted};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vfs::{FileKey, FsError, Name, RelPath, Result, Wanted};
+
+/// How many files may be looked at, whether an attribute is there, before two of them wait for
+/// each other.
+const XATTR_TURNS: usize = 64;
+
+/// Turns at the extended attributes of files: a disk that hangs holds up its own.
+#[derive(Debug)]
+pub(crate) struct XattrTurns([Mutex<()>; XATTR_TURNS]);
+
+impl Default for XattrTurns {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Mutex::default()))
+    }
+}
+
+impl XattrTurns {
+    fn begin(&self, file: FileKey) -> MutexGuard<'_, ()> {
+        let at = (file.inode ^ file.device) % XATTR_TURNS as u64;
+        self.0[at as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// Whether an extended attribute must be there before it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +94,12 @@ impl Files {
         }
         self.recall(object.key(), None).await?;
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
-        let (table, wishes) = (self.table.clone(), self.xattr_wishes.clone());
+        let (table, turns) = (self.table.clone(), self.xattr_turns.clone());
         self.offload(move || {
             need(&caller, &object, Access::WRITE_EA)?;
             // Of two that wish it were not there yet one is refused. RFC 8276 8.4.2.
             let wished = wish != XattrWish::Either || value.is_none();
-            let turn = wished.then(|| wishes.lock().unwrap_or_else(PoisonError::into_inner));
+            let turn = wished.then(|| turns.begin(object.key()));
             let is_there = match object.node.xattr(&name) {
                 Ok(_) => true,
                 Err(FsError::NotFound) => false,

@@ -16,6 +16,8 @@ pub(crate) struct Ticket {
     table: Arc<Table>,
     held: Option<Entered>,
     id: OpenId,
+    /// The open whose place it takes once it is kept.
+    instead_of: Option<OpenId>,
     /// The file was made for this open, and goes with it.
     new_file: Option<Arc<Caller>>,
     /// For a named stream, what keeps its file; given back after the stream.
@@ -75,12 +77,14 @@ impl Ticket {
 
     fn of(opening: &Opening, held: Entered, hold: Option<Box<Self>>) -> Self {
         let table = opening.table.clone();
-        Self { table, held: Some(held), id: opening.id, new_file: None, hold }
+        let instead_of = instead_of(opening);
+        Self { table, held: Some(held), id: opening.id, instead_of, new_file: None, hold }
     }
 
     /// What was entered otherwise.
     pub(crate) fn entered(table: &Arc<Table>, entered: Entered, id: OpenId) -> Self {
-        Self { table: table.clone(), held: Some(entered), id, new_file: None, hold: None }
+        let (table, held) = (table.clone(), Some(entered));
+        Self { table, held, id, instead_of: None, new_file: None, hold: None }
     }
 
     /// The number of the open.
@@ -127,6 +131,9 @@ impl Ticket {
     /// The open came to be. With it goes a stream's hold on its file.
     pub(crate) fn keep(mut self) -> (Entered, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
+        if let Some(before) = self.instead_of {
+            held.state.lock().grants.handle_taken_over(before, self.id);
+        }
         let mut hold = self.hold.take();
         if let Some(hold) = &mut hold {
             // The file came to be too.
@@ -166,14 +173,17 @@ impl Ticket {
 fn wish_of(opening: &Opening, access: Access, once: Access) -> OpenWish {
     let OpenPlan { share, delete_on_close, .. } = opening.plan;
     let posix = opening.is_posix();
-    let instead_of = opening.with.instead_of.as_ref().map(|open| open.id);
     OpenWish {
         once,
         delete_on_close,
         posix,
-        instead_of,
+        instead_of: instead_of(opening),
         ..OpenWish::new(opening.id, access, share)
     }
+}
+
+fn instead_of(opening: &Opening) -> Option<OpenId> {
+    opening.with.instead_of.as_ref().map(|open| open.id)
 }
 
 impl Drop for Ticket {

@@ -220,7 +220,9 @@ impl Vfs for Hooked {
     }
 
     fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
-        self.local.open_node(who, node, how)
+        let opened = self.local.open_node(who, node, how)?;
+        self.step_in(At::AfterOpen, &opened.path)?;
+        Ok(opened)
     }
 
     fn make_special(

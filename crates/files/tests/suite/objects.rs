@@ -5,8 +5,8 @@ use crate::watch::EVERYTHING;
 use files::{
     Access, HandleSeal, IfExists, IfMissing, ListWish, ListedObject, LockKind, LockOwner, NamedAce,
     NamedList, NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt,
-    OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid, TakeListed,
-    VolumeId, XattrWish,
+    OpenFile, OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid,
+    TakeListed, VolumeId, XattrWish,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -269,6 +269,9 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
         "as before"
     );
     let second = upgrade(alone).unwrap().open;
+    let range = RangeLock { range: Range::to_end(0), kind: LockKind::Shared };
+    let gone = served.files.lock_owned(&first, LockOwner(2), range);
+    assert_eq!(gone, Err(FsError::RangeNotLocked), "another has taken its place");
     served.close(first.clone());
     assert!(second.has_locks_of(LockOwner(1)), "they came along");
     served.files.write(&second, 0, b"x").unwrap();
@@ -281,6 +284,33 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     served.close(second.clone());
     assert_eq!(served.files.narrow(&second, Access::NONE, Share::ALL), Err(FsError::Stale));
     assert_eq!(served.files.open_file_count(), 0);
+}
+
+/// Whoever looks for a file while something is renamed looks again: what was entered then is
+/// given back, and the locks that would come along are still those of the open before.
+#[test]
+fn an_upgrade_keeps_its_locks_though_something_is_renamed_meanwhile() {
+    let served = serve();
+    served.put("f", b"");
+    served.put("other", b"");
+    let object = served.object("f").unwrap();
+    let first = served.open_at(of(&object), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
+    let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
+    let lock =
+        |open: &Arc<OpenFile>, owner| served.files.lock_owned(open, LockOwner(owner), wanted);
+    assert_eq!(lock(&first, 1), Ok(OwnerLocking::Granted));
+    let mover = served.open("other", DELETE);
+    let files = served.files.clone();
+    served.hook_once(At::AfterOpen, move |_| {
+        now(files.rename(&mover, &path("moved"), false)).unwrap();
+    });
+    let with = ObjectOpen { instead_of: Some(first.clone()), ..Default::default() };
+    let plan = OpenPlan::posix(READ | WRITE, Share::ALL);
+    let second = now(served.files.open_object(&served.alice, &of(&object), plan, with)).unwrap();
+    assert!(served.exists("moved"), "it was renamed in between");
+    served.close(first);
+    assert!(second.open.has_locks_of(LockOwner(1)));
+    assert!(matches!(lock(&second.open, 2), Ok(OwnerLocking::Denied(_))));
 }
 
 #[test]

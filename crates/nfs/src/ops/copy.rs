@@ -25,6 +25,7 @@ async fn both(
 ) -> Result<(Arc<OpenFile>, Arc<OpenFile>), NfsStatus> {
     let id = run.resolve_id(source)?;
     let from = if id.is_special() {
+        run.server().check_no_grace()?;
         let (object, export) = run.saved_object().await?;
         let caller = run.caller(&export);
         anonymous_open(run, object, caller, Rights::READ_DATA).await?
@@ -66,7 +67,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
         return Ok(result);
     }
     let count = wished.min(COPY_BYTES_MAX);
-    let verifier = run.server().write_verifier();
+    let verifier = run.server().write_verifier(to.key());
     if count > 0 {
         let (source_at, target_at) = (args.source_offset, args.destination_offset);
         let queues = run.copy_queues();
@@ -95,6 +96,7 @@ fn copy_later(
     length_bytes: u64,
 ) -> Result<Option<CopyResult>, NfsStatus> {
     let (server, client) = (run.server().clone(), run.client()?);
+    let verifier = server.write_verifier(to.key());
     if !client.answers_callbacks() {
         return Ok(None);
     }
@@ -112,7 +114,7 @@ fn copy_later(
     };
     let host = server.host.clone();
     host.carry_on(Box::pin(copying.carry_out(server, client)));
-    Ok(Some(result_of(run.server().write_verifier(), Some(id), 0)))
+    Ok(Some(result_of(verifier, Some(id), 0)))
 }
 
 pub(crate) fn offload_status(

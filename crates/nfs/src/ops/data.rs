@@ -115,7 +115,7 @@ pub(crate) async fn write(
         return Err(NfsStatus::FBIG);
     }
     run.admit(Some(&open), Cost::write(data.len() as u64)).await;
-    let verifier = run.server().write_verifier();
+    let verifier = run.server().write_verifier(open.key());
     if !data.is_empty() {
         files.write(&open, args.offset, data).or_status()?;
     }
@@ -145,7 +145,7 @@ pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verif
         }
     };
     files.flush(&open).await.or_status()?;
-    Ok(run.server().write_verifier())
+    Ok(run.server().write_verifier(open.key()))
 }
 
 /// Some open that the client has of the file: any will do to have it written back.

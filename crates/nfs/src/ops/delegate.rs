@@ -9,11 +9,14 @@ use crate::config::Export;
 use crate::held::HeldDelegation;
 use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
 use crate::place::Place;
+use crate::recall::recall;
+use crate::server::Server;
 use crate::status::OrStatus;
 use files::{Asking, Delegate, Object, ObjectChanges, OpenFile};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{Attributes, FileKey, Identity, TimeChange};
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, who};
 use wire::nfs::attributes::{Fattr, attribute};
@@ -32,6 +35,9 @@ const KEPT: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_METADATA,
     attribute::TIME_MODIFY,
 ]);
+
+/// The longest step in which file systems tell time.
+const TIME_STEP_MAX_NS: i128 = 20_000_000;
 
 /// Why an OPEN brings no delegation; nothing is said to who did not ask. RFC 8881 18.16.3.
 fn none(wanted: ShareAccess, why: NoDelegation) -> OpenDelegation<'static> {
@@ -67,10 +73,25 @@ pub(crate) fn grant(
     if !is_again && !client.answers_callbacks() {
         return none(wanted, NoDelegation::Resource(false));
     }
-    match try_grant(run, client, kind, (open, export)) {
-        Some(id) => granted(kind, id),
-        None => none(wanted, NoDelegation::Contention(false)),
+    let Some(id) = try_grant(run, client, kind, (open, export)) else {
+        return none(wanted, NoDelegation::Contention(false));
+    };
+    let is_recalled = is_again && has_changed_since_start(run, open);
+    if is_recalled {
+        let server = run.server().clone();
+        let work = recall(server.clone(), client.clone(), open.key());
+        server.host.carry_on(Box::pin(work));
     }
+    granted(kind, id, is_recalled)
+}
+
+/// Whether a client of SMB, or a local process, may have changed a file between the server's start
+/// and now, when its delegation is taken back: what the client keeps of it is of before. It has the
+/// delegation again only to send what it has not sent, and to give it back. RFC 8881 10.2.1.
+fn has_changed_since_start(run: &Run<'_>, open: &Arc<OpenFile>) -> bool {
+    let changed = run.server().files.attributes_unchecked(open).map(|known| known.changed);
+    // File systems tell time in steps.
+    changed.is_ok_and(|changed| changed.0 + TIME_STEP_MAX_NS >= run.server().started.0)
 }
 
 fn try_grant(
@@ -111,7 +132,8 @@ fn grant_alone(
         entry.writes(file, client, change_of(run, &open.object()));
     }
     let referring = run.referring();
-    let held = HeldDelegation { delegation, handle, export: export.clone(), referring, entry };
+    let (export, is_asked_back) = (export.clone(), false);
+    let held = HeldDelegation { entry, is_asked_back, delegation, handle, export, referring };
     let is_write = kind == Delegate::Write;
     let id = client.with_states(|states| {
         let number = states.add_delegation(file, is_write, held).ok()?;
@@ -122,19 +144,19 @@ fn grant_alone(
     id
 }
 
-fn granted(kind: Delegate, state_id: StateId) -> OpenDelegation<'static> {
+fn granted(kind: Delegate, state_id: StateId, is_recalled: bool) -> OpenDelegation<'static> {
     // Nobody is let in by it: clients ask for every user (ACCESS).
     let permissions =
         Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask: AceMask(0), who: who::EVERYONE };
     match kind {
         Delegate::Read => {
-            OpenDelegation::Read(ReadDelegation { state_id, is_recalled: false, permissions })
+            OpenDelegation::Read(ReadDelegation { state_id, is_recalled, permissions })
         }
         // Nothing is promised of space: what was written is sent when the file is closed,
         // so that who closes it hears of a full disk.
         Delegate::Write => OpenDelegation::Write(WriteDelegation {
             state_id,
-            is_recalled: false,
+            is_recalled,
             space_limit: SpaceLimit::SizeBytes(0),
             permissions,
         }),
@@ -194,12 +216,24 @@ pub(crate) async fn with_kept(
     let Some((writer, granted)) = server.delegations.writer(object.key(), &asking) else {
         return Ok(attributes);
     };
+    // Who is away cannot be asked, and loses nothing for being looked at.
+    if writer.is_expired(server.host.now().instant, server.config().lease) {
+        return Ok(attributes);
+    }
     let handle = run.place()?.handle(&server.files)?;
-    let said = {
+    let said = if writer.is_silent.load(Ordering::Acquire) {
+        // Else whoever lists what it has would wait for each file.
+        take_from_silent(&server, &writer, object.key());
+        None
+    } else {
         let ask = pin!(ask(run, &writer, handle));
         match select(ask, server.files.pause_for(CALLBACK_ATTRIBUTES_WITHIN)).await {
             Either::Left((said, _)) => said,
-            Either::Right(_) => None,
+            Either::Right(_) => {
+                writer.is_silent.store(true, Ordering::Release);
+                take_from_silent(&server, &writer, object.key());
+                None
+            }
         }
     };
     let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
@@ -211,6 +245,11 @@ pub(crate) async fn with_kept(
     Asking::new(writer.tag()).around(touch).await.or_status()?;
     let attributes = server.files.object_attributes(object).or_status()?;
     Ok(Attributes { size_bytes: said.size_bytes, ..attributes })
+}
+
+/// Who does not say what a file is like has to give it back, or loses it.
+fn take_from_silent(server: &Arc<Server>, writer: &Arc<Client>, file: FileKey) {
+    server.host.carry_on(Box::pin(recall(server.clone(), writer.clone(), file)));
 }
 
 async fn ask(run: &Run<'_>, writer: &Client, handle: FileHandle) -> Option<Said> {

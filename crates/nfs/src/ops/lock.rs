@@ -7,7 +7,7 @@ use crate::stateids::{Kind, LockState};
 use crate::status::{OrStatus, status_of};
 use crate::waiting_locks::Waiting;
 use files::{Access as Rights, LockHeld, LockKind, LockOwner, OwnerLocking, Range, RangeLock};
-use vfs::FileKind;
+use vfs::{FileKind, FsError};
 use wire::nfs::ops::{
     LockArgs, LockDenied, LockReply, LockTestArgs, LockTestReply, Locker, UnlockArgs,
 };
@@ -138,16 +138,29 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
     match files.lock_owned(&held.open, owner, wanted) {
         Ok(OwnerLocking::Granted) => {
             let id = client.with_states(|states| {
+                states.get(number)?;
                 states.set_locked(number, true);
-                if is_new { states.id(number) } else { states.advance(number) }
+                Some(if is_new { states.id(number) } else { states.advance(number) })
             });
+            let Some(id) = id else {
+                // Whoever made the state was refused meanwhile, or the open was closed.
+                files.unlock_owned(&held.open, owner, range).or_status()?;
+                return Err(NfsStatus::DELAY);
+            };
             run.current_id = Some(id);
             Ok(Locking::Granted(id))
         }
-        other => {
-            // Nothing is left of an owner that never had a lock.
+        // Another open of the same owner is taking its place, or it has been closed: the next
+        // try tells which.
+        Err(FsError::RangeNotLocked) => {
             if is_new {
-                client.with_states(|states| drop(states.remove(number)));
+                forget(&client, number, (&held, owner));
+            }
+            Err(NfsStatus::DELAY)
+        }
+        other => {
+            if is_new {
+                forget(&client, number, (&held, owner));
             }
             match other {
                 Ok(OwnerLocking::Denied(denied)) => {
@@ -162,6 +175,16 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
             }
         }
     }
+}
+
+/// Nothing is left of an owner that never had a lock; another of its LOCKs may have brought it
+/// one meanwhile.
+fn forget(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
+    client.with_states(|states| {
+        if !held.open.has_locks_of(owner) {
+            drop(states.remove(number));
+        }
+    });
 }
 
 /// The state of an owner's locks in the file of an open; made if there is none.
@@ -195,6 +218,8 @@ async fn try_test(
     args: &LockTestArgs<'_>,
 ) -> Result<Option<LockHeld>, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
+    // Whose lock is yet to be taken back has it all the same. RFC 8881 8.4.2.1.
+    run.server().check_no_grace()?;
     let (object, _) = run.object().await?;
     match object.kind() {
         FileKind::File => {}

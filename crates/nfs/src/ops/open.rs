@@ -93,7 +93,14 @@ pub(crate) async fn open(
     };
     let before = directory.as_ref().map_or(0, |directory| change_before(run, directory));
     let (opened, state_id, place) = take(run, &client, args, &wish).await?;
-    let attributes_set = furnish(run, &wish, &opened).await?;
+    let attributes_set = match furnish(run, &wish, &opened).await {
+        Ok(set) => set,
+        Err(status) => {
+            let taken_back = client.with_states(|states| states.take_back(&state_id));
+            taken_back.opens.into_iter().for_each(|held| run.server().close(held));
+            return Err(status);
+        }
+    };
     let change = match &directory {
         Some(directory) => change_info(run, directory, before),
         None => ChangeInfo::default(),
@@ -262,14 +269,8 @@ impl Taking<'_> {
         for _ in 0..WIDENING_TRIES_MAX {
             let Some((number, held, had)) = held_of(self.client, key, self.owner) else {
                 // It was closed meanwhile.
-                let mut first = match opened.take() {
-                    Some(opened) => opened,
-                    None => {
-                        let plan = self.wish.plan.clone();
-                        let first = self.open(run, &self.wish.at, plan, None).await;
-                        first.map_err(|error| run.open_refused(error))?
-                    }
-                };
+                let first = self.open_first(run, opened.take()).await;
+                let mut first = first.map_err(|error| run.open_refused(error))?;
                 let mut place = Place::of(self.wish.export.clone(), first.open.object());
                 if let Some(id) = self.settle(run, &mut first, &mut place)? {
                     return Ok((first, id, place));
@@ -277,11 +278,17 @@ impl Taking<'_> {
                 opened = Some(first);
                 continue;
             };
-            let share = had.with(self.wish.share);
+            let mut share = had.with(self.wish.share);
             let both = self.open_both(run, (&held, share), opened.as_ref()).await;
             let mut both = both.map_err(|error| run.open_refused(error))?;
+            let files = &run.server().files;
             let id = self.client.with_states(|states| {
                 let open = states.open_mut(number)?;
+                let now = open.share.with(self.wish.share);
+                if now != share && files.narrow(&both.open, rights(now), tolerated(now)).is_ok() {
+                    // An OPEN_DOWNGRADE came in between.
+                    share = now;
+                }
                 open.share = share;
                 open.holds.open = both.open.clone();
                 Some(states.advance(number))
@@ -298,6 +305,21 @@ impl Taking<'_> {
             }
         }
         Err(NfsStatus::DELAY)
+    }
+
+    /// Opens for what is asked for, where the owner has nothing open after all. What was opened
+    /// before may have been narrowed for both together.
+    async fn open_first(&self, run: &Run<'_>, before: Option<Opened>) -> Result<Opened, FsError> {
+        let Some(before) = before else {
+            return self.open(run, &self.wish.at, self.wish.plan.clone(), None).await;
+        };
+        if before.open.granted().contains(rights(self.wish.share)) {
+            return Ok(before);
+        }
+        let plan = OpenPlan::posix(rights(self.wish.share), tolerated(self.wish.share));
+        let at = OpenAt::Object(before.open.object());
+        let again = self.open(run, &at, plan, None).await?;
+        Ok(Opened { open: again.open, ..before })
     }
 
     /// Opens for `share` instead of what the owner has.

@@ -118,34 +118,46 @@ fn try_create_session(
     client: &Arc<Client>,
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
-    let server = run.server();
     let mut slot = lock(&client.create_session);
     if let CreateBegun::Replay(result) = slot.begin(args.sequence_id)? {
-        return Ok(*result);
+        return *result;
     }
+    let result = begin_session(run, client, args);
+    // Who is told to ask again does so under the same number; of a client that is gone none counts.
+    if !matches!(result, Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID)) {
+        slot.finish(result.clone());
+    }
+    result
+}
+
+fn begin_session(
+    run: &Run<'_>,
+    client: &Arc<Client>,
+    args: &CreateSessionArgs<'_>,
+) -> Result<CreateSessionResult, NfsStatus> {
+    let server = run.server();
     let session = new_session(run, client, args)?;
+    // It is here: others make room for its session, not it itself.
+    client.renew(server.host.now().instant);
     let takes_callbacks = args.flags.0 & CreateSessionFlags::CONN_BACK_CHAN.0 != 0;
     let granted = if takes_callbacks { CreateSessionFlags::CONN_BACK_CHAN.0 } else { 0 };
     server.add_session(session.clone())?;
     if !client.is_confirmed() {
         server.confirm(client);
     }
-    client.renew(server.host.now().instant);
     run.call.conn.set_known();
     run.call.conn.bind(&session);
     if takes_callbacks {
         session.back.bind(&run.call.conn);
         session.probe(server);
     }
-    let result = CreateSessionResult {
+    Ok(CreateSessionResult {
         session_id: session.id,
         sequence_id: args.sequence_id,
         flags: CreateSessionFlags(granted),
         fore_channel: session.fore.clone(),
         back_channel: session.back.attributes.clone(),
-    };
-    slot.finish(result.clone());
-    Ok(result)
+    })
 }
 
 /// A session as it is asked for, not yet known to anyone.

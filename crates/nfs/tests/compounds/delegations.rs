@@ -349,6 +349,107 @@ fn a_delegation_is_had_again_after_a_restart() {
     assert!(matches!(delegation, Got::Write(_)), "{delegation:?}");
 }
 
+/// What the delegation that is taken back says: whether it is to be given back at once.
+fn is_recalled_when_taken_back(one: &mut Client, kind: DelegationType) -> bool {
+    let again =
+        OpenArgs { claim: OpenClaim::Previous(kind), ..open_args(b"", READ_WRITE, 0, false) };
+    let operations = one.on(b"f", Operation::Open(again));
+    one.last(&operations, |r| match r.get::<OpenResult<'_>>().unwrap().delegation {
+        OpenDelegation::Read(read) => read.is_recalled,
+        OpenDelegation::Write(write) => write.is_recalled,
+        other => panic!("{other:?}"),
+    })
+}
+
+#[test]
+fn what_was_changed_over_smb_before_a_delegation_is_taken_back_is_not_kept_by_its_client() {
+    for (kind, access) in [(DelegationType::Read, READ), (DelegationType::Write, READ_WRITE)] {
+        for changes in [false, true] {
+            let before = Bench::new();
+            let mut one = before.callee("one");
+            one.make_file(b"f");
+            assert_ne!(one.open_for(b"f", access).1, Got::Nothing);
+            let bench = before.restarted();
+            if changes {
+                bench.disk.clock.advance(2_000_000_000);
+                let Begun::Opened(open) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+                    panic!("it does not know yet that anybody has it");
+                };
+                bench.server.files.write(&open.open, 0, b"new").unwrap();
+                bench.server.files.close(open.open).now_or_never().unwrap().unwrap();
+            }
+            let mut one = bench.returning_callee("one", 1);
+            assert_eq!(is_recalled_when_taken_back(&mut one, kind), changes);
+            let asked = one.callbacks(&bench);
+            let is_asked = matches!(asked[..], [Told::Recall(_)]);
+            assert!(if changes { is_asked } else { asked.is_empty() }, "{asked:?}");
+        }
+    }
+}
+
+#[test]
+fn who_does_not_say_what_a_file_is_like_is_waited_for_once_and_asked_for_it() {
+    let bench = Bench::new();
+    let (mut one, mut two) = (bench.callee("one"), bench.client("two"));
+    one.make_file(b"f");
+    let id = one.open_for(b"f", READ_WRITE).1.id();
+    let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);
+    let operations = two.on(b"f", Operation::GetAttr(GetAttrArgs { requested }));
+    let mut job = two.begin(&operations);
+    assert_eq!(two.finish(&mut job), None, "it is asked");
+    bench.pass(Duration::from_secs(3));
+    assert!(two.finish(&mut job).is_some(), "and not waited for any longer");
+    assert_eq!(two.status(&operations), NfsStatus::OK, "the next time not at all");
+    assert_eq!(one.callbacks(&bench), [Told::GetAttr, Told::Recall(id)], "once each");
+    let mut job = two.begin(&operations);
+    assert_eq!(two.finish(&mut job), None, "it answers again");
+    assert_eq!(one.callbacks(&bench), [Told::GetAttr]);
+    assert!(two.finish(&mut job).is_some());
+}
+
+#[test]
+fn who_is_away_is_not_asked_what_a_file_is_like_and_loses_nothing_for_its_being_looked_at() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    assert!(matches!(one.open_for(b"f", READ_WRITE).1, Got::Write(_)));
+    bench.pass(bench.lease + Duration::from_millis(1));
+    let mut two = bench.client("two");
+    assert_eq!(two.attributes(&[b"share", b"f"], &[attribute::SIZE]).size, Some(0));
+    assert_eq!(one.callbacks(&bench), []);
+    assert!(bench.server.clients().iter().any(|client| client.id == one.id));
+}
+
+#[test]
+fn who_restarts_while_it_waits_for_a_lock_loses_what_it_had_all_the_same() {
+    let bench = Bench::new();
+    let mut one = bench.callee("one");
+    one.make_file(b"f");
+    let mut two = bench.client("two");
+    let want = READ_WRITE | ShareAccess::WANT_NO_DELEG.0;
+    let (open, other) = (one.open_for(b"f", want).0, two.open_for(b"f", want).0);
+    let lock = |client: &Client, open, offset, owner: &'static [u8]| {
+        let locker = Locker::New(OpenToLockOwner {
+            open_sequence_id: 0,
+            open_state_id: open,
+            lock_sequence_id: 0,
+            lock_owner: StateOwner { client_id: Default::default(), owner: Opaque(owner) },
+        });
+        let lock_type = LockType::WriteWait;
+        let args = LockArgs { lock_type, reclaim: false, offset, length: 10, locker };
+        client.on(b"f", Operation::Lock(args))
+    };
+    let (mine, theirs) = (lock(&one, open, 0, b"a"), lock(&two, other, 10, b"b"));
+    assert_eq!((one.status(&mine), two.status(&theirs)), (NfsStatus::OK, NfsStatus::OK));
+    let waits = lock(&one, open, 10, b"c");
+    assert_eq!(one.status(&waits), NfsStatus::DENIED);
+    bench.work();
+    let mut new = bench.life("one", 2);
+    let open = new.open_for(b"f", want).0;
+    let again = lock(&new, open, 0, b"a");
+    assert_eq!(new.status(&again), NfsStatus::OK);
+}
+
 #[test]
 fn who_waits_for_a_lock_is_told_when_it_is_free() {
     let bench = Bench::new();
@@ -409,6 +510,12 @@ fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
     let volume = bench.volume();
     let open_alone = || bench.server.files.open(&volume, &caller, alone()).now_or_never().unwrap();
     assert_eq!(open_alone().unwrap_err(), vfs::FsError::ShareViolation, "it may be open");
+    let mut other = bench.returning("other", 1);
+    let (lock_type, length) = (LockType::Read, 1);
+    let owner = StateOwner { client_id: Default::default(), owner: Opaque(b"o") };
+    let test = Operation::LockTest(LockTestArgs { lock_type, offset: 0, length, owner });
+    let operations = other.on(b"f", test);
+    assert_eq!(other.status(&operations), NfsStatus::GRACE, "nor is anybody told that it is not");
     let Begun::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
     let (range, kind) = (files::Range::new(0, 1).unwrap(), files::LockKind::Exclusive);
     let range = files::RangeLock { range, kind };

@@ -79,7 +79,7 @@ struct StillHost {
 /// A disk that fails to flush when it is told to.
 #[derive(Default)]
 pub struct Disk {
-    clock: StillClock,
+    pub clock: StillClock,
     pub fails_to_flush: AtomicBool,
 }
 
@@ -106,7 +106,8 @@ impl Host for StillHost {
     }
 
     fn now(&self) -> Now {
-        Now { instant: self.clock.now(), wall: Timestamp(1_000_000_000) }
+        // A second after files were made, unless their clock was moved.
+        Now { instant: self.clock.now(), wall: Timestamp(1_750_000_001_000_000_000) }
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {
@@ -420,8 +421,13 @@ impl Client {
         self.id = result.client_id;
     }
 
-    fn create_session(&mut self, sequence_id: u32, flags: CreateSessionFlags) {
-        let args = CreateSessionArgs {
+    /// What CREATE_SESSION asks for.
+    pub fn session_args(
+        &self,
+        sequence_id: u32,
+        flags: CreateSessionFlags,
+    ) -> CreateSessionArgs<'static> {
+        CreateSessionArgs {
             client_id: self.id,
             sequence_id,
             flags,
@@ -429,7 +435,11 @@ impl Client {
             back_channel: channel(),
             callback_program: 1,
             callback_security: List(vec![CallbackSecurity::None]),
-        };
+        }
+    }
+
+    fn create_session(&mut self, sequence_id: u32, flags: CreateSessionFlags) {
+        let args = self.session_args(sequence_id, flags);
         let results = answer(&mut self.conn, record(2, &[Operation::CreateSession(args)]));
         let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();
         let result: CreateSessionResult =

@@ -5,6 +5,7 @@ use crate::harness::*;
 use futures_util::FutureExt;
 use nfs::Job;
 use std::sync::Barrier;
+use wire::nfs::attributes::Attributes;
 use wire::nfs::compound::CompoundResults;
 use wire::nfs::ops::*;
 use wire::nfs::xdr::{Opaque, XdrReader};
@@ -132,6 +133,47 @@ fn check(first: Option<u32>, all: &[(u32, u32)], round: u32) {
 fn close(client: &mut Client, state_id: StateId) {
     let closing = on_file(client, Operation::Close(CloseArgs { sequence_id: 0, state_id }));
     assert_eq!(client.status(&closing), NfsStatus::OK);
+}
+
+#[test]
+fn an_open_that_fails_at_what_a_new_file_shall_have_leaves_no_state() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    // The superuser is nobody here, who may give nothing away.
+    let mut buffer = Vec::new();
+    let attributes = Attributes { owner: Some(b"5"), ..Attributes::default() };
+    let attributes = attributes.to_fattr(&mut buffer);
+    let how = OpenHow::Create(CreateHow::Unchecked(attributes));
+    let mut all = client.walk(&[b"share"]);
+    let args = OpenArgs { how, ..open_args(b"f", READ_WRITE, ALL, true) };
+    all.push(Operation::Open(args));
+    assert_ne!(client.status(&all), NfsStatus::OK);
+    assert_eq!(bench.server.clients()[0].state_count(), 0);
+    assert_eq!(bench.server.files.open_file_count(), 0);
+    assert_eq!(client.open(b"f", READ_WRITE, 0).seqid, 1, "the first that the client hears of");
+}
+
+#[test]
+fn state_ids_that_name_nothing_are_not_taken_for_none() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let read = |state_id| Operation::Read(ReadArgs { state_id, offset: 0, count: 1 });
+    for (seqid, byte, status) in [
+        (0, 0, NfsStatus::OK),
+        (u32::MAX, 0xFF, NfsStatus::OK),
+        (7, 0, NfsStatus::BAD_STATEID),
+        (0, 0xFF, NfsStatus::BAD_STATEID),
+        (u32::MAX, 0, NfsStatus::BAD_STATEID),
+    ] {
+        let operations = on_file(&client, read(StateId { seqid, other: [byte; 12] }));
+        assert_eq!(client.status(&operations), status, "{seqid} {byte}");
+    }
+    let mut after_close = open(READ_WRITE, 0);
+    let state_id = StateId::CURRENT;
+    after_close.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
+    after_close.push(read(state_id));
+    assert_eq!(client.status(&after_close), NfsStatus::BAD_STATEID, "it was closed");
 }
 
 #[test]

@@ -111,6 +111,22 @@ fn a_client_that_restarted_loses_what_it_had_once_it_has_a_session() {
 }
 
 #[test]
+fn a_session_that_is_refused_uses_up_its_number_and_is_refused_again_as_before() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let create = |client: &mut Client, sequence_id, operations_max| {
+        let mut args = client.session_args(sequence_id, CreateSessionFlags(0));
+        args.fore_channel.operations_max = operations_max;
+        let record = record(3, &[Operation::CreateSession(args)]);
+        status_of(&answer(&mut client.conn, record))
+    };
+    assert_eq!(create(&mut client, 2, 0), NfsStatus::TOOSMALL);
+    assert_eq!(create(&mut client, 2, 8), NfsStatus::TOOSMALL, "the answer of the first time");
+    assert_eq!(create(&mut client, 4, 8), NfsStatus::SEQ_MISORDERED);
+    assert_eq!(create(&mut client, 3, 8), NfsStatus::OK);
+}
+
+#[test]
 fn a_session_ends_by_a_connection_that_it_has_and_then_the_client_may() {
     let bench = Bench::new();
     let mut client = bench.client("one");
