@@ -47,6 +47,7 @@ mod task;
 mod throttle;
 mod tls;
 mod traces;
+mod under_way;
 mod usage;
 pub mod users;
 mod workers;

@@ -90,6 +90,10 @@ pub const JOBS_MAX: usize = 1024;
 /// sessions.
 pub const NFS_JOBS_MAX: usize = 512;
 
+/// Bytes of the requests of one connection that are under way before no more are taken: a client
+/// that has many large ones wait for others, or for the limits of a share, waits to send more.
+pub const JOBS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Before the server ends, clients have this long to write what they keep back.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
@@ -145,6 +149,8 @@ pub const ADVERTISED_MAX: usize = 128;
 // A client may fill the window with requests that wait, and must still be
 // able to send the CANCEL that ends one.
 const _: () = assert!(JOBS_MAX > smb::limits::ASYNC_REQUESTS_MAX);
+// One request of the largest size can always be under way.
+const _: () = assert!(JOBS_BYTES_MAX > smb::limits::FRAME_BYTES_MAX);
 const _: () = assert!(OUTPUT_BYTES_MAX > smb::limits::FRAME_BYTES_MAX);
 
 /// Changes that one write of the journal takes together.

@@ -12,17 +12,17 @@ use crate::connections::{Patience, Place};
 use crate::host::ProcessHost;
 use crate::input::Input;
 use crate::limits::{
-    DOUBT_LASTS, END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, OUTPUT_BYTES_MAX,
-    PAUSE_BYTES_MAX,
+    DOUBT_LASTS, END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_BYTES_MAX,
+    OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX,
 };
 use crate::network;
 use crate::output::Output;
 use crate::protocol::{End, Framing, Protocol};
 use crate::seats::Seat;
 use crate::tls::Tls;
+use crate::under_way::UnderWay;
 use bytes::BytesMut;
 use futures_util::FutureExt;
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use meter::{Arrival, Meter};
 use rustix::net::sockopt;
 use smb::{Host, Now};
@@ -41,7 +41,7 @@ use vfs::asked::Together;
 pub struct Task<P: Protocol> {
     // Dropped in this order: jobs and answers hold files, which the end of a
     // session in `conn` closes.
-    jobs: FuturesUnordered<P::Job>,
+    jobs: UnderWay<P::Job>,
     output: Output,
     conn: P,
     shared: Arc<P::Shared>,
@@ -83,12 +83,12 @@ pub enum Left<P: Protocol> {
 /// The next job that is done. Returns without one if a job has begun to wait
 /// and has left an interim answer, which must go out now.
 async fn finished<P: Protocol>(
-    jobs: &mut FuturesUnordered<P::Job>,
+    jobs: &mut UnderWay<P::Job>,
     conn: &mut P,
     output: &mut Output,
 ) -> Option<P::Finished> {
     poll_fn(|cx| {
-        let next = jobs.poll_next_unpin(cx);
+        let next = jobs.poll_next(cx);
         let mut interim = false;
         while let Some(message) = conn.poll_transmit() {
             output.push(message);
@@ -137,7 +137,7 @@ impl<P: Protocol> Task<P> {
             seat,
             input: Input::default(),
             output: Output::default(),
-            jobs: FuturesUnordered::new(),
+            jobs: UnderWay::default(),
             alarm: Alarm::default(),
             patience,
             unknown_since: Some(now),
@@ -206,9 +206,8 @@ impl<P: Protocol> Task<P> {
         if !P::OUTLIVES_CONNECTION || self.jobs.is_empty() {
             return;
         }
-        let mut jobs = std::mem::take(&mut self.jobs);
-        let rest = async move { while jobs.next().await.is_some() {} };
-        Host::carry_on(&*self.host, Box::pin(rest));
+        let jobs = std::mem::take(&mut self.jobs);
+        Host::carry_on(&*self.host, Box::pin(jobs.finish()));
     }
 
     /// Waits for one thing to happen and does all that follows from it.
@@ -282,6 +281,7 @@ impl<P: Protocol> Task<P> {
         self.ending.is_none()
             && self.output.len_bytes() + self.conn.transmit_bytes() < OUTPUT_BYTES_MAX
             && self.jobs.len() < P::JOBS_MAX
+            && self.jobs.bytes() < JOBS_BYTES_MAX
     }
 
     /// Bytes that the message at the front may have.
@@ -355,8 +355,9 @@ impl<P: Protocol> Task<P> {
         checked: Option<P::Checked>,
         now: Now,
     ) -> Result<(), End> {
+        let bytes = frame.len();
         self.conn.handle_message(frame, checked, now)?;
-        self.start_jobs(now).await;
+        self.start_jobs(bytes, now).await;
         if self.conn.starts_tls() {
             self.start_tls()?;
         }
@@ -379,13 +380,15 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    async fn start_jobs(&mut self, now: Now) {
+    /// Starts what a message of so many bytes asks for.
+    async fn start_jobs(&mut self, mut bytes: usize, now: Now) {
         while let Some(mut job) = self.conn.poll_job() {
             // Now, if it can be answered now; else later.
             let mut begin = |cx: &mut Context<'_>| self.together.begin(|| job.poll_unpin(cx));
             match poll_fn(|cx| Poll::Ready(begin(cx))).await {
                 Poll::Ready(finished) => self.conn.handle_finished(finished, now),
-                Poll::Pending => self.jobs.push(job),
+                // All of a message's jobs keep it, and it is in memory once.
+                Poll::Pending => self.jobs.push(job, std::mem::take(&mut bytes)),
             }
         }
     }
@@ -520,7 +523,7 @@ impl<P: Protocol> Task<P> {
         if self.is_idle() && is_due(self.used.map(|used| used + IDLE_AFTER)) {
             self.used = None;
             self.output = Output::default();
-            self.jobs = FuturesUnordered::new();
+            self.jobs = UnderWay::default();
             self.conn.release_buffers();
         }
         Ok(())

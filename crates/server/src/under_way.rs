@@ -1,0 +1,99 @@
+//! Requests of one connection that were begun and are not answered yet, and how many bytes they
+//! came in: what was received stays in memory until its request is done.
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// See the module.
+#[derive(Debug)]
+pub struct UnderWay<J> {
+    jobs: FuturesUnordered<Weighed<J>>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Weighed<J> {
+    job: J,
+    bytes: usize,
+}
+
+impl<J: Future + Unpin> Future for Weighed<J> {
+    type Output = (J::Output, usize);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let output = ready!(Pin::new(&mut self.job).poll(cx));
+        Poll::Ready((output, self.bytes))
+    }
+}
+
+impl<J> Default for UnderWay<J> {
+    fn default() -> Self {
+        Self { jobs: FuturesUnordered::new(), bytes: 0 }
+    }
+}
+
+impl<J: Future + Unpin> UnderWay<J> {
+    /// One more, which came in so many bytes.
+    pub fn push(&mut self, job: J, bytes: usize) {
+        self.bytes += bytes;
+        self.jobs.push(Weighed { job, bytes });
+    }
+
+    /// The next that is done; none if there are none.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<J::Output>> {
+        let next = ready!(self.jobs.poll_next_unpin(cx));
+        Poll::Ready(next.map(|(output, bytes)| {
+            self.bytes -= bytes;
+            output
+        }))
+    }
+
+    /// All of them to their end.
+    pub async fn finish(mut self) {
+        while self.jobs.next().await.is_some() {}
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// The bytes that they came in.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+    use tokio::sync::oneshot;
+
+    #[test]
+    fn what_is_done_weighs_nothing_any_more() {
+        let mut under_way = UnderWay::default();
+        let (first, waits) = oneshot::channel();
+        under_way.push(waits, 5);
+        let (second, waits) = oneshot::channel();
+        under_way.push(waits, 7);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(under_way.poll_next(cx).is_pending());
+        assert_eq!((under_way.len(), under_way.bytes()), (2, 12));
+        second.send("second").unwrap();
+        assert_eq!(under_way.poll_next(cx), Poll::Ready(Some(Ok("second"))));
+        assert_eq!((under_way.len(), under_way.bytes()), (1, 5));
+        first.send("first").unwrap();
+        assert_eq!(under_way.poll_next(cx), Poll::Ready(Some(Ok("first"))));
+        assert_eq!(under_way.poll_next(cx), Poll::Ready(None));
+        assert!(under_way.is_empty() && under_way.bytes() == 0);
+    }
+}
