@@ -95,14 +95,19 @@ impl Files {
             return Err(FsError::ReadOnly);
         }
         self.recall(object.key(), by.map(|open| &**open)).await?;
+        let mut changes = *changes;
         if let Some(size_bytes) = changes.size_bytes {
             self.set_object_size(caller, object, by, size_bytes).await?;
+            if changes.modified == TimeChange::Now {
+                // Setting the length has done so, also if it was the same before.
+                changes.modified = TimeChange::Keep;
+            }
         }
-        let what = watched(changes);
+        let what = watched(&changes);
         if what == Filter::default() && changes.dos.is_none() {
             return Ok(());
         }
-        let (caller, object, changes) = (caller.clone(), object.clone(), *changes);
+        let (caller, object) = (caller.clone(), object.clone());
         let table = self.table.clone();
         self.offload(move || {
             change(&caller, &object, &changes)?;
@@ -164,7 +169,7 @@ fn change(caller: &Caller, object: &Object, changes: &ObjectChanges) -> Result<(
             if owner.uid.is_some_and(|uid| uid != present.uid) && !caller.is_root() {
                 return Err(FsError::InvalidOwner);
             }
-            if !stored_lets_change(caller, object, &present, &changed) {
+            if !lets_change(caller, object, &present, &changed) {
                 return Err(FsError::AccessDenied);
             }
             node.set_attributes(&as_owner(caller, &present), &changed)?;
@@ -181,8 +186,10 @@ fn change(caller: &Caller, object: &Object, changes: &ObjectChanges) -> Result<(
     }
 }
 
-/// Whether a stored descriptor grants what POSIX keeps for the owner.
-fn stored_lets_change(
+/// Whether the caller may change what the system refused: by a stored descriptor, or since who
+/// may write moves times to the present one, also one of them alone, for which the system asks
+/// for the owner.
+fn lets_change(
     caller: &Caller,
     object: &Object,
     present: &Attributes,
@@ -190,12 +197,18 @@ fn stored_lets_change(
 ) -> bool {
     let in_force = InForce::of(&*object.node, present);
     let rights = allowed(&object.volume, caller, &in_force.descriptor);
+    let AttributeChanges { accessed, modified, .. } = *changes;
+    let times_alone = AttributeChanges { accessed, modified, ..AttributeChanges::default() };
+    let sets = |time| matches!(time, TimeChange::Set(_));
+    if *changes == times_alone && !sets(accessed) && !sets(modified) {
+        return rights.intersects(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES);
+    }
     let needed = [
         (changes.mode.is_some(), Access::WRITE_DAC),
         (changes.owner != OwnerChange::default(), Access::WRITE_OWNER),
         (changes.dos.is_some(), Access::WRITE_ATTRIBUTES),
-        (changes.accessed != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
-        (changes.modified != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
+        (accessed != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
+        (modified != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
     ];
     in_force.is_stored && needed.iter().all(|(is, right)| !is || rights.contains(*right))
 }

@@ -369,6 +369,37 @@ fn attributes_are_changed_as_posix_has_it() {
 }
 
 #[test]
+fn who_may_write_moves_times_to_now_and_sets_no_others() {
+    let served = serve();
+    if !served.is_root {
+        return;
+    }
+    served.put("f", b"12345");
+    let object = served.object("f").unwrap();
+    let (bob, old) = (user(4002, 4002), Timestamp(1_000_000_000_000_000_000));
+    let set = |who, changes| now(served.files.set_object_attributes(who, &object, None, &changes));
+    let (accessed, modified) = (TimeChange::Set(old), TimeChange::Set(old));
+    let before = ObjectChanges { accessed, modified, ..Default::default() };
+    let times = || {
+        let is = served.files.object_attributes(&object).unwrap();
+        (is.size_bytes, is.accessed > old, is.modified > old)
+    };
+    let written = ObjectChanges { modified: TimeChange::Now, ..Default::default() };
+    let read = ObjectChanges { accessed: TimeChange::Now, ..Default::default() };
+    let cut = ObjectChanges { size_bytes: Some(3), ..written };
+    let wanted = [(written, (5, false, true)), (read, (5, true, false)), (cut, (3, false, true))];
+    for (changes, now_is) in wanted.into_iter().chain([(cut, (3, false, true))]) {
+        served.set_mode("f", 0o644);
+        assert_eq!(set(&bob, changes), Err(FsError::AccessDenied), "{changes:?}");
+        served.set_mode("f", 0o666);
+        assert_eq!(set(&bob, before), Err(FsError::AccessDenied), "no time of their choice");
+        set(&served.alice, before).unwrap();
+        assert_eq!(set(&bob, changes), Ok(()), "{changes:?}");
+        assert_eq!(times(), now_is, "{changes:?}");
+    }
+}
+
+#[test]
 fn a_file_that_may_be_executed_is_read_by_its_handle_for_that() {
     let served = serve();
     if !served.is_root {

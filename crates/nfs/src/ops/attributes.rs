@@ -296,15 +296,21 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
     let result = files.set_object_attributes(&caller, &object, by.as_ref(), &changes).await;
     match result {
         // Only the owner, or the superuser, may: RFC 8881 15.1.6.2 has a word of its own.
-        Err(vfs::FsError::AccessDenied)
-            if changes.mode.is_some() || changes.owner != Default::default() =>
-        {
-            Err(NfsStatus::PERM)
-        }
+        Err(vfs::FsError::AccessDenied) if is_owners(&changes) => Err(NfsStatus::PERM),
         other => other.or_status(),
     }?;
     set_list(run, (&object, &caller), list.as_ref()).await?;
     Ok(mask)
+}
+
+/// Whether something is changed that no permission to write lets others change: who may write
+/// moves times to the present one, and to no other.
+fn is_owners(changes: &ObjectChanges) -> bool {
+    let sets = |time| matches!(time, TimeChange::Set(_));
+    changes.mode.is_some()
+        || changes.owner != Default::default()
+        || sets(changes.accessed)
+        || sets(changes.modified)
 }
 
 pub(crate) async fn access(

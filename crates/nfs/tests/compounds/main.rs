@@ -16,9 +16,9 @@ mod sessions;
 mod tls;
 
 use harness::{ALL, Bench, Client, READ_WRITE, open_args, status_of};
-use wire::nfs::attributes::{Attributes, attribute};
+use wire::nfs::attributes::{Attributes, SetTime, attribute};
 use wire::nfs::ops::*;
-use wire::nfs::{Bitmap4, NfsStatus, OperationNumber, StableHow, StateId};
+use wire::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StableHow, StateId};
 
 #[test]
 fn a_file_is_made_written_and_read_by_the_current_state_id() {
@@ -180,6 +180,34 @@ fn attributes_that_are_set_are_those_that_are_shown() {
     set.push(Operation::NVerify(VerifyArgs { attributes }));
     assert_eq!(client.status(&set), NfsStatus::SAME);
     assert_eq!(client.read_whole(b"f"), [0; 5]);
+}
+
+#[test]
+fn who_may_write_but_does_not_own_cuts_a_file_and_moves_its_times_to_now_only() {
+    let bench = Bench::new();
+    let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
+    (owner.user, other.user) = (4001, 4002);
+    owner.make_file(b"f");
+    let set = |client: &mut Client, wished: Attributes<'_>| {
+        let mut values = Vec::new();
+        let attributes = wished.to_fattr(&mut values);
+        let mut set = client.walk(&[b"share", b"f"]);
+        set.push(Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes }));
+        client.status(&set)
+    };
+    let now = Attributes { time_modify_set: Some(SetTime::Server), ..Attributes::default() };
+    let cut = || Attributes { size: Some(5), ..now.clone() };
+    let time = SetTime::Client(NfsTime { seconds: 7, nanoseconds: 0 });
+    let theirs = || Attributes { time_access_set: Some(time), ..Attributes::default() };
+    let mode = |mode| Attributes { mode: Some(mode), ..Attributes::default() };
+    assert_eq!(set(&mut owner, mode(0o666)), NfsStatus::OK);
+    assert_eq!(set(&mut other, cut()), NfsStatus::OK, "as Linux sends ftruncate");
+    assert_eq!(set(&mut other, now.clone()), NfsStatus::OK);
+    assert_eq!(set(&mut other, theirs()), NfsStatus::PERM);
+    assert_eq!(set(&mut owner, mode(0o644)), NfsStatus::OK);
+    assert_eq!(set(&mut other, now.clone()), NfsStatus::ACCESS);
+    assert_eq!(set(&mut other, cut()), NfsStatus::ACCESS);
+    assert_eq!(set(&mut other, theirs()), NfsStatus::PERM);
 }
 
 #[test]
