@@ -3,7 +3,7 @@
 
 use crate::{Access, Files, OpenFile};
 use std::sync::Arc;
-use vfs::{FsError, Result, Wanted};
+use vfs::{FsError, Result};
 
 impl Files {
     /// Reserves space for a range; a file that ends before the range's end grows to it.
@@ -20,13 +20,12 @@ impl Files {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
         open.need_unlocked(offset, length, true)?;
-        let end = offset.checked_add(length).ok_or(FsError::TooLarge)?;
+        offset.checked_add(length).ok_or(FsError::TooLarge)?;
         open.claim_room(offset, length)?;
+        open.break_readers();
         let node = open.node.clone();
-        self.offload(move || node.allocate(offset, length)).await?;
-        if open.node.attributes(Wanted::default())?.size_bytes < end {
-            return self.set_size(open, end).await;
-        }
+        // Growing it afterwards might cut what others have written by then.
+        self.offload(move || node.allocate_and_grow(offset, length)).await?;
         open.note_changed();
         Ok(())
     }

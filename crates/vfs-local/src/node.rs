@@ -392,6 +392,13 @@ impl Node for LocalNode {
             .map_err(|e| refusal("allocate", e))
     }
 
+    fn allocate_and_grow(&self, offset: u64, length: u64) -> Result<()> {
+        let _telling = self.telling();
+        // The kernel compares with the length and sets it under one lock.
+        rustix::fs::fallocate(self.file()?, FallocateFlags::empty(), offset, length)
+            .map_err(|e| refusal("allocate", e))
+    }
+
     fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
         let _telling = self.telling();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

@@ -648,6 +648,16 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`], [`FsError::NotSupported`].
     fn allocate(&self, offset: u64, length: u64) -> Result<()>;
 
+    /// As [`Node::allocate`], and a file that ends before the range's end grows to it, in one
+    /// step: it is never cut, whatever is written meanwhile.
+    ///
+    /// # Errors
+    /// As [`Node::allocate`]; [`FsError::TooLarge`].
+    fn allocate_and_grow(&self, offset: u64, length: u64) -> Result<()> {
+        let _ = (offset, length);
+        Err(FsError::NotSupported)
+    }
+
     /// Makes the range read as zeros and frees its space where possible; the
     /// length of the file stays.
     ///

@@ -29,6 +29,7 @@ macro_rules! backend_suite {
             a_directory_lists_each_name_once_whatever_pieces_it_is_read_in
             a_directory_takes_the_place_of_an_empty_one_where_posix_is_asked_for
             a_directory_with_entries_is_not_removed
+            a_file_grows_to_the_end_of_what_is_reserved_and_is_never_cut
             a_file_that_is_open_lives_on_without_a_name
             a_handle_finds_its_node_wherever_it_is
             a_handle_of_what_is_gone_finds_nothing

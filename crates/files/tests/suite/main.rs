@@ -8,6 +8,7 @@ mod attributes;
 mod create;
 mod delegations;
 mod harness;
+mod holes;
 mod leases;
 mod locks;
 mod model;

@@ -117,6 +117,20 @@ impl MemoryNode {
         self.change(state, |file| file.write(offset, data))
     }
 
+    fn reserve(&self, offset: u64, length: u64, grows: bool) -> Result<()> {
+        need_size(offset.checked_add(length))?;
+        self.on_data(Call::Allocate, true, |state| {
+            let missing = self.data(state)?.missing_bytes(offset, length);
+            self.shared.need_space(state, missing)?;
+            self.change(state, |data| {
+                data.allocate(offset, length);
+                if grows && data.size_bytes() < offset + length {
+                    data.set_size(offset + length);
+                }
+            })
+        })
+    }
+
     fn change_facts(
         &self,
         who: &Identity,
@@ -216,12 +230,11 @@ impl Node for MemoryNode {
     }
 
     fn allocate(&self, offset: u64, length: u64) -> Result<()> {
-        need_size(offset.checked_add(length))?;
-        self.on_data(Call::Allocate, true, |state| {
-            let missing = self.data(state)?.missing_bytes(offset, length);
-            self.shared.need_space(state, missing)?;
-            self.change(state, |data| data.allocate(offset, length))
-        })
+        self.reserve(offset, length, false)
+    }
+
+    fn allocate_and_grow(&self, offset: u64, length: u64) -> Result<()> {
+        self.reserve(offset, length, true)
     }
 
     fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {

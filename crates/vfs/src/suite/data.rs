@@ -81,6 +81,18 @@ pub fn reserved_space_changes_neither_length_nor_content(vfs: &dyn Vfs) {
     assert_eq!(content(&*node), b"abc");
 }
 
+pub fn a_file_grows_to_the_end_of_what_is_reserved_and_is_never_cut(vfs: &dyn Vfs) {
+    let node = file(vfs, "a", b"abc");
+    match node.allocate_and_grow(1, 9) {
+        Err(FsError::NotSupported) => return,
+        other => other.unwrap(),
+    }
+    assert_eq!(content(&*node), b"abc\0\0\0\0\0\0\0");
+    node.write(20, b"d").unwrap();
+    node.allocate_and_grow(0, 5).unwrap();
+    assert_eq!(node.attributes(Wanted::default()).unwrap().size_bytes, 21);
+}
+
 pub fn bytes_can_be_copied_between_files(vfs: &dyn Vfs) {
     let source = file(vfs, "a", &[&[1; 5000][..], &[2; 5000]].concat());
     let target = file(vfs, "b", &[3; 10]);

@@ -1,0 +1,54 @@
+//! Space that is reserved while others write.
+
+use crate::harness::*;
+use files::{Caller, Files, IfMissing, OpenPlan, Share, Volume, VolumeOptions};
+use std::sync::{Arc, Mutex};
+use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::{Identity, Timestamp};
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// Somebody steps in before one call.
+#[derive(Default)]
+struct SteppedIn {
+    clock: StillClock,
+    meanwhile: Mutex<Option<(Call, Meanwhile)>>,
+}
+
+impl Surroundings for SteppedIn {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn before(&self, call: Call) -> Fate {
+        let meanwhile = self.meanwhile.lock().unwrap().take_if(|(at, _)| *at == call);
+        if let Some((_, meanwhile)) = meanwhile {
+            meanwhile();
+        }
+        Fate::Runs
+    }
+}
+
+#[test]
+fn what_is_written_while_space_is_reserved_is_not_cut_off() {
+    for at in [Call::Allocate, Call::SetSize { grows: true }] {
+        let around = Arc::new(SteppedIn::default());
+        let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), around.clone()));
+        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let files = Arc::new(Files::new(Arc::new(Inline)));
+        let caller = Arc::new(Caller::of(Identity::root()));
+        let made = OpenPlan {
+            path: path("f"),
+            if_missing: IfMissing::Create,
+            ..OpenPlan::posix(READ | WRITE, Share::ALL)
+        };
+        let open = now(files.open(&volume, &caller, made)).unwrap().open;
+        let (others, writer) = (files.clone(), open.clone());
+        let write = move || others.write(&writer, 30_000, b"x").unwrap();
+        *around.meanwhile.lock().unwrap() = Some((at, Box::new(write)));
+        now(files.reserve_range(&open, 0, 10_000)).unwrap();
+        let size_bytes = files.size_bytes(&open).unwrap();
+        let is_written = around.meanwhile.lock().unwrap().is_none();
+        assert_eq!(size_bytes, if is_written { 30_001 } else { 10_000 }, "{at:?}");
+    }
+}
