@@ -776,7 +776,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// What [`Node::set_verifier`] stored.
+    /// What [`Node::set_verifier`] stored, whatever its maker may read.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if nothing was.
@@ -810,7 +810,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Vec::new()
     }
 
-    /// One extended attribute's value.
+    /// One extended attribute's value. Whether the caller may read it was decided before: this
+    /// is done with the power of the process.
     ///
     /// # Errors
     /// [`FsError::NotFound`].

@@ -334,6 +334,47 @@ fn who_makes_a_file_exclusively_may_ask_again_and_nobody_else() {
 }
 
 #[test]
+fn who_makes_a_file_that_they_may_not_read_may_ask_again() {
+    let served = serve();
+    let create = || {
+        let with = ObjectOpen { verifier: Some(*b"one made"), ..Default::default() };
+        let at = OpenAt::Name(served.root(), name("f"));
+        let plan = OpenPlan { mode: Some(NewMode::exactly(0o200)), ..exclusively() };
+        now(served.files.open_object(&served.alice, &at, plan, with)).map(|opened| opened.action)
+    };
+    assert_eq!([create(), create()], [Ok(OpenAction::Created), Ok(OpenAction::Created)]);
+}
+
+#[test]
+fn extended_attributes_are_read_whoever_was_served_before() {
+    let served = serve();
+    served.put("f", b"");
+    let (note, bob) = (name("note"), user(4002, 4002));
+    let object = served.object("f").unwrap();
+    let (value, wish) = (Some(b"text".to_vec()), XattrWish::Create);
+    let set = served.files.set_object_xattr(&served.alice, &object, &note, value, wish);
+    now(set).unwrap();
+    served.set_mode("f", 0o600);
+    let open = served.open("f", Access::READ_EA);
+    let directory = served.open("", READ);
+    let bob_is_served = || drop(now(served.files.look_up(&bob, &served.root(), &name("f"))));
+    bob_is_served();
+    let read = now(served.files.object_xattr(&served.alice, &object, &note));
+    assert_eq!(read, Ok(b"text".to_vec()));
+    bob_is_served();
+    assert_eq!(served.files.xattrs(&open), Ok(vec![(note.clone(), b"text".to_vec())]));
+    bob_is_served();
+    let (whole, listed) = (served.files.xattr_bytes(&open), || {
+        served.files.child_xattr_bytes(&directory, &name("f"))
+    });
+    assert_eq!((whole > 0, listed()), (true, whole));
+    if served.is_root {
+        let read = now(served.files.object_xattr(&bob, &object, &note));
+        assert_eq!(read, Err(FsError::AccessDenied));
+    }
+}
+
+#[test]
 fn attributes_are_changed_as_posix_has_it() {
     let served = serve();
     served.put("f", b"12345");

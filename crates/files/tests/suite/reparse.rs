@@ -160,6 +160,9 @@ fn what_a_client_stored_is_opened_only_as_what_it_is() {
     now(served.files.set_reparse(&open, data.clone())).unwrap();
     served.close(open);
     assert_eq!(served.refusal(plan("f", READ)), FsError::ReparsePoint);
+    served.set_mode("f", 0o200);
+    assert_eq!(served.refusal(plan("f", WRITE)), FsError::ReparsePoint, "who may not read it, too");
+    served.set_mode("f", 0o644);
     let open = served.try_open(itself(plan("f", ALL))).unwrap().open;
     assert_eq!(served.files.reparse(&open), Ok(Reparse::Stored(data)));
     now(served.files.delete_reparse(&open)).unwrap();
