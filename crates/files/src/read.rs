@@ -1,6 +1,7 @@
 //! Reading.
 
 use crate::{Access, Files, OpenFile};
+use futures_channel::oneshot;
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wait, Wanted};
 
@@ -18,9 +19,33 @@ pub struct ResidentRange {
     pub is_end: bool,
 }
 
+/// A buffer that a worker reads into: what is in it stays, and is given back whatever becomes
+/// of the call, also if it is dropped unrun.
+struct Lent {
+    buffer: Vec<u8>,
+    back: Option<oneshot::Sender<Vec<u8>>>,
+}
+
+impl Lent {
+    fn new(buffer: Vec<u8>) -> (Self, oneshot::Receiver<Vec<u8>>) {
+        let (back, given_back) = oneshot::channel();
+        (Self { buffer, back: Some(back) }, given_back)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(back) = self.back.take() {
+            // Whoever lent it may have given up.
+            let _ = back.send(std::mem::take(&mut self.buffer));
+        }
+    }
+}
+
 impl Files {
     /// Appends up to `length` bytes at `offset` to `into`; fewer only at the
-    /// end of the file. Answers at once from memory; else on a worker.
+    /// end of the file. Answers at once from memory; else on a worker. Of a read that is
+    /// refused nothing is appended.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read, [`FsError::LockConflict`],
@@ -37,15 +62,14 @@ impl Files {
             Err(FsError::WouldBlock | FsError::NotSupported) => {}
             other => return other,
         }
-        let node = open.node.clone();
-        let mut buffer = std::mem::take(into);
-        let (buffer, result) = self
-            .offload(move || {
-                let result = node.read(offset, length, &mut buffer, Wait::Allowed);
-                Ok((buffer, result))
-            })
-            .await?;
-        *into = buffer;
+        let (node, before) = (open.node.clone(), into.len());
+        let (mut lent, back) = Lent::new(std::mem::take(into));
+        let result =
+            self.offload(move || node.read(offset, length, &mut lent.buffer, Wait::Allowed)).await;
+        *into = back.await.expect("whoever drops it sends it back");
+        if result.is_err() {
+            into.truncate(before);
+        }
         result
     }
 

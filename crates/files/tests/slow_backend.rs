@@ -286,3 +286,27 @@ fn nobody_but_workers_waits_for_a_slow_backend_and_less_often_with_the_cache() {
         assert!(3 * on <= off, "{what}: {on} calls, without {off}");
     }
 }
+
+/// Has no thread for anything.
+struct Full;
+
+impl Workers for Full {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        drop(task);
+    }
+
+    fn sleep(&self, _: Duration) -> futures_util::future::BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[test]
+fn what_was_there_before_a_read_that_no_worker_takes_is_there_after_it() {
+    let f = fixture(false);
+    f.make("file");
+    let plan = || OpenPlan { path: path("file"), ..OpenPlan::posix(Access::READ_DATA, Share::ALL) };
+    let open = f.files.open(&f.volume, &f.caller, plan()).now_or_never().unwrap().unwrap().open;
+    let mut into = b"head".to_vec();
+    let read = Files::new(Arc::new(Full)).read(&open, 0, 100, &mut into).now_or_never().unwrap();
+    assert_eq!((read, into), (Err(FsError::TooMany), b"head".to_vec()));
+}
