@@ -514,6 +514,8 @@ impl Opening {
             return Err(FsError::ReparsePoint);
         }
         let granted = self.authorize(&found, wait)?;
+        let found = if is_own { self.found_to_use(found, granted, wait)? } else { found };
+        let resolve::Found { opened, .. } = &found;
         self.check_bits(opened, granted, wait)?;
         if self.replaces()
             && wait == Wait::Never

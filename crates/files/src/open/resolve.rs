@@ -126,6 +126,28 @@ impl Opening {
         Ok(is_same.then_some(Found { opened, security: None, reads, writes }))
     }
 
+    /// What its maker asks for again, which was only looked at, opened for what was granted of it,
+    /// whatever the mode says that it was made with.
+    pub(super) fn found_to_use(&self, found: Found, granted: Access, wait: Wait) -> Result<Found> {
+        let reads = granted.intersects(READS | Access::APPEND_DATA);
+        let writes = granted.intersects(WRITES);
+        if !reads && !writes {
+            return Ok(found);
+        }
+        let (read, write, wanted) = (reads, writes, Wanted { dos: true });
+        let how = OpenHow { read, write, wanted, ..OpenHow::looking(wait) };
+        let (vfs, seen) = (&self.volume.vfs, &found.opened);
+        let opened = match vfs.open_node(&Identity::root(), &*seen.node, how) {
+            Err(FsError::NotSupported) => vfs.open(&Identity::root(), &seen.path, how)?,
+            other => other?,
+        };
+        if opened.attributes.key != seen.attributes.key {
+            return Err(FsError::Stale);
+        }
+        let opened = Opened { path: seen.path.clone(), ..opened };
+        Ok(Found { opened, security: None, reads, writes })
+    }
+
     /// The directory that the name is in.
     ///
     /// # Errors

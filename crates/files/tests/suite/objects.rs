@@ -336,11 +336,13 @@ fn who_makes_a_file_exclusively_may_ask_again_and_nobody_else() {
 #[test]
 fn who_makes_a_file_that_they_may_not_read_may_ask_again() {
     let served = serve();
+    let mode = Some(NewMode::exactly(0o200));
     let create = || {
         let with = ObjectOpen { verifier: Some(*b"one made"), ..Default::default() };
         let at = OpenAt::Name(served.root(), name("f"));
-        let plan = OpenPlan { mode: Some(NewMode::exactly(0o200)), ..exclusively() };
-        now(served.files.open_object(&served.alice, &at, plan, with)).map(|opened| opened.action)
+        let plan = OpenPlan { mode, desired: WRITE, ..exclusively() };
+        let opened = now(served.files.open_object(&served.alice, &at, plan, with))?;
+        served.files.write(&opened.open, 0, b"x").map(|()| opened.action)
     };
     assert_eq!([create(), create()], [Ok(OpenAction::Created), Ok(OpenAction::Created)]);
 }
