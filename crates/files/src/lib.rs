@@ -70,7 +70,7 @@ pub use list::Child;
 pub use names::NamePatterns;
 pub use object::{
     Handle, HandleSeal, ListWish, Listed, ListedObject, NewObject, Object, ObjectChanges,
-    ObjectOpen, OpenAt, TakeListed, VolumeId, XattrWish,
+    ObjectOpen, OpenAt, TakeListed, UnseenObject, VolumeId, XattrWish,
 };
 pub use offload::{Inline, Workers};
 pub use open::{

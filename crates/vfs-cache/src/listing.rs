@@ -220,18 +220,15 @@ fn tell(
             Choice::Pass => continue,
             Choice::Stop => return Ok(Part::Stopped),
         }
-        let attributes = match (wanted.attributes || wanted.stored, entry.attributes) {
-            (false, _) => None,
-            (true, Some(known)) => Some(known),
+        let look = match (wanted.attributes || wanted.stored, entry.attributes) {
+            (false, _) => Ok(None),
+            (true, Some(known)) => Ok(Some(known)),
             (true, None) => {
                 let name = vfs::Name::new(name).map_err(|_| FsError::Io)?;
-                match directory.child_attributes(who, &name, Wanted { dos: wanted.stored }) {
-                    Err(error) if error.leaves_out_entry() => continue,
-                    other => Some(other?),
-                }
+                directory.child_attributes(who, &name, Wanted { dos: wanted.stored }).map(Some)
             }
         };
-        if !sink.put(Listed { name, inode, attributes, next }) {
+        if !(Listed { name, inode, attributes: None, next }).give(sink, look)? {
             return Ok(Part::Stopped);
         }
     }
@@ -278,5 +275,10 @@ impl ListSink for Keeping<'_> {
             self.keep(&entry);
         }
         is_taken
+    }
+
+    fn put_unseen(&mut self, entry: Listed<'_>, error: FsError) -> bool {
+        // Others may be let look at it, or the same later: it leaves a gap.
+        self.sink.put_unseen(entry, error)
     }
 }

@@ -63,12 +63,8 @@ pub fn with_attributes(
         }
         let looks = wanted.attributes || wanted.stored;
         let look = || look_at(node.as_fd(), who, name, notes.as_ref());
-        let attributes = match looks.then(look).transpose() {
-            Err(error) if error.leaves_out_entry() => return Ok(true),
-            other => other?,
-        };
-        let inode = entry.ino();
-        Ok(sink.put(Listed { name: name.to_bytes(), inode, attributes, next }))
+        let (name, inode, attributes) = (name.to_bytes(), entry.ino(), None);
+        Listed { name, inode, attributes, next }.give(sink, looks.then(look).transpose())
     })
 }
 

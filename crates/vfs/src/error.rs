@@ -91,8 +91,8 @@ impl fmt::Display for FsError {
 }
 
 impl FsError {
-    /// Whether an entry that is refused so is left out of a listing: gone, not to be seen,
-    /// or on a file system that fails, for which all others are not withheld.
+    /// Whether of an entry that is refused so the others of a listing are told all the same: it
+    /// is gone, not to be seen, or on a file system that fails.
     #[must_use]
     pub fn leaves_out_entry(self) -> bool {
         matches!(self, Self::NotFound | Self::AccessDenied | Self::Io | Self::Stale)

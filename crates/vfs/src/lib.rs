@@ -986,12 +986,13 @@ fn list_one_by_one<N: Node + ?Sized>(
             }
             let looks = wanted.attributes || wanted.stored;
             let look = || node.child_attributes(who, &entry.name, Wanted { dos: wanted.stored });
-            let attributes = match looks.then(look).transpose() {
-                Err(error) if error.leaves_out_entry() => continue,
-                other => other?,
+            let listed = Listed {
+                name: entry.name.as_bytes(),
+                inode: entry.inode,
+                attributes: None,
+                next: cookie,
             };
-            let name = entry.name.as_bytes();
-            if !sink.put(Listed { name, inode: entry.inode, attributes, next: cookie }) {
+            if !listed.give(sink, looks.then(look).transpose())? {
                 return Ok(false);
             }
         }

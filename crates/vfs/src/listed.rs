@@ -1,6 +1,6 @@
 //! Directories listed together with what is in them.
 
-use crate::Attributes;
+use crate::{Attributes, FsError, Result};
 
 /// What a listing needs of each entry, beside its name. What is not wanted may be
 /// left at its default, which saves the time to find it out.
@@ -27,6 +27,22 @@ pub struct Listed<'a> {
     pub next: u64,
 }
 
+impl Listed<'_> {
+    /// Gives an entry to a sink with what a look at it has brought; whether to go on. What has
+    /// gone since its name was read is not given.
+    ///
+    /// # Errors
+    /// Those for which the whole listing fails: others than [`FsError::leaves_out_entry`].
+    pub fn give(self, sink: &mut dyn ListSink, look: Result<Option<Attributes>>) -> Result<bool> {
+        match look {
+            Ok(attributes) => Ok(sink.put(Self { attributes, ..self })),
+            Err(FsError::NotFound) => Ok(true),
+            Err(error) if error.leaves_out_entry() => Ok(sink.put_unseen(self, error)),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// What becomes of a name that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -46,4 +62,11 @@ pub trait ListSink {
     /// Takes an entry that was chosen; false to end the listing, with the entry
     /// not taken. One that is gone by the time it is looked at is not given.
     fn put(&mut self, entry: Listed<'_>) -> bool;
+
+    /// Is told of an entry that was chosen, is there, and may not be looked at or could not be
+    /// ([`FsError::leaves_out_entry`]); as [`ListSink::put`]. Of itself it leaves it out.
+    fn put_unseen(&mut self, entry: Listed<'_>, error: FsError) -> bool {
+        let _ = (entry, error);
+        true
+    }
 }

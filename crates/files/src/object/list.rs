@@ -25,11 +25,31 @@ pub struct ListedObject {
     pub handle: Option<Handle>,
 }
 
+/// One name in a directory of which nothing else is known.
+#[derive(Clone, Debug)]
+pub struct UnseenObject {
+    /// The name.
+    pub name: Name,
+    /// As [`ListedObject::cookie`].
+    pub cookie: u64,
+    /// As [`ListedObject::mounted_on`].
+    pub mounted_on: u64,
+    /// Why what it names could not be looked at.
+    pub error: FsError,
+}
+
 /// Takes what is listed, in the directory's order: who writes it straight into an answer needs
 /// no list of all that is in it.
 pub trait TakeListed: Send + 'static {
     /// One more name with what it names; whether it is taken. If not, the part ends before it.
     fn take(&mut self, entry: ListedObject) -> bool;
+
+    /// The same of one that is there and may not be looked at, or could not be. Of itself it is
+    /// left out.
+    fn take_unseen(&mut self, entry: UnseenObject) -> bool {
+        let _ = entry;
+        true
+    }
 }
 
 impl TakeListed for Vec<ListedObject> {
@@ -232,9 +252,22 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
             self.listing.taker.take(listed)
         };
         if is_taken {
-            self.listing.count += 1;
-            self.listing.cookie = cookie;
-            self.listing.bytes += entry.name.len();
+            self.listing.note_taken(entry.name, cookie);
+        }
+        is_taken
+    }
+
+    fn put_unseen(&mut self, entry: vfs::Listed<'_>, error: FsError) -> bool {
+        let Ok(name) = Name::new(entry.name) else { return true };
+        if self.listing.directory.volume.options.hide_unreadable {
+            return true;
+        }
+        let (cookie, mounted_on) = (entry.next, entry.inode);
+        let unseen = UnseenObject { name, cookie, mounted_on, error };
+        // Those before it come first.
+        let is_taken = self.hand_on() && self.listing.taker.take_unseen(unseen);
+        if is_taken {
+            self.listing.note_taken(entry.name, cookie);
         }
         is_taken
     }
@@ -289,6 +322,12 @@ impl<T: TakeListed> Listing<T> {
         let is_taken = taking.hand_on() && !self.is_full;
         self.is_end = listed == Some(true) && is_taken;
         Ok(listed.is_some() || !is_taken)
+    }
+
+    fn note_taken(&mut self, name: &[u8], cookie: u64) {
+        self.count += 1;
+        self.cookie = cookie;
+        self.bytes += name.len();
     }
 
     /// As [`Files::child_attributes`] has it.

@@ -28,7 +28,7 @@ use vfs::{FileKey, FileKind, Node, RelPath};
 pub use attributes::ObjectChanges;
 pub use handle::{Handle, HandleSeal, VolumeId};
 pub(crate) use known::Known;
-pub use list::{ListWish, Listed, ListedObject, TakeListed};
+pub use list::{ListWish, Listed, ListedObject, TakeListed, UnseenObject};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};
 pub(crate) use xattr::XattrTurns;

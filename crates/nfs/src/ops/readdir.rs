@@ -4,15 +4,15 @@
 //! little that stands before them in the answer: a long listing is never in memory twice.
 
 use super::attributes::{around, fsid, mount_point, shown_root};
-use crate::attributes::{Around, LISTS, Shown, check_readable, put};
+use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_unseen};
 use crate::compound::{Answer, Run};
 use crate::config::Export;
 use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_LONG_ENTRIES, READDIR_SHORT_BYTES,
 };
 use crate::place::Place;
-use crate::status::OrStatus;
-use files::{Caller, Files, ListWish, ListedObject, NamedList, Object, TakeListed};
+use crate::status::{OrStatus, status_of};
+use files::{Caller, Files, ListWish, ListedObject, NamedList, Object, TakeListed, UnseenObject};
 use std::sync::Arc;
 use wire::nfs::attributes::attribute;
 use wire::nfs::ops::{DirectoryWriter, ReadDirArgs};
@@ -28,7 +28,8 @@ const COOKIE_FIRST: u64 = 3;
 /// Writes a part of a directory behind its status.
 ///
 /// # Errors
-/// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if not even one entry fits.
+/// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if not even one entry fits; why an entry cannot be looked
+/// at, if the client has not asked to be told of that with the entry.
 pub(crate) async fn read(
     run: &mut Run<'_>,
     args: &ReadDirArgs,
@@ -55,14 +56,37 @@ pub(crate) async fn read(
         let (entries, is_end) = listed.or_status()?;
         return entries.finish(answer, is_end);
     }
-    let listed = files.list_objects(&caller, &directory, wish).await.or_status()?;
-    for entry in listed.entries {
-        let list = find_list(&files, (&caller, &directory), &entry).await;
-        if !entries.put_listed(&entry, list) {
+    let listed = files.list_objects_into(&caller, &directory, wish, Gathered::default()).await;
+    let (Gathered(all), is_end) = listed.or_status()?;
+    for entry in all {
+        let is_put = match entry {
+            Ok(entry) => {
+                let list = find_list(&files, (&caller, &directory), &entry).await;
+                entries.put_listed(&entry, list)
+            }
+            Err(unseen) => entries.take_unseen(unseen),
+        };
+        if !is_put {
             break;
         }
     }
-    entries.finish(answer, listed.is_end)
+    entries.finish(answer, is_end)
+}
+
+/// Entries whose access lists are to be found before they are written.
+#[derive(Default)]
+struct Gathered(Vec<Result<ListedObject, UnseenObject>>);
+
+impl TakeListed for Gathered {
+    fn take(&mut self, entry: ListedObject) -> bool {
+        self.0.push(Ok(entry));
+        true
+    }
+
+    fn take_unseen(&mut self, entry: UnseenObject) -> bool {
+        self.0.push(Err(entry));
+        true
+    }
 }
 
 fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &Around, export: &Export) -> ListWish {
@@ -135,6 +159,8 @@ struct Entries {
     bytes_max: usize,
     /// One did not fit.
     is_full: bool,
+    /// One could not be looked at, and the client has not asked to be told so with the entry.
+    failed: Option<NfsStatus>,
 }
 
 impl Entries {
@@ -150,14 +176,21 @@ impl Entries {
         out.extend_from_slice(&answer.out);
         let writer = DirectoryWriter::begin(&mut XdrWriter::new(&mut out), Verifier::default());
         let requested = args.requested;
-        Self { out, writer, export, requested, around, bytes_max, is_full: false }
+        Self { out, writer, export, requested, around, bytes_max, is_full: false, failed: None }
     }
 
     /// Writes an entry; whether it fits.
     fn put(&mut self, cookie: u64, name: &[u8], shown: &Shown) -> bool {
+        let (requested, around) = (self.requested, self.around);
+        self.put_with(cookie, name, |w| put(w, requested, shown, &around))
+    }
+
+    /// Writes an entry with attributes that `put` writes; whether it fits.
+    #[inline]
+    fn put_with(&mut self, cookie: u64, name: &[u8], put: impl FnOnce(&mut XdrWriter<'_>)) -> bool {
         let w = &mut XdrWriter::new(&mut self.out);
         self.writer.begin_entry(w, cookie, name);
-        put(w, self.requested, shown, &self.around);
+        put(w);
         if self.writer.result_bytes(w) > self.bytes_max {
             self.writer.take_back_entry(w);
             self.is_full = true;
@@ -187,8 +220,11 @@ impl Entries {
     /// Ends them and makes them the answer.
     ///
     /// # Errors
-    /// TOOSMALL if there are more and not even one fits.
+    /// TOOSMALL if there are more and not even one fits; why one could not be looked at.
     fn finish(mut self, answer: &mut Answer, is_end: bool) -> Result<(), NfsStatus> {
+        if let Some(status) = self.failed {
+            return Err(status);
+        }
         let is_end = is_end && !self.is_full;
         let w = &mut XdrWriter::new(&mut self.out);
         let is_empty = self.writer.entries() == 0;
@@ -204,5 +240,19 @@ impl Entries {
 impl TakeListed for Entries {
     fn take(&mut self, entry: ListedObject) -> bool {
         self.put_listed(&entry, None)
+    }
+
+    fn take_unseen(&mut self, entry: UnseenObject) -> bool {
+        let (requested, status) = (self.requested, status_of(entry.error));
+        let needs_a_look = !UNSEEN.contains_all(requested);
+        if needs_a_look && !requested.contains(attribute::RDATTR_ERROR) {
+            self.failed = Some(status);
+            return false;
+        }
+        let why = if needs_a_look { status } else { NfsStatus::OK };
+        let cookie = entry.cookie.saturating_add(COOKIE_FIRST);
+        self.put_with(cookie, entry.name.as_bytes(), |w| {
+            put_unseen(w, requested, entry.mounted_on, why);
+        })
     }
 }

@@ -16,9 +16,9 @@ mod sessions;
 mod tls;
 
 use harness::{ALL, Bench, Client, READ_WRITE, open_args, status_of};
-use wire::nfs::attributes::{Attributes, SetTime, attribute};
+use wire::nfs::attributes::{Attributes, Fattr, SetTime, attribute};
 use wire::nfs::ops::*;
-use wire::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StableHow, StateId};
+use wire::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StableHow, StateId, Verifier};
 
 #[test]
 fn a_file_is_made_written_and_read_by_the_current_state_id() {
@@ -208,6 +208,52 @@ fn who_may_write_but_does_not_own_cuts_a_file_and_moves_its_times_to_now_only() 
     assert_eq!(set(&mut other, now.clone()), NfsStatus::ACCESS);
     assert_eq!(set(&mut other, cut()), NfsStatus::ACCESS);
     assert_eq!(set(&mut other, theirs()), NfsStatus::PERM);
+}
+
+#[test]
+fn what_may_not_be_looked_at_is_listed_with_why_or_the_listing_fails() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.user = 4001;
+    let mut values = Vec::new();
+    // It may be read, and not passed through.
+    let mode = Attributes { mode: Some(0o600), ..Attributes::default() };
+    for (at, name) in [(&[][..], &b"d"[..]), (&[&b"d"[..]], b"e")] {
+        let mut make = client.walk(&[&[&b"share"[..]], at].concat());
+        let (object_type, attributes) = (CreateType::Directory, Fattr::default());
+        make.push(Operation::Create(CreateArgs { object_type, name, attributes }));
+        assert_eq!(client.status(&make), NfsStatus::OK);
+    }
+    let mut set = client.walk(&[b"share", b"d"]);
+    let (state_id, attributes) = (StateId::ANONYMOUS, mode.to_fattr(&mut values));
+    set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
+    assert_eq!(client.status(&set), NfsStatus::OK);
+    let list = |client: &Client, wanted: &[u32]| {
+        let mut operations = client.walk(&[b"share", b"d"]);
+        operations.push(Operation::ReadDir(ReadDirArgs {
+            cookie: 0,
+            cookie_verifier: Verifier::default(),
+            directory_bytes: 1000,
+            bytes_max: 10_000,
+            requested: Bitmap4::of(wanted),
+        }));
+        operations
+    };
+    for also in [attribute::SIZE, attribute::ACL] {
+        let told = [also, attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID];
+        let told = list(&client, &told);
+        client.last(&told, |r| {
+            let listed: ReadDirResult<'_> = r.get().unwrap();
+            let [entry] = &listed.entries[..] else { panic!("{listed:?}") };
+            let shown = entry.attributes.attributes().unwrap();
+            assert_eq!((entry.name, shown.rdattr_error), (&b"e"[..], Some(NfsStatus::ACCESS)));
+            assert!(shown.mounted_on_fileid.is_some_and(|number| number > 0));
+            assert!(listed.is_end);
+        });
+        let untold = list(&client, &[also]);
+        assert_eq!(client.status(&untold), NfsStatus::ACCESS);
+    }
+    assert_eq!(client.list(&[b"share", b"d"]), [b"e"], "nobody asks what it is");
 }
 
 #[test]

@@ -315,6 +315,29 @@ pub fn entries_are_looked_at_as_who_lists(vfs: &dyn Vfs) {
         assert!(vfs.open(&other, &path("d/a"), HOW).is_err());
         assert!(node.child_attributes(who, &name("a"), Wanted { dos: true }).is_ok());
     }
+    // Whoever has the directory open, and may not pass through it.
+    let mut sink = Unseen::default();
+    assert!(vfs.list_with_attributes(&*node, &other, 0, wanted, &mut sink).unwrap());
+    assert_eq!(sink.0, [("a".to_owned(), FsError::AccessDenied)], "its name is told");
+}
+
+/// Takes what may not be looked at.
+#[derive(Default)]
+struct Unseen(Vec<(String, FsError)>);
+
+impl ListSink for Unseen {
+    fn choose(&mut self, _: &[u8], _: u64) -> Choice {
+        Choice::Take
+    }
+
+    fn put(&mut self, entry: Listed<'_>) -> bool {
+        panic!("{entry:?}");
+    }
+
+    fn put_unseen(&mut self, entry: Listed<'_>, error: FsError) -> bool {
+        self.0.push((String::from_utf8_lossy(entry.name).into(), error));
+        true
+    }
 }
 
 pub fn a_node_has_one_key_by_all_its_names(vfs: &dyn Vfs) {
