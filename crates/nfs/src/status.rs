@@ -14,6 +14,7 @@ pub fn status_of(error: FsError) -> NfsStatus {
         FsError::Cancelled | FsError::Unavailable | FsError::WouldBlock => NfsStatus::DELAY,
         FsError::DeletePending => NfsStatus::FILE_OPEN,
         FsError::NoSpace => NfsStatus::NOSPC,
+        FsError::OverQuota => NfsStatus::DQUOT,
         FsError::Io => NfsStatus::IO,
         FsError::IsDirectory => NfsStatus::ISDIR,
         FsError::IsSymlink | FsError::SymlinkMet | FsError::SymlinkLoop => NfsStatus::SYMLINK,
@@ -35,6 +36,7 @@ pub fn status_of(error: FsError) -> NfsStatus {
         FsError::ReparsePoint => NfsStatus::WRONG_TYPE,
         FsError::SymlinkEscapes => NfsStatus::ACCESS,
         FsError::TooLarge => NfsStatus::FBIG,
+        FsError::TooManyLinks => NfsStatus::MLINK,
         FsError::TooMany | FsError::TooManyHandles => NfsStatus::DELAY,
         FsError::CrossDevice => NfsStatus::XDEV,
     }
@@ -52,5 +54,17 @@ pub trait OrStatus<T> {
 impl<T> OrStatus<T> for vfs::Result<T> {
     fn or_status(self) -> Result<T, NfsStatus> {
         self.map_err(status_of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_names_quotas_and_other_file_systems_have_words_of_their_own() {
+        let told = [FsError::TooManyLinks, FsError::OverQuota, FsError::CrossDevice];
+        let wanted = [NfsStatus::MLINK, NfsStatus::DQUOT, NfsStatus::XDEV];
+        assert_eq!(told.map(status_of), wanted);
     }
 }

@@ -15,7 +15,8 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::Cancelled => NtStatus::CANCELLED,
         FsError::CrossDevice => NtStatus::NOT_SAME_DEVICE,
         FsError::DeletePending => NtStatus::DELETE_PENDING,
-        FsError::NoSpace => NtStatus::DISK_FULL,
+        // Quotas are told as a full disk, as Samba does.
+        FsError::NoSpace | FsError::OverQuota => NtStatus::DISK_FULL,
         FsError::Io => NtStatus::UNEXPECTED_IO_ERROR,
         FsError::IsDirectory => NtStatus::FILE_IS_A_DIRECTORY,
         FsError::IsSymlink => NtStatus::STOPPED_ON_SYMLINK,
@@ -39,8 +40,20 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::SymlinkMet => NtStatus::STOPPED_ON_SYMLINK,
         FsError::SymlinkLoop => NtStatus::OBJECT_PATH_NOT_FOUND,
         FsError::TooMany => NtStatus::INSUFFICIENT_RESOURCES,
+        FsError::TooManyLinks => NtStatus::TOO_MANY_LINKS,
         FsError::TooManyHandles => NtStatus::TOO_MANY_OPENED_FILES,
         FsError::Unavailable => NtStatus::FILE_NOT_AVAILABLE,
         FsError::WouldBlock => NtStatus::INTERNAL_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_told_as_a_full_disk_and_too_many_names_as_what_they_are() {
+        let told = [FsError::OverQuota, FsError::NoSpace, FsError::TooManyLinks].map(status_of);
+        assert_eq!(told, [NtStatus::DISK_FULL, NtStatus::DISK_FULL, NtStatus::TOO_MANY_LINKS]);
     }
 }

@@ -10,7 +10,9 @@ pub fn refusal(operation: &'static str, errno: Errno) -> FsError {
         Errno::ACCESS | Errno::PERM => FsError::AccessDenied,
         Errno::EXIST => FsError::AlreadyExists,
         Errno::BUSY | Errno::TXTBSY => FsError::CannotDelete,
-        Errno::NOSPC | Errno::DQUOT => FsError::NoSpace,
+        Errno::NOSPC => FsError::NoSpace,
+        Errno::DQUOT => FsError::OverQuota,
+        Errno::MLINK => FsError::TooManyLinks,
         Errno::ISDIR => FsError::IsDirectory,
         Errno::NOTDIR => FsError::PathNotFound,
         Errno::NOENT => FsError::NotFound,
@@ -34,5 +36,25 @@ pub fn refusal(operation: &'static str, errno: Errno) -> FsError {
             tracing::error!(operation, %errno, "the file system failed");
             FsError::Io
         }
+    }
+}
+
+/// The same of a new name, which lies on another file system where openat2 would speak of a
+/// link that leads out.
+pub fn refusal_of_name(operation: &'static str, errno: Errno) -> FsError {
+    if errno == Errno::XDEV { FsError::CrossDevice } else { refusal(operation, errno) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_file_systems_too_many_names_and_quotas_are_told_apart() {
+        let told = [Errno::XDEV, Errno::MLINK, Errno::DQUOT, Errno::NOSPC];
+        let told = told.map(|errno| refusal_of_name("link", errno));
+        let (link, quota) = (FsError::TooManyLinks, FsError::OverQuota);
+        assert_eq!(told, [FsError::CrossDevice, link, quota, FsError::NoSpace]);
+        assert_eq!(refusal("open", Errno::XDEV), FsError::SymlinkEscapes);
     }
 }

@@ -1,7 +1,7 @@
 //! The tree: names to nodes.
 
 use crate::changes::{LocalChanges, is_changed_unheard};
-use crate::errors::refusal;
+use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
 use crate::identity::act_as;
 use crate::listing_changes::{self, LocalListings};
@@ -349,12 +349,11 @@ impl Vfs for LocalVfs {
             flags,
         )
         .map_err(|e| match e {
-            Errno::XDEV => FsError::CrossDevice,
             Errno::NOTDIR if replace == Replace::Any => FsError::NotDirectory,
             Errno::NOTEMPTY if replace == Replace::Any => FsError::NotEmpty,
             // Into itself, or over something it cannot replace.
             Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
-            other => refusal("rename", other),
+            other => refusal_of_name("rename", other),
         })?;
         self.handles.renamed(from, to);
         Ok(())
@@ -382,7 +381,7 @@ impl Vfs for LocalVfs {
             name.as_bytes(),
             AtFlags::SYMLINK_FOLLOW,
         )
-        .map_err(|e| refusal("link", e))
+        .map_err(|e| refusal_of_name("link", e))
     }
 
     fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {

@@ -20,8 +20,10 @@ pub enum FsError {
     Cancelled,
     /// The node will vanish at its last close and may not be opened.
     DeletePending,
-    /// The directory, or the file system, is full or over quota.
+    /// The directory, or the file system, is full.
     NoSpace,
+    /// Whose file it is stores as much as they may.
+    OverQuota,
     /// The backend failed; the cause was logged where it happened.
     Io,
     /// A file was needed, a directory was found.
@@ -74,6 +76,8 @@ pub enum FsError {
     TooLarge,
     /// Somebody who is away for a while has it to themselves; the same again may do later.
     Unavailable,
+    /// The file has as many names as the file system lets it have.
+    TooManyLinks,
     /// A named limit of this server was reached (opens, locks, descriptors).
     TooMany,
     /// The file has as many opens as its share allows of one file at once.
