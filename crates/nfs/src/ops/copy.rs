@@ -60,6 +60,11 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     if args.destination_offset.checked_add(wished).is_none_or(|end| end > i64::MAX as u64) {
         return Err(NfsStatus::FBIG);
     }
+    // A copy in pieces would read what it has written: refused, as the system does.
+    let distance = args.source_offset.abs_diff(args.destination_offset);
+    if from.key() == to.key() && distance < wished {
+        return Err(NfsStatus::INVAL);
+    }
     if !args.is_synchronous
         && wished > COPY_LATER_BYTES_MIN
         && let Some(result) = copy_later(run, args, (&from, &to), wished)?

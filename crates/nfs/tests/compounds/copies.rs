@@ -191,3 +191,37 @@ fn nothing_is_copied_from_another_server() {
     notify.push(Operation::CopyNotify(CopyNotifyArgs { source_state_id, destination_server }));
     assert_eq!(client.status(&notify), NfsStatus::NOTSUPP);
 }
+
+#[test]
+fn a_file_is_copied_within_itself_where_the_ranges_do_not_overlap() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"f");
+    let whole = || -> Vec<u8> { (0..100).collect() };
+    let write = |data| {
+        let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+        Operation::Write(WriteArgs { state_id, offset: 0, stable, data })
+    };
+    let (bytes, mut fill) = (whole(), client.walk(&[b"share", b"f"]));
+    fill.push(write(&bytes));
+    assert_eq!(client.status(&fill), NfsStatus::OK);
+    let within = |client: &mut Client, source_offset, destination_offset, count| {
+        let mut operations = client.walk(&[b"share", b"f"]);
+        operations.push(Operation::SaveFh);
+        let args = CopyArgs { source_offset, destination_offset, count, ..args(true) };
+        operations.push(Operation::Copy(args));
+        client.status(&operations)
+    };
+    for (source, target, count) in [(0, 10, 20), (10, 0, 20), (0, 0, 1), (0, 99, 0), (50, 40, 0)] {
+        let refused = within(&mut client, source, target, count);
+        assert_eq!(refused, NfsStatus::INVAL, "{source} {target} {count}");
+    }
+    assert_eq!(client.read_whole(b"f"), bytes, "nothing was changed");
+    assert_eq!(within(&mut client, 0, 20, 20), NfsStatus::OK);
+    assert_eq!(within(&mut client, 90, 0, 0), NfsStatus::OK);
+    assert_eq!(within(&mut client, 100, 50, 0), NfsStatus::OK, "there is nothing to copy");
+    let mut wanted = whole();
+    wanted.copy_within(0..20, 20);
+    wanted.copy_within(90..100, 0);
+    assert_eq!(client.read_whole(b"f"), wanted);
+}
