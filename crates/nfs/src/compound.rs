@@ -26,7 +26,7 @@ use std::time::Instant;
 use vfs::{Attributes, FileKey};
 use wire::nfs::callback::{ReferringCall, ReferringCalls};
 use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
-use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags};
+use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags, SetAttrReply};
 use wire::nfs::reply::Reply;
 use wire::nfs::rpc::{
     AcceptStatus, OpaqueAuth, Reply as RpcReply, ReplyBody, begin_record, end_record, put_success,
@@ -87,8 +87,9 @@ pub(crate) struct Run<'c> {
     pub looked: Option<(FileKey, Attributes)>,
 }
 
-/// Bytes of the result of an operation that is refused: its number and status.
-const REFUSAL_BYTES: usize = 8;
+/// Most bytes of the result of an operation that is refused: its number and status, and of
+/// SETATTR that nothing was set.
+const REFUSAL_BYTES: usize = 12;
 
 /// Where the answer is written, and how long it may become.
 pub(crate) struct Answer {
@@ -190,7 +191,11 @@ impl Results {
     }
 
     pub fn fail(&mut self, answer: &mut Answer, number: OperationNumber, status: NfsStatus) {
-        self.push(answer, number, &Err::<(), NfsStatus>(status));
+        match number {
+            // It says what was set, whatever its status. RFC 8881 18.30.2.
+            OperationNumber::SETATTR => self.push(answer, number, &SetAttrReply::failed(status)),
+            _ => self.push(answer, number, &Err::<(), NfsStatus>(status)),
+        }
     }
 
     /// Writes an operation's result by `put`; what was written of one that failed goes.

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use nfs::Conn;
 use nfs::limits::*;
 use proptest::prelude::*;
-use wire::nfs::attributes::attribute;
+use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::compound::{CompoundResults, NoResult};
 use wire::nfs::ops::*;
 use wire::nfs::xdr::{List, XdrReader};
@@ -297,4 +297,43 @@ fn a_record_that_is_far_too_long_is_not_read_and_one_that_is_too_long_is_answere
     client.conn.handle_finished(job.now_or_never().expect("at once"));
     let out = client.conn.poll_transmit().unwrap();
     assert_eq!(status_of(&out.buffer[4 + HEADER_BYTES..]), NfsStatus::REQ_TOO_BIG);
+}
+
+/// Whether the results, decoded to their last byte, end with a SETATTR that set nothing.
+fn ends_with_a_refused_setattr(results: &[u8], operations: usize) -> bool {
+    let mut results = CompoundResults::decode(&mut XdrReader::new(results)).unwrap();
+    for _ in 1..operations {
+        let (number, status) = results.next_status().unwrap().expect("a result");
+        OperationResult::decode(number, status, results.reader()).unwrap();
+    }
+    let (number, status) = results.next_status().unwrap().expect("a result");
+    let mask: Bitmap4 = results.reader().get().unwrap();
+    number == OperationNumber::SETATTR
+        && !status.is_ok()
+        && mask.is_empty()
+        && results.reader().rest().is_empty()
+}
+
+#[test]
+fn whatever_refuses_a_setattr_says_that_nothing_was_set() {
+    let bench = Bench::new();
+    let mut values = Vec::new();
+    let wished = Attributes { mode: Some(0o600), ..Attributes::default() };
+    let attributes = wished.to_fattr(&mut values);
+    let set = Operation::SetAttr(SetAttrArgs { state_id: StateId::ANONYMOUS, attributes });
+    let outside = answer(&mut bench.conn(), record(1, std::slice::from_ref(&set)));
+    assert!(ends_with_a_refused_setattr(&outside, 1), "outside of a session");
+    let mut client = client_with(&bench, ChannelAttributes { response_bytes_max: 2000, ..wish() });
+    client.make_file(b"f");
+    let (state_id, stable) = (StateId::ANONYMOUS, StableHow::Unstable);
+    let mut operations = client.walk(&[b"share", b"f"]);
+    let data = &[7; 3000];
+    operations.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data }));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    operations.pop();
+    operations.push(Operation::Read(ReadArgs { state_id, offset: 0, count: 3000 }));
+    operations.push(set);
+    let results = client.results(&operations);
+    assert!(results.len() + HEADER_BYTES <= 2000, "{}", results.len());
+    assert!(ends_with_a_refused_setattr(&results, 1 + operations.len()), "no room for its answer");
 }
