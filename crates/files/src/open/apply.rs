@@ -83,6 +83,30 @@ impl Opening {
         Ok(descriptor.is_some() || bytes.is_some() || expands || !self.plan.xattrs.is_empty())
     }
 
+    /// Cuts an existing file to nothing, as POSIX has it: its data goes, and nothing that is
+    /// kept beside that.
+    pub(super) fn cut(&self, opened: &Opened) -> Result<()> {
+        opened.node.set_size(0)?;
+        let present = &opened.attributes;
+        // As after any write.
+        let archived = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0);
+        let archived = archived.map(|bits| bits | dos::ARCHIVE);
+        let changes = AttributeChanges {
+            // Cutting an empty file does not move its times by itself.
+            modified: if present.size_bytes == 0 { TimeChange::Now } else { TimeChange::Keep },
+            dos: archived.map(|bits| DosInfo { bits: Some(bits), created: None }),
+            ..AttributeChanges::default()
+        };
+        if changes != AttributeChanges::default() {
+            opened.node.set_attributes(&as_owner(&self.caller, present), &changes)?;
+        }
+        self.set_xattrs(opened)?;
+        match self.plan.allocation_bytes {
+            Some(bytes) if bytes > 0 => reserve(&self.volume, opened, bytes),
+            _ => Ok(()),
+        }
+    }
+
     /// Cuts an existing file to nothing, takes its streams away and gives it
     /// the attributes of a new one. MS-FSA 2.1.5.1.2.
     pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {

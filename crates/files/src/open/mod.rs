@@ -45,7 +45,8 @@ pub enum IfExists {
     Fail,
     /// Open it.
     Open,
-    /// Open it and cut it to nothing.
+    /// Open it and cut it to nothing; unless it is opened as POSIX has it, its streams and DOS
+    /// attributes go, too.
     Overwrite,
     /// Replace it by an empty one.
     Supersede,
@@ -543,9 +544,13 @@ impl Opening {
         };
         let mut attributes = opened.attributes;
         if self.replaces() {
-            // Its streams go with what was in it.
-            ticket.lose_streams()?;
-            self.overwrite(opened)?;
+            if self.is_posix() && self.plan.if_exists == IfExists::Overwrite {
+                self.cut(opened)?;
+            } else {
+                // Its streams go with what was in it.
+                ticket.lose_streams()?;
+                self.overwrite(opened)?;
+            }
             attributes = opened.node.attributes(WANTED)?;
             let what = Filter::ATTRIBUTES | Filter::SIZE | Filter::LAST_WRITE;
             self.report(ChangeKind::Modified, what, &opened.path);

@@ -459,3 +459,39 @@ fn a_discarded_stream_is_empty_at_once_and_gone_with_its_last_open() {
 fn new_or_there(at: &str) -> OpenPlan {
     OpenPlan { if_exists: IfExists::Open, if_missing: IfMissing::Create, ..plan(at, ALL) }
 }
+
+#[test]
+fn who_cuts_a_file_as_posix_has_it_leaves_its_streams_attributes_and_descriptor() {
+    let Some(served) = serve_streams() else { return };
+    served.put("file", b"data");
+    served.put_stream("file", "s", b"kept");
+    let made = served.open("file", ALL);
+    let bits = dos::HIDDEN | dos::SYSTEM | dos::ARCHIVE;
+    let change = BasicChange { dos_bits: Some(bits), ..Default::default() };
+    served.files.set_basic(&made, &change).unwrap();
+    let dacl = files::SecurityParts { dacl: true, ..Default::default() };
+    let descriptor = served.files.descriptor(&made, dacl).unwrap();
+    served.files.set_descriptor(&made, &descriptor, dacl).unwrap();
+    served.close(made);
+    let stored = || served.look("file", false).unwrap().node.security_descriptor().unwrap();
+    let before = (stored(), served.look("file", false).unwrap().attributes);
+    assert!(before.0.is_some());
+    let stream = served.try_open(sharing(Share::READ, of(plan("file", READ), "s"))).unwrap().open;
+    for size_before in [4, 0] {
+        assert_eq!(served.look("file", false).unwrap().attributes.size_bytes, size_before);
+        let cut = OpenPlan {
+            semantics: files::Semantics::Posix,
+            if_exists: IfExists::Overwrite,
+            ..plan("file", WRITE)
+        };
+        let cut = served.try_open(cut).unwrap();
+        assert_eq!((cut.action, cut.attributes.size_bytes), (OpenAction::Overwritten, 0));
+        served.close(cut.open);
+        assert_eq!(served.read(&stream).unwrap(), b"kept");
+        let now_is = served.look("file", false).unwrap().attributes;
+        assert_eq!((stored(), now_is.dos), (before.0.clone(), before.1.dos));
+        assert!(now_is.changed > before.1.changed && now_is.modified > before.1.modified);
+    }
+    served.close(stream);
+    assert_eq!(served.get_stream("file", "s").unwrap(), b"kept");
+}
