@@ -77,23 +77,26 @@ impl Opening {
         }
     }
 
-    /// Opens a file to be read that may only be executed: a client that has a handle of
-    /// it must read what it executes.
+    /// Opens a file to be read that may only be executed: a client that knows handles must read
+    /// what it executes.
     fn resolve_to_execute(&self, how: OpenHow) -> Result<Option<Found>> {
-        let Place::Of(_) = self.place else { return Ok(None) };
+        if matches!(self.place, Place::Path) {
+            return Ok(None);
+        }
         let seen = self.open_in_backend(&self.caller.identity, OpenHow { read: false, ..how })?;
         let in_force = InForce::of(&*seen.node, &seen.attributes);
         let rights = allowed(&self.volume, &self.caller, &in_force.descriptor);
         if !self.reads_by_executing(&seen, rights) {
             return Ok(None);
         }
-        let opened = self.open_in_backend(&Identity::root(), how)?;
+        // Not by its name, which may be another file's by now.
+        let opened = self.open_seen(&seen, how)?;
         Ok(Some(Found { opened, security: None, reads: true, writes: false }))
     }
 
     /// Whether the file may be read since it may be executed.
     pub(super) fn reads_by_executing(&self, found: &Opened, rights: Access) -> bool {
-        matches!(self.place, Place::Of(_))
+        !matches!(self.place, Place::Path)
             && found.attributes.kind == vfs::FileKind::File
             && rights.contains(Access::EXECUTE)
     }
@@ -136,16 +139,19 @@ impl Opening {
         }
         let (read, write, wanted) = (reads, writes, Wanted { dos: true });
         let how = OpenHow { read, write, wanted, ..OpenHow::looking(wait) };
-        let (vfs, seen) = (&self.volume.vfs, &found.opened);
-        let opened = match vfs.open_node(&Identity::root(), &*seen.node, how) {
-            Err(FsError::NotSupported) => vfs.open(&Identity::root(), &seen.path, how)?,
+        let opened = self.open_seen(&found.opened, how)?;
+        Ok(Found { opened, security: None, reads, writes })
+    }
+
+    /// Opens the very node that was looked at, with the power of the process.
+    fn open_seen(&self, seen: &Opened, how: OpenHow) -> Result<Opened> {
+        let (vfs, root) = (&self.volume.vfs, Identity::root());
+        let opened = match vfs.open_node(&root, &*seen.node, how) {
+            Err(FsError::NotSupported) => vfs.open(&root, &seen.path, how)?,
             other => other?,
         };
-        if opened.attributes.key != seen.attributes.key {
-            return Err(FsError::Stale);
-        }
-        let opened = Opened { path: seen.path.clone(), ..opened };
-        Ok(Found { opened, security: None, reads, writes })
+        let is_same = opened.attributes.key == seen.attributes.key;
+        if is_same { Ok(Opened { path: seen.path.clone(), ..opened }) } else { Err(FsError::Stale) }
     }
 
     /// The directory that the name is in.

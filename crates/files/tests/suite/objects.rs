@@ -465,6 +465,51 @@ fn a_file_that_may_be_executed_is_read_by_its_handle_for_that() {
 }
 
 #[test]
+fn a_file_that_may_be_executed_is_read_for_that_by_its_name_in_a_directory_too() {
+    let served = serve();
+    if !served.is_root {
+        return;
+    }
+    let bob = user(4002, 4002);
+    let read = |desired| {
+        let at = OpenAt::Name(served.root(), name("f"));
+        let plan = OpenPlan::posix(desired, Share::ALL);
+        let opened = now(served.files.open_object(&bob, &at, plan, ObjectOpen::default()));
+        opened.and_then(|opened| served.read(&opened.open))
+    };
+    served.put("f", b"#!");
+    served.set_mode("f", 0o700);
+    assert_eq!(read(Access::READ_DATA), Err(FsError::AccessDenied));
+    served.set_mode("f", 0o711);
+    assert_eq!(read(Access::READ_DATA), Ok(b"#!".to_vec()));
+    let refused = read(Access::READ_DATA | Access::WRITE_DATA);
+    assert_eq!(refused, Err(FsError::AccessDenied), "executing is reading, no more");
+    // The name is another file's once the first has been looked at.
+    for looks in 1..4 {
+        served.put("program", b"#!");
+        served.put("secret", b"secret");
+        served.set_mode("program", 0o711);
+        served.set_mode("secret", 0o700);
+        let mut left = looks;
+        let rename = |vfs: &dyn vfs::Vfs, from| {
+            let root = vfs::Identity::root();
+            vfs.rename(&root, &path(from), &path("f"), vfs::Replace::File).unwrap();
+        };
+        rename(&*served.vfs, "program");
+        served.hook(move |vfs, at, _| {
+            left -= i32::from(at == At::AfterOpen);
+            if at == At::AfterOpen && left == 0 {
+                rename(vfs, "secret");
+            }
+            Ok(())
+        });
+        let read = read(Access::READ_DATA);
+        served.unhook();
+        assert!(read.is_err() || read == Ok(b"#!".to_vec()), "{looks}: {read:?}");
+    }
+}
+
+#[test]
 fn a_directory_that_is_known_by_its_handle_is_forgotten_when_it_goes() {
     let served = serve();
     let root = served.root();

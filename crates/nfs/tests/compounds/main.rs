@@ -211,6 +211,30 @@ fn who_may_write_but_does_not_own_cuts_a_file_and_moves_its_times_to_now_only() 
 }
 
 #[test]
+fn a_program_that_may_only_be_executed_is_opened_by_its_name_and_read() {
+    let bench = Bench::new();
+    let (mut owner, mut other) = (bench.client("one"), bench.client("two"));
+    (owner.user, other.user) = (4001, 4002);
+    owner.make_file(b"f");
+    let mut values = Vec::new();
+    let wished = Attributes { mode: Some(0o711), ..Attributes::default() };
+    let (state_id, attributes) = (StateId::ANONYMOUS, wished.to_fattr(&mut values));
+    let mut set = owner.walk(&[b"share", b"f"]);
+    set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
+    assert_eq!(owner.status(&set), NfsStatus::OK);
+    let open = |client: &Client, access| {
+        let mut operations = client.walk(&[b"share"]);
+        operations.push(Operation::Open(open_args(b"f", access, 0, false)));
+        let read = ReadArgs { state_id: StateId::CURRENT, offset: 0, count: 9 };
+        operations.push(Operation::Read(read));
+        operations
+    };
+    let (reads, writes) = (open(&other, 1), open(&other, READ_WRITE));
+    assert_eq!(other.status(&reads), NfsStatus::OK);
+    assert_eq!(other.status(&writes), NfsStatus::ACCESS);
+}
+
+#[test]
 fn what_may_not_be_looked_at_is_listed_with_why_or_the_listing_fails() {
     let bench = Bench::new();
     let mut client = bench.client("one");
