@@ -6,7 +6,7 @@ use sim::both::{Counts, Fault, run};
 /// Seeds of one run.
 const SEEDS: u64 = 300;
 /// Seeds within which what is done wrong on purpose must be found.
-const FAULT_SEEDS: u64 = 200;
+const FAULT_SEEDS: u64 = 2000;
 
 #[test]
 fn what_clients_of_both_protocols_are_told_can_be_together() {
