@@ -395,6 +395,10 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
         false => open(OFlags::PATH),
         // A pipe without another end, or a tape drive, must not hold us up.
         true => match open(access | OFlags::NONBLOCK | OFlags::NOCTTY) {
+            // Reading beside is of use, and was not asked for.
+            Err(Errno::ACCESS) if access == OFlags::RDWR && !how.read => {
+                open(OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
+            }
             // A link, or a socket.
             Err(Errno::LOOP | Errno::NXIO) => {
                 path_only = true;

@@ -123,6 +123,12 @@ impl LocalVfs {
                 open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
                     .map(|fd| (fd, false))
             }
+            // Reading beside is of use, and was not asked for.
+            Err(Errno::ACCESS) if how.write && !how.read => {
+                let flags = (flags - OFlags::RDWR) | OFlags::WRONLY;
+                open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
+                    .map(|fd| (fd, false))
+            }
             // A link that is not to be followed, or a socket.
             Err(Errno::LOOP) if how.no_follow => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW;

@@ -24,15 +24,17 @@ impl Opening {
     /// Finds the node and opens it for what may be granted.
     pub(super) fn resolve(&self, wait: Wait) -> Result<Found> {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
-        let data = maximum || self.replaces();
         let of_stream = self.plan.stream.is_some();
         // A collision is found without looking inside, unless it is in a file.
         let looks = self.plan.if_exists != IfExists::Fail || of_stream;
         // Removing a stream is writing to its file.
         let writes = if of_stream { WRITES | Access::DELETE } else { WRITES };
+        // Whoever only writes to a file may not be let read it.
+        let reads = if of_stream { READS | Access::APPEND_DATA } else { READS };
+        let needs_read = self.desired.intersects(reads) || (of_stream && self.replaces());
         let needs_write = self.desired.intersects(writes) || self.replaces();
         let mut how = OpenHow {
-            read: looks && (data || self.desired.intersects(READS | Access::APPEND_DATA)),
+            read: looks && (maximum || needs_read),
             write: looks && !self.volume.is_unchangeable() && (maximum || needs_write),
             case: self.case(),
             wanted: Wanted { dos: !self.removes_by_directory },

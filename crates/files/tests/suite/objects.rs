@@ -465,6 +465,33 @@ fn a_file_that_may_be_executed_is_read_by_its_handle_for_that() {
 }
 
 #[test]
+fn who_may_only_write_to_a_file_writes_to_it() {
+    let served = serve();
+    if !served.is_root {
+        return;
+    }
+    served.put("f", b"one");
+    served.set_mode("f", 0o622);
+    let (bob, object) = (user(4002, 4002), served.object("f").unwrap());
+    for at in [of(&object), OpenAt::Name(served.root(), name("f"))] {
+        let open = |desired, if_exists| {
+            let plan = OpenPlan { if_exists, ..OpenPlan::posix(desired, Share::ALL) };
+            now(served.files.open_object(&bob, &at, plan, ObjectOpen::default())).map(|o| o.open)
+        };
+        let desired = Access::WRITE_DATA | Access::APPEND_DATA | Access::READ_ATTRIBUTES;
+        for (if_exists, left) in [(IfExists::Open, &b"twe"[..]), (IfExists::Overwrite, b"tw")] {
+            let writes = open(desired, if_exists).unwrap();
+            served.files.write(&writes, 0, b"tw").unwrap();
+            assert_eq!(served.read(&writes), Err(FsError::AccessDenied));
+            assert_eq!(served.get("f").unwrap(), left);
+        }
+        assert!(matches!(open(READ, IfExists::Open), Err(FsError::AccessDenied)));
+        served.put("f", b"one");
+        served.set_mode("f", 0o622);
+    }
+}
+
+#[test]
 fn a_file_that_may_be_executed_is_read_for_that_by_its_name_in_a_directory_too() {
     let served = serve();
     if !served.is_root {

@@ -146,6 +146,14 @@ pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
     let reads = as_user("theirs", true, false).unwrap();
     let changes = AttributeChanges { mode: Some(0o777), ..Default::default() };
     assert_eq!(reads.set_attributes(&user, &changes), Err(FsError::AccessDenied));
+    mode(0o602).unwrap();
+    assert_eq!(as_user("theirs", true, true).unwrap_err(), FsError::AccessDenied);
+    assert_eq!(as_user("theirs", false, true).unwrap().write(0, b"y"), Ok(()));
+    let only_writes = OpenHow { read: false, write: true, ..HOW };
+    match vfs.open_node(&user, &*theirs, only_writes) {
+        Err(FsError::NotSupported) => {}
+        anew => assert_eq!(anew.unwrap().node.write(0, b"z"), Ok(())),
+    }
     let owner = OwnerChange { uid: None, gid: Some(54_322) };
     change(&*theirs, AttributeChanges { owner, ..Default::default() }).unwrap();
     mode(0o660).unwrap();
