@@ -14,8 +14,8 @@ use wire::nfs::xdr::List;
 pub enum CreateBegun {
     /// It is new.
     Execute,
-    /// It was answered before, by this.
-    Replay(Box<Result<CreateSessionResult, NfsStatus>>),
+    /// It was answered before, by this result.
+    Replay(Box<CreateSessionResult>),
 }
 
 /// A client's CREATE_SESSIONs: in order, each executed once. Before the first, the reply
@@ -24,7 +24,9 @@ pub enum CreateBegun {
 pub struct CreateSessionSlot {
     /// Of the latest one that was executed.
     sequence: u32,
-    result: Option<Box<Result<CreateSessionResult, NfsStatus>>>,
+    result: Option<Box<CreateSessionResult>>,
+    /// The next one has come, and was refused: its client may count it, or not.
+    has_refused: bool,
 }
 
 impl CreateSessionSlot {
@@ -37,20 +39,31 @@ impl CreateSessionSlot {
     /// One has come.
     ///
     /// # Errors
-    /// SEQ_MISORDERED if it is neither the next nor the latest.
+    /// SEQ_MISORDERED if it is neither the next nor the latest. Of one that was refused the number
+    /// is used up by RFC 8881 18.36.4, and Linux goes on with the one after it; other clients ask
+    /// again under the same.
     pub fn begin(&self, sequence: u32) -> Result<CreateBegun, NfsStatus> {
-        if sequence == self.next() {
+        let next = self.next();
+        if sequence == next || (self.has_refused && sequence == next.wrapping_add(1)) {
             return Ok(CreateBegun::Execute);
         }
         let latest = self.result.clone().filter(|_| sequence == self.sequence);
         latest.map(CreateBegun::Replay).ok_or(NfsStatus::SEQ_MISORDERED)
     }
 
-    /// The next one has made a session, or is refused for good: both use its number up, as
-    /// clients count. RFC 8881 18.36.4, second phase.
-    pub fn finish(&mut self, result: Result<CreateSessionResult, NfsStatus>) {
-        self.sequence = self.next();
+    /// The one of this number, which was to be executed, has made a session.
+    pub fn finish(&mut self, sequence: u32, result: CreateSessionResult) {
+        (self.sequence, self.has_refused) = (sequence, false);
         self.result = Some(Box::new(result));
+    }
+
+    /// The one of this number, which was to be executed, is refused for good.
+    pub fn refuse(&mut self, sequence: u32) {
+        if sequence != self.next() {
+            // Its client has counted the refusal before.
+            (self.sequence, self.result) = (self.next(), None);
+        }
+        self.has_refused = true;
     }
 }
 
@@ -178,13 +191,20 @@ mod tests {
         assert_eq!(slot.begin(2), Err(NfsStatus::SEQ_MISORDERED));
         assert_eq!(slot.begin(1), Ok(CreateBegun::Execute));
         assert_eq!(slot.begin(1), Ok(CreateBegun::Execute), "refused ones may come again");
-        slot.finish(Ok(result.clone()));
-        assert_eq!(slot.begin(1), Ok(CreateBegun::Replay(Box::new(Ok(result)))));
+        slot.finish(1, result.clone());
+        assert_eq!(slot.begin(1), Ok(CreateBegun::Replay(Box::new(result.clone()))));
         assert_eq!(slot.begin(0), Err(NfsStatus::SEQ_MISORDERED));
         assert_eq!(slot.begin(2), Ok(CreateBegun::Execute));
-        slot.finish(Err(NfsStatus::TOOSMALL));
-        let refused = Box::new(Err(NfsStatus::TOOSMALL));
-        assert_eq!(slot.begin(2), Ok(CreateBegun::Replay(refused)));
+        assert_eq!(slot.begin(3), Err(NfsStatus::SEQ_MISORDERED));
+        slot.refuse(2);
+        assert_eq!(slot.begin(2), Ok(CreateBegun::Execute), "who does not count it");
+        assert_eq!(slot.begin(3), Ok(CreateBegun::Execute), "who does");
+        assert_eq!(slot.begin(4), Err(NfsStatus::SEQ_MISORDERED));
+        slot.refuse(3);
+        assert_eq!(slot.begin(1), Err(NfsStatus::SEQ_MISORDERED));
         assert_eq!(slot.begin(3), Ok(CreateBegun::Execute));
+        slot.finish(4, result.clone());
+        assert_eq!(slot.begin(4), Ok(CreateBegun::Replay(Box::new(result))));
+        assert_eq!(slot.begin(6), Err(NfsStatus::SEQ_MISORDERED));
     }
 }

@@ -120,12 +120,15 @@ fn try_create_session(
 ) -> Result<CreateSessionResult, NfsStatus> {
     let mut slot = lock(&client.create_session);
     if let CreateBegun::Replay(result) = slot.begin(args.sequence_id)? {
-        return *result;
+        return Ok(*result);
     }
     let result = begin_session(run, client, args);
-    // Who is told to ask again does so under the same number; of a client that is gone none counts.
-    if !matches!(result, Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID)) {
-        slot.finish(result.clone());
+    match &result {
+        Ok(result) => slot.finish(args.sequence_id, result.clone()),
+        // Who is told to ask again does so under the same number; of a client that is gone none
+        // counts.
+        Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID) => {}
+        Err(_) => slot.refuse(args.sequence_id),
     }
     result
 }
