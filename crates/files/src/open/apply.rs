@@ -91,20 +91,7 @@ impl Opening {
         // As after any write.
         let archived = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0);
         let archived = archived.map(|bits| bits | dos::ARCHIVE);
-        let changes = AttributeChanges {
-            // Cutting an empty file does not move its times by itself.
-            modified: if present.size_bytes == 0 { TimeChange::Now } else { TimeChange::Keep },
-            dos: archived.map(|bits| DosInfo { bits: Some(bits), created: None }),
-            ..AttributeChanges::default()
-        };
-        if changes != AttributeChanges::default() {
-            opened.node.set_attributes(&as_owner(&self.caller, present), &changes)?;
-        }
-        self.set_xattrs(opened)?;
-        match self.plan.allocation_bytes {
-            Some(bytes) if bytes > 0 => reserve(&self.volume, opened, bytes),
-            _ => Ok(()),
-        }
+        self.furnish_cut(opened, archived)
     }
 
     /// Cuts an existing file to nothing, takes its streams away and gives it
@@ -125,6 +112,13 @@ impl Opening {
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
             opened.node.set_reparse_data(&as_owner(&self.caller, present), None)?;
         }
+        self.furnish_cut(opened, bits)
+    }
+
+    /// Gives a file that was cut to nothing its times, these DOS attributes if any, and what else is
+    /// wished for.
+    fn furnish_cut(&self, opened: &Opened, bits: Option<u32>) -> Result<()> {
+        let present = &opened.attributes;
         let changes = AttributeChanges {
             // Cutting an empty file does not move its times by itself.
             modified: if present.size_bytes == 0 { TimeChange::Now } else { TimeChange::Keep },
