@@ -64,6 +64,33 @@ impl PosixAcl {
         }
     }
 
+    /// Whether a user of these groups has one of the three bits: the first entry that is about them
+    /// decides, where a descriptor adds up all of them. acl(5), access check algorithm.
+    ///
+    /// The superuser has them whatever it says.
+    #[must_use]
+    pub fn grants(&self, facts: &PosixFacts, user: u32, groups: &[u32], bit: u32) -> bool {
+        let has = |bits: u32| bits & bit != 0;
+        let masked = |bits: u32| bits & self.mask.unwrap_or(7);
+        if user == facts.uid {
+            return has(self.owner);
+        }
+        let named = |(name, _): &&(PosixName, u32)| *name == PosixName::User(user);
+        if let Some((_, bits)) = self.named.iter().find(named) {
+            return has(masked(*bits));
+        }
+        let of_groups = self.named.iter().filter_map(|(name, bits)| match name {
+            PosixName::Group(gid) if groups.contains(gid) => Some(*bits),
+            _ => None,
+        });
+        let own = groups.contains(&facts.gid).then_some(self.group);
+        let mut of_groups = of_groups.chain(own).peekable();
+        match of_groups.peek() {
+            Some(_) => of_groups.any(|bits| has(masked(bits))),
+            None => has(self.others),
+        }
+    }
+
     /// The mode that shows the list: the mask stands where the group's bits are.
     #[must_use]
     pub fn mode(&self) -> u32 {
@@ -251,6 +278,25 @@ fn bits(granted: Access, facts: &PosixFacts, shift: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_the_entries_of_a_list_the_first_that_is_about_a_user_decides() {
+        let facts = PosixFacts { uid: 1, gid: 10, mode: 0, is_directory: false };
+        let named = vec![(PosixName::User(2), 0), (PosixName::Group(20), 6)];
+        let list = PosixAcl { owner: 2, group: 1, others: 7, mask: Some(5), named };
+        let bits = |user, groups: &[u32]| -> u32 {
+            [4, 2, 1].into_iter().filter(|bit| list.grants(&facts, user, groups, *bit)).sum()
+        };
+        assert_eq!(bits(1, &[10, 20]), 2, "the owner, whom no mask keeps from it");
+        assert_eq!(bits(2, &[10, 20]), 0, "who is named");
+        assert_eq!(bits(3, &[10]), 1, "the group");
+        assert_eq!(bits(3, &[20]), 4, "a group that is named, as far as the mask lets it");
+        assert_eq!(bits(3, &[10, 20]), 5, "both");
+        assert_eq!(bits(3, &[30]), 7, "everyone else");
+        let mode = PosixAcl::of_mode(0o604);
+        assert!(!mode.grants(&facts, 3, &[10], 4), "the group has less than others");
+        assert!(mode.grants(&facts, 3, &[11], 4));
+    }
     use crate::{Token, maximal_access};
 
     const FILE: PosixFacts = PosixFacts { uid: 1, gid: 2, mode: 0o644, is_directory: false };

@@ -80,6 +80,50 @@ pub(crate) fn synthesised(node: &dyn Node, attributes: &Attributes) -> Descripto
     acl::from_posix(&facts(attributes), list.as_ref())
 }
 
+/// The bit of POSIX that lets read.
+pub(crate) const POSIX_READ: u32 = 4;
+/// The bit of POSIX that lets write.
+pub(crate) const POSIX_WRITE: u32 = 2;
+/// The bit of POSIX that lets execute.
+pub(crate) const POSIX_EXECUTE: u32 = 1;
+
+/// Whether POSIX has one of its bits for the caller: to be asked before something is done as
+/// another user for who was refused it. What the descriptor shows adds up entries of which the
+/// system looks at the first.
+pub(crate) fn posix_grants(
+    caller: &Caller,
+    node: &dyn Node,
+    attributes: &Attributes,
+    bit: u32,
+) -> bool {
+    let who = &caller.identity;
+    let list = match attributes.stored.posix_acl {
+        false => None,
+        true => match node.posix_acl() {
+            Ok(list) => list,
+            Err(_) => return false,
+        },
+    };
+    let list = list.unwrap_or_else(|| acl::PosixAcl::of_mode(attributes.mode));
+    let groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
+    caller.is_root() || list.grants(&facts(attributes), who.uid, &groups, bit)
+}
+
+/// Whether the caller may be shown values of extended attributes, which are read as the
+/// superuser: the system asks for the right to read data, unless a stored descriptor decides.
+///
+/// # Errors
+/// [`vfs::FsError::AccessDenied`].
+pub(crate) fn need_xattr_values(caller: &Caller, node: &dyn Node) -> vfs::Result<()> {
+    if caller.is_root() {
+        return Ok(());
+    }
+    let attributes = node.attributes(vfs::Wanted { dos: true })?;
+    let may = InForce::of(node, &attributes).is_stored
+        || posix_grants(caller, node, &attributes, POSIX_READ);
+    if may { Ok(()) } else { Err(vfs::FsError::AccessDenied) }
+}
+
 /// What POSIX says of a node, for descriptors.
 pub(crate) fn facts(attributes: &Attributes) -> PosixFacts {
     PosixFacts {

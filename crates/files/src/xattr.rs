@@ -1,6 +1,6 @@
 //! Extended attributes.
 
-use crate::authorize::as_granted;
+use crate::authorize::{as_granted, need_xattr_values};
 use crate::watch::Filter;
 use crate::{Access, Files, OpenFile};
 use vfs::{FsError, Name, Result};
@@ -16,6 +16,9 @@ impl Files {
             Err(FsError::NotSupported) => return Ok(Vec::new()),
             other => other?,
         };
+        if !names.is_empty() {
+            need_xattr_values(&open.caller, &*open.node)?;
+        }
         let mut all = Vec::with_capacity(names.len());
         for name in names {
             match open.node.xattr(&name) {

@@ -6,7 +6,7 @@
 
 use crate::client::{Client, lock};
 use crate::limits::{COOLING, COOLING_FILES_MAX, DELEGATIONS_MAX};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -24,8 +24,7 @@ pub struct Delegations {
 #[derive(Debug, Default)]
 struct State {
     writers: HashMap<FileKey, Writer, Keyed>,
-    /// In the order of their times.
-    due: VecDeque<Due>,
+    due: Vec<Due>,
     /// Files of which a delegation was in somebody's way, and until when that counts.
     cooling: HashMap<FileKey, Instant, Keyed>,
 }
@@ -90,7 +89,7 @@ impl Delegations {
     /// not delegated for a while.
     pub fn recall(&self, file: FileKey, due: Due, now: Instant) {
         let mut state = lock(&self.state);
-        state.due.push_back(due);
+        state.due.push(due);
         if state.cooling.len() >= COOLING_FILES_MAX {
             state.cooling.retain(|_, until| *until > now);
         }
@@ -107,8 +106,10 @@ impl Delegations {
     /// Those whose time is up.
     pub fn take_due(&self, now: Instant) -> Vec<Due> {
         let mut state = lock(&self.state);
-        let count = state.due.iter().take_while(|due| due.at <= now).count();
-        state.due.drain(..count).collect()
+        // Nearly in the order of their times: of those in grace the time begins with its end.
+        let (due, later) = state.due.drain(..).partition(|due| due.at <= now);
+        state.due = later;
+        due
     }
 }
 

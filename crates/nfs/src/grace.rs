@@ -27,6 +27,12 @@ impl Grace {
         !self.awaited.is_empty() && now < self.until
     }
 
+    /// When it is over at the latest: now, if it is.
+    #[must_use]
+    pub fn end(&self, now: Instant) -> Instant {
+        if self.is_on(now) { self.until } else { now }
+    }
+
     /// Whether `owner` may take something, back or for the first time.
     ///
     /// # Errors
@@ -93,6 +99,7 @@ mod tests {
         let start = Instant::now();
         let mut grace = grace(start);
         let late = start + LEASE;
+        assert_eq!((grace.end(start), grace.end(late)), (late, late));
         assert!(grace.take_absent(late - Duration::from_millis(1)).is_empty());
         assert_eq!(grace.check(b"two", false, true, late), Ok(()));
         assert_eq!(grace.check(b"one", true, false, late), Err(NfsStatus::NO_GRACE));
@@ -104,6 +111,7 @@ mod tests {
         let now = Instant::now();
         let grace = Grace::new(HashSet::new(), now + LEASE);
         assert!(!grace.is_on(now));
+        assert_eq!(grace.end(now), now);
         assert_eq!(grace.check(b"one", false, true, now), Ok(()));
         assert_eq!(grace.check(b"one", false, false, now), Err(NfsStatus::GRACE));
     }

@@ -112,7 +112,7 @@ pub(crate) async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileK
     }) else {
         return;
     };
-    let at = due_at(now, lease);
+    let at = due_at(server.grace_end(now), lease);
     server.delegations.recall(file, Due { at, client: Arc::downgrade(&client), number }, now);
     let args = CbRecallArgs { state_id: facts.id, truncate: false, handle: facts.handle };
     loop {

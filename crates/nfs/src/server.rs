@@ -18,7 +18,7 @@ use futures_util::FutureExt;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vfs::{FileKey, Keyed, Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
@@ -247,6 +247,12 @@ impl Server {
     pub(crate) fn check_no_grace(&self) -> Result<(), NfsStatus> {
         let now = self.host.now().instant;
         if lock(&self.grace).is_on(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
+    }
+
+    /// When clients may take something for the first time, which they may have to before they give
+    /// something back.
+    pub(crate) fn grace_end(&self, now: Instant) -> Instant {
+        lock(&self.grace).end(now)
     }
 
     /// A client has everything back.

@@ -572,6 +572,9 @@ impl Node for LocalNode {
     }
 
     fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
+        if is_private(name.as_bytes()) {
+            return Err(FsError::NotFound);
+        }
         // The system asks for the right to read data, of whomever the thread acted as last.
         let name = user_name(name)?;
         as_root(|| self.get_xattr(&*name).map_err(|e| refusal("get attribute", e)))

@@ -1,7 +1,7 @@
 //! Extended attributes of objects: users' own. RFC 8276.
 
 use super::Object;
-use crate::authorize::{allowed, as_granted, descriptor_of};
+use crate::authorize::{allowed, as_granted, descriptor_of, need_xattr_values};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -70,6 +70,7 @@ impl Files {
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
+            need_xattr_values(&caller, &*object.node)?;
             object.node.xattr(&name)
         })
         .await

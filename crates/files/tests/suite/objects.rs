@@ -536,6 +536,43 @@ fn a_file_that_may_be_executed_is_read_for_that_by_its_name_in_a_directory_too()
     }
 }
 
+/// The system looks at one entry for each user, where what a descriptor shows adds up all that are
+/// about them: whoever was refused by it is refused what is done in another's name.
+#[test]
+fn who_has_less_than_others_gets_no_more_by_their_rights() {
+    let served = serve();
+    if !served.is_root {
+        return;
+    }
+    let (bob, carol) = (user(4002, 4002), user(4003, 4003));
+    served.put("f", b"12");
+    let owner = vfs::OwnerChange { uid: None, gid: Some(4002) };
+    let changes = vfs::AttributeChanges { owner, ..Default::default() };
+    let file = served.look("f", false).unwrap().node;
+    file.set_attributes(&vfs::Identity::root(), &changes).unwrap();
+    let object = served.object("f").unwrap();
+    let colour = name("colour");
+    let wish = XattrWish::Either;
+    let (files, value) = (&served.files, Some(b"red".to_vec()));
+    now(files.set_object_xattr(&served.alice, &object, &colour, value, wish)).unwrap();
+    served.set_mode("f", 0o707);
+    for (who, may) in [(&bob, false), (&carol, true)] {
+        let read = |at| {
+            let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
+            let opened = now(files.open_object(who, &at, plan, ObjectOpen::default()));
+            opened.and_then(|opened| served.read(&opened.open)).is_ok()
+        };
+        assert_eq!(read(OpenAt::Name(served.root(), name("f"))), may);
+        assert_eq!(read(of(&object)), may, "by its handle");
+        let touched = ObjectChanges { modified: TimeChange::Now, ..Default::default() };
+        let set = now(files.set_object_attributes(who, &object, None, &touched));
+        assert_eq!(set.is_ok(), may);
+        assert_eq!(now(files.object_xattr(who, &object, &colour)).is_ok(), may);
+    }
+    let stored = now(files.object_xattr(&served.alice, &object, &name("DOSATTRIB")));
+    assert_eq!(stored, Err(FsError::NotFound), "what is stored in them is told otherwise");
+}
+
 #[test]
 fn a_directory_that_is_known_by_its_handle_is_forgotten_when_it_goes() {
     let served = serve();

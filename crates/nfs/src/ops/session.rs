@@ -126,8 +126,8 @@ fn try_create_session(
     match &result {
         Ok(result) => slot.finish(args.sequence_id, result.clone()),
         // Who is told to ask again does so under the same number; of a client that is gone none
-        // counts.
-        Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID) => {}
+        // counts, nor does what somebody else asks for in its name.
+        Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID | NfsStatus::CLID_INUSE) => {}
         Err(_) => slot.refuse(args.sequence_id),
     }
     result
