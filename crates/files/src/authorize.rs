@@ -46,6 +46,18 @@ impl InForce {
         Self { descriptor: acl::from_posix(&facts(attributes), list), is_stored: false }
     }
 
+    /// Whether it decides alone, or else POSIX has one of its bits for the caller: to be asked
+    /// before something is done as another user for who was refused it. What the descriptor shows
+    /// of POSIX adds up entries of which the system looks at the first.
+    pub(crate) fn decides_or_posix_grants(
+        &self,
+        caller: &Caller,
+        (node, attributes): (&dyn Node, &Attributes),
+        bit: u32,
+    ) -> bool {
+        self.is_stored || posix_grants(caller, node, attributes, bit)
+    }
+
     /// Whether it is stored and grants one of these rights.
     fn lets(&self, volume: &Volume, caller: &Caller, access: Access) -> bool {
         self.is_stored && allowed(volume, caller, &self.descriptor).intersects(access)
@@ -87,15 +99,11 @@ pub(crate) const POSIX_WRITE: u32 = 2;
 /// The bit of POSIX that lets execute.
 pub(crate) const POSIX_EXECUTE: u32 = 1;
 
-/// Whether POSIX has one of its bits for the caller: to be asked before something is done as
-/// another user for who was refused it. What the descriptor shows adds up entries of which the
-/// system looks at the first.
-pub(crate) fn posix_grants(
-    caller: &Caller,
-    node: &dyn Node,
-    attributes: &Attributes,
-    bit: u32,
-) -> bool {
+/// Whether POSIX has one of its bits for the caller.
+fn posix_grants(caller: &Caller, node: &dyn Node, attributes: &Attributes, bit: u32) -> bool {
+    if caller.is_root() {
+        return true;
+    }
     let who = &caller.identity;
     let list = match attributes.stored.posix_acl {
         false => None,
@@ -106,22 +114,7 @@ pub(crate) fn posix_grants(
     };
     let list = list.unwrap_or_else(|| acl::PosixAcl::of_mode(attributes.mode));
     let groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
-    caller.is_root() || list.grants(&facts(attributes), who.uid, &groups, bit)
-}
-
-/// Whether the caller may be shown values of extended attributes, which are read as the
-/// superuser: the system asks for the right to read data, unless a stored descriptor decides.
-///
-/// # Errors
-/// [`vfs::FsError::AccessDenied`].
-pub(crate) fn need_xattr_values(caller: &Caller, node: &dyn Node) -> vfs::Result<()> {
-    if caller.is_root() {
-        return Ok(());
-    }
-    let attributes = node.attributes(vfs::Wanted { dos: true })?;
-    let may = InForce::of(node, &attributes).is_stored
-        || posix_grants(caller, node, &attributes, POSIX_READ);
-    if may { Ok(()) } else { Err(vfs::FsError::AccessDenied) }
+    list.grants(&facts(attributes), who.uid, &groups, bit)
 }
 
 /// What POSIX says of a node, for descriptors.

@@ -90,7 +90,6 @@ pub struct Client {
     sessions: Mutex<Sessions>,
     is_confirmed: AtomicBool,
     state_count: AtomicUsize,
-    tag: [u8; 16],
     common: Common,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
@@ -100,11 +99,7 @@ impl Client {
     /// A client that is not confirmed yet.
     #[must_use]
     pub fn new(id: ClientId, who: Introduction, now: Instant, common: Common) -> Self {
-        let mut tag = [0; 16];
-        tag[..8].copy_from_slice(&common.secret);
-        tag[8..].copy_from_slice(&id.0.to_be_bytes());
         Self {
-            tag,
             common,
             id,
             owner: who.owner,
@@ -132,7 +127,10 @@ impl Client {
     /// else knows this one.
     #[must_use]
     pub fn tag(&self) -> [u8; 16] {
-        self.tag
+        let mut tag = [0; 16];
+        tag[..8].copy_from_slice(&self.common.secret);
+        tag[8..].copy_from_slice(&self.id.0.to_be_bytes());
+        tag
     }
 
     /// Whether it has shown that it gets our answers.

@@ -3,7 +3,7 @@
 use crate::config::Export;
 use crate::delegations::Entry;
 use crate::stateids::States;
-use files::{Delegation, OpenFile};
+use files::{Delegation, Files, OpenFile};
 use std::sync::Arc;
 use wire::nfs::callback::ReferringCalls;
 use wire::nfs::{FileHandle, StateId};
@@ -17,6 +17,15 @@ pub struct HeldOpen {
     pub handle: FileHandle,
     /// The share that it is in.
     pub export: Arc<Export>,
+}
+
+impl HeldOpen {
+    /// Closes it. What became of a name that others wanted gone is not the client's business.
+    pub async fn close(self, files: &Files) {
+        if let Err(error) = files.close(self.open).await {
+            tracing::debug!(%error, "a file could not be removed at its last close");
+        }
+    }
 }
 
 /// What a delegation holds.

@@ -45,9 +45,7 @@ impl Holder {
         let (Some(server), Some(client)) = (self.server.upgrade(), self.client.upgrade()) else {
             return;
         };
-        // Whoever breaks it may hold a client's states: no lock is taken here.
-        let work = recall(server.clone(), client, file);
-        server.host.carry_on(Box::pin(work));
+        ask_back(&server, &client, file);
     }
 }
 
@@ -92,9 +90,15 @@ fn file_of(told: &CacheBreak) -> Option<FileKey> {
     Some(FileKey { device: number(device)?, inode: number(inode)? })
 }
 
+/// Has a client asked for its delegation of a file. Whoever calls this may hold the client's
+/// states: no lock is taken here.
+pub(crate) fn ask_back(server: &Arc<Server>, client: &Arc<Client>, file: FileKey) {
+    server.host.carry_on(Box::pin(recall(server.clone(), client.clone(), file)));
+}
+
 /// Asks a client for its delegation of a file, as often as it takes to reach it; not if it is
 /// being asked already.
-pub(crate) async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
+async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     let now = server.host.now().instant;
     let lease = server.config().lease;
     if client.is_expired(now, lease) {

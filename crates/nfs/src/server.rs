@@ -186,11 +186,7 @@ impl Server {
     /// Closes what no state names any more.
     pub(crate) fn close(&self, held: HeldOpen) {
         let files = self.files.clone();
-        let mut closing = Box::pin(async move {
-            if let Err(error) = files.close(held.open).await {
-                tracing::debug!(%error, "a file could not be removed at its last close");
-            }
-        });
+        let mut closing = Box::pin(async move { held.close(&files).await });
         if (&mut closing).now_or_never().is_none() {
             self.host.carry_on(closing);
         }

@@ -1,7 +1,7 @@
 //! Attributes of objects, and what a caller may do to them.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::authorize::{InForce, POSIX_WRITE, allowed, as_owner, descriptor_of, posix_grants};
+use crate::authorize::{InForce, POSIX_WRITE, allowed, as_owner, descriptor_of};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files, OpenFile, OpenPlan, Share};
 use std::sync::Arc;
@@ -201,8 +201,8 @@ fn lets_change(
     let times_alone = AttributeChanges { accessed, modified, ..AttributeChanges::default() };
     let sets = |time| matches!(time, TimeChange::Set(_));
     if *changes == times_alone && !sets(accessed) && !sets(modified) {
-        let writes =
-            in_force.is_stored || posix_grants(caller, &*object.node, present, POSIX_WRITE);
+        let of = (&*object.node, present);
+        let writes = in_force.decides_or_posix_grants(caller, of, POSIX_WRITE);
         return writes && rights.intersects(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES);
     }
     let needed = [

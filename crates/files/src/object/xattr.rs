@@ -1,11 +1,11 @@
 //! Extended attributes of objects: users' own. RFC 8276.
 
 use super::Object;
-use crate::authorize::{allowed, as_granted, descriptor_of, need_xattr_values};
+use crate::authorize::{InForce, POSIX_READ, allowed, as_granted};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, Name, RelPath, Result, Wanted};
+use vfs::{Attributes, FileKey, FsError, Name, RelPath, Result, Wanted};
 
 /// How many files may be looked at, whether an attribute is there, before two of them wait for
 /// each other.
@@ -69,8 +69,12 @@ impl Files {
     ) -> Result<Vec<u8>> {
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         self.offload(move || {
-            need(&caller, &object, Access::READ_EA)?;
-            need_xattr_values(&caller, &*object.node)?;
+            let (in_force, attributes) = need(&caller, &object, Access::READ_EA)?;
+            // They are read as the superuser: the system asks for the right to read data.
+            let of = (&*object.node, &attributes);
+            if !in_force.decides_or_posix_grants(&caller, of, POSIX_READ) {
+                return Err(FsError::AccessDenied);
+            }
             object.node.xattr(&name)
         })
         .await
@@ -128,8 +132,10 @@ impl Files {
     }
 }
 
-fn need(caller: &Caller, object: &Object, right: Access) -> Result<()> {
+/// What decides of the object, and its attributes, if that grants the right.
+fn need(caller: &Caller, object: &Object, right: Access) -> Result<(InForce, Attributes)> {
     let attributes = object.node.attributes(Wanted::default())?;
-    let rights = allowed(&object.volume, caller, &descriptor_of(&*object.node, &attributes));
-    if rights.contains(right) { Ok(()) } else { Err(FsError::AccessDenied) }
+    let in_force = InForce::of(&*object.node, &attributes);
+    let rights = allowed(&object.volume, caller, &in_force.descriptor);
+    if rights.contains(right) { Ok((in_force, attributes)) } else { Err(FsError::AccessDenied) }
 }

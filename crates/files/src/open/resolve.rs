@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::{IfExists, Opening, READS, WRITES};
-use crate::authorize::{InForce, POSIX_EXECUTE, allowed, posix_grants};
+use crate::authorize::{InForce, POSIX_EXECUTE, allowed};
 use acl::Access;
 use std::sync::Arc;
 use vfs::{
@@ -88,8 +88,8 @@ impl Opening {
         let seen = self.open_in_backend(&self.caller.identity, OpenHow { read: false, ..how })?;
         let in_force = InForce::of(&*seen.node, &seen.attributes);
         let rights = allowed(&self.volume, &self.caller, &in_force.descriptor);
-        let executes = in_force.is_stored
-            || posix_grants(&self.caller, &*seen.node, &seen.attributes, POSIX_EXECUTE);
+        let of = (&*seen.node, &seen.attributes);
+        let executes = in_force.decides_or_posix_grants(&self.caller, of, POSIX_EXECUTE);
         if !executes || !self.reads_by_executing(&seen, rights) {
             return Ok(None);
         }

@@ -9,8 +9,7 @@ use crate::config::Export;
 use crate::held::HeldDelegation;
 use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
 use crate::place::Place;
-use crate::recall::recall;
-use crate::server::Server;
+use crate::recall::ask_back;
 use crate::status::OrStatus;
 use files::{Asking, Delegate, Object, ObjectChanges, OpenFile};
 use futures_util::future::{Either, select};
@@ -78,9 +77,7 @@ pub(crate) fn grant(
     };
     let is_recalled = is_again && has_changed_since_start(run, open);
     if is_recalled {
-        let server = run.server().clone();
-        let work = recall(server.clone(), client.clone(), open.key());
-        server.host.carry_on(Box::pin(work));
+        ask_back(run.server(), client, open.key());
     }
     granted(kind, id, is_recalled)
 }
@@ -221,21 +218,19 @@ pub(crate) async fn with_kept(
         return Ok(attributes);
     }
     let handle = run.place()?.handle(&server.files)?;
-    let said = if writer.is_silent.load(Ordering::Acquire) {
-        // Else whoever lists what it has would wait for each file.
-        take_from_silent(&server, &writer, object.key());
-        None
-    } else {
+    let mut said = None;
+    // Who is silent is waited for once: else whoever lists what it has would wait for each file.
+    if !writer.is_silent.load(Ordering::Acquire) {
         let ask = pin!(ask(run, &writer, handle));
         match select(ask, server.files.pause_for(CALLBACK_ATTRIBUTES_WITHIN)).await {
-            Either::Left((said, _)) => said,
-            Either::Right(_) => {
-                writer.is_silent.store(true, Ordering::Release);
-                take_from_silent(&server, &writer, object.key());
-                None
-            }
+            Either::Left((answered, _)) => said = answered,
+            Either::Right(_) => writer.is_silent.store(true, Ordering::Release),
         }
-    };
+    }
+    if said.is_none() && writer.is_silent.load(Ordering::Acquire) {
+        // It has to give the file back, or loses it.
+        ask_back(&server, &writer, object.key());
+    }
     let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
     // It has something that we have not: so the file is another than it was, each time
     // that somebody looks, and stays so if the client never sends what it has.
@@ -245,11 +240,6 @@ pub(crate) async fn with_kept(
     Asking::new(writer.tag()).around(touch).await.or_status()?;
     let attributes = server.files.object_attributes(object).or_status()?;
     Ok(Attributes { size_bytes: said.size_bytes, ..attributes })
-}
-
-/// Who does not say what a file is like has to give it back, or loses it.
-fn take_from_silent(server: &Arc<Server>, writer: &Arc<Client>, file: FileKey) {
-    server.host.carry_on(Box::pin(recall(server.clone(), writer.clone(), file)));
 }
 
 async fn ask(run: &Run<'_>, writer: &Client, handle: FileHandle) -> Option<Said> {

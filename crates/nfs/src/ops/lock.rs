@@ -150,14 +150,6 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
             run.current_id = Some(id);
             Ok(Locking::Granted(id))
         }
-        // Another open of the same owner is taking its place, or it has been closed: the next
-        // try tells which.
-        Err(FsError::RangeNotLocked) => {
-            if is_new {
-                forget(&client, number, (&held, owner));
-            }
-            Err(NfsStatus::DELAY)
-        }
         other => {
             if is_new {
                 forget(&client, number, (&held, owner));
@@ -171,6 +163,9 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
                     Ok(Locking::Denied(denied_by(run, denied)))
                 }
                 Ok(OwnerLocking::Granted) => Err(NfsStatus::SERVERFAULT),
+                // Another open of the same owner is taking its place, or it has been closed: the
+                // next try tells which.
+                Err(FsError::RangeNotLocked) => Err(NfsStatus::DELAY),
                 Err(error) => Err(status_of(error)),
             }
         }

@@ -412,10 +412,7 @@ pub(crate) async fn close(run: &mut Run<'_>, args: &CloseArgs) -> Result<StateId
         Ok::<_, NfsStatus>(states.remove(number))
     })?;
     drop(ended);
-    // What became of a name that others wanted gone is not the client's business.
-    if let Err(error) = run.server().files.close(held.open).await {
-        tracing::debug!(%error, "a file could not be removed at its last close");
-    }
+    held.close(&run.server().files).await;
     run.current_id = Some(StateId::INVALID);
     Ok(StateId::INVALID)
 }
