@@ -67,6 +67,13 @@ pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
             }
         }
     }
+    granted | privileges(token)
+}
+
+/// The rights that a token has to everything, whatever decides about the rest.
+#[must_use]
+pub fn privileges(token: &Token) -> Access {
+    let mut granted = Access::NONE;
     if token.may_take_ownership {
         granted |= Access::WRITE_OWNER;
     }

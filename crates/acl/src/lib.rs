@@ -14,11 +14,12 @@ mod posix;
 mod sid;
 
 pub use access::Access;
-pub use check::{Token, check_access, maximal_access};
+pub use check::{Token, check_access, maximal_access, privileges};
 pub use descriptor::{Ace, AceKind, Descriptor, InvalidDescriptor, control};
 pub use inherit::{Creator, inherit};
 pub use named::{NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, from_named, to_named};
 pub use posix::{
-    POSIX_NAMES_MAX, PosixAcl, PosixFacts, PosixName, from_posix, keep_within, to_posix,
+    ExecuteRule, POSIX_NAMES_MAX, PosixAcl, PosixFacts, PosixName, from_posix, keep_within,
+    to_posix,
 };
 pub use sid::Sid;

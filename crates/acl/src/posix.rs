@@ -3,6 +3,11 @@
 //! Whichever way, nobody gains: a descriptor made from permissions grants
 //! what the kernel grants, and permissions made from a descriptor grant local
 //! users no more than its list grants them, as far as groups can be told.
+//!
+//! POSIX looks at one class of a list, a descriptor at every entry about the
+//! caller. [`PosixAcl::access`] decides as POSIX does; [`from_posix`] shows the
+//! same decision as an ordered list, with entries that deny where a narrower
+//! class has less than a wider one.
 
 use crate::{Access, Ace, AceKind, Descriptor, Sid, control};
 
@@ -25,6 +30,18 @@ pub struct PosixFacts {
     pub mode: u32,
     /// Whether it is a directory.
     pub is_directory: bool,
+}
+
+/// Which permission bit gives the right to execute: the one place where the two
+/// protocols differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecuteRule {
+    /// The x bit or the r bit, for SMB: programs on shares seldom have the x bit, and
+    /// Windows passes through directories without a right to.
+    WithRead,
+    /// The x bit alone, as POSIX has it, for NFS: clients map ACCESS4_EXECUTE and
+    /// ACCESS4_LOOKUP to it. Without it, nothing in a directory can be changed either.
+    ByBit,
 }
 
 /// Whom an entry of an access control list names.
@@ -64,12 +81,30 @@ impl PosixAcl {
         }
     }
 
-    /// Whether a user of these groups has one of the three bits: the first entry that is about them
-    /// decides, where a descriptor adds up all of them. acl(5), access check algorithm.
-    ///
-    /// The superuser has them whatever it says.
+    /// The rights of a user of these groups: the first class that is about the user
+    /// decides, and of the group class any entry that grants. acl(5), access check
+    /// algorithm. The superuser is not told apart here.
     #[must_use]
-    pub fn grants(&self, facts: &PosixFacts, user: u32, groups: &[u32], bit: u32) -> bool {
+    pub fn access(
+        &self,
+        facts: &PosixFacts,
+        (user, groups): (u32, &[u32]),
+        execute: ExecuteRule,
+    ) -> Access {
+        let has = |bit: u32| if self.grants(facts, user, groups, bit) { bit } else { 0 };
+        let bits = has(READ) | has(WRITE) | has(EXECUTE);
+        let access = match user == facts.uid {
+            true => owner_rights(bits),
+            false => rights(bits, facts.is_directory),
+        };
+        match execute {
+            ExecuteRule::ByBit if bits & EXECUTE == 0 => access - without_execute(facts),
+            _ => access,
+        }
+    }
+
+    /// Whether the first class that is about a user of these groups has one of the three bits.
+    fn grants(&self, facts: &PosixFacts, user: u32, groups: &[u32], bit: u32) -> bool {
         let has = |bits: u32| bits & bit != 0;
         let masked = |bits: u32| bits & self.mask.unwrap_or(7);
         if user == facts.uid {
@@ -98,20 +133,38 @@ impl PosixAcl {
     }
 }
 
-/// The descriptor that shows permissions: owner, group, those who are named
-/// and everyone, in this order. The owner may always change it, delete it and
-/// read its attributes.
+/// The descriptor that shows permissions: owner, named users, groups and everyone, in
+/// this order, as the access check evaluates it (MS-DTYP 2.5.3.2). It grants what
+/// [`PosixAcl::access`] does by [`ExecuteRule::WithRead`]. The owner may always change
+/// it, delete it and read its attributes.
+///
+/// An entry that denies follows the one that allows only where a class after it has more:
+/// modes such as 0644 have none. Groups are allowed first and denied afterwards, since of
+/// their entries any that grants is enough.
 #[must_use]
 pub fn from_posix(facts: &PosixFacts, list: Option<&PosixAcl>) -> Descriptor {
     let of_mode = PosixAcl::of_mode(facts.mode);
     let list = list.unwrap_or(&of_mode);
     let masked = |bits| rights(bits & list.mask.unwrap_or(7), facts.is_directory);
-    let mut entries = vec![
-        Ace::allow(Sid::unix_user(facts.uid), owner_rights(list.owner)),
-        Ace::allow(Sid::unix_group(facts.gid), masked(list.group)),
-    ];
-    entries.extend(list.named.iter().map(|(name, bits)| Ace::allow(sid_of(*name), masked(*bits))));
-    entries.push(Ace::allow(Sid::everyone(), rights(list.others, facts.is_directory)));
+    let of_named = |is_user: bool| {
+        let is_wanted = move |name| matches!(name, PosixName::User(_)) == is_user;
+        let named = list.named.iter().filter(move |(name, _)| is_wanted(*name));
+        named.map(|(name, bits)| (sid_of(*name), masked(*bits)))
+    };
+    let all = |classes: &[(Sid, Access)]| classes.iter().fold(Access::NONE, |all, c| all | c.1);
+    let everyone = rights(list.others, facts.is_directory);
+    let own_group = (Sid::unix_group(facts.gid), masked(list.group));
+    let groups: Vec<_> = std::iter::once(own_group).chain(of_named(false)).collect();
+    let users: Vec<_> = of_named(true).collect();
+    let after_users = all(&groups) | everyone;
+    let owner = (Sid::unix_user(facts.uid), owner_rights(list.owner));
+
+    let mut entries = allow_then_deny(&[owner], all(&users) | after_users);
+    for user in users {
+        entries.extend(allow_then_deny(&[user], after_users));
+    }
+    entries.extend(allow_then_deny(&groups, everyone));
+    entries.push(Ace::allow(Sid::everyone(), everyone));
     entries.push(Ace::allow(Sid::local_system(), Access::FILE_ALL));
     Descriptor {
         control: control::SELF_RELATIVE | control::DACL_PRESENT,
@@ -122,6 +175,17 @@ pub fn from_posix(facts: &PosixFacts, list: Option<&PosixAcl>) -> Descriptor {
     }
 }
 
+/// Entries that grant each of a class its rights, and keep from it what wider classes have.
+fn allow_then_deny(class: &[(Sid, Access)], wider: Access) -> Vec<Ace> {
+    let allow = |(sid, access): &(Sid, Access)| Ace::allow(sid.clone(), *access);
+    let deny = |(sid, access): &(Sid, Access)| {
+        let kept_back = wider - *access;
+        let ace = Ace { kind: AceKind::Deny, ..Ace::allow(sid.clone(), kept_back) };
+        (!kept_back.is_empty()).then_some(ace)
+    };
+    class.iter().map(allow).chain(class.iter().filter_map(deny)).collect()
+}
+
 fn sid_of(name: PosixName) -> Sid {
     match name {
         PosixName::User(uid) => Sid::unix_user(uid),
@@ -129,20 +193,21 @@ fn sid_of(name: PosixName) -> Sid {
     }
 }
 
-/// The owner has everything but the data that the bits refuse.
+/// The owner has everything but what the bits refuse of data and extended attributes.
 fn owner_rights(bits: u32) -> Access {
-    let mut access = Access::FILE_ALL;
-    if bits & READ == 0 {
-        access = access - Access::READ_DATA;
-    }
-    if bits & WRITE == 0 {
-        access = access - (Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD);
-    }
-    access
+    let of_bits = rights(READ | WRITE | EXECUTE, true) - rights(0, true);
+    Access::FILE_ALL - (of_bits - rights(bits, true) - Access::WRITE_ATTRIBUTES)
 }
 
-/// Rights that three permission bits stand for. Whoever may read a file may
-/// run it: programs on shares seldom have the x bit.
+/// What the x bit stands for, alone or with others.
+fn without_execute(facts: &PosixFacts) -> Access {
+    match facts.is_directory {
+        true => Access::EXECUTE | Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD,
+        false => Access::EXECUTE,
+    }
+}
+
+/// Rights that three permission bits stand for, by [`ExecuteRule::WithRead`].
 fn rights(bits: u32, is_directory: bool) -> Access {
     let mut access = Access::READ_ATTRIBUTES | Access::READ_CONTROL | Access::SYNCHRONIZE;
     if bits & READ != 0 {
@@ -280,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_entries_of_a_list_the_first_that_is_about_a_user_decides() {
+    fn first_class_about_a_user_decides() {
         let facts = PosixFacts { uid: 1, gid: 10, mode: 0, is_directory: false };
         let named = vec![(PosixName::User(2), 0), (PosixName::Group(20), 6)];
         let list = PosixAcl { owner: 2, group: 1, others: 7, mask: Some(5), named };
@@ -296,6 +361,37 @@ mod tests {
         let mode = PosixAcl::of_mode(0o604);
         assert!(!mode.grants(&facts, 3, &[10], 4), "the group has less than others");
         assert!(mode.grants(&facts, 3, &[11], 4));
+    }
+
+    #[test]
+    fn execute_follows_the_x_bit_or_comes_with_read() {
+        let access = |mode, is_directory, rule| {
+            let facts = PosixFacts { uid: 1, gid: 10, mode, is_directory };
+            PosixAcl::of_mode(mode).access(&facts, (2, &[10]), rule)
+        };
+        let executes = |access: Access| access.contains(Access::EXECUTE);
+        assert!(executes(access(0o640, false, ExecuteRule::WithRead)));
+        assert!(!executes(access(0o640, false, ExecuteRule::ByBit)));
+        assert!(executes(access(0o710, false, ExecuteRule::ByBit)));
+        let changes = Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD;
+        assert!(access(0o020, true, ExecuteRule::WithRead).contains(changes));
+        assert!(!access(0o020, true, ExecuteRule::ByBit).intersects(changes));
+        assert!(access(0o030, true, ExecuteRule::ByBit).contains(changes | Access::EXECUTE));
+    }
+
+    #[test]
+    fn narrower_class_with_less_is_denied_the_rest() {
+        let kinds = |mode| {
+            let shown = from_posix(&PosixFacts { mode, ..FILE }, None).dacl.unwrap();
+            let named = |ace: Ace| (ace.kind == AceKind::Deny).then_some((ace.sid, ace.access));
+            shown.into_iter().filter_map(named).collect::<Vec<_>>()
+        };
+        for mode in [0o600, 0o640, 0o644, 0o664, 0o666, 0o755, 0o777] {
+            assert_eq!(kinds(mode), [], "{mode:o}");
+        }
+        let reads = Access::READ_DATA | Access::READ_EA | Access::EXECUTE;
+        assert_eq!(kinds(0o604), [(Sid::unix_group(2), reads)]);
+        assert_eq!(kinds(0o077).len(), 1, "the owner");
     }
     use crate::{Token, maximal_access};
 
@@ -344,8 +440,8 @@ mod tests {
         let shown = PosixAcl { owner: 6, group: 4, others: 0, mask: Some(4), named };
         let descriptor = from_posix(&FILE, Some(&shown));
         let entries = descriptor.dacl.as_ref().unwrap();
-        assert_eq!(entries[2].sid, Sid::unix_user(7));
-        assert!(!entries[2].access.intersects(Access::WRITE_DATA), "the mask takes it");
+        assert_eq!(entries[1].sid, Sid::unix_user(7));
+        assert!(!entries[1].access.intersects(Access::WRITE_DATA), "the mask takes it");
         let back = to_posix(&descriptor, &FILE);
         assert_eq!(back.named, [(PosixName::User(7), 4), (PosixName::Group(8), 4)]);
         assert_eq!((back.mask, back.mode()), (Some(4), 0o640));

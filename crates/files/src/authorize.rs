@@ -1,29 +1,25 @@
-//! What a caller may do to a file: stage 4 of an open.
+//! What a caller may do to a node: decided here, for both protocols and every operation.
 //!
-//! A stored descriptor decides alone: where it grants what POSIX refuses, the
-//! backend is asked again with the power of the process. Where none is stored
-//! one is made from the POSIX permissions, and they decide besides.
+//! Where a descriptor is stored it decides alone; where it grants what POSIX refuses, the
+//! backend is asked again with the power of the process. Where none is stored the first
+//! class of the POSIX permissions that is about the caller decides: see
+//! [`acl::PosixAcl::access`]. A descriptor that shows permissions is never added up.
 
-use crate::{Caller, Volume};
-use acl::{Access, Descriptor, PosixFacts};
-use vfs::{Attributes, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result};
+use crate::{Caller, Files, OpenFile, Volume};
+use acl::{Access, Descriptor, ExecuteRule, PosixAcl, PosixFacts};
+use vfs::{Attributes, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result, Wanted};
 
-/// The descriptor in force for a node.
-pub(crate) struct InForce {
-    pub descriptor: Descriptor,
-    /// It was stored, and decides alone.
-    pub is_stored: bool,
+/// What decides about a node.
+pub(crate) enum InForce {
+    /// The stored descriptor, alone.
+    Stored(Descriptor),
+    /// POSIX permissions.
+    Posix(PosixFacts, PosixAcl),
 }
 
 impl InForce {
     pub(crate) fn of(node: &dyn Node, attributes: &Attributes) -> Self {
-        match stored_by(node, attributes) {
-            Some(descriptor) => {
-                let descriptor = descriptor.with_names_of(attributes.uid, attributes.gid);
-                Self { descriptor, is_stored: true }
-            }
-            None => Self { descriptor: synthesised(node, attributes), is_stored: false },
-        }
+        Self::known(node, attributes, None)
     }
 
     /// The same for a node of which this is known beside, from when it was opened.
@@ -32,51 +28,135 @@ impl InForce {
         attributes: &Attributes,
         security: Option<&KnownSecurity>,
     ) -> Self {
-        let Some(security) = security else { return Self::of(node, attributes) };
-        let stored = attributes.stored;
-        if stored.descriptor
-            && let Ok(Some(bytes)) = security.descriptor(node)
-            && let Ok(descriptor) = Descriptor::decode(bytes)
-        {
-            let descriptor = descriptor.with_names_of(attributes.uid, attributes.gid);
-            return Self { descriptor, is_stored: true };
+        let descriptor = match security {
+            _ if !attributes.stored.descriptor => None,
+            Some(security) => {
+                let bytes = security.descriptor(node).ok().flatten();
+                bytes.and_then(|bytes| Descriptor::decode(bytes).ok())
+            }
+            None => stored(node),
+        };
+        if let Some(descriptor) = descriptor {
+            return Self::Stored(descriptor.with_names_of(attributes.uid, attributes.gid));
         }
-        let ask = || security.posix_acl(node).ok().flatten();
-        let list = if stored.posix_acl { ask() } else { None };
-        Self { descriptor: acl::from_posix(&facts(attributes), list), is_stored: false }
+        let list = match security {
+            _ if !attributes.stored.posix_acl => Ok(None),
+            Some(security) => security.posix_acl(node).map(Option::<&PosixAcl>::cloned),
+            None => node.posix_acl(),
+        };
+        let of_mode = PosixAcl::of_mode(attributes.mode);
+        let list = match list {
+            Ok(list) => list.unwrap_or(of_mode),
+            // A list that cannot be read grants nobody but the owner anything: the mode has
+            // its mask where the group's bits are.
+            Err(_) => PosixAcl { group: 0, others: 0, ..of_mode },
+        };
+        Self::Posix(facts(attributes), list)
     }
 
-    /// Whether it decides alone, or else POSIX has one of its bits for the caller: to be asked
-    /// before something is done as another user for who was refused it. What the descriptor shows
-    /// of POSIX adds up entries of which the system looks at the first.
-    pub(crate) fn decides_or_posix_grants(
-        &self,
-        caller: &Caller,
-        (node, attributes): (&dyn Node, &Attributes),
-        bit: u32,
-    ) -> bool {
-        self.is_stored || posix_grants(caller, node, attributes, bit)
+    /// Whether a stored descriptor decides.
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored(_))
+    }
+
+    /// All that it grants the caller, who is not the superuser.
+    fn access(&self, caller: &Caller, execute: ExecuteRule) -> Access {
+        let who = &caller.identity;
+        match self {
+            Self::Stored(descriptor) => acl::maximal_access(descriptor, &caller.token),
+            Self::Posix(facts, list) => {
+                let groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
+                let access = list.access(facts, (who.uid, &groups), execute);
+                access | acl::privileges(&caller.token)
+            }
+        }
+    }
+
+    /// As [`rights_to`] by [`ExecuteRule::WithRead`].
+    pub(crate) fn rights(&self, volume: &Volume, caller: &Caller) -> Access {
+        allowed_by(volume, caller, || self.access(caller, ExecuteRule::WithRead))
     }
 
     /// Whether it is stored and grants one of these rights.
     fn lets(&self, volume: &Volume, caller: &Caller, access: Access) -> bool {
-        self.is_stored && allowed(volume, caller, &self.descriptor).intersects(access)
+        self.is_stored() && self.rights(volume, caller).intersects(access)
     }
 }
 
-/// The descriptor in force for a node, to check against.
-pub(crate) fn descriptor_of(node: &dyn Node, attributes: &Attributes) -> Descriptor {
-    InForce::of(node, attributes).descriptor
+/// A node, its attributes, and what is known of its security from when it was opened.
+pub(crate) type Subject<'a> = (&'a dyn Node, &'a Attributes, Option<&'a KnownSecurity>);
+
+/// All that `caller` may do to a node, within what the volume lets anybody do. Deleting may
+/// also be the parent's to grant: see [`crate::Files::open`].
+///
+/// The superuser needs no grant, but executes a file by [`ExecuteRule::ByBit`] only if
+/// somebody may: the kernel's CAP_DAC_OVERRIDE asks for one x bit.
+pub(crate) fn rights_to(
+    volume: &Volume,
+    caller: &Caller,
+    (node, attributes, security): Subject<'_>,
+    execute: ExecuteRule,
+) -> Access {
+    let by_node = || InForce::known(node, attributes, security).access(caller, execute);
+    let rights = allowed_by(volume, caller, by_node);
+    let is_program = attributes.kind == FileKind::Directory || attributes.mode & 0o111 != 0;
+    match execute {
+        ExecuteRule::ByBit if caller.is_root() && !is_program => rights - Access::EXECUTE,
+        _ => rights,
+    }
+}
+
+/// The same of what was opened, by [`ExecuteRule::WithRead`].
+pub(crate) fn rights_to_opened(volume: &Volume, caller: &Caller, opened: &Opened) -> Access {
+    let subject = (&*opened.node, &opened.attributes, None);
+    rights_to(volume, caller, subject, ExecuteRule::WithRead)
+}
+
+impl Files {
+    /// Whether a request of `caller` may read or write by an open that may be somebody else's:
+    /// clients of NFS send one user's state ids with another's credentials. RFC 8881 18.22.3,
+    /// 18.32.3.
+    ///
+    /// An open is good for who opened it, whatever has become of the permissions, as for a
+    /// local process. Anybody else needs them now; the owner of a file without a stored
+    /// descriptor has them, as by knfsd's NFSD_MAY_OWNER_OVERRIDE. Who may execute a file may
+    /// read it.
+    ///
+    /// # Errors
+    /// [`FsError::AccessDenied`]; those of the backend.
+    pub fn authorize_by_open(
+        &self,
+        open: &OpenFile,
+        caller: &Caller,
+        access: Access,
+    ) -> Result<()> {
+        let needed = access & (Access::READ_DATA | Access::WRITE_DATA);
+        if needed.is_empty() || caller.identity == open.caller.identity {
+            return Ok(());
+        }
+        let attributes = open.node.attributes(Wanted::default())?;
+        let in_force = InForce::of(&*open.node, &attributes);
+        if caller.identity.uid == attributes.uid && !in_force.is_stored() {
+            return Ok(());
+        }
+        let by_node = || in_force.access(caller, ExecuteRule::ByBit);
+        let mut rights = allowed_by(open.volume(), caller, by_node);
+        if rights.contains(Access::EXECUTE) {
+            rights |= Access::READ_DATA;
+        }
+        if rights.contains(needed) { Ok(()) } else { Err(FsError::AccessDenied) }
+    }
+}
+
+/// The same of a node without a stored descriptor or an access list, by its attributes alone.
+pub(crate) fn rights_by_mode(volume: &Volume, caller: &Caller, attributes: &Attributes) -> Access {
+    let list = PosixAcl::of_mode(attributes.mode);
+    InForce::Posix(facts(attributes), list).rights(volume, caller)
 }
 
 /// The descriptor in force for a node, to show and to change.
 pub(crate) fn shown(node: &dyn Node, attributes: &Attributes) -> Descriptor {
     stored(node).unwrap_or_else(|| synthesised(node, attributes))
-}
-
-/// As [`stored`], of a node that was opened with these attributes.
-fn stored_by(node: &dyn Node, attributes: &Attributes) -> Option<Descriptor> {
-    if attributes.stored.descriptor { stored(node) } else { None }
 }
 
 /// The stored descriptor, if there is one that counts.
@@ -85,36 +165,11 @@ pub(crate) fn stored(node: &dyn Node) -> Option<Descriptor> {
     Descriptor::decode(&bytes).ok()
 }
 
-/// The descriptor that POSIX permissions stand for.
-pub(crate) fn synthesised(node: &dyn Node, attributes: &Attributes) -> Descriptor {
+/// The descriptor that shows POSIX permissions.
+fn synthesised(node: &dyn Node, attributes: &Attributes) -> Descriptor {
     let has_list = attributes.stored.posix_acl;
     let list = if has_list { node.posix_acl().ok().flatten() } else { None };
     acl::from_posix(&facts(attributes), list.as_ref())
-}
-
-/// The bit of POSIX that lets read.
-pub(crate) const POSIX_READ: u32 = 4;
-/// The bit of POSIX that lets write.
-pub(crate) const POSIX_WRITE: u32 = 2;
-/// The bit of POSIX that lets execute.
-pub(crate) const POSIX_EXECUTE: u32 = 1;
-
-/// Whether POSIX has one of its bits for the caller.
-fn posix_grants(caller: &Caller, node: &dyn Node, attributes: &Attributes, bit: u32) -> bool {
-    if caller.is_root() {
-        return true;
-    }
-    let who = &caller.identity;
-    let list = match attributes.stored.posix_acl {
-        false => None,
-        true => match node.posix_acl() {
-            Ok(list) => list,
-            Err(_) => return false,
-        },
-    };
-    let list = list.unwrap_or_else(|| acl::PosixAcl::of_mode(attributes.mode));
-    let groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
-    list.grants(&facts(attributes), who.uid, &groups, bit)
 }
 
 /// What POSIX says of a node, for descriptors.
@@ -139,20 +194,19 @@ pub(crate) fn stored_lets_remove(
         || InForce::of(&*parent.node, &parent.attributes).lets(volume, caller, Access::DELETE_CHILD)
 }
 
-/// All that `caller` may do to a node with this descriptor. Deleting may also
-/// be the parent's to grant: see [`crate::Files::open`].
+/// All that `caller` may do to a node with this descriptor, which is stored, or is about to be.
 pub(crate) fn allowed(volume: &Volume, caller: &Caller, descriptor: &Descriptor) -> Access {
     allowed_by(volume, caller, || acl::maximal_access(descriptor, &caller.token))
 }
 
-/// The same, where a descriptor has to be found or made first: the superuser needs none.
+/// The same, where what decides has to be found first: the superuser needs nothing.
 pub(crate) fn allowed_by(
     volume: &Volume,
     caller: &Caller,
-    by_descriptor: impl FnOnce() -> Access,
+    by_node: impl FnOnce() -> Access,
 ) -> Access {
     let rights =
-        if caller.is_root() { Access::FILE_ALL | Access::SYSTEM_SECURITY } else { by_descriptor() };
+        if caller.is_root() { Access::FILE_ALL | Access::SYSTEM_SECURITY } else { by_node() };
     rights & volume.max_access()
 }
 

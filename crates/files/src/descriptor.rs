@@ -1,9 +1,9 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
-use crate::authorize::{allowed, as_owner, descriptor_of, facts, shown};
+use crate::authorize::{as_owner, facts, rights_to, shown};
 use crate::watch::Filter;
 use crate::{Access, Caller, Files, OpenFile};
-use acl::{Descriptor, Sid, control};
+use acl::{Descriptor, ExecuteRule, Sid, control};
 use vfs::{AttributeChanges, Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
 
 /// Which parts of a descriptor a call is about.
@@ -140,8 +140,9 @@ impl Files {
     /// Those of the backend.
     pub fn maximal_access_of(&self, open: &OpenFile, caller: &Caller) -> Result<Access> {
         let attributes = open.node.attributes(Wanted::default())?;
-        let descriptor = descriptor_of(&*open.node, &attributes);
-        Ok(allowed(open.volume(), caller, &descriptor) - Access::SYSTEM_SECURITY)
+        let subject = (&*open.node, &attributes, None);
+        let rights = rights_to(open.volume(), caller, subject, ExecuteRule::WithRead);
+        Ok(rights - Access::SYSTEM_SECURITY)
     }
 }
 

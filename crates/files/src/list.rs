@@ -1,6 +1,6 @@
 //! Listing directories.
 
-use crate::authorize::{allowed, as_granted, descriptor_of, facts};
+use crate::authorize::{as_granted, rights_by_mode, rights_to_opened};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
@@ -72,8 +72,7 @@ impl Files {
         let how = OpenHow { wanted: Wanted::default(), ..LOOK };
         let caller = &open.caller;
         let found = open.volume().vfs.open(&caller.identity, &open.path().join(name), how)?;
-        let descriptor = descriptor_of(&*found.node, &found.attributes);
-        let access = allowed(open.volume(), caller, &descriptor) - Access::SYSTEM_SECURITY;
+        let access = rights_to_opened(open.volume(), caller, &found) - Access::SYSTEM_SECURITY;
         Ok(Child { node: found.node, caller: caller.clone(), access })
     }
 
@@ -171,8 +170,8 @@ impl Files {
         if stored.descriptor || stored.posix_acl || !is_plain {
             return None;
         }
-        let descriptor = acl::from_posix(&facts(attributes), None);
-        Some(allowed(open.volume(), &open.caller, &descriptor) - Access::SYSTEM_SECURITY)
+        let rights = rights_by_mode(open.volume(), &open.caller, attributes);
+        Some(rights - Access::SYSTEM_SECURITY)
     }
 
     /// Whether a child is left out: its user needs all that reading it takes, or

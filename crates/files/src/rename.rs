@@ -1,6 +1,6 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
-use crate::authorize::{allowed, descriptor_of, may_add, stored, stored_lets_remove};
+use crate::authorize::{may_add, rights_to_opened, stored, stored_lets_remove};
 use crate::delegation::{ask_back, asking_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
 use crate::table::{FileState, NotEntered, Table};
@@ -381,9 +381,7 @@ fn target(
     if let Some(wait) = recalled {
         return Err(NotEntered::Breaking(wait));
     }
-    let rights = |node: &Opened| {
-        allowed(open.volume(), &open.caller, &descriptor_of(&*node.node, &node.attributes))
-    };
+    let rights = |node: &Opened| rights_to_opened(open.volume(), &open.caller, node);
     if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
         return Err(FsError::AccessDenied.into());
     }

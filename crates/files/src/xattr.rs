@@ -1,8 +1,9 @@
 //! Extended attributes.
 
-use crate::authorize::{InForce, POSIX_READ, as_granted};
+use crate::authorize::{as_granted, rights_to};
 use crate::watch::Filter;
 use crate::{Access, Files, OpenFile};
+use acl::ExecuteRule;
 use vfs::{FsError, Name, Result, Wanted};
 
 impl Files {
@@ -17,10 +18,11 @@ impl Files {
             other => other?,
         };
         if !names.is_empty() && !open.caller.is_root() {
-            // They are read as the superuser: the system asks for the right to read data.
+            // They are read as the superuser, and the right may have gone since the open.
             let attributes = open.node.attributes(Wanted::default())?;
-            let of = (&*open.node, &attributes);
-            if !InForce::of(of.0, of.1).decides_or_posix_grants(&open.caller, of, POSIX_READ) {
+            let subject = (&*open.node, &attributes, None);
+            let rights = rights_to(open.volume(), &open.caller, subject, ExecuteRule::WithRead);
+            if !rights.contains(Access::READ_EA) {
                 return Err(FsError::AccessDenied);
             }
         }

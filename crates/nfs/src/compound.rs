@@ -16,6 +16,7 @@ use crate::place::{ObjectPlace, Place};
 use crate::server::Server;
 use crate::session::{Permit, Session, SlotWish, Start};
 use crate::slot::Fingerprint;
+use crate::status::OrStatus;
 use bytes::Bytes;
 use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange, ShareQueue};
 use limits::Throttled;
@@ -660,7 +661,7 @@ impl<'c> Run<'c> {
     }
 
     /// The open that an operation means by the current file handle and a state id, which
-    /// must have been opened for `rights`.
+    /// must have been opened for `rights`, by a caller who has them now.
     pub fn open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
         let files = self.server().files.clone();
         let handle = self.place()?.handle(&files)?;
@@ -672,8 +673,17 @@ impl<'c> Run<'c> {
             let path = held.open.path();
             self.sample = Some(String::from_utf8_lossy(path.as_bytes()).into_owned());
         }
-        let is_for = held.open.granted().intersects(rights);
-        if is_for { Ok(held) } else { Err(NfsStatus::OPENMODE) }
+        self.check_open(&held, rights)?;
+        Ok(held)
+    }
+
+    /// Whether the caller of this request may do that by an open of its client.
+    fn check_open(&self, held: &HeldOpen, rights: Rights) -> Result<(), NfsStatus> {
+        if !held.open.granted().intersects(rights) {
+            return Err(NfsStatus::OPENMODE);
+        }
+        let caller = self.caller(&held.export);
+        self.server().files.authorize_by_open(&held.open, &caller, rights).or_status()
     }
 
     /// As [`Run::open_by`], for the saved file handle.
@@ -682,11 +692,11 @@ impl<'c> Run<'c> {
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         let handle = place.handle(&files)?;
         let held = held_by(&*self.client()?, id)?;
-        match held.handle == handle {
-            true if held.open.granted().intersects(rights) => Ok(held),
-            true => Err(NfsStatus::OPENMODE),
-            false => Err(NfsStatus::BAD_STATEID),
+        if held.handle != handle {
+            return Err(NfsStatus::BAD_STATEID);
         }
+        self.check_open(&held, rights)?;
+        Ok(held)
     }
 
     /// Goes to another place: the current state id was of the one before.

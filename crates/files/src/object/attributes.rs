@@ -1,9 +1,10 @@
 //! Attributes of objects, and what a caller may do to them.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::authorize::{InForce, POSIX_WRITE, allowed, as_owner, descriptor_of};
+use crate::authorize::{InForce, as_owner, rights_to};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files, OpenFile, OpenPlan, Share};
+use acl::ExecuteRule;
 use std::sync::Arc;
 use vfs::{
     AttributeChanges, Attributes, DosInfo, FileKind, FsError, OwnerChange, RelPath, Result,
@@ -64,15 +65,16 @@ impl Files {
         directory.volume.vfs.look_at_change(&*directory.node).unwrap_or_default()
     }
 
-    /// All that the caller may do to the object; for a directory the rights that are
-    /// about its entries have the same bits.
+    /// All that the caller may do to the object, as opening, reading and writing it would
+    /// find; for a directory the rights that are about its entries have the same bits.
     ///
     /// # Errors
     /// [`FsError::Io`].
     pub fn object_access(&self, caller: &Caller, object: &Object) -> Result<Access> {
         let attributes = object.node.attributes(Wanted::default())?;
-        let descriptor = descriptor_of(&*object.node, &attributes);
-        Ok(allowed(&object.volume, caller, &descriptor) | Access::READ_ATTRIBUTES)
+        let subject = (&*object.node, &attributes, None);
+        let rights = rights_to(&object.volume, caller, subject, ExecuteRule::ByBit);
+        Ok(rights | Access::READ_ATTRIBUTES)
     }
 
     /// Changes attributes, the length first. What other clients keep of the object is
@@ -196,14 +198,12 @@ fn lets_change(
     changes: &AttributeChanges,
 ) -> bool {
     let in_force = InForce::of(&*object.node, present);
-    let rights = allowed(&object.volume, caller, &in_force.descriptor);
+    let rights = in_force.rights(&object.volume, caller);
     let AttributeChanges { accessed, modified, .. } = *changes;
     let times_alone = AttributeChanges { accessed, modified, ..AttributeChanges::default() };
     let sets = |time| matches!(time, TimeChange::Set(_));
     if *changes == times_alone && !sets(accessed) && !sets(modified) {
-        let of = (&*object.node, present);
-        let writes = in_force.decides_or_posix_grants(caller, of, POSIX_WRITE);
-        return writes && rights.intersects(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES);
+        return rights.intersects(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES);
     }
     let needed = [
         (changes.mode.is_some(), Access::WRITE_DAC),
@@ -212,5 +212,5 @@ fn lets_change(
         (accessed != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
         (modified != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
     ];
-    in_force.is_stored && needed.iter().all(|(is, right)| !is || rights.contains(*right))
+    in_force.is_stored() && needed.iter().all(|(is, right)| !is || rights.contains(*right))
 }

@@ -1,7 +1,7 @@
 //! Listing a directory with what is in it.
 
 use super::{Handle, HandleSeal, Object, VolumeId};
-use crate::authorize::{allowed, descriptor_of};
+use crate::authorize::rights_to_opened;
 use crate::{Access, Caller, Files};
 use std::sync::Arc;
 use vfs::{
@@ -338,8 +338,7 @@ impl<T: TakeListed> Listing<T> {
             let path = path.join(name);
             let child =
                 volume.vfs.open(&self.caller.identity, &path, OpenHow::looking(Wait::Allowed))?;
-            let descriptor = descriptor_of(&*child.node, &child.attributes);
-            Ok::<_, FsError>(allowed(volume, &self.caller, &descriptor).contains(reads))
+            Ok::<_, FsError>(rights_to_opened(volume, &self.caller, &child).contains(reads))
         };
         self.caller.is_root()
             || !matches!(kind, FileKind::File | FileKind::Directory)

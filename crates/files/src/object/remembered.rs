@@ -2,12 +2,13 @@
 //! at and removed by their names without opening them.
 
 use super::{Handle, Object, VolumeId};
-use crate::authorize::{InForce, allowed_by, certainly_unwritable};
+use crate::authorize::{allowed_by, certainly_unwritable, rights_to};
 use crate::open::Ticket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::carry_out;
 use crate::table::{Doomed, Entered, Entry};
 use crate::{Access, Caller, Files, Share, Volume};
+use acl::ExecuteRule;
 use grants::{CacheOwner, OpenWish};
 use std::sync::Arc;
 use vfs::{Attributes, Case, FileKind, KnownOpen, Name, NodeHandle, RelPath, Result, Wait};
@@ -116,8 +117,8 @@ fn lets_remove(
         };
         let KnownOpen { opened, security } = &known;
         is_refused = certainly_unwritable(caller, &opened.attributes, attributes.uid);
-        let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
-        acl::maximal_access(&known.descriptor, &caller.token)
+        let subject = (&*opened.node, &opened.attributes, security.as_deref());
+        rights_to(volume, caller, subject, ExecuteRule::WithRead)
     };
     let allowed = allowed_by(volume, caller, by_directory);
     allowed.contains(Access::DELETE_CHILD) && !is_refused

@@ -1,11 +1,12 @@
 //! Extended attributes of objects: users' own. RFC 8276.
 
 use super::Object;
-use crate::authorize::{InForce, POSIX_READ, allowed, as_granted};
+use crate::authorize::{as_granted, rights_to};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files};
+use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{Attributes, FileKey, FsError, Name, RelPath, Result, Wanted};
+use vfs::{FileKey, FsError, Name, RelPath, Result, Wanted};
 
 /// How many files may be looked at, whether an attribute is there, before two of them wait for
 /// each other.
@@ -69,12 +70,7 @@ impl Files {
     ) -> Result<Vec<u8>> {
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         self.offload(move || {
-            let (in_force, attributes) = need(&caller, &object, Access::READ_EA)?;
-            // They are read as the superuser: the system asks for the right to read data.
-            let of = (&*object.node, &attributes);
-            if !in_force.decides_or_posix_grants(&caller, of, POSIX_READ) {
-                return Err(FsError::AccessDenied);
-            }
+            need(&caller, &object, Access::READ_EA)?;
             object.node.xattr(&name)
         })
         .await
@@ -132,10 +128,10 @@ impl Files {
     }
 }
 
-/// What decides of the object, and its attributes, if that grants the right.
-fn need(caller: &Caller, object: &Object, right: Access) -> Result<(InForce, Attributes)> {
+/// Whether the caller has the right: attributes are read as the superuser.
+fn need(caller: &Caller, object: &Object, right: Access) -> Result<()> {
     let attributes = object.node.attributes(Wanted::default())?;
-    let in_force = InForce::of(&*object.node, &attributes);
-    let rights = allowed(&object.volume, caller, &in_force.descriptor);
-    if rights.contains(right) { Ok((in_force, attributes)) } else { Err(FsError::AccessDenied) }
+    let subject = (&*object.node, &attributes, None);
+    let rights = rights_to(&object.volume, caller, subject, ExecuteRule::ByBit);
+    if rights.contains(right) { Ok(()) } else { Err(FsError::AccessDenied) }
 }

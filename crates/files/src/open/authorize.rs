@@ -3,11 +3,11 @@
 use super::resolve::Found;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
 use crate::authorize::{
-    InForce, allowed, allowed_by, certainly_unwritable, may_add_known, stored_lets_remove,
-    synthesised,
+    allowed, allowed_by, certainly_unwritable, may_add_known, rights_to, rights_to_opened,
+    stored_lets_remove,
 };
 use crate::volume::dos;
-use acl::{Access, Descriptor};
+use acl::{Access, Descriptor, ExecuteRule};
 use vfs::{FileKind, FsError, KnownOpen, Opened, Result, Wait};
 
 impl Opening {
@@ -43,8 +43,8 @@ impl Opening {
         let named = self.desired - Access::MAXIMUM_ALLOWED;
         let attributes = &found.opened.attributes;
         let (node, security) = (&*found.opened.node, found.security.as_deref());
-        let descriptor = InForce::known(node, attributes, security).descriptor;
-        let mut allowed = allowed(&self.volume, &self.caller, &descriptor);
+        let subject = (node, attributes, security);
+        let mut allowed = rights_to(&self.volume, &self.caller, subject, self.execute_rule());
         if !allowed.contains(Access::DELETE)
             && (maximum || named.contains(Access::DELETE))
             && self.parent_lets_delete(wait)?
@@ -126,8 +126,8 @@ impl Opening {
             would_block = matches!(parent, Err(FsError::WouldBlock));
             let Ok(parent) = parent else { return Access::NONE };
             let KnownOpen { opened, security } = &parent;
-            let known = InForce::known(&*opened.node, &opened.attributes, security.as_deref());
-            acl::maximal_access(&known.descriptor, &self.caller.token)
+            let subject = (&*opened.node, &opened.attributes, security.as_deref());
+            rights_to(&self.volume, &self.caller, subject, ExecuteRule::WithRead)
         };
         let has_parent = !self.plan.path.is_root() && !self.plan.path.is_nameless();
         let lets = has_parent
@@ -173,8 +173,10 @@ impl Opening {
         if !self.desired.contains(Access::MAXIMUM_ALLOWED) {
             return named;
         }
-        let made_up = descriptor.is_none().then(|| synthesised(&*opened.node, &opened.attributes));
-        let Some(in_force) = descriptor.or(made_up.as_ref()) else { return named };
-        (allowed(&self.volume, &self.caller, in_force) - Access::SYSTEM_SECURITY) | named
+        let rights = match descriptor {
+            Some(descriptor) => allowed(&self.volume, &self.caller, descriptor),
+            None => rights_to_opened(&self.volume, &self.caller, opened),
+        };
+        (rights - Access::SYSTEM_SECURITY) | named
     }
 }

@@ -2,8 +2,8 @@
 
 use super::place::Place;
 use super::{IfExists, Opening, READS, WRITES};
-use crate::authorize::{InForce, POSIX_EXECUTE, allowed};
-use acl::Access;
+use crate::authorize::{InForce, rights_to};
+use acl::{Access, ExecuteRule};
 use std::sync::Arc;
 use vfs::{
     Case, FsError, Identity, KnownOpen, KnownSecurity, OpenHow, Opened, Result, Wait, Wanted,
@@ -86,16 +86,22 @@ impl Opening {
             return Ok(None);
         }
         let seen = self.open_in_backend(&self.caller.identity, OpenHow { read: false, ..how })?;
-        let in_force = InForce::of(&*seen.node, &seen.attributes);
-        let rights = allowed(&self.volume, &self.caller, &in_force.descriptor);
-        let of = (&*seen.node, &seen.attributes);
-        let executes = in_force.decides_or_posix_grants(&self.caller, of, POSIX_EXECUTE);
-        if !executes || !self.reads_by_executing(&seen, rights) {
+        let subject = (&*seen.node, &seen.attributes, None);
+        let rights = rights_to(&self.volume, &self.caller, subject, self.execute_rule());
+        if !self.reads_by_executing(&seen, rights) {
             return Ok(None);
         }
         // Not by its name, which may be another file's by now.
         let opened = self.open_seen(&seen, how)?;
         Ok(Some(Found { opened, security: None, reads: true, writes: false }))
+    }
+
+    /// What the right to execute follows from: clients that open by handles are NFS's.
+    pub(super) fn execute_rule(&self) -> ExecuteRule {
+        match self.place {
+            Place::Path => ExecuteRule::WithRead,
+            Place::Of(_) | Place::In(..) => ExecuteRule::ByBit,
+        }
     }
 
     /// Whether the file may be read since it may be executed.
@@ -111,10 +117,10 @@ impl Opening {
         let only_look = OpenHow { read: false, write: false, ..how };
         let seen = self.open_in_backend(&self.caller.identity, only_look)?;
         let in_force = InForce::of(&*seen.node, &seen.attributes);
-        if !in_force.is_stored {
+        if !in_force.is_stored() {
             return Ok(None);
         }
-        let rights = allowed(&self.volume, &self.caller, &in_force.descriptor);
+        let rights = in_force.rights(&self.volume, &self.caller);
         // Appending reads the length, no more; removing a stream needs no data.
         let reads = rights.intersects(READS | Access::APPEND_DATA);
         let writes = rights.intersects(WRITES | Access::DELETE);

@@ -5,7 +5,7 @@ use super::made::Made;
 use super::resolve::Found;
 use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WANTED, WRITES};
 use super::{WishedKind, reserve};
-use crate::authorize::{allowed, as_granted, certainly_unwritable, descriptor_of, stored};
+use crate::authorize::{as_granted, certainly_unwritable, rights_to_opened, stored};
 use crate::stream::StreamNode;
 use crate::table::{NotEntered, StreamEntry};
 use crate::volume::dos;
@@ -115,8 +115,7 @@ impl Opening {
         if self.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
         }
-        let descriptor = descriptor_of(&*file.node, &file.attributes);
-        let rights = allowed(&self.volume, &self.caller, &descriptor);
+        let rights = rights_to_opened(&self.volume, &self.caller, file);
         if rights.contains(Access::WRITE_DATA) { Ok(()) } else { Err(FsError::AccessDenied) }
     }
 

@@ -3,7 +3,7 @@
 //! Lock order: the index, then the name of an open; a watch by itself.
 
 use super::{Change, ChangeKind, Filter, WATCHES_MAX, Watcher};
-use crate::authorize::{allowed, descriptor_of};
+use crate::authorize::rights_to_opened;
 use crate::{Access, Caller};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -217,8 +217,8 @@ pub(super) fn may_list_in(watcher: &Watcher, directory: &RelPath) -> bool {
         no_follow: true,
         wait: Wait::Allowed,
     };
-    volume.vfs.open(&caller.identity, directory, how).is_ok_and(|opened| {
-        let descriptor = descriptor_of(&*opened.node, &opened.attributes);
-        allowed(volume, caller, &descriptor).contains(Access::READ_DATA)
-    })
+    volume
+        .vfs
+        .open(&caller.identity, directory, how)
+        .is_ok_and(|opened| rights_to_opened(volume, caller, &opened).contains(Access::READ_DATA))
 }

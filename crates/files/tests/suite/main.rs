@@ -4,6 +4,7 @@
 //! superuser says so and is skipped without it.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod attributes;
 mod create;
 mod delegations;

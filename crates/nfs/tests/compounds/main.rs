@@ -311,3 +311,48 @@ fn after_a_flush_that_failed_what_was_not_committed_is_sent_again() {
     assert_eq!(verifier(&written(&mut one, StableHow::Unstable)), after);
     assert_eq!(verifier(&commit(&mut one)), after);
 }
+
+#[test]
+fn state_id_of_another_user_serves_by_own_permissions() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.user = 4001;
+    client.make_file(b"f");
+    let id = client.open(b"f", READ_WRITE, 0);
+    let state_id = StateId { seqid: 0, ..id };
+    let set_mode = |client: &mut Client, mode| {
+        let mut values = Vec::new();
+        let wished = Attributes { mode: Some(mode), ..Attributes::default() };
+        let (state_id, attributes) = (StateId::ANONYMOUS, wished.to_fattr(&mut values));
+        let mut set = client.walk(&[b"share", b"f"]);
+        set.push(Operation::SetAttr(SetAttrArgs { state_id, attributes }));
+        assert_eq!(client.status(&set), NfsStatus::OK);
+    };
+    let does = |client: &mut Client, user: u32| {
+        let of = |client: &Client, operation| {
+            let mut operations = client.walk(&[b"share", b"f"]);
+            operations.push(operation);
+            operations
+        };
+        let owner = std::mem::replace(&mut client.user, user);
+        let reads = of(client, Operation::Read(ReadArgs { state_id, offset: 0, count: 1 }));
+        let stable = StableHow::Unstable;
+        let write = WriteArgs { state_id, offset: 0, stable, data: b"w" };
+        let writes = of(client, Operation::Write(write));
+        let mut values = Vec::new();
+        let cut = Attributes { size: Some(1), ..Attributes::default() };
+        let attributes = cut.to_fattr(&mut values);
+        let cuts = of(client, Operation::SetAttr(SetAttrArgs { state_id, attributes }));
+        let statuses = [client.status(&reads), client.status(&writes), client.status(&cuts)];
+        client.user = owner;
+        statuses
+    };
+    let (ok, denied) = (NfsStatus::OK, NfsStatus::ACCESS);
+    set_mode(&mut client, 0o644);
+    assert_eq!(does(&mut client, 4002), [ok, denied, denied]);
+    set_mode(&mut client, 0o602);
+    assert_eq!(does(&mut client, 4002), [denied, ok, ok]);
+    set_mode(&mut client, 0o000);
+    assert_eq!(does(&mut client, 4002), [denied; 3]);
+    assert_eq!(does(&mut client, 4001), [ok; 3], "who opened it");
+}

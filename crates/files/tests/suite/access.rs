@@ -1,0 +1,164 @@
+//! What a caller is told they may do is what happens: ACCESS and the maximal access beside
+//! opens that the kernel decides. acl(5), RFC 8881 18.1.
+
+use crate::harness::*;
+use acl::{PosixAcl, PosixName};
+use files::{Access, Caller, Descriptor, ObjectOpen, OpenAt, OpenPlan, Share};
+use std::sync::Arc;
+use vfs::{AttributeChanges, FsError, Identity, OwnerChange, SecurityChange, Wanted};
+
+const OWNER: u32 = 6000;
+const GROUP: u32 = 5000;
+const NAMED_USER: u32 = 6001;
+const NAMED_GROUP: u32 = 5001;
+
+fn member(uid: u32, gid: u32, groups: &[u32]) -> Arc<Caller> {
+    Arc::new(Caller::of(Identity { uid, gid, groups: groups.to_vec() }))
+}
+
+/// One of each class, those of several classes, and those of none.
+fn callers() -> Vec<Arc<Caller>> {
+    vec![
+        member(OWNER, 7000, &[]),
+        member(OWNER, GROUP, &[NAMED_GROUP]),
+        member(NAMED_USER, 7000, &[]),
+        member(NAMED_USER, GROUP, &[NAMED_GROUP]),
+        member(6002, GROUP, &[]),
+        member(6002, NAMED_GROUP, &[]),
+        member(6002, 7000, &[NAMED_GROUP, GROUP]),
+        member(6003, 7000, &[]),
+        member(0, 0, &[]),
+    ]
+}
+
+fn lists() -> Vec<PosixAcl> {
+    let of_modes = [0o604, 0o606, 0o640, 0o600, 0o044, 0o064, 0o711, 0o200, 0o000, 0o755];
+    let mut lists: Vec<PosixAcl> = of_modes.into_iter().map(PosixAcl::of_mode).collect();
+    for (user, group, mask) in [(0, 6, 7), (6, 0, 4), (2, 4, 6), (7, 7, 0), (0, 0, 7)] {
+        let named =
+            vec![(PosixName::User(NAMED_USER), user), (PosixName::Group(NAMED_GROUP), group)];
+        lists.push(PosixAcl { mask: Some(mask), named, ..PosixAcl::of_mode(0o646) });
+    }
+    lists
+}
+
+/// Gives a file to the owner and group of these tests, with these permissions and no descriptor.
+fn put(served: &Served, at: &str, list: &PosixAcl) {
+    let node = served.look(at, false).unwrap().node;
+    let owner = OwnerChange { uid: Some(OWNER), gid: Some(GROUP) };
+    let (mode, root) = (Some(list.mode()), Identity::root());
+    let change = AttributeChanges { owner, mode, ..AttributeChanges::default() };
+    node.set_attributes(&root, &change).unwrap();
+    // Permissions are stored beside a descriptor, which goes again.
+    let descriptor = Descriptor::default().encode();
+    let permissions = Some(list);
+    let stored = SecurityChange { descriptor: Some(&descriptor), permissions, ..no_change() };
+    node.set_security(&stored).unwrap();
+    node.set_security(&no_change()).unwrap();
+    // Files gain no x bit by a list.
+    node.set_attributes(&root, &AttributeChanges { mode, ..AttributeChanges::default() }).unwrap();
+    let is = node.attributes(Wanted::default()).unwrap();
+    assert_eq!((is.uid, is.gid, is.mode & 0o777), (OWNER, GROUP, list.mode()));
+    if !list.named.is_empty() {
+        assert_eq!(node.posix_acl().unwrap().as_ref(), Some(list));
+    }
+}
+
+fn no_change() -> SecurityChange<'static> {
+    SecurityChange { descriptor: None, owner: OwnerChange::default(), permissions: None }
+}
+
+#[test]
+fn access_says_what_open_does_for_each_class() {
+    let served = serve();
+    if !served.is_root {
+        eprintln!("skipped: needs the superuser, to act as others");
+        return;
+    }
+    served.put("f", b"data");
+    for list in lists() {
+        put(&served, "f", &list);
+        for caller in callers() {
+            let root = now(served.files.root_object(&served.volume)).unwrap();
+            let object = now(served.files.look_up(&caller, &root, &name("f"))).unwrap();
+            let told = served.files.object_access(&caller, &object).unwrap();
+            let shown = {
+                let look = plan("f", Access::READ_ATTRIBUTES);
+                let open = served.try_open_as(&caller, look).unwrap().open;
+                served.files.maximal_access(&open).unwrap()
+            };
+            for right in [Access::READ_DATA, Access::WRITE_DATA] {
+                let plan_of = OpenPlan::posix(right, Share::ALL);
+                let at = OpenAt::Object(object.clone());
+                let opened =
+                    now(served.files.open_object(&caller, &at, plan_of, ObjectOpen::default()));
+                // By handle, a program that may be executed may be read.
+                let may = told.contains(right)
+                    || (right == Access::READ_DATA && told.contains(Access::EXECUTE));
+                let what = format!("{list:?} {:?} {right:?}", caller.identity);
+                assert_eq!(opened.is_ok(), may, "NFS: {what}");
+                assert!(matches!(opened, Ok(_) | Err(FsError::AccessDenied)), "{what}");
+                let by_path = served.try_open_as(&caller, plan("f", right));
+                assert_eq!(by_path.is_ok(), shown.contains(right), "SMB: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn execute_over_nfs_follows_x_bits_and_over_smb_read() {
+    let served = serve();
+    if !served.is_root {
+        eprintln!("skipped: needs the superuser, to act as others");
+        return;
+    }
+    served.put("f", b"data");
+    let other = member(6003, 7000, &[]);
+    let executes = |mode: u32, caller: &Arc<Caller>| {
+        put(&served, "f", &PosixAcl::of_mode(mode));
+        let root = now(served.files.root_object(&served.volume)).unwrap();
+        let object = now(served.files.look_up(caller, &root, &name("f"))).unwrap();
+        let open = served.try_open_as(caller, plan("f", Access::READ_ATTRIBUTES)).unwrap().open;
+        let by_smb = served.files.maximal_access(&open).unwrap();
+        let by_nfs = served.files.object_access(caller, &object).unwrap();
+        [by_smb, by_nfs].map(|access| access.contains(Access::EXECUTE))
+    };
+    assert_eq!(executes(0o644, &other), [true, false]);
+    assert_eq!(executes(0o645, &other), [true, true]);
+    assert_eq!(executes(0o641, &other), [true, true]);
+    assert_eq!(executes(0o640, &other), [false, false]);
+    let root = member(0, 0, &[]);
+    assert_eq!(executes(0o644, &root), [true, false]);
+    assert_eq!(executes(0o700, &root), [true, true]);
+}
+
+#[test]
+fn others_use_an_open_by_the_permissions_they_have_now() {
+    let served = serve();
+    if !served.is_root {
+        eprintln!("skipped: needs the superuser, to act as others");
+        return;
+    }
+    served.put("f", b"data");
+    put(&served, "f", &PosixAcl::of_mode(0o644));
+    let (owner, other) = (member(OWNER, GROUP, &[]), member(6003, 7000, &[]));
+    let root = now(served.files.root_object(&served.volume)).unwrap();
+    let object = now(served.files.look_up(&owner, &root, &name("f"))).unwrap();
+    let both = OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, Share::ALL);
+    let at = OpenAt::Object(object);
+    let open = now(served.files.open_object(&owner, &at, both, ObjectOpen::default()));
+    let open = open.unwrap().open;
+    let may = |caller: &Caller, right| served.files.authorize_by_open(&open, caller, right);
+    let denied = Err(FsError::AccessDenied);
+    assert_eq!(may(&other, Access::READ_DATA), Ok(()));
+    assert_eq!(may(&other, Access::WRITE_DATA), denied);
+    put(&served, "f", &PosixAcl::of_mode(0o000));
+    assert_eq!(may(&other, Access::READ_DATA), denied);
+    assert_eq!(may(&owner, Access::WRITE_DATA), Ok(()), "it has it open");
+    let in_other_groups = member(OWNER, 7000, &[]);
+    assert_eq!(may(&in_other_groups, Access::WRITE_DATA), Ok(()), "the owner");
+    assert_eq!(may(&member(0, 0, &[]), Access::WRITE_DATA), Ok(()));
+    put(&served, "f", &PosixAcl::of_mode(0o711));
+    assert_eq!(may(&other, Access::READ_DATA), Ok(()), "a program");
+    assert_eq!(may(&other, Access::WRITE_DATA), denied);
+}
