@@ -6,6 +6,7 @@ mod support;
 use client::nfs::{Client, Disposition, Export, Options, Target};
 use std::net::SocketAddr;
 use support::Setup;
+use support::relay::Relay;
 
 async fn connect(address: SocketAddr, connections: usize) -> Client {
     let target =
@@ -49,4 +50,27 @@ fn reads_of_every_length_give_what_was_written() {
         }
         export.close(file).await.unwrap();
     });
+}
+
+/// Root's own client would come from a reserved port: the relay does not.
+#[test]
+fn unreserved_port_is_refused_unless_the_share_says_otherwise() {
+    let mut setup = Setup::new();
+    let (address, folder) = setup.export(93, 24461);
+    // As it is where nothing is configured.
+    setup.server = setup.server.replace("reserved_ports = false\n", "");
+    let open = format!("open={},nfs_squash=none,reserved_ports=no", folder.display());
+    setup.arguments.extend(["--share".into(), open]);
+    let server = setup.start();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let relay = Relay::new(address).await;
+        let client = connect(relay.address, 1).await;
+        let error = Export::open(client.clone(), "exported").await.unwrap_err().to_string();
+        assert!(error.contains("PERM"), "{error}");
+        assert!(error.contains("reserved_ports = false"), "{error}");
+        Export::open(client, "open").await.unwrap();
+    });
+    let line = server.logged("unreserved source port");
+    assert!(line.contains("reserved_ports = false"), "{line}");
 }

@@ -46,6 +46,7 @@ fn with_tls(address: SocketAddr, more: &str) -> Setup {
         .server(&format!("nfs = [\"{address}\"]"))
         .server(&format!("nfs_tls_certificate = {certificate:?}\nnfs_tls_key = {key:?}"))
         .server(more);
+    setup.let_unreserved_ports();
     setup.shares += "nfs_squash = \"none\"\nnfs_tls = \"required\"\n";
     setup
 }

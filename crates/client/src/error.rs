@@ -64,6 +64,11 @@ impl fmt::Display for Error {
             Self::Refused(command, status) => {
                 write!(f, "the server refused {}: {status}", command_name(*command))
             }
+            // Servers reply so to lookups for the sake of the connection alone.
+            Self::RefusedOperation(OperationNumber::LOOKUP, status @ NfsStatus::PERM) => write!(
+                f,
+                "the server refused LOOKUP: {status}; it may want a source port below 1024: run this as root, or set reserved_ports = false for the share there"
+            ),
             Self::RefusedOperation(number, status) => {
                 write!(f, "the server refused {number:?}: {status}")
             }

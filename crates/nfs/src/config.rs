@@ -9,6 +9,10 @@ use std::time::Duration;
 use vfs::Identity;
 use wire::nfs::NfsStatus;
 
+/// The number that is no user's and no group's, (uid_t)-1: the system's calls take it for "leave
+/// as it is", so that a thread that is to act as this user would act as the last one.
+pub(crate) const NO_ID: u32 = u32::MAX;
+
 /// Whose power a client's users have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
@@ -44,6 +48,9 @@ pub struct Export {
     pub hosts: Arc<dyn HostFilter>,
     /// Only connections under TLS reach it.
     pub tls_required: bool,
+    /// Only connections from a reserved source port reach it, as with the kernel server's `secure`:
+    /// with AUTH_SYS the system of a trusted machine vouches for the user by that port alone.
+    pub reserved_ports: bool,
     /// What its requests are counted under.
     pub counted: ShareId,
 }
@@ -52,10 +59,15 @@ impl Export {
     /// Whether a connection may reach it.
     ///
     /// # Errors
-    /// ACCESS for other machines; WRONGSEC without TLS where that is required.
+    /// ACCESS for other machines; PERM, as the Linux kernel's server replies, for a source port that
+    /// any program can have where it must be reserved; WRONGSEC without TLS where that is required.
     pub(crate) fn admit(&self, conn: &Shared) -> Result<(), NfsStatus> {
         if !self.hosts.admits(conn.facts.peer.ip()) {
             return Err(NfsStatus::ACCESS);
+        }
+        if self.reserved_ports && !conn.facts.has_reserved_port() {
+            conn.warn_of_unreserved_port(&self.name);
+            return Err(NfsStatus::PERM);
         }
         if self.tls_required && !conn.is_under_tls() {
             conn.warn_of_missing_tls(&self.name);
@@ -70,18 +82,32 @@ impl Export {
         let (uid, gid) = self.anonymous;
         let anonymous = || Identity { uid, gid, groups: Vec::new() };
         let Some(identity) = identity else { return anonymous() };
+        if identity.uid == NO_ID {
+            return anonymous();
+        }
         match self.squash {
             Squash::All => anonymous(),
-            Squash::None => identity.clone(),
+            Squash::None if identity.gid != NO_ID && !identity.groups.contains(&NO_ID) => {
+                identity.clone()
+            }
+            Squash::None => Identity {
+                uid: identity.uid,
+                gid: if identity.gid == NO_ID { gid } else { identity.gid },
+                groups: without(&identity.groups, [NO_ID, NO_ID]),
+            },
             Squash::Root if identity.uid == 0 => anonymous(),
             // The superuser's group is as good as the superuser for what belongs to it.
             Squash::Root => Identity {
                 uid: identity.uid,
-                gid: if identity.gid == 0 { gid } else { identity.gid },
-                groups: identity.groups.iter().copied().filter(|group| *group != 0).collect(),
+                gid: if [0, NO_ID].contains(&identity.gid) { gid } else { identity.gid },
+                groups: without(&identity.groups, [0, NO_ID]),
             },
         }
     }
+}
+
+fn without(groups: &[u32], left_out: [u32; 2]) -> Vec<u32> {
+    groups.iter().copied().filter(|group| !left_out.contains(group)).collect()
 }
 
 /// What the NFS layer is configured with.
@@ -144,6 +170,7 @@ mod tests {
             anonymous: (65_534, 65_533),
             hosts: Arc::new(Anyone),
             tls_required: false,
+            reserved_ports: true,
             counted: ShareId::NONE,
         };
         let who = export.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));
@@ -157,5 +184,16 @@ mod tests {
         assert_eq!(squashed(Squash::Root, 5, 6, &[4]), (5, 6, vec![4]));
         assert_eq!(squashed(Squash::None, 0, 0, &[0]), (0, 0, vec![0]));
         assert_eq!(squashed(Squash::All, 5, 6, &[4]), (65_534, 65_533, vec![]));
+    }
+
+    #[test]
+    fn uid_and_gid_of_minus_one_are_anonymous_on_every_share() {
+        for squash in [Squash::All, Squash::None, Squash::Root] {
+            assert_eq!(squashed(squash, NO_ID, 6, &[4]), (65_534, 65_533, vec![]), "{squash:?}");
+        }
+        for squash in [Squash::None, Squash::Root] {
+            assert_eq!(squashed(squash, 5, NO_ID, &[4, NO_ID]), (5, 65_533, vec![4]), "{squash:?}");
+            assert_eq!(squashed(squash, 5, 6, &[4, NO_ID]), (5, 6, vec![4]), "{squash:?}");
+        }
     }
 }

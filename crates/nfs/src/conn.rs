@@ -9,7 +9,7 @@ use crate::client::lock;
 use crate::compound;
 use crate::credentials::{Callers, Credentials};
 use crate::limits::{
-    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, SESSION_PROOF_BYTES,
+    MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX_BEFORE_SESSION, RESERVED_PORTS_END, SESSION_PROOF_BYTES,
     SESSIONS_PER_CONNECTION_MAX, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX, TRANSMIT_EARLY_BYTES,
 };
 use crate::metering::SentList;
@@ -86,6 +86,14 @@ pub struct ConnFacts {
     pub local: SocketAddr,
 }
 
+impl ConnFacts {
+    /// Whether it comes from a port that only the system and root of the client's machine can have.
+    #[must_use]
+    pub fn has_reserved_port(&self) -> bool {
+        self.peer.port() < RESERVED_PORTS_END
+    }
+}
+
 /// What jobs of one connection share with it.
 #[derive(Debug)]
 pub struct Shared {
@@ -101,6 +109,8 @@ pub struct Shared {
     is_under_tls: AtomicBool,
     /// It was said that something here needs TLS.
     is_warned: AtomicBool,
+    /// It was said that something here needs a reserved source port.
+    is_warned_of_port: AtomicBool,
     /// Sessions that it is bound to, that of its latest request first: almost always that
     /// of the next one.
     sessions: Mutex<Vec<Arc<Session>>>,
@@ -122,6 +132,14 @@ impl Shared {
         if !self.is_warned.swap(true, Ordering::Relaxed) {
             let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
             tracing::warn!(%peer, %share, "refused, since nfs_tls is required here and the connection is not under TLS; mount with xprtsec=tls, for which tlshd must run on the client");
+        }
+    }
+
+    /// Says once what a client from an unreserved port has to do to reach a share.
+    pub fn warn_of_unreserved_port(&self, share: &[u8]) {
+        if !self.is_warned_of_port.swap(true, Ordering::Relaxed) {
+            let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
+            tracing::warn!(%peer, %share, "refused, since the connection comes from an unreserved source port (1024 or higher), from which any program can claim any user; mount without noresvport, run a user-space client as root, or set reserved_ports = false for the share if every program on its clients is trusted");
         }
     }
 
@@ -187,6 +205,7 @@ impl Conn {
             is_known: AtomicBool::new(false),
             is_under_tls: AtomicBool::new(false),
             is_warned: AtomicBool::new(false),
+            is_warned_of_port: AtomicBool::new(false),
             sessions: Mutex::default(),
         };
         Self {

@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Bytes of a request that are looked at to tell it from another under its number.
 pub const FINGERPRINT_BYTES: usize = 512;
 
+/// Below it are the source ports that only a machine's system and its root can have.
+pub const RESERVED_PORTS_END: u16 = 1024;
+
 /// Clients that are known at once, confirmed or not. A record takes about 1 KiB.
 pub const CLIENTS_MAX: usize = 16_384;
 /// Clients that have not shown yet that they get our answers: the oldest make room.

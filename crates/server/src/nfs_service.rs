@@ -93,7 +93,7 @@ fn nfs_config(
     let mut exports: Vec<Arc<Export>> = Vec::new();
     for share in config.shares.iter().filter(|share| share.is_exported()) {
         let taken = |id| exports.iter().any(|export| export.id == id);
-        if let Some(export) = export_of(share, shares, meter.register(&share.name), taken) {
+        if let Some(export) = export_of(config, share, shares, meter.register(&share.name), taken) {
             exports.push(Arc::new(export));
         }
     }
@@ -106,6 +106,7 @@ fn nfs_config(
 }
 
 fn export_of(
+    config: &Config,
     share: &ShareConfig,
     shares: &smb::Config,
     counted: ShareId,
@@ -129,6 +130,7 @@ fn export_of(
         anonymous: (NOBODY, NOBODY),
         hosts: Arc::new(Hosts(served.clone())),
         tls_required: share.nfs_tls == NfsTls::Required,
+        reserved_ports: share.reserved_ports.unwrap_or(config.reserved_ports),
         counted,
     })
 }

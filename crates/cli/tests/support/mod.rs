@@ -138,7 +138,13 @@ impl Setup {
         self.arguments.extend(["--nfs".into(), address.to_string()]);
         let state = self.folder.path().join("state");
         self.server += &format!("state = \"{}\"\n", state.display());
+        self.let_unreserved_ports();
         address
+    }
+
+    /// Whoever runs the tests need not be root, and then the clients have no reserved port.
+    pub fn let_unreserved_ports(&mut self) {
+        self.server += "reserved_ports = false\n";
     }
 
     /// Exports a folder as `exported`; see [`Setup::serve_nfs`].

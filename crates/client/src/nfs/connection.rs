@@ -4,7 +4,7 @@ use super::callbacks::Callbacks;
 use super::slots::Lease;
 use crate::client::is_here;
 use crate::error::Error;
-use crate::line::{Silence, connect};
+use crate::line::{Silence, connect_reserved};
 use crate::low_water::LowWater;
 use crate::sync::lock;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
@@ -93,7 +93,7 @@ impl Connection {
     ) -> Result<Self, Error> {
         let unreachable =
             |e: std::io::Error| Error::Unreachable(e.kind(), address.to_string().into());
-        let stream = connect(address).await?;
+        let stream = connect_reserved(address).await?;
         let addresses =
             (stream.local_addr().map_err(unreachable)?, stream.peer_addr().map_err(unreachable)?);
         let low_water = LowWater::new(is_here(addresses.0.ip(), addresses.1.ip()));

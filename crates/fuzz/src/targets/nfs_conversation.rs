@@ -138,6 +138,7 @@ impl Rig {
             volume: Arc::new(Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() }),
             squash: Squash::None,
             tls_required: false,
+            reserved_ports: false,
             counted: Default::default(),
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),

@@ -164,6 +164,7 @@ impl Bench {
             volume: Arc::new(volume),
             squash: Squash::Root,
             tls_required: false,
+            reserved_ports: true,
             counted: meter::ShareId::NONE,
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),
@@ -205,6 +206,14 @@ impl Bench {
     pub fn require_tls(&self) {
         self.configure(|config| {
             let export = Export { tls_required: true, ..(*config.exports[0]).clone() };
+            config.exports = vec![Arc::new(export)];
+        });
+    }
+
+    /// Whether the share is only for connections from reserved source ports.
+    pub fn set_reserved_ports(&self, reserved_ports: bool) {
+        self.configure(|config| {
+            let export = Export { reserved_ports, ..(*config.exports[0]).clone() };
             config.exports = vec![Arc::new(export)];
         });
     }
@@ -259,7 +268,11 @@ impl Bench {
     }
 
     pub fn conn(&self) -> Conn {
-        let peer = SocketAddr::from(([192, 0, 2, 7], 700));
+        self.conn_from(([192, 0, 2, 7], 700).into())
+    }
+
+    /// A connection from an address of the test's choice.
+    pub fn conn_from(&self, peer: SocketAddr) -> Conn {
         Conn::new(self.server.clone(), ConnFacts { id: 1, peer, local: peer })
     }
 

@@ -12,6 +12,7 @@ mod harness;
 mod limits;
 mod locks;
 mod opens;
+mod reserved_ports;
 mod sessions;
 mod tls;
 

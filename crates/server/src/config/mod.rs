@@ -244,6 +244,8 @@ pub struct ShareConfig {
     pub nfs_squash: NfsSquash,
     /// Whether NFS clients have to come under TLS.
     pub nfs_tls: NfsTls,
+    /// Whether NFS clients have to come from a reserved source port; as the server says if none.
+    pub reserved_ports: Option<bool>,
 }
 
 /// A configuration that makes sense.
@@ -261,6 +263,8 @@ pub struct Config {
     pub nfs_lease: Duration,
     /// What TLS is offered with below NFS, if it is.
     pub nfs_tls: Option<TlsFiles>,
+    /// Whether NFS clients have to come from a reserved source port where a share does not say.
+    pub reserved_ports: bool,
     /// Where the admin API is, if anywhere.
     pub admin: Option<AdminAddress>,
     /// See [`Signing`].
@@ -324,6 +328,7 @@ impl Config {
             nfs: Vec::new(),
             nfs_lease: nfs::limits::LEASE,
             nfs_tls: None,
+            reserved_ports: true,
             admin: None,
             signing: Signing::default(),
             encryption: Encryption::default(),
@@ -395,6 +400,11 @@ impl Config {
     }
 }
 
+/// A list of networks on the command line, separated by plus signs.
+fn networks_of(key: &str, value: &str) -> Result<Vec<smb::Network>, ConfigError> {
+    values::parse_networks(key, value.split('+')).map_err(ConfigError::of)
+}
+
 impl ShareConfig {
     fn new(name: &str, path: &Path) -> Self {
         Self {
@@ -434,6 +444,7 @@ impl ShareConfig {
             nfs: None,
             nfs_squash: NfsSquash::default(),
             nfs_tls: NfsTls::default(),
+            reserved_ports: None,
         }
     }
 
@@ -498,20 +509,14 @@ impl ShareConfig {
             "nfs" => self.nfs = Some(flag()?),
             "nfs_squash" => self.nfs_squash = squash_of(value)?,
             "nfs_tls" => self.nfs_tls = tls_of(value)?,
+            "reserved_ports" => self.reserved_ports = Some(flag()?),
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),
             "denied_users" => self.denied_users = list(),
             "read_users" => self.read_users = list(),
             "write_users" => self.write_users = list(),
-            "hosts_allowed" | "hosts_denied" => {
-                let networks = values::parse_networks(key, value.split('+'));
-                let networks = networks.map_err(ConfigError::of)?;
-                if key == "hosts_denied" {
-                    self.hosts_denied = networks;
-                } else {
-                    self.hosts_allowed = networks;
-                }
-            }
+            "hosts_allowed" => self.hosts_allowed = networks_of(key, value)?,
+            "hosts_denied" => self.hosts_denied = networks_of(key, value)?,
             "hidden_names" | "veto_names" => {
                 let patterns = value.split('+').filter(|p| !p.is_empty());
                 let patterns = values::parse_patterns(key, patterns).map_err(ConfigError::of)?;

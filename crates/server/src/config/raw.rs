@@ -49,6 +49,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "provisioned_mib_per_second",
     "read_only",
     "read_users",
+    "reserved_ports",
     "show_symlinks",
     "size_limit",
     "snapshot_names",
@@ -101,6 +102,8 @@ struct RawServer {
     nfs_tls_key: Option<Spanned<PathBuf>>,
     /// Clients must show a certificate that one of these has signed.
     nfs_tls_client_ca: Option<Spanned<PathBuf>>,
+    /// NFS clients have to come from a reserved source port; so if left out.
+    reserved_ports: Option<bool>,
     /// Address of the admin API, `"unix:/PATH"`, or `"off"`, which it is if left out.
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
@@ -192,6 +195,8 @@ struct RawShare {
     nfs_squash: Option<NfsSquash>,
     /// Whether NFS clients have to come under TLS: `offered` or `required`.
     nfs_tls: Option<NfsTls>,
+    /// Whether NFS clients have to come from a reserved source port; as the server says if left out.
+    reserved_ports: Option<bool>,
     /// Leave out of listings what the user may not read.
     #[serde(default)]
     hide_unreadable: bool,
@@ -311,6 +316,7 @@ impl Meaning<'_> {
             let seconds = self.bounded("nfs_lease_seconds", &seconds, NFS_LEASE_SECONDS);
             config.nfs_lease = Duration::from_secs(seconds);
         }
+        config.reserved_ports = raw.reserved_ports.unwrap_or(config.reserved_ports);
         config.admin = raw.admin.and_then(|admin| self.admin(&admin));
         config.signing = raw.signing.unwrap_or_default();
         config.users = raw.users.unwrap_or(config.users);
@@ -451,6 +457,7 @@ impl Meaning<'_> {
         share.nfs = raw.nfs;
         share.nfs_squash = raw.nfs_squash.unwrap_or_default();
         share.nfs_tls = raw.nfs_tls.unwrap_or_default();
+        share.reserved_ports = raw.reserved_ports;
         share.force_user = raw.force_user;
         share.force_group = raw.force_group;
         for what in share.contradictions(config) {

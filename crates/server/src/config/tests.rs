@@ -208,6 +208,7 @@ fn the_command_line_sets_the_same_keys() {
         ("hidden_names", ".*+hidefile"),
         ("veto_names", "*.exe"),
         ("guest_ok", "no"),
+        ("reserved_ports", "no"),
         ("listed", "users"),
         ("force_user", "nobody"),
         ("force_group", "users"),
@@ -221,6 +222,7 @@ fn the_command_line_sets_the_same_keys() {
     assert_eq!((share.posix, share.time_machine), (false, true));
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
     assert_eq!(share.write_users, ["alice", "@writers"]);
+    assert_eq!(share.reserved_ports, Some(false));
     assert_eq!((share.hosts_allowed.len(), share.hosts_denied.len()), (2, 1));
     assert_eq!(share.hidden_names, [".*", "hidefile"]);
     assert_eq!((share.size_limit_bytes, share.metadata_cache_bytes), (Some(10 << 30), 1 << 30));

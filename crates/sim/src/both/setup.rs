@@ -97,6 +97,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         anonymous: (1000, 1000),
         hosts: Arc::new(Anyone),
         tls_required: false,
+        reserved_ports: false,
         counted: meter::ShareId::NONE,
     };
     nfs::Config {

@@ -126,6 +126,7 @@ impl World {
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),
             tls_required: false,
+            reserved_ports: false,
             counted: meter::ShareId::NONE,
         };
         let config = Config {

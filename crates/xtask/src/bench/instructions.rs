@@ -92,7 +92,9 @@ impl Bench {
         fs::set_permissions(&data, Permissions::from_mode(0o777))?;
         let state = folder.join("state");
         let share = |name: &str| {
-            format!("[[share]]\nname = {name:?}\npath = {data:?}\nnfs_squash = \"none\"\n")
+            format!(
+                "[[share]]\nname = {name:?}\npath = {data:?}\nnfs_squash = \"none\"\nreserved_ports = false\n"
+            )
         };
         let (free, held) = (share(SHARES[0]), share(SHARES[1]));
         let text = format!("[server]\nstate = {state:?}\n{free}{held}{LIMITS}");

@@ -96,7 +96,8 @@ impl Server {
     /// Starts ours with a share in `folder`.
     fn ours(binary: &Path, address: String, folder: &Path) -> Result<Self> {
         let port = PORTS[0];
-        let share = format!("bench={},nfs_squash=none", folder.join("ours").display());
+        let share =
+            format!("bench={},nfs_squash=none,reserved_ports=no", folder.join("ours").display());
         let child = Command::new(binary)
             .args(["serve", "--admin", "off", "--nfs", &format!("{address}:{port}")])
             .args(["--smb", &format!("{address}:{}", port + 100)])

@@ -52,6 +52,16 @@ pub(super) const SERVER: &[Key] = &[
         text: "Clients that come under TLS must show a certificate that one of these has signed.",
     },
     Key {
+        name: "reserved_ports",
+        form: "`true` or `false`",
+        default: Is("true"),
+        counts: Reload,
+        text: "NFS clients must connect from a source port below 1024, as with `secure` in \
+               /etc/exports: only the kernel and root of a client can, so that none of its other \
+               users passes for somebody else. Kernels do so unless mounted with `noresvport`. \
+               A share can say otherwise.",
+    },
+    Key {
         name: "admin",
         form: "an address, `\"unix:PATH\"`, or `\"off\"`",
         default: Is("\"off\""),

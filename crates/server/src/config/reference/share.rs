@@ -159,6 +159,15 @@ pub(super) const SHARE: &[Key] = &[
                Needs `nfs_tls_certificate`.",
     },
     Key {
+        name: "reserved_ports",
+        form: "`true` or `false`",
+        default: Said("what `reserved_ports` in `[server]` says"),
+        counts: Reload,
+        text: "Whether NFS clients must connect from a source port below 1024. With `false` every \
+               program on every client's machine can be any user, as for user-space clients without \
+               root.",
+    },
+    Key {
         name: "size_limit",
         form: "a size, as `\"500 GiB\"`",
         default: Said("none"),

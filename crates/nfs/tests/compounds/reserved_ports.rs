@@ -1,0 +1,28 @@
+//! Source ports: what any program on a client's machine may do, and what only its system.
+
+use crate::harness::*;
+use wire::nfs::NfsStatus;
+use wire::nfs::ops::{LookupArgs, Operation, PutFhArgs};
+
+fn from_port(bench: &Bench, port: u16) -> nfs::Conn {
+    bench.conn_from(([192, 0, 2, 7], port).into())
+}
+
+#[test]
+fn unreserved_source_port_gets_perm_from_lookup_and_putfh() {
+    let bench = Bench::new();
+    let mut client = bench.client("system");
+    let handle = client.handle(&[b"share"]);
+    let lookup = [Operation::PutRootFh, Operation::Lookup(LookupArgs { name: b"share" })];
+    let put = [Operation::PutFh(PutFhArgs { object: handle }), Operation::GetFh];
+    for (port, status) in
+        [(1023, NfsStatus::OK), (1024, NfsStatus::PERM), (50_000, NfsStatus::PERM)]
+    {
+        client.conn = from_port(&bench, port);
+        assert_eq!(client.status(&lookup), status, "{port}");
+        assert_eq!(client.status(&put), status, "{port}");
+    }
+    bench.set_reserved_ports(false);
+    assert_eq!(client.status(&lookup), NfsStatus::OK);
+    assert_eq!(client.status(&put), NfsStatus::OK);
+}
