@@ -88,7 +88,7 @@ impl Files {
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner.
-        open.present().set_attributes(&as_owner(&open.caller, &present), &changes)?;
+        open.present().set_attributes(as_owner(&open.caller, &present).actor(), &changes)?;
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
@@ -114,13 +114,13 @@ impl Files {
         let (from, to) = (present.min(size_bytes), present.max(size_bytes));
         open.need_unlocked(from, to - from, true)?;
         open.break_readers();
-        let node = open.node.clone();
+        let (node, caller) = (open.node.clone(), open.caller.clone());
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
             // Freeing takes long.
-            self.offload(move || node.set_size(size_bytes)).await
+            self.offload(move || node.set_size(caller.identity.actor(), size_bytes)).await
         } else {
-            node.set_size(size_bytes)
+            node.set_size(caller.identity.actor(), size_bytes)
         };
         result?;
         if size_bytes < present {
@@ -146,8 +146,8 @@ impl Files {
         let kept = open.node.attributes(Wanted::default())?;
         open.claim_room(0, bytes)?;
         if bytes > 0 {
-            let node = open.node.clone();
-            match self.offload(move || node.allocate(0, bytes)).await {
+            let (node, caller) = (open.node.clone(), open.caller.clone());
+            match self.offload(move || node.allocate(caller.identity.actor(), 0, bytes)).await {
                 Err(FsError::NotSupported) => {}
                 other => other?,
             }
@@ -155,7 +155,7 @@ impl Files {
         // The data is what it was: the change time moves, the write time does not.
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(&as_owner(&open.caller, &kept), &changes)?;
+        open.node.set_attributes(as_owner(&open.caller, &kept).actor(), &changes)?;
         open.note_unreported(open.size_filter());
         Ok(())
     }
@@ -171,9 +171,9 @@ impl Files {
         }
         open.need_unlocked(offset, length, true)?;
         open.break_readers();
-        let node = open.node.clone();
+        let (node, caller) = (open.node.clone(), open.caller.clone());
         let kept = open.keep_frozen();
-        self.offload(move || node.punch_hole(offset, length)).await?;
+        self.offload(move || node.punch_hole(caller.identity.actor(), offset, length)).await?;
         open.note_changed();
         open.restore_frozen(kept);
         Ok(())
@@ -213,7 +213,7 @@ impl Files {
             None => open.node.clone(),
         };
         let owner = as_owner(&open.caller, &present);
-        self.offload(move || node.set_compressed(&owner, compressed)).await?;
+        self.offload(move || node.set_compressed(owner.actor(), compressed)).await?;
         open.report_modified(Filter::ATTRIBUTES);
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Files {
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(&as_owner(&open.caller, &present), &changes)?;
+        open.node.set_attributes(as_owner(&open.caller, &present).actor(), &changes)?;
         open.report_modified(Filter::ATTRIBUTES);
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Files {
     /// # Errors
     /// [`FsError::Stale`] if the volume's directory is gone.
     pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
-        let mut space = volume.vfs.space(&caller.identity)?;
+        let mut space = volume.vfs.space(caller.identity.actor())?;
         if let Some(limit) = volume.options.size_limit_bytes {
             space.total_bytes = space.total_bytes.min(limit);
             space.free_bytes = space.free_bytes.min(limit);

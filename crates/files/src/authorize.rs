@@ -1,13 +1,16 @@
 //! What a caller may do to a node: decided here, for both protocols and every operation.
 //!
 //! Where a descriptor is stored it decides alone; where it grants what POSIX refuses, the
-//! backend is asked again with the power of the process. Where none is stored the first
+//! backend is asked with a power that is named ([`vfs::Elevated`]). Where none is stored the first
 //! class of the POSIX permissions that is about the caller decides: see
 //! [`acl::PosixAcl::access`]. A descriptor that shows permissions is never added up.
 
 use crate::{Caller, Files, OpenFile, Volume};
 use acl::{Access, Descriptor, ExecuteRule, PosixAcl, PosixFacts};
-use vfs::{Attributes, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result, Wanted};
+use vfs::{
+    Actor, Attributes, Elevated, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result,
+    Wanted,
+};
 
 /// What decides about a node.
 pub(crate) enum InForce {
@@ -252,18 +255,82 @@ pub(crate) fn may_add_known(
     }
 }
 
-/// As whom attributes are changed that POSIX reserves for the owner, once the
-/// descriptor has decided that the caller may.
-pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Identity {
-    Identity { uid: attributes.uid, ..caller.identity.clone() }
+/// A caller together with the power that one part of an operation takes, for calls on a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Authority {
+    identity: Identity,
+    elevated: Option<Elevated>,
 }
 
-/// As whom extended attributes and streams are changed, once the rights to
-/// were checked: with the power of the process, where a stored descriptor gave
-/// them and POSIX may not.
-pub(crate) fn as_granted(caller: &Caller, node: &dyn Node) -> Identity {
+impl Authority {
+    /// The caller's own rights.
+    pub(crate) fn of(caller: &Caller) -> Self {
+        Self { identity: caller.identity.clone(), elevated: None }
+    }
+
+    fn beyond(caller: &Caller, elevated: Elevated) -> Self {
+        Self { identity: caller.identity.clone(), elevated: Some(elevated) }
+    }
+
+    /// Who makes the backend call.
+    pub(crate) fn actor(&self) -> Actor<'_> {
+        match self.elevated {
+            Some(elevated) => Actor::Beyond(&self.identity, elevated),
+            None => Actor::User(&self.identity),
+        }
+    }
+}
+
+/// With which power attributes are changed that POSIX reserves for the owner, once the
+/// descriptor has decided that the caller may.
+pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Authority {
+    let is_own = caller.is_root() || caller.identity.uid == attributes.uid;
+    if is_own { Authority::of(caller) } else { Authority::beyond(caller, Elevated::Attributes) }
+}
+
+/// With which power extended attributes and streams are changed, once the rights to were
+/// checked: beyond POSIX where a stored descriptor gave them and POSIX may not.
+pub(crate) fn as_granted(caller: &Caller, node: &dyn Node) -> Authority {
     let is_stored = node.security_descriptor().is_ok_and(|stored| stored.is_some());
-    if is_stored { Identity::root() } else { caller.identity.clone() }
+    match is_stored {
+        true => Authority::beyond(caller, Elevated::StoredData),
+        false => Authority::of(caller),
+    }
+}
+
+/// The bits that have a program run as its owner or group.
+pub(crate) const SET_IDS: u32 = 0o6000;
+
+/// The permission bits that the caller gives a file by asking for `mode`: set-user-ID and
+/// set-group-ID bits are the owner's to give and to keep, whatever a stored list grants.
+pub(crate) fn mode_by(caller: &Caller, present: &Attributes, mode: u32) -> u32 {
+    let is_own = caller.is_root() || caller.identity.uid == present.uid;
+    if is_own { mode } else { mode & !SET_IDS }
+}
+
+/// Whether the caller, who was granted to change owners, may have these: a file is taken for
+/// oneself and one's own groups, and given to nobody else, but by the superuser.
+/// MS-FSA 2.1.5.17; POSIX chown.
+///
+/// # Errors
+/// [`FsError::InvalidOwner`]; [`FsError::AccessDenied`] for a foreign group.
+pub(crate) fn check_new_owner(
+    caller: &Caller,
+    present: &Attributes,
+    owner: vfs::OwnerChange,
+) -> Result<()> {
+    let is_other = |new: Option<u32>, now| new.is_some_and(|id| id != now);
+    if caller.is_root() {
+        return Ok(());
+    }
+    if is_other(owner.uid, present.uid) && owner.uid != Some(caller.identity.uid) {
+        return Err(FsError::InvalidOwner);
+    }
+    let is_member = owner.gid.is_some_and(|gid| caller.identity.in_group(gid));
+    if is_other(owner.gid, present.gid) && !is_member {
+        return Err(FsError::AccessDenied);
+    }
+    Ok(())
 }
 
 /// Whether POSIX refuses for sure that the caller removes a name from a

@@ -5,7 +5,8 @@
 use crate::{Files, Volume};
 use std::sync::Arc;
 use vfs::{
-    Case, FileKind, FsError, Identity, Name, Node, OpenHow, RelPath, Result, Vfs, Wait, Wanted,
+    Actor, Case, FileKind, FsError, Name, Node, OpenHow, RelPath, Result, ServerWork, Vfs, Wait,
+    Wanted,
 };
 
 /// Backups that are looked at in one share.
@@ -75,7 +76,7 @@ fn open(vfs: &dyn Vfs, path: &RelPath) -> Result<Arc<dyn Node>> {
         no_follow: true,
         wait: Wait::Allowed,
     };
-    match vfs.open(&Identity::root(), path, how) {
+    match vfs.open(Actor::Server(ServerWork::ShareRoot), path, how) {
         Err(FsError::NotFound) if path.is_root() => Err(FsError::Stale),
         other => other.map(|opened| opened.node),
     }

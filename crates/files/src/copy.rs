@@ -2,7 +2,7 @@
 
 use crate::{Access, Files, OpenFile};
 use std::sync::Arc;
-use vfs::{FsError, Node, Result, Wait};
+use vfs::{Actor, FsError, Node, Result, Wait};
 
 /// Bytes read and written at once where no backend copies, as between a file
 /// and a named stream.
@@ -27,13 +27,14 @@ impl Files {
         target.claim_room(target_offset, length)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
+        let writer = target.caller.clone();
         self.change_by(source, target, move |from, to| {
-            let mut done = 0;
+            let (who, mut done) = (writer.identity.actor(), 0);
             while done < length {
                 let (at, source_at) = (target_offset + done, source_offset + done);
-                let count = match to.copy_range(at, from, source_at, length - done) {
+                let count = match to.copy_range(who, at, from, source_at, length - done) {
                     Err(FsError::NotSupported) => {
-                        copy_piece(to, at, from, source_at, length - done)
+                        copy_piece(who, (to, at), (from, source_at), length - done)
                     }
                     other => other,
                 }?;
@@ -63,8 +64,9 @@ impl Files {
         length: u64,
     ) -> Result<()> {
         may_copy(source, target, Access::WRITE_DATA)?;
+        let writer = target.caller.clone();
         let call = move |from: &dyn Node, to: &dyn Node| {
-            to.clone_range(target_offset, from, source_offset, length)
+            to.clone_range(writer.identity.actor(), target_offset, from, source_offset, length)
         };
         self.change_by(source, target, call).await
     }
@@ -94,15 +96,14 @@ fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> 
 }
 
 fn copy_piece(
-    to: &dyn Node,
-    offset: u64,
-    from: &dyn Node,
-    source_offset: u64,
+    who: Actor<'_>,
+    (to, offset): (&dyn Node, u64),
+    (from, source_offset): (&dyn Node, u64),
     length: u64,
 ) -> Result<u64> {
     let mut buffer = Vec::new();
     let wanted = length.min(PIECE_BYTES_MAX) as usize;
     let count = from.read(source_offset, wanted, &mut buffer, Wait::Allowed)?;
-    to.write(offset, &buffer)?;
+    to.write(who, offset, &buffer)?;
     Ok(count as u64)
 }

@@ -1,6 +1,6 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
-use crate::authorize::{as_owner, facts, rights_to, shown};
+use crate::authorize::{as_owner, check_new_owner, facts, mode_by, rights_to, shown};
 use crate::watch::Filter;
 use crate::{Access, Caller, Files, OpenFile};
 use acl::{Descriptor, ExecuteRule, Sid, control};
@@ -96,21 +96,18 @@ impl Files {
     /// [`FsError::AccessDenied`] if the open may not change the access list,
     /// [`FsError::ReadOnly`].
     pub fn set_mode(&self, open: &OpenFile, mode: u32) -> Result<()> {
-        const SET_IDS: u32 = 0o6000;
         open.need_writable()?;
         open.need_any(Access::WRITE_DAC)?;
         let attributes = open.node.attributes(Wanted::default())?;
         let caller = &open.caller;
-        // What runs as its owner is for the owner to make.
-        let is_own = caller.is_root() || caller.identity.uid == attributes.uid;
-        let mode = if is_own { mode } else { mode & !SET_IDS };
-        let owner = as_owner(caller, &attributes);
-        let who = if caller.is_root() { &caller.identity } else { &owner };
-        let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::default() };
-        open.node.set_attributes(who, &changes)?;
+        let changes = AttributeChanges {
+            mode: Some(mode_by(caller, &attributes, mode)),
+            ..AttributeChanges::default()
+        };
+        open.node.set_attributes(as_owner(caller, &attributes).actor(), &changes)?;
         let removed =
             SecurityChange { descriptor: None, owner: OwnerChange::default(), permissions: None };
-        match open.node.set_security(&removed) {
+        match open.node.set_security(open.caller.identity.actor(), &removed) {
             Ok(()) | Err(FsError::NotSupported) => {}
             Err(error) => return Err(error),
         }
@@ -197,6 +194,7 @@ fn store(
         uid: owner.uid.filter(|uid| *uid != facts.uid),
         gid: owner.gid.filter(|gid| *gid != facts.gid),
     };
+    check_new_owner(&open.caller, attributes, owner)?;
     facts.uid = owner.uid.unwrap_or(facts.uid);
     facts.gid = owner.gid.unwrap_or(facts.gid);
     let known = merged.clone().with_names_of(facts.uid, facts.gid);
@@ -207,7 +205,7 @@ fn store(
         owner,
         permissions: Some(&permissions).filter(|_| changes_permissions),
     };
-    match open.node.set_security(&change) {
+    match open.node.set_security(open.caller.identity.actor(), &change) {
         Err(FsError::NotSupported) => Err(FsError::AccessDenied),
         other => other,
     }

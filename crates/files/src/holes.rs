@@ -23,9 +23,10 @@ impl Files {
         offset.checked_add(length).ok_or(FsError::TooLarge)?;
         open.claim_room(offset, length)?;
         open.break_readers();
-        let node = open.node.clone();
+        let (node, caller) = (open.node.clone(), open.caller.clone());
         // Growing it afterwards might cut what others have written by then.
-        self.offload(move || node.allocate_and_grow(offset, length)).await?;
+        self.offload(move || node.allocate_and_grow(caller.identity.actor(), offset, length))
+            .await?;
         open.note_changed();
         Ok(())
     }

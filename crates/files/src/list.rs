@@ -39,7 +39,7 @@ impl Child {
         let entry = self.node.find_stream(name, Case::Insensitive).ok()?;
         let mut data = Vec::new();
         let who = as_granted(&self.caller, &*self.node);
-        self.node.read_stream(&who, &entry.name, 0, length, &mut data).ok()?;
+        self.node.read_stream(who.actor(), &entry.name, 0, length, &mut data).ok()?;
         Some(data)
     }
 }
@@ -71,7 +71,8 @@ impl Files {
     pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
         let how = OpenHow { wanted: Wanted::default(), ..LOOK };
         let caller = &open.caller;
-        let found = open.volume().vfs.open(&caller.identity, &open.path().join(name), how)?;
+        let found =
+            open.volume().vfs.open(caller.identity.actor(), &open.path().join(name), how)?;
         let access = rights_to_opened(open.volume(), caller, &found) - Access::SYSTEM_SECURITY;
         Ok(Child { node: found.node, caller: caller.clone(), access })
     }
@@ -101,7 +102,7 @@ impl Files {
         let mut screen = Screen { files: self, open, sink };
         let who = as_granted(&open.caller, &*open.node);
         let vfs = &open.volume().vfs;
-        vfs.list_with_attributes(&*open.node, &who, cookie, wanted, &mut screen)
+        vfs.list_with_attributes(&*open.node, who.actor(), cookie, wanted, &mut screen)
     }
 
     /// The same on a worker: a long listing takes long.
@@ -140,7 +141,7 @@ impl Files {
         }
         let how = OpenHow { case, ..LOOK };
         let who = as_granted(&open.caller, &*open.node);
-        let found = volume.vfs.open(&who, &open.path().join(name), how)?;
+        let found = volume.vfs.open(who.actor(), &open.path().join(name), how)?;
         let (_, name) = found.path.split().ok_or(FsError::NotFound)?;
         Ok((name.clone(), self.child_attributes(open, &name)?))
     }
@@ -153,7 +154,7 @@ impl Files {
     /// not read it.
     pub fn child_attributes(&self, open: &OpenFile, name: &Name) -> Result<Attributes> {
         let who = as_granted(&open.caller, &*open.node);
-        let child = open.node.child_attributes(&who, name, WANTED)?;
+        let child = open.node.child_attributes(who.actor(), name, WANTED)?;
         let child = shown(open, name.as_bytes(), child);
         if self.hides(open, name.as_bytes(), &child) {
             return Err(FsError::NotFound);
@@ -209,7 +210,7 @@ fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
         return open.with_link(&path, child);
     }
     let how = OpenHow { no_follow: false, ..LOOK };
-    let target = volume.vfs.open(&open.caller.identity, &path, how);
+    let target = volume.vfs.open(open.caller.identity.actor(), &path, how);
     target.map_or(child, |target| target.attributes)
 }
 

@@ -423,7 +423,7 @@ impl OpenFile {
             };
             let dos = Some(vfs::DosInfo { bits: Some(bits | dos::ARCHIVE), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
-            self.node.set_attributes(&as_owner(&self.caller, &present), &changes)
+            self.node.set_attributes(as_owner(&self.caller, &present).actor(), &changes)
         });
         if let Err(error) = changed {
             tracing::debug!(%error, "the archive bit could not be set");
@@ -529,7 +529,7 @@ impl OpenFile {
             modified: set(kept.modified),
             ..Default::default()
         };
-        if let Err(error) = self.node.set_attributes(&owner, &changes) {
+        if let Err(error) = self.node.set_attributes(owner.actor(), &changes) {
             tracing::debug!(%error, "frozen times could not be kept");
         }
     }

@@ -9,8 +9,8 @@ use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Access, Caller, Files, OpenFile};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, FileKey, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Result,
-    StreamName, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, Elevated, FileKey, FileKind, FsError, OpenHow, Opened, RelPath,
+    Result, StreamName, Vfs, Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was renamed meanwhile.
@@ -98,7 +98,7 @@ fn check_deletable(open: &OpenFile, attributes: &Attributes, ignore_readonly: bo
     }
     // Better refused now than when nobody listens any more.
     let (vfs, who) = (&open.volume().vfs, &open.caller.identity);
-    match vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed) {
+    match vfs.open_directory(who.actor(), &parent, Case::Sensitive, Wait::Allowed) {
         Ok(found) if forbids(open, &found.opened, attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
@@ -132,7 +132,7 @@ fn is_empty(open: &OpenFile) -> Result<bool> {
 }
 
 fn look(open: &OpenFile, path: &RelPath, read: bool) -> Result<Opened> {
-    open.volume().vfs.open(&open.caller.identity, path, exact(read, true))
+    open.volume().vfs.open(open.caller.identity.actor(), path, exact(read, true))
 }
 
 fn exact(read: bool, no_follow: bool) -> OpenHow {
@@ -208,10 +208,10 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<Gone> {
     let mut path = doomed.name.path();
     let mut result = Ok(());
     for _ in 0..REMOVE_TRIES_MAX {
-        result = match vfs.remove(&caller.identity, &path, key) {
+        result = match vfs.remove(caller.identity.actor(), &path, key) {
             Err(FsError::NotFound) => unlink_symlink(vfs, caller, &path, key),
             Err(FsError::AccessDenied) if stored_lets_unlink(doomed, &path, key) => {
-                vfs.remove(&Identity::root(), &path, key)
+                vfs.remove(Actor::Beyond(&caller.identity, Elevated::Names), &path, key)
             }
             other => other,
         };
@@ -228,7 +228,8 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<Gone> {
 /// Whether a stored descriptor lets the caller remove a name that POSIX keeps.
 fn stored_lets_unlink(doomed: &Doomed, path: &RelPath, key: FileKey) -> bool {
     let (volume, caller) = (&doomed.name.volume, &doomed.caller);
-    let open = |path: &RelPath| volume.vfs.open(&caller.identity, path, exact(false, true)).ok();
+    let open =
+        |path: &RelPath| volume.vfs.open(caller.identity.actor(), path, exact(false, true)).ok();
     let parent = path.split().and_then(|(parent, _)| open(&parent));
     let (Some(file), Some(parent)) = (open(path), parent) else { return false };
     let is_same = file.attributes.key == key;
@@ -237,10 +238,10 @@ fn stored_lets_unlink(doomed: &Doomed, path: &RelPath, key: FileKey) -> bool {
 
 /// A file that was opened through a symbolic link: the link goes, not the file.
 fn unlink_symlink(vfs: &Arc<dyn Vfs>, caller: &Caller, path: &RelPath, key: FileKey) -> Result<()> {
-    let link = vfs.open(&caller.identity, path, exact(false, true))?;
-    let target = vfs.open(&caller.identity, path, exact(false, false))?;
+    let link = vfs.open(caller.identity.actor(), path, exact(false, true))?;
+    let target = vfs.open(caller.identity.actor(), path, exact(false, false))?;
     if link.attributes.kind != FileKind::Symlink || target.attributes.key != key {
         return Err(FsError::NotFound);
     }
-    vfs.remove(&caller.identity, path, link.attributes.key)
+    vfs.remove(caller.identity.actor(), path, link.attributes.key)
 }

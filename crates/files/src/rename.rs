@@ -11,8 +11,8 @@ use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Case, FileKey, FileKind, FsError, Identity, OpenHow, Opened, RelPath, Replace, Result, Wait,
-    Wanted,
+    Actor, Case, Elevated, FileKey, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result,
+    Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was made meanwhile.
@@ -166,14 +166,20 @@ fn rename_now(
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(table, open, to, into)?;
+    let by_descriptor = Actor::Beyond(&open.caller.identity, Elevated::Names);
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(table, open, &from, &parent, &to, replace)?;
         if matches!(target, Target::OtherName) {
             return Ok(());
         }
-        let moved = match move_to(open, &open.caller.identity, (&from, &to), &target) {
+        let moved = match move_to(
+            open,
+            open.caller.identity.actor().seen_as().actor(),
+            (&from, &to),
+            &target,
+        ) {
             Err(FsError::AccessDenied) if stored_lets_move(open, &from, &parent) => {
-                move_to(open, &Identity::root(), (&from, &to), &target)
+                move_to(open, by_descriptor.seen_as().actor(), (&from, &to), &target)
             }
             other => other,
         };
@@ -202,22 +208,22 @@ fn stored_lets_move(open: &OpenFile, from: &RelPath, parent: &Opened) -> bool {
 
 fn move_to(
     open: &OpenFile,
-    identity: &Identity,
+    who: Actor<'_>,
     (from, to): (&RelPath, &RelPath),
     target: &Target,
 ) -> Result<()> {
     let vfs = &open.volume().vfs;
     match target {
-        Target::Free => vfs.rename(identity, from, to, Replace::Never)?,
-        Target::Itself | Target::OtherName => vfs.rename(identity, from, to, Replace::File)?,
+        Target::Free => vfs.rename(who, from, to, Replace::Never)?,
+        Target::Itself | Target::OtherName => vfs.rename(who, from, to, Replace::File)?,
         Target::Replaced(spelt, key) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
             let replace = if open.is_of_object() { Replace::Any } else { Replace::File };
-            vfs.rename(identity, from, spelt, replace)?;
+            vfs.rename(who, from, spelt, replace)?;
             replaced(open, spelt, *key);
             renamed(open, from, spelt);
-            if spelt != to && vfs.rename(identity, spelt, to, Replace::File).is_ok() {
+            if spelt != to && vfs.rename(who, spelt, to, Replace::File).is_ok() {
                 renamed(open, spelt, to);
             }
             return Ok(());
@@ -257,16 +263,16 @@ fn link_now(
     let vfs = &open.volume().vfs;
     let identity = &open.caller.identity;
     match target(table, open, &open.path(), &parent, &to, replace)? {
-        Target::Free => vfs.link(identity, &*open.node, &to, Replace::Never)?,
+        Target::Free => vfs.link(identity.actor(), &*open.node, &to, Replace::Never)?,
         Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
         Target::Replaced(spelt, key) if spelt == to => {
-            vfs.link(identity, &*open.node, &to, Replace::File)?;
+            vfs.link(identity.actor(), &*open.node, &to, Replace::File)?;
             replaced(open, &to, key);
         }
         Target::Replaced(spelt, key) => {
-            vfs.remove(identity, &spelt, key)?;
+            vfs.remove(identity.actor(), &spelt, key)?;
             replaced(open, &spelt, key);
-            vfs.link(identity, &*open.node, &to, Replace::File)?;
+            vfs.link(identity.actor(), &*open.node, &to, Replace::File)?;
         }
     }
     open.report_name(ChangeKind::Added, &to);
@@ -396,5 +402,5 @@ fn look_for(open: &OpenFile, path: &RelPath, wait: Wait) -> Result<Opened> {
     let case = if path.is_root() { Case::Sensitive } else { open.case() };
     let wanted = Wanted { dos: true };
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
-    open.volume().vfs.open(&open.caller.identity, path, how)
+    open.volume().vfs.open(open.caller.identity.actor(), path, how)
 }

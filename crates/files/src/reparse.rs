@@ -120,8 +120,8 @@ impl Files {
         let mark = if data.is_some() { dos::REPARSE_POINT } else { 0 };
         let dos = Some(DosInfo { bits: Some(bits | mark), created: None });
         self.offload(move || {
-            node.set_reparse_data(&owner, data.as_deref())?;
-            node.set_attributes(&owner, &AttributeChanges { dos, ..Default::default() })
+            node.set_reparse_data(owner.actor(), data.as_deref())?;
+            node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })
         })
         .await?;
         open.report_modified(Filter::ATTRIBUTES);
@@ -180,7 +180,7 @@ fn look(volume: &Volume, caller: &Caller, path: &RelPath, no_follow: bool) -> Re
         no_follow,
         wait: Wait::Allowed,
     };
-    volume.vfs.open(&caller.identity, path, how)
+    volume.vfs.open(caller.identity.actor(), path, how)
 }
 
 fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option<MetLink>> {
@@ -226,7 +226,7 @@ fn turn_now(table: &Table, open: &OpenFile, target: Option<&[u8]>) -> Result<()>
         no_follow: true,
         wait: Wait::Allowed,
     };
-    let found = vfs.open(identity, &path, exact)?;
+    let found = vfs.open(identity.actor(), &path, exact)?;
     if found.attributes.key != present.key {
         // It was opened through a link, or is another one by now.
         return Err(FsError::NotSupported);
@@ -234,18 +234,18 @@ fn turn_now(table: &Table, open: &OpenFile, target: Option<&[u8]>) -> Result<()>
     check_empty(&found)?;
     let passing = parent.join(&Name::new(format!("{PASSING_NAME}{}", open.id.0).into_bytes())?);
     let made = match target {
-        Some(target) => vfs.symlink(identity, &passing, target)?,
+        Some(target) => vfs.symlink(identity.actor(), &passing, target)?,
         None => make_file(open, &passing)?,
     };
     let result = match present.kind {
         // A directory gives way to nothing but a directory.
         FileKind::Directory => vfs
-            .remove(identity, &path, present.key)
-            .and_then(|()| vfs.rename(identity, &passing, &path, Replace::Never)),
-        _ => vfs.rename(identity, &passing, &path, Replace::File),
+            .remove(identity.actor(), &path, present.key)
+            .and_then(|()| vfs.rename(identity.actor(), &passing, &path, Replace::Never)),
+        _ => vfs.rename(identity.actor(), &passing, &path, Replace::File),
     };
     if let Err(error) = result {
-        let _ = vfs.remove(identity, &passing, made.attributes.key);
+        let _ = vfs.remove(identity.actor(), &passing, made.attributes.key);
         return Err(error);
     }
     open.become_node(made.node);
@@ -277,5 +277,5 @@ fn make_file(open: &OpenFile, passing: &RelPath) -> Result<Opened> {
         dos: None,
         wanted: WANTED,
     };
-    volume.vfs.create(&open.caller.identity, passing, Case::Sensitive, how)
+    volume.vfs.create(open.caller.identity.actor(), passing, Case::Sensitive, how)
 }

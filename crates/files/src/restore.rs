@@ -94,7 +94,7 @@ impl Files {
             no_follow: true,
             wait: Wait::Allowed,
         };
-        let opened = volume.vfs.open(&caller.identity, &facts.path, how)?;
+        let opened = volume.vfs.open(caller.identity.actor(), &facts.path, how)?;
         let attributes = &opened.attributes;
         if attributes.key != facts.key || attributes.born != facts.born {
             return Err(FsError::Stale);

@@ -40,7 +40,7 @@ fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool 
     let mut path = link.clone();
     for _ in 0..LINKS_MAX {
         let how = OpenHow::looking(Wait::Allowed);
-        let Ok(found) = volume.vfs.open(&caller.identity, &path, how) else { return false };
+        let Ok(found) = volume.vfs.open(caller.identity.actor(), &path, how) else { return false };
         if found.attributes.kind != FileKind::Symlink {
             return found.attributes.kind == FileKind::Directory;
         }

@@ -2,7 +2,7 @@
 //! and byte ranges of their own; everything else they have is the file's.
 //! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
-use crate::authorize::as_granted;
+use crate::authorize::{Authority, as_granted};
 use crate::table::lock;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files, OpenFile};
@@ -10,9 +10,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::{
-    AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity,
-    Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange,
-    Wait, Wanted,
+    Actor, AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Name,
+    Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
+    Wanted,
 };
 
 /// A stream that somebody has open: one for all opens of it, so that a
@@ -58,7 +58,7 @@ impl OpenStream {
     pub fn remove(&self, caller: &Caller) -> Result<Option<StreamName>> {
         let who = as_granted(caller, &*self.file);
         match self.reachable() {
-            Ok(name) => self.file.remove_stream(&who, &name).map(|()| Some(name)),
+            Ok(name) => self.file.remove_stream(who.actor(), &name).map(|()| Some(name)),
             Err(_) => Ok(None),
         }
     }
@@ -110,7 +110,7 @@ impl Files {
         open.need_any(Access::WRITE_DATA)?;
         open.need_writable()?;
         open.need_unlocked(0, u64::MAX, true)?;
-        open.node.set_size(0)?;
+        open.node.set_size(open.caller.identity.actor(), 0)?;
         open.note_changed();
         let mut held = open.state.lock();
         held.grants.handle_disposition(open.id, true);
@@ -135,18 +135,18 @@ impl Files {
             for stream in from.streams()? {
                 let mut data = Vec::new();
                 let length = usize::try_from(stream.size_bytes).map_err(|_| FsError::TooLarge)?;
-                from.read_stream(&reader, &stream.name, 0, length, &mut data)?;
-                let (kind, what) = match to.create_stream(&writer, &stream.name, Case::Insensitive)
-                {
-                    Ok(()) => (ChangeKind::AddedStream, Filter::STREAM_NAME),
-                    Err(FsError::AlreadyExists) => {
-                        (ChangeKind::ModifiedStream, Filter::STREAM_SIZE | Filter::STREAM_WRITE)
-                    }
-                    Err(error) => return Err(error),
-                };
+                from.read_stream(reader.actor(), &stream.name, 0, length, &mut data)?;
+                let (kind, what) =
+                    match to.create_stream(writer.actor(), &stream.name, Case::Insensitive) {
+                        Ok(()) => (ChangeKind::AddedStream, Filter::STREAM_NAME),
+                        Err(FsError::AlreadyExists) => {
+                            (ChangeKind::ModifiedStream, Filter::STREAM_SIZE | Filter::STREAM_WRITE)
+                        }
+                        Err(error) => return Err(error),
+                    };
                 let name = to.find_stream(&stream.name, Case::Insensitive)?.name;
-                to.set_stream_size(&writer, &name, 0)?;
-                to.write_stream(&writer, &name, 0, &data)?;
+                to.set_stream_size(writer.actor(), &name, 0)?;
+                to.write_stream(writer.actor(), &name, 0, &data)?;
                 target.report_streams(what, &[(kind, &name)]);
             }
             Ok(())
@@ -216,13 +216,13 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         Some(taken) => {
             check_replaceable(open, &taken)?;
             if taken.name != *to {
-                stream.file.remove_stream(&who, &taken.name)?;
+                stream.file.remove_stream(who.actor(), &taken.name)?;
             }
             Replace::File
         }
         None => Replace::Never,
     };
-    stream.file.rename_stream(&who, &from, to, how)?;
+    stream.file.rename_stream(who.actor(), &from, to, how)?;
     *lock(&stream.name) = to.clone();
     let mut changes: Vec<_> =
         replaced.iter().map(|name| (ChangeKind::RemovedStream, name)).collect();
@@ -245,7 +245,7 @@ pub(crate) struct StreamNode {
     pub file: Arc<dyn Node>,
     pub stream: Arc<OpenStream>,
     /// As whom the stream is read and written.
-    pub who: Identity,
+    pub who: Authority,
     /// See [`vfs::Features::stream_bytes_max`].
     pub bytes_max: u64,
 }
@@ -264,7 +264,7 @@ impl StreamNode {
     /// The file has changed: its backend sees no write in that of a stream.
     fn touch(&self) {
         let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
-        if let Err(error) = self.file.set_attributes(&self.who, &changes) {
+        if let Err(error) = self.file.set_attributes(self.who.actor(), &changes) {
             tracing::debug!(%error, "the time of a change to a stream could not be set");
         }
     }
@@ -291,7 +291,7 @@ impl Node for StreamNode {
         Ok(Attributes { kind, size_bytes, allocated_bytes, dos, ..file })
     }
 
-    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
+    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
         self.file.set_attributes(who, changes)
     }
 
@@ -300,12 +300,16 @@ impl Node for StreamNode {
             return Err(FsError::WouldBlock);
         }
         let who = &self.who;
-        self.file.read_stream(who, &self.stream.reachable()?, offset, length, into).map_err(gone)
+        self.file
+            .read_stream(who.actor(), &self.stream.reachable()?, offset, length, into)
+            .map_err(gone)
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+    fn write(&self, _: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         let who = &self.who;
-        self.file.write_stream(who, &self.stream.reachable()?, offset, data).map_err(gone)?;
+        self.file
+            .write_stream(who.actor(), &self.stream.reachable()?, offset, data)
+            .map_err(gone)?;
         self.touch();
         Ok(())
     }
@@ -315,22 +319,24 @@ impl Node for StreamNode {
         self.file.sync(false)
     }
 
-    fn set_size(&self, size_bytes: u64) -> Result<()> {
+    fn set_size(&self, _: Actor<'_>, size_bytes: u64) -> Result<()> {
         let who = &self.who;
-        self.file.set_stream_size(who, &self.stream.reachable()?, size_bytes).map_err(gone)?;
+        self.file
+            .set_stream_size(who.actor(), &self.stream.reachable()?, size_bytes)
+            .map_err(gone)?;
         self.touch();
         Ok(())
     }
 
-    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+    fn allocate(&self, _: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         // Nothing is reserved, but what can never be stored is refused now.
         if offset.saturating_add(length) > self.bytes_max { Err(FsError::NoSpace) } else { Ok(()) }
     }
 
-    fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         let size = self.size_bytes()?;
         let count = size.saturating_sub(offset).min(length).min(self.bytes_max);
-        self.write(offset, &vec![0; count as usize])
+        self.write(who, offset, &vec![0; count as usize])
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
@@ -338,11 +344,11 @@ impl Node for StreamNode {
         Ok((offset < size).then_some((offset, size)))
     }
 
-    fn copy_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
+    fn copy_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
         Err(FsError::NotSupported)
     }
 
-    fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
+    fn clone_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
         Err(FsError::NotSupported)
     }
 
@@ -350,7 +356,7 @@ impl Node for StreamNode {
         Err(FsError::NotDirectory)
     }
 
-    fn child_attributes(&self, _: &Identity, _: &Name, _: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: Actor<'_>, _: &Name, _: Wanted) -> Result<Attributes> {
         Err(FsError::NotDirectory)
     }
 
@@ -366,7 +372,7 @@ impl Node for StreamNode {
         self.file.xattr(name)
     }
 
-    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
         self.file.set_xattr(who, name, value)
     }
 
@@ -378,8 +384,8 @@ impl Node for StreamNode {
         self.file.posix_acl()
     }
 
-    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
-        self.file.set_security(change)
+    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
+        self.file.set_security(who, change)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -5,8 +5,8 @@ use acl::{Access, Sid, Token};
 use limits::ShareLimits;
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result, Snapshots,
-    Timestamp, Vfs, Wait,
+    Actor, Attributes, Case, Features, FileKind, FsError, Identity, OpenHow, RelPath, Result,
+    ServerWork, Snapshots, Timestamp, Vfs, Wait,
 };
 
 /// DOS attribute bits that the file layer acts on. MS-FSCC 2.6.
@@ -72,6 +72,8 @@ pub struct VolumeOptions {
     pub veto_names: NamePatterns,
     /// Leave out of listings what the caller may not read.
     pub hide_unreadable: bool,
+    /// The superuser may create device nodes; nobody may otherwise.
+    pub device_nodes: bool,
     /// The most space that clients are shown, in bytes.
     pub size_limit_bytes: Option<u64>,
     /// Files may have named streams, if the backend stores them.
@@ -94,6 +96,7 @@ impl Default for VolumeOptions {
             hidden_names: NamePatterns::default(),
             veto_names: NamePatterns::default(),
             hide_unreadable: false,
+            device_nodes: false,
             size_limit_bytes: None,
             streams: true,
             frozen: false,
@@ -149,7 +152,7 @@ impl Volume {
 
     fn root(&self, wait: Wait) -> Result<Attributes> {
         let how = OpenHow::looking(wait);
-        Ok(self.vfs.open(&Identity::root(), &RelPath::root(), how)?.attributes)
+        Ok(self.vfs.open(Actor::Server(ServerWork::ShareRoot), &RelPath::root(), how)?.attributes)
     }
 
     /// What can be stored in it.

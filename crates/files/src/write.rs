@@ -53,9 +53,9 @@ impl Files {
         open.break_readers();
         let kept = open.keep_frozen();
         if appends {
-            open.node.append(data)?;
+            open.node.append(open.caller.identity.actor(), data)?;
         } else {
-            open.node.write(offset, data)?;
+            open.node.write(open.caller.identity.actor(), offset, data)?;
         }
         open.note_changed();
         open.restore_frozen(kept);

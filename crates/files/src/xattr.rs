@@ -50,7 +50,7 @@ impl Files {
         let names = open.node.xattr_names()?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         let who = as_granted(&open.caller, &*open.node);
-        open.node.set_xattr(&who, stored.unwrap_or(name), value)?;
+        open.node.set_xattr(who.actor(), stored.unwrap_or(name), value)?;
         open.report_modified(Filter::EXTENDED_ATTRIBUTES);
         Ok(())
     }

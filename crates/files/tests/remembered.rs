@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
-use vfs::{Attributes, FsError, Identity, Name, Result, Timestamp, Vfs};
+use vfs::{Actor, Attributes, FsError, Identity, Name, Result, Timestamp, Vfs};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
@@ -178,17 +178,17 @@ fn who_may_not_look_there_is_told_nothing() {
         let known = served.files.look_remembered(&alice, directory, &name("file"), V);
         let at = vfs::RelPath::root().join(&name("d"));
         let (case, wait) = (vfs::Case::Sensitive, vfs::Wait::Allowed);
-        let _ = directory.volume().vfs.open_directory(&alice.identity, &at, case, wait);
+        let _ = directory.volume().vfs.open_directory(alice.identity.actor(), &at, case, wait);
         known.is_some()
     };
     (0..4).for_each(|_| _ = ask());
     assert!(ask(), "who is let through it is told");
     // The thread acts as the last user.
-    directory.volume().vfs.space(&Identity::root()).unwrap();
+    directory.volume().vfs.space(Actor::SUPERUSER).unwrap();
     std::fs::set_permissions(folder.path().join("d"), mode(0o700)).unwrap();
     assert!(!ask());
     let removed = now(served.files.remove_object(&alice, directory, &name("file")));
-    directory.volume().vfs.space(&Identity::root()).unwrap();
+    directory.volume().vfs.space(Actor::SUPERUSER).unwrap();
     assert_eq!(removed, Err(FsError::AccessDenied));
     assert!(folder.path().join("d/file").exists());
 }
@@ -329,7 +329,7 @@ fn what_was_made_is_looked_at_and_removed_by_as_few_calls_as_can_be() {
     let path = vfs::RelPath::root().join(&name("d"));
     let (kind, mode, dos) = (vfs::FileKind::Directory, 0o755, None);
     let how = vfs::CreateHow { kind, mode, dos, wanted: vfs::Wanted::default() };
-    memory.create(&Identity::root(), &path, vfs::Case::Sensitive, how).unwrap();
+    memory.create(Actor::SUPERUSER, &path, vfs::Case::Sensitive, how).unwrap();
     let served = serve(Arc::new(memory), || Timestamp(1_750_000_001_000_000_000));
     let (handle, open) = served.make("file");
     drop(open);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
-use vfs::{FsError, Identity, Name, RelPath, Timestamp, Vfs, Wait};
+use vfs::{Actor, FsError, Identity, Name, RelPath, Timestamp, Vfs, Wait};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 /// How long a call takes.
@@ -225,7 +225,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
         wanted: vfs::Wanted::default(),
     };
     let case = vfs::Case::Sensitive;
-    inner.create(&Identity::root(), &path("Dir"), case, how).unwrap();
+    inner.create(Actor::SUPERUSER, &path("Dir"), case, how).unwrap();
     let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::Delayed::new(inner, Arc::new(pause)));
     if is_cached {
         // Later than all changes.

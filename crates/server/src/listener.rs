@@ -13,8 +13,10 @@ use futures_util::future::BoxFuture;
 use meter::Meter;
 use smb::Host;
 use std::any::Any;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -117,7 +119,7 @@ impl<P: Protocol> Listener<P> {
     /// A connection whose invariants are broken ends; no other one notices.
     fn serve(self, task: Box<Task<P>>, peer: SocketAddr) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            match AssertUnwindSafe(task.run()).catch_unwind().await {
+            match AssertUnwindSafe(work_on_requests(task.run())).catch_unwind().await {
                 Ok(Left::Moves(task)) => {
                     task.thread().spawn(self.serve(task, peer));
                 }
@@ -180,4 +182,10 @@ fn why(full: Full) -> &'static str {
 fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
+}
+/// Polls a connection so that its thread acts as a user from call to call, and as the process
+/// between two polls.
+async fn work_on_requests<T>(requests: impl Future<Output = T>) -> T {
+    let mut requests = pin!(requests);
+    poll_fn(|cx| vfs_local::keep_identity(|| requests.as_mut().poll(cx))).await
 }

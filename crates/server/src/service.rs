@@ -647,6 +647,7 @@ fn open_share(
         hidden_names: patterns(&share.hidden_names),
         veto_names: patterns(&share.veto_names),
         hide_unreadable: share.hide_unreadable,
+        device_nodes: share.device_nodes,
         size_limit_bytes: share.size_limit_bytes,
         limits: Some(around.limits.of(share, around.now)),
     };

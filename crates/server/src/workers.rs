@@ -131,6 +131,7 @@ impl Shared {
             duty = match duty {
                 Duty::Run(call) => {
                     // A call that panics tells its caller by being dropped.
+                    let call = || vfs_local::keep_identity(call);
                     let ended = std::panic::catch_unwind(AssertUnwindSafe(call));
                     drop(ended);
                     self.decide(Line::end)

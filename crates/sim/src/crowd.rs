@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::ServerSide;
 use std::time::Instant;
-use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs, Wanted};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{
@@ -77,7 +77,7 @@ impl Crowd {
             let names = path.split('\\').map(|part| Name::new(part.as_bytes().to_vec()));
             let names: Result<Vec<Name>, _> = names.collect();
             let path = RelPath::from_iter(names.map_err(|e| e.to_string())?);
-            let made = self.process.vfs.create(&Identity::root(), &path, Case::Sensitive, how);
+            let made = self.process.vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how);
             made.map(|_| ()).map_err(|e| e.to_string())
         };
         for file in 0..count {

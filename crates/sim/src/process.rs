@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs, Wanted};
 
 /// One life of the process.
 pub struct Process {
@@ -40,7 +40,7 @@ impl Process {
         };
         let name = Name::new(&b"d"[..]).map_err(|e| e.to_string())?;
         let path = RelPath::from_iter([name]);
-        let made = tree.create(&Identity::root(), &path, Case::Sensitive, how);
+        let made = tree.create(Actor::SUPERUSER, &path, Case::Sensitive, how);
         made.and_then(|made| made.node.sync(false)).map_err(|e| e.to_string())?;
         Ok(Self::over(tree.kill(environment.clone()), environment))
     }

@@ -5,8 +5,8 @@ use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{
-    Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, OpenHow, Opened,
-    Result, Wanted,
+    Actor, Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, OpenHow,
+    Opened, Result, Wanted,
 };
 
 /// How a part of a listing ended.
@@ -25,7 +25,7 @@ impl CachedVfs {
     pub(crate) fn list_any(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         mut cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -33,7 +33,7 @@ impl CachedVfs {
         loop {
             match self.find_listed(directory, who, cookie, wanted) {
                 Found::Chunk(chunk, at, is_last) => {
-                    match tell(&chunk, at, (directory, who, wanted), sink)? {
+                    match tell(&chunk, at, (directory, who.seen_as(), wanted), sink)? {
                         Part::Stopped => return Ok(false),
                         Part::Through(_) if is_last => return Ok(true),
                         Part::Through(next) => cookie = next,
@@ -43,7 +43,7 @@ impl CachedVfs {
                     if directory.child_attributes(who, &name, Wanted::default()).is_err() {
                         return directory.list_with_attributes(who, cookie, wanted, sink);
                     }
-                    self.listings().note_searcher(directory.key(), follow, who);
+                    self.listings().note_searcher(directory.key(), follow, who.seen_as());
                 }
                 Found::End(ticket) => {
                     return self.list_and_keep(directory, who, &ticket, cookie, wanted, sink);
@@ -62,15 +62,16 @@ impl CachedVfs {
     pub(crate) fn list_kept(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         mut cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         loop {
-            let found = self.fresh_listings().find_for_reader(directory.key(), cookie, who);
+            let found =
+                self.fresh_listings().find_for_reader(directory.key(), cookie, who.seen_as());
             let Found::Chunk(chunk, at, is_last) = found else { return Ok(None) };
-            match tell(&chunk, at, (directory, who, wanted), sink)? {
+            match tell(&chunk, at, (directory, who.seen_as(), wanted), sink)? {
                 Part::Stopped => return Ok(Some(false)),
                 Part::Through(_) if is_last => return Ok(Some(true)),
                 Part::Through(next) => cookie = next,
@@ -84,7 +85,7 @@ impl CachedVfs {
     /// As [`vfs::Vfs::open_node`].
     pub(crate) fn open_to_list(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         how: OpenHow,
     ) -> Result<Opened> {
@@ -93,7 +94,7 @@ impl CachedVfs {
         let follow = self.listings().follow_of(key);
         let opened = self.inner.open_node(who, directory, how)?;
         if let Some(follow) = follow {
-            self.listings().note_reader(key, follow, who);
+            self.listings().note_reader(key, follow, who.seen_as());
         }
         Ok(opened)
     }
@@ -129,14 +130,14 @@ impl CachedVfs {
     fn find_listed(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
     ) -> Found {
         let Some(feed) = self.listing_feed() else { return Found::Nothing };
         let key = directory.key();
         let grows = wanted.attributes && !wanted.few;
-        let found = self.fresh_listings().find(key, cookie, who);
+        let found = self.fresh_listings().find(key, cookie, who.seen_as());
         match found {
             Found::End(_) if !grows => Found::Nothing,
             Found::Nothing if cookie == 0 && grows => {
@@ -176,7 +177,7 @@ impl CachedVfs {
     fn list_and_keep(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         ticket: &Ticket,
         cookie: u64,
         wanted: ListWanted,
@@ -200,7 +201,7 @@ impl CachedVfs {
         chunks.push(chunk);
         // Changed while it was listed, it is forgotten by now.
         let is_end = ended && !is_chosen && !has_gap;
-        self.fresh_listings().append(ticket, who, chunks, is_end);
+        self.fresh_listings().append(ticket, who.seen_as(), chunks, is_end);
         Ok(ended)
     }
 }
@@ -225,7 +226,9 @@ fn tell(
             (true, Some(known)) => Ok(Some(known)),
             (true, None) => {
                 let name = vfs::Name::new(name).map_err(|_| FsError::Io)?;
-                directory.child_attributes(who, &name, Wanted { dos: wanted.stored }).map(Some)
+                directory
+                    .child_attributes(who.actor(), &name, Wanted { dos: wanted.stored })
+                    .map(Some)
             }
         };
         if !(Listed { name, inode, attributes: None, next }).give(sink, look)? {

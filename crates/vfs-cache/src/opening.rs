@@ -6,8 +6,8 @@ use crate::state::{Foreknown, State, parent_of, split};
 use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, Located, Node,
-    NodeHandle, OpenHow, Opened, RelPath, Result, Timestamp, Wait, Wanted,
+    Actor, Attributes, Case, DosInfo, FileKey, FileKind, FsError, KnownOpen, Located, Node,
+    NodeHandle, OpenHow, Opened, RelPath, Result, ServerWork, Timestamp, Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -54,7 +54,7 @@ impl CachedVfs {
     /// As [`vfs::Vfs::open`].
     pub(crate) fn open_any(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<KnownOpen> {
@@ -105,7 +105,7 @@ impl CachedVfs {
     /// As [`vfs::Vfs::open`].
     pub(crate) fn open_exact(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
     ) -> Result<KnownOpen> {
@@ -119,7 +119,7 @@ impl CachedVfs {
     fn ask_at_once(
         &self,
         state: &mut State,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
     ) -> Option<Prior> {
@@ -131,7 +131,7 @@ impl CachedVfs {
         if !how.write && (state.places.facts(at).is_some() || state.places.is_seen_again(at)) {
             return None;
         }
-        let way = state.places.way(parent_of(path), who);
+        let way = state.places.way(parent_of(path), who.seen_as());
         // Files that are read are mostly there; who looks is often about to make something.
         let is_better = if how.read && !how.write {
             way.directory.is_some() && way.is_searcher
@@ -152,13 +152,13 @@ impl CachedVfs {
     fn first_look(
         &self,
         mut state: Fresh<'_>,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: &OpenHow,
     ) -> First {
         let any_case = how.case == Case::Insensitive;
         let parent = parent_of(path);
-        let way = state.places.way(parent, who);
+        let way = state.places.way(parent, who.seen_as());
         let (mut path, mut is_there) = (path.clone(), false);
         // To write by what is open already is dearer than a walk in memory.
         let is_kept_of_use = !how.write || self.inner.features().waits;
@@ -166,7 +166,8 @@ impl CachedVfs {
             // Who writes has a descriptor of their own.
             let reads = how.read && !how.write;
             if is_kept_of_use
-                && let Some((node, facts)) = state.places.find(path.as_bytes(), who, reads)
+                && let Some((node, facts)) =
+                    state.places.find(path.as_bytes(), who.seen_as(), reads)
             {
                 if let Some(key) = way.directory {
                     state.directories.touch(key);
@@ -175,7 +176,7 @@ impl CachedVfs {
                 return first(path, node, facts);
             }
             if way.is_searcher
-                && let Some(made) = state.kept_made(&path, who)
+                && let Some(made) = state.kept_made(&path, who.seen_as())
             {
                 return First::Made(path, made);
             }
@@ -235,7 +236,7 @@ impl CachedVfs {
     /// be asked for the path.
     fn reopen(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         node: &Arc<dyn Node>,
         facts: Facts,
@@ -253,8 +254,8 @@ impl CachedVfs {
     }
 
     /// A directory that is kept, as far as its permissions go: nobody is asked.
-    pub(crate) fn kept_directory(&self, who: &Identity, path: &RelPath) -> Option<KnownOpen> {
-        let (node, facts) = self.fresh().kept_directory(who, path)?;
+    pub(crate) fn kept_directory(&self, who: Actor<'_>, path: &RelPath) -> Option<KnownOpen> {
+        let (node, facts) = self.fresh().kept_directory(who.seen_as(), path)?;
         self.counters.handles.hit();
         let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
         Some(known(Opened { node, attributes, path: path.clone() }, &facts))
@@ -263,7 +264,7 @@ impl CachedVfs {
     /// Has the backend open a path as it is spelt, and keeps what that tells.
     fn ask(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         mut prior: Prior,
@@ -294,7 +295,7 @@ impl CachedVfs {
         let is_so = state.places.end_look(look);
         let was_let_through = matches!(result, Ok(_) | Err(FsError::NotFound));
         if let (Some((parent, _)), true, true) = (split(path), is_so, was_let_through) {
-            state.places.note_searcher(parent, who);
+            state.places.note_searcher(parent, who.seen_as());
         }
         if kind == Some(FileKind::Symlink) && !how.no_follow {
             drop(state);
@@ -312,7 +313,7 @@ impl CachedVfs {
     /// taken if it is of the same time.
     fn open_beside(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         facts: Option<Facts>,
@@ -356,7 +357,7 @@ impl CachedVfs {
     /// execute it meanwhile. Then it is opened once more, for looking, if that is of use.
     fn keepsake(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         opened: &Opened,
         how: &OpenHow,
     ) -> Option<(Arc<dyn Node>, bool)> {
@@ -374,7 +375,7 @@ impl CachedVfs {
     fn keep(
         &self,
         state: &mut State,
-        who: &Identity,
+        who: Actor<'_>,
         Opened { attributes, path, .. }: &Opened,
         how: &OpenHow,
         keepsake: Option<(Arc<dyn Node>, bool)>,
@@ -396,7 +397,7 @@ impl CachedVfs {
         };
         state.places.put_facts(at, facts.clone());
         if let Some((node, reads)) = keepsake {
-            state.places.keep(at, Kept { who: who.clone(), reads, node });
+            state.places.keep(at, Kept { who: who.seen_as().clone(), reads, node });
         }
         state.settle();
         facts
@@ -434,7 +435,7 @@ impl CachedVfs {
         }
         let look = self.fresh().places.begin_look(path.as_bytes());
         let how = OpenHow::looking(wait);
-        let opened = self.inner.open(&Identity::root(), path, how);
+        let opened = self.inner.open(Actor::Server(ServerWork::FillCache), path, how);
         self.follow_place(path, look, opened)
     }
 

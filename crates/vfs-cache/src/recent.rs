@@ -271,7 +271,7 @@ fn slots_for(budget_bytes: usize) -> usize {
 mod tests {
     use super::*;
     use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
-    use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+    use vfs::{Actor, Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
 
     const HERE: FollowId = FollowId(7);
     const ELSEWHERE: FollowId = FollowId(8);
@@ -292,7 +292,7 @@ mod tests {
         let path = RelPath::root().join(&Name::new(*b"name").unwrap());
         let (kind, mode, dos, wanted) = (FileKind::File, 0o644, None, Wanted::default());
         let how = CreateHow { kind, mode, dos, wanted };
-        vfs.create(&Identity::root(), &path, Case::Sensitive, how).unwrap()
+        vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap()
     }
 
     /// What is known after a name was made, while and after which this was told.

@@ -4,7 +4,7 @@
 use crate::recent::{Keepsake, Made};
 use crate::tree::CachedVfs;
 use vfs::{
-    Attributes, CreateHow, FileKind, Identity, KnownOpen, Name, Node, NodeHandle, OpenHow, Opened,
+    Actor, Attributes, CreateHow, FileKind, KnownOpen, Name, Node, NodeHandle, OpenHow, Opened,
     RelPath, Result, Wait, Wanted,
 };
 
@@ -13,7 +13,7 @@ impl CachedVfs {
     /// followed.
     pub(crate) fn create_noted(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: CreateHow,
     ) -> Result<Opened> {
@@ -29,19 +29,19 @@ impl CachedVfs {
     }
 
     /// What was made is open for writing, and is not kept so: nobody could execute it meanwhile.
-    fn keepsake_of_made(&self, who: &Identity, opened: &Opened) -> Option<Keepsake> {
+    fn keepsake_of_made(&self, who: Actor<'_>, opened: &Opened) -> Option<Keepsake> {
         if !self.inner.features().waits {
             return None;
         }
         let looked = self.inner.open_node(who, &*opened.node, OpenHow::looking(Wait::Allowed));
-        looked.ok().map(|looked| Keepsake { who: who.clone(), node: looked.node })
+        looked.ok().map(|looked| Keepsake { who: who.seen_as().clone(), node: looked.node })
     }
 
     /// Opens what was made by a path a moment ago, to which it led as of the latest draining; none
     /// if the backend has to be asked for the path.
     pub(crate) fn open_made(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         made: &Made,
         how: OpenHow,
@@ -109,7 +109,7 @@ impl CachedVfs {
     /// nor until afterwards, as the second does.
     pub(crate) fn remembered_at(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
@@ -124,7 +124,7 @@ impl CachedVfs {
         let mut state = self.freshened(state);
         let made = state.made(path)?;
         let (key, born, handle) = (made.key, made.born, made.handle.clone()?);
-        let (kept, _) = state.kept_directory(who, &parent)?;
+        let (kept, _) = state.kept_directory(who.seen_as(), &parent)?;
         let told = state.told();
         drop(state);
         self.counters.handles.hit();
@@ -146,6 +146,6 @@ impl CachedVfs {
     }
 }
 
-fn child_of(directory: &dyn Node, who: &Identity, name: &Name) -> Option<Attributes> {
+fn child_of(directory: &dyn Node, who: Actor<'_>, name: &Name) -> Option<Attributes> {
     directory.child_attributes(who, name, Wanted::default()).ok()
 }

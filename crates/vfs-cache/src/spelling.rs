@@ -4,8 +4,8 @@ use crate::directories::Answer;
 use crate::index::{NameIndex, Spelling, hash_of};
 use crate::tree::CachedVfs;
 use vfs::{
-    Case, FileKey, FileKind, FsError, Identity, Name, Node, OpenHow, Opened, RelPath, Result, Wait,
-    Wanted, has_case,
+    Actor, Case, FileKey, FileKind, FsError, Name, Node, OpenHow, Opened, RelPath, Result,
+    ServerWork, Wait, Wanted, has_case,
 };
 
 /// A path as far as it is known.
@@ -40,7 +40,7 @@ impl CachedVfs {
     ///
     /// # Errors
     /// Those of looking for its directories.
-    pub(crate) fn spell(&self, who: &Identity, path: &RelPath, wait: Wait) -> Result<Spelt> {
+    pub(crate) fn spell(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<Spelt> {
         let Some((parent, name)) = path.split() else { return Ok(Spelt::Missing(FsError::Stale)) };
         let directory = match self.directory(who, &parent, wait)? {
             Place::At(directory) => directory,
@@ -60,7 +60,7 @@ impl CachedVfs {
     ///
     /// # Errors
     /// Those of the backend, but for what is not there.
-    pub(crate) fn directory(&self, who: &Identity, path: &RelPath, wait: Wait) -> Result<Place> {
+    pub(crate) fn directory(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<Place> {
         let opened = match self.look(who, path, wait) {
             Err(FsError::NotFound | FsError::PathNotFound) => match self.spell(who, path, wait)? {
                 Spelt::As(spelt) | Spelt::Absent(spelt) => self.look(who, &spelt, wait),
@@ -80,7 +80,7 @@ impl CachedVfs {
         }
     }
 
-    fn look(&self, who: &Identity, path: &RelPath, wait: Wait) -> Result<Opened> {
+    fn look(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<Opened> {
         if let Some(kept) = self.kept_directory(who, path) {
             return Ok(kept.opened);
         }
@@ -144,7 +144,9 @@ impl CachedVfs {
             wait: Wait::Allowed,
         };
         // With the power of the process: who may look names up need not be one who may list.
-        let Ok(opened) = self.inner.open(&Identity::root(), path, how) else { return false };
+        let Ok(opened) = self.inner.open(Actor::Server(ServerWork::FillCache), path, how) else {
+            return false;
+        };
         if opened.attributes.key != key {
             return false;
         }

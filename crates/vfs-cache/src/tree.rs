@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::asked::{self, Listener};
 use vfs::{
-    Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
-    Identity, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle,
-    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
+    Actor, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
+    Keyed, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow,
+    Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
     SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
@@ -242,7 +242,7 @@ impl CachedVfs {
     /// Opens a path that was not found as it is spelt, or not without waiting.
     pub(crate) fn open_by_case(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
         first: FsError,
@@ -270,7 +270,7 @@ impl CachedVfs {
     /// Makes what nobody else makes in another case meanwhile.
     fn create_spelt(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         case: Case,
         how: CreateHow,
@@ -306,7 +306,7 @@ impl CachedVfs {
     }
 
     /// Has the backend make something.
-    fn make(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn make(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         let _changing = asked::changing();
         self.inner.create(who, path, case, how)
     }
@@ -314,7 +314,7 @@ impl CachedVfs {
     /// Makes what is spelt so, in its directory if that is kept.
     pub(crate) fn create_exact(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         how: CreateHow,
     ) -> Result<Opened> {
@@ -330,7 +330,7 @@ impl CachedVfs {
     }
 
     /// Removes a name from its directory, if that is kept.
-    fn remove_name(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove_name(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.split()).flatten();
         if let Some(kept) = active.and_then(|(parent, _)| self.kept_directory(who, &parent)) {
             let is_made = self.fresh().made(path).is_some_and(|made| made.key == expected);
@@ -367,7 +367,7 @@ impl CachedVfs {
     /// The directory that a name is to be made in, and its path as it is spelt.
     fn directory_for(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         parent: &RelPath,
     ) -> Result<Option<(FileKey, RelPath)>> {
         if let Some(key) = self.fresh().places.directory(parent.as_bytes()) {
@@ -417,11 +417,11 @@ impl Drop for Fresh<'_> {
 }
 
 impl Vfs for CachedVfs {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         self.open_known(who, path, how).map(|known| known.opened)
     }
 
-    fn open_known(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+    fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
         if self.is_active() {
             self.open_any(who, path, how)
         } else {
@@ -431,7 +431,7 @@ impl Vfs for CachedVfs {
 
     fn open_directory(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         case: Case,
         wait: Wait,
@@ -447,7 +447,7 @@ impl Vfs for CachedVfs {
         self.open_any(who, path, how)
     }
 
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         let begun = self.now();
         let result = self.create_spelt(who, path, case, how);
         self.pace.took(begun, self.now());
@@ -456,7 +456,7 @@ impl Vfs for CachedVfs {
 
     fn create_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         how: CreateHow,
@@ -470,7 +470,7 @@ impl Vfs for CachedVfs {
             || (!self.inner.features().waits && self.pace.is_quick(self.now()))
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let _changing = asked::changing();
         self.remove_name(who, path, expected)?;
         self.let_go(path);
@@ -479,7 +479,7 @@ impl Vfs for CachedVfs {
 
     fn remove_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         expected: Expected,
@@ -504,7 +504,7 @@ impl Vfs for CachedVfs {
         Ok(change)
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         let (begun, _changing) = (self.now(), asked::changing());
         let renamed = self.inner.rename(who, from, to, replace);
         self.pace.took(begun, self.now());
@@ -513,17 +513,17 @@ impl Vfs for CachedVfs {
         Ok(())
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         let _changing = asked::changing();
         self.inner.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         let _changing = asked::changing();
         self.inner.symlink(who, path, target)
     }
 
-    fn space(&self, who: &Identity) -> Result<Space> {
+    fn space(&self, who: Actor<'_>) -> Result<Space> {
         self.inner.space(who)
     }
 
@@ -570,7 +570,7 @@ impl Vfs for CachedVfs {
 
     fn remembered(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
@@ -579,11 +579,12 @@ impl Vfs for CachedVfs {
 
     fn child_handle(
         &self,
+        who: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        self.inner.child_handle(directory, name, child)
+        self.inner.child_handle(who, directory, name, child)
     }
 
     fn knows_handles(&self) -> bool {
@@ -627,7 +628,7 @@ impl Vfs for CachedVfs {
         self.path_by(node, Self::fresh)
     }
 
-    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
         if how.read && node.kind() == FileKind::Directory && self.is_active() {
             return self.open_to_list(who, node, how);
         }
@@ -636,7 +637,7 @@ impl Vfs for CachedVfs {
 
     fn make_special(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: u32,
@@ -656,7 +657,7 @@ impl Vfs for CachedVfs {
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -671,7 +672,7 @@ impl Vfs for CachedVfs {
     fn list_known(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,

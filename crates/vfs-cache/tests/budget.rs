@@ -5,7 +5,7 @@ use peak_alloc::PeakAlloc;
 use std::any::Any;
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, Attributes, Case, ChangeFeed, CreateHow, DirEntry, DosInfo, Features,
+    Actor, AttributeChanges, Attributes, Case, ChangeFeed, CreateHow, DirEntry, DosInfo, Features,
     FileKey, FileKind, FollowId, FsError, Identity, Name, NameChange, Node, OpenHow, Opened,
     RelPath, Replace, Result, SecurityChange, Space, Stored, Timestamp, Vfs, Wait, Wanted,
 };
@@ -75,27 +75,27 @@ fn number(path: &RelPath) -> Result<u64> {
 }
 
 impl Vfs for Generated {
-    fn open(&self, _: &Identity, path: &RelPath, _: OpenHow) -> Result<Opened> {
+    fn open(&self, _: Actor<'_>, path: &RelPath, _: OpenHow) -> Result<Opened> {
         let inode = number(path)?;
         let node = Arc::new(GeneratedNode(inode));
         Ok(Opened { node, attributes: attributes(inode), path: path.clone() })
     }
-    fn create(&self, _: &Identity, _: &RelPath, _: Case, _: CreateHow) -> Result<Opened> {
+    fn create(&self, _: Actor<'_>, _: &RelPath, _: Case, _: CreateHow) -> Result<Opened> {
         Err(FsError::ReadOnly)
     }
-    fn remove(&self, _: &Identity, _: &RelPath, _: FileKey) -> Result<()> {
+    fn remove(&self, _: Actor<'_>, _: &RelPath, _: FileKey) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn rename(&self, _: &Identity, _: &RelPath, _: &RelPath, _: Replace) -> Result<()> {
+    fn rename(&self, _: Actor<'_>, _: &RelPath, _: &RelPath, _: Replace) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn link(&self, _: &Identity, _: &dyn Node, _: &RelPath, _: Replace) -> Result<()> {
+    fn link(&self, _: Actor<'_>, _: &dyn Node, _: &RelPath, _: Replace) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn symlink(&self, _: &Identity, _: &RelPath, _: &[u8]) -> Result<Opened> {
+    fn symlink(&self, _: Actor<'_>, _: &RelPath, _: &[u8]) -> Result<Opened> {
         Err(FsError::ReadOnly)
     }
-    fn space(&self, _: &Identity) -> Result<Space> {
+    fn space(&self, _: Actor<'_>) -> Result<Space> {
         Ok(Space::default())
     }
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
@@ -130,37 +130,37 @@ impl Node for GeneratedNode {
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
         Ok(Some(vec![7; 200]))
     }
-    fn set_attributes(&self, _: &Identity, _: &AttributeChanges) -> Result<()> {
+    fn set_attributes(&self, _: Actor<'_>, _: &AttributeChanges) -> Result<()> {
         Err(FsError::ReadOnly)
     }
     fn read(&self, _: u64, _: usize, _: &mut Vec<u8>, _: Wait) -> Result<usize> {
         Ok(0)
     }
-    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
+    fn write(&self, _: Actor<'_>, _: u64, _: &[u8]) -> Result<()> {
         Err(FsError::ReadOnly)
     }
     fn sync(&self, _: bool) -> Result<()> {
         Ok(())
     }
-    fn set_size(&self, _: u64) -> Result<()> {
+    fn set_size(&self, _: Actor<'_>, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn allocate(&self, _: u64, _: u64) -> Result<()> {
+    fn allocate(&self, _: Actor<'_>, _: u64, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn punch_hole(&self, _: u64, _: u64) -> Result<()> {
+    fn punch_hole(&self, _: Actor<'_>, _: u64, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
     fn next_data(&self, _: u64) -> Result<Option<(u64, u64)>> {
         Ok(None)
     }
-    fn copy_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
+    fn copy_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<u64> {
         Err(FsError::ReadOnly)
     }
-    fn clone_range(&self, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
+    fn clone_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn child_attributes(&self, _: &Identity, _: &Name, _: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: Actor<'_>, _: &Name, _: Wanted) -> Result<Attributes> {
         Err(FsError::NotFound)
     }
     fn read_link(&self) -> Result<Vec<u8>> {
@@ -172,10 +172,10 @@ impl Node for GeneratedNode {
     fn xattr(&self, _: &Name) -> Result<Vec<u8>> {
         Err(FsError::NotFound)
     }
-    fn set_xattr(&self, _: &Identity, _: &Name, _: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, _: Actor<'_>, _: &Name, _: Option<&[u8]>) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn set_security(&self, _: &SecurityChange<'_>) -> Result<()> {
+    fn set_security(&self, _: Actor<'_>, _: &SecurityChange<'_>) -> Result<()> {
         Err(FsError::ReadOnly)
     }
     fn as_any(&self) -> &dyn Any {
@@ -204,12 +204,12 @@ fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
     ALLOCATOR.reset_peak_usage();
     for directory in 0..DIRECTORIES {
         // Whatever its case: all names of the directory are read for it.
-        let missed = cached.open(&who, &path(format!("d{directory}/none")), how);
+        let missed = cached.open(who.actor(), &path(format!("d{directory}/none")), how);
         assert_eq!(missed.unwrap_err(), FsError::NotFound);
         for file in 0..4 {
             for _ in 0..2 {
                 let at = path(format!("D{directory}/Name of a file {file}"));
-                let known = cached.open_known(&who, &at, how).unwrap();
+                let known = cached.open_known(who.actor(), &at, how).unwrap();
                 let security = known
                     .security
                     .map(|s| s.descriptor(&*known.opened.node).unwrap().map(<[u8]>::len));

@@ -8,7 +8,9 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use support::*;
-use vfs::{AttributeChanges, Case, DosInfo, Identity, OpenHow, TimeChange, Timestamp, Vfs, Wait};
+use vfs::{
+    Actor, AttributeChanges, Case, DosInfo, Identity, OpenHow, TimeChange, Timestamp, Vfs, Wait,
+};
 use vfs_cache::{CacheOptions, CachedVfs, Count};
 use vfs_local::LocalVfs;
 
@@ -26,7 +28,7 @@ fn listing(cached: &CachedVfs) -> Count {
 
 fn opened(vfs: &dyn Vfs, at: &str, write: bool) -> vfs::Opened {
     let how = OpenHow { read: true, write, ..how(Case::Sensitive, Wait::Allowed) };
-    vfs.open(&Identity::root(), &path(at), how).unwrap()
+    vfs.open(Actor::SUPERUSER, &path(at), how).unwrap()
 }
 
 /// A folder of so many files, each as long as its number, and caches over it.
@@ -42,7 +44,7 @@ fn folder_of(files: usize) -> (tempfile::TempDir, Arc<LocalVfs>, CachedVfs) {
 }
 
 fn list(vfs: &dyn Vfs, piece: usize) -> Vec<Entry> {
-    list_all(vfs, &*opened(vfs, "", false).node, &Identity::root(), piece)
+    list_all(vfs, &*opened(vfs, "", false).node, Actor::SUPERUSER, piece)
 }
 
 #[test]
@@ -82,15 +84,15 @@ fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
             std::os::unix::fs::FileExt::write_all_at(&long, b"x", 4000).unwrap();
         }),
         ("again", &|| std::os::unix::fs::FileExt::write_all_at(&long, b"x", 5000).unwrap()),
-        ("by a node", &|| held.write(6000, b"x").unwrap()),
+        ("by a node", &|| held.write(Actor::SUPERUSER, 6000, b"x").unwrap()),
         ("cut off", &|| long.set_len(3).unwrap()),
         ("mode", &|| {
             std::fs::set_permissions(at("file 4"), std::fs::Permissions::from_mode(0o600)).unwrap();
         }),
         ("times", &|| long.set_modified(std::time::UNIX_EPOCH).unwrap()),
-        ("time of access", &|| held.set_attributes(&root, &touched).unwrap()),
+        ("time of access", &|| held.set_attributes(root.actor(), &touched).unwrap()),
         ("extended attribute", &|| {
-            held.set_attributes(&root, &hidden).unwrap();
+            held.set_attributes(root.actor(), &hidden).unwrap();
         }),
         ("renamed", &|| std::fs::rename(at("file 6"), at("renamed")).unwrap()),
         ("replaced", &|| std::fs::rename(at("file 9"), at("file 10")).unwrap()),
@@ -99,7 +101,7 @@ fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
         ("made below", &|| std::fs::write(at("sub/below"), b"").unwrap()),
         ("linked by us", &|| {
             let node = opened(&*local, "file 12", false).node;
-            local.link(&root, &*node, &path("sub/link"), vfs::Replace::Never).unwrap();
+            local.link(root.actor(), &*node, &path("sub/link"), vfs::Replace::Never).unwrap();
         }),
         ("written by its other name", &|| std::fs::write(at("sub/link"), b"by a link").unwrap()),
     ];
@@ -115,7 +117,7 @@ fn whatever_is_done_to_a_file_that_is_listed_shows_in_the_next_listing() {
 /// Sets who may list and search a folder.
 fn set_mode(local: &LocalVfs, folder: &std::path::Path, mode: u32) {
     // The thread may act as Alice.
-    local.space(&Identity::root()).unwrap();
+    local.space(Actor::SUPERUSER).unwrap();
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
@@ -132,8 +134,8 @@ fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
     (0..3).for_each(|_| drop(list(&cached, 100)));
     let alice = alice();
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-    let seen = |vfs: &dyn Vfs, node: &dyn vfs::Node| list_all(vfs, node, &alice, 100).len();
-    let node = cached.open(&alice, &path(""), how).unwrap().node;
+    let seen = |vfs: &dyn Vfs, node: &dyn vfs::Node| list_all(vfs, node, alice.actor(), 100).len();
+    let node = cached.open(alice.actor(), &path(""), how).unwrap().node;
     assert_eq!(seen(&cached, &*node), 10);
     set(0o744);
     (0..3).for_each(|_| drop(list(&cached, 100)));
@@ -144,7 +146,7 @@ fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
 }
 
 /// What is known of the folder for who has it not open.
-fn known(cached: &CachedVfs, node: &dyn vfs::Node, who: &Identity) -> Option<usize> {
+fn known(cached: &CachedVfs, node: &dyn vfs::Node, who: Actor<'_>) -> Option<usize> {
     let wanted = vfs::ListWanted { attributes: true, stored: true, few: false };
     let mut sink = Taking { left: 100, cookie: 0, seen: Vec::new() };
     let ended = cached.list_known(node, who, 0, wanted, &mut sink).unwrap();
@@ -161,27 +163,27 @@ fn a_listing_is_told_without_opening_to_those_only_who_may_open() {
     let (root, alice) = (Identity::root(), alice());
     let looked = opened(&cached, "", false).node;
     let read = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
-    let list_as = |who: &Identity| {
+    let list_as = |who: Actor<'_>| {
         let node = cached.open_node(who, &*looked, read).unwrap().node;
         assert_eq!(list_all(&cached, &*node, who, 100).len(), 10);
     };
-    (0..3).for_each(|_| list_as(&root));
-    assert_eq!(known(&cached, &*looked, &root), Some(10));
-    assert_eq!(known(&cached, &*looked, &alice), None, "she has not shown that she may");
-    list_as(&alice);
-    assert_eq!(known(&cached, &*looked, &alice), Some(10));
+    (0..3).for_each(|_| list_as(root.actor()));
+    assert_eq!(known(&cached, &*looked, root.actor()), Some(10));
+    assert_eq!(known(&cached, &*looked, alice.actor()), None, "she has not shown that she may");
+    list_as(alice.actor());
+    assert_eq!(known(&cached, &*looked, alice.actor()), Some(10));
     // She has it open, and may look names up in it still, but not list it.
-    let held = cached.open_node(&alice, &*looked, read).unwrap().node;
+    let held = cached.open_node(alice.actor(), &*looked, read).unwrap().node;
     set(0o711);
-    assert_eq!(known(&cached, &*looked, &alice), None, "it was heard");
-    (0..3).for_each(|_| list_as(&root));
-    assert_eq!(list_all(&cached, &*held, &alice, 100).len(), 10);
-    assert_eq!(known(&cached, &*looked, &alice), None, "she could not open it now");
-    assert!(cached.open_node(&alice, &*looked, read).is_err());
-    assert_eq!(known(&cached, &*looked, &root), Some(10));
-    local.space(&root).unwrap();
+    assert_eq!(known(&cached, &*looked, alice.actor()), None, "it was heard");
+    (0..3).for_each(|_| list_as(root.actor()));
+    assert_eq!(list_all(&cached, &*held, alice.actor(), 100).len(), 10);
+    assert_eq!(known(&cached, &*looked, alice.actor()), None, "she could not open it now");
+    assert!(cached.open_node(alice.actor(), &*looked, read).is_err());
+    assert_eq!(known(&cached, &*looked, root.actor()), Some(10));
+    local.space(root.actor()).unwrap();
     std::fs::write(folder.path().join("file 3"), b"other").unwrap();
-    assert_eq!(known(&cached, &*looked, &root), None, "it has changed");
+    assert_eq!(known(&cached, &*looked, root.actor()), None, "it has changed");
 }
 
 #[test]
@@ -211,10 +213,10 @@ fn what_we_write_by_a_name_that_is_gone_is_told_within_six_ticks() {
     assert!(linked.unwrap().success());
     std::fs::remove_file(at("file 1")).unwrap();
     let list =
-        |vfs: &dyn Vfs| list_all(vfs, &*opened(vfs, "sub", false).node, &Identity::root(), 100);
+        |vfs: &dyn Vfs| list_all(vfs, &*opened(vfs, "sub", false).node, Actor::SUPERUSER, 100);
     (0..3).for_each(|_| drop(list(&cached)));
     // The system tells the directory that the file was opened in.
-    held.write(0, b"by another name").unwrap();
+    held.write(Actor::SUPERUSER, 0, b"by another name").unwrap();
     assert_eq!(opened(&cached, "sub/link", false).attributes.size_bytes, 15, "a look tells");
     (0..6).for_each(|_| cached.tick());
     assert_eq!(list(&cached), list(&*local));
@@ -233,9 +235,9 @@ fn nothing_is_kept_where_others_can_change_it_unheard() {
         let found = opened(&cached, "sub/File", false).attributes.size_bytes;
         assert_eq!(found, length - 1);
         let other = how(Case::Insensitive, Wait::Allowed);
-        assert!(cached.open(&Identity::root(), &path("SUB/FILE"), other).is_ok());
+        assert!(cached.open(Actor::SUPERUSER, &path("SUB/FILE"), other).is_ok());
         let listed = opened(&cached, "sub", false).node;
-        let listed = list_all(&cached, &*listed, &Identity::root(), 100);
+        let listed = list_all(&cached, &*listed, Actor::SUPERUSER, 100);
         assert_eq!(listed.len(), 1);
         std::fs::write(&at, vec![0; length as usize]).unwrap();
     }
@@ -258,7 +260,7 @@ fn listings_take_a_fourth_of_the_room_and_are_given_up_by_use() {
     let options = CacheOptions { budget_bytes: 4 * 220_000, ..CacheOptions::default() };
     let cached = over(local, options);
     let list =
-        |name: &str| list_all(&cached, &*opened(&cached, name, false).node, &Identity::root(), 900);
+        |name: &str| list_all(&cached, &*opened(&cached, name, false).node, Actor::SUPERUSER, 900);
     for name in names {
         (0..3).for_each(|_| assert_eq!(list(name).len(), 500));
         list("one");

@@ -6,7 +6,7 @@
 //! fanotify does not serve here, since it puts together what happens to a name,
 //! so that nobody can tell whether it came last or went last.
 
-use crate::identity::as_root;
+use crate::identity::as_server;
 use crate::node::LocalNode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::{Mutex, PoisonError};
-use vfs::{ChangeFeed, FollowId, FsError, NameChange, Node, Result};
+use vfs::{ChangeFeed, FollowId, FsError, NameChange, Node, Result, ServerWork};
 
 /// Bytes read from the queue at once: some hundreds of events.
 const READ_BYTES: usize = 16 * 1024;
@@ -140,7 +140,8 @@ pub fn add_watch(queue: &OwnedFd, directory: &dyn Node, what: WatchFlags) -> Res
         return Err(FsError::NotSupported);
     }
     // Who may only look names up must be heard of too.
-    match as_root(|| Ok(inotify::add_watch(queue, node.proc_path(), what)))? {
+    match as_server(ServerWork::Metadata, || Ok(inotify::add_watch(queue, node.proc_path(), what)))?
+    {
         Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
         Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),
         Err(_) => Err(FsError::NotSupported),

@@ -12,7 +12,7 @@
 
 use crate::errors::refusal;
 use crate::handle_notes;
-use crate::identity::as_root;
+use crate::identity::as_server;
 use crate::node::LocalNode;
 use crate::outside::path_below;
 use crate::resolve::{Root, open_beneath};
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use vfs::{
     Attributes, FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath,
-    Result, Timestamp, Wait, Wanted,
+    Result, ServerWork, Timestamp, Wait, Wanted,
 };
 
 /// Nodes of which it is known by a table only where they are: some ten megabytes.
@@ -209,7 +209,9 @@ impl Handles {
     fn mount(&self, root: Root<'_>) -> Option<i32> {
         *self.mount.get_or_init(|| {
             let (handle, mount) = Kernel::of(root.fd, b"")?;
-            let opened = as_root(|| handle.open(root.fd).map_err(|e| refusal("open handle", e)));
+            let opened = as_server(ServerWork::LocateNode, || {
+                handle.open(root.fd).map_err(|e| refusal("open handle", e))
+            });
             opened.is_ok().then_some(mount)
         })
     }
@@ -239,23 +241,24 @@ impl Handles {
         if self.mount(root).is_none() {
             return Err(FsError::Stale);
         }
-        let opened = as_root(|| match handle.open(root.fd) {
+        let opened = as_server(ServerWork::LocateNode, || match handle.open(root.fd) {
             // What is no handle to this file system is one of nothing.
             Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => Err(FsError::Stale),
             other => other.map_err(|e| refusal("open handle", e)),
         })?;
         let (mut node, attributes) = LocalNode::new(opened, true, false, wanted)?;
         let is_directory = node.kind() == vfs::FileKind::Directory;
-        let (path, is_certain) = match as_root(|| whereabouts(root, &node))? {
-            Whereabouts::At(path) => (path, true),
-            _ if is_directory => return Err(FsError::Stale),
-            Whereabouts::Elsewhere if attributes.links > 0 && !self.serves_all(root) => {
-                return Err(FsError::Stale);
-            }
-            Whereabouts::Elsewhere | Whereabouts::Unknown => {
-                (RelPath::nameless(node.key), self.serves_all(root))
-            }
-        };
+        let (path, is_certain) =
+            match as_server(ServerWork::LocateNode, || whereabouts(root, &node))? {
+                Whereabouts::At(path) => (path, true),
+                _ if is_directory => return Err(FsError::Stale),
+                Whereabouts::Elsewhere if attributes.links > 0 && !self.serves_all(root) => {
+                    return Err(FsError::Stale);
+                }
+                Whereabouts::Elsewhere | Whereabouts::Unknown => {
+                    (RelPath::nameless(node.key), self.serves_all(root))
+                }
+            };
         node.is_unheard |= path.is_nameless();
         Ok(Located { node: Arc::new(node), attributes, path, is_certain })
     }
@@ -267,7 +270,7 @@ impl Handles {
         let key =
             FileKey { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(*inode) };
         let path = self.places().paths.get(&key).cloned().ok_or(FsError::Stale)?;
-        let node = match as_root(|| look(root, &path, wanted)) {
+        let node = match as_server(ServerWork::LocateNode, || look(root, &path, wanted)) {
             Err(FsError::NotFound | FsError::PathNotFound) => return Err(FsError::Stale),
             other => other?,
         };
@@ -287,7 +290,7 @@ impl Handles {
         if node.raw_stat()?.st_nlink == 0 {
             return Err(FsError::Stale);
         }
-        match as_root(|| whereabouts(root, node))? {
+        match as_server(ServerWork::LocateNode, || whereabouts(root, node))? {
             Whereabouts::At(path) => Ok(path),
             Whereabouts::Elsewhere | Whereabouts::Unknown => Ok(RelPath::nameless(node.key)),
         }
@@ -431,7 +434,7 @@ fn open_anew(node: &LocalNode, is_directory: bool, flags: OFlags) -> rustix::io:
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{Identity, Vfs};
+    use vfs::{Actor, Identity, Vfs};
 
     fn path(text: &str) -> RelPath {
         text.split('/').map(|name| Name::new(name.as_bytes()).unwrap()).collect()
@@ -443,7 +446,7 @@ mod tests {
 
     fn looked_at(vfs: &LocalVfs, at: &str) -> Arc<dyn Node> {
         let how = OpenHow::looking(Wait::Allowed);
-        vfs.open(&Identity::root(), &path(at), how).unwrap().node
+        vfs.open(Actor::SUPERUSER, &path(at), how).unwrap().node
     }
 
     fn found(vfs: &LocalVfs, handle: &NodeHandle) -> Result<RelPath> {
@@ -469,7 +472,7 @@ mod tests {
         let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let listed = || {
             let mut names = Vec::new();
-            let opened = vfs.open_node(&alice, &*node, how)?;
+            let opened = vfs.open_node(alice.actor(), &*node, how)?;
             opened.node.list(0, &mut |entry| {
                 names.push(entry.name.as_bytes().to_vec());
                 true
@@ -484,7 +487,10 @@ mod tests {
             (0o700, Err(FsError::AccessDenied)),
         ] {
             let permissions = std::fs::Permissions::from_mode(mode);
-            as_root(|| Ok(std::fs::set_permissions(&at, permissions).is_ok())).unwrap();
+            as_server(ServerWork::LocateNode, || {
+                Ok(std::fs::set_permissions(&at, permissions).is_ok())
+            })
+            .unwrap();
             assert_eq!(listed(), expected, "{mode:o}");
         }
     }
@@ -533,8 +539,8 @@ mod tests {
         let listed = || {
             let name = Name::new(&b"f"[..]).unwrap();
             let who = Identity::root();
-            let known = directory.child_attributes(&who, &name, Wanted::default()).unwrap();
-            share.child_handle(&*directory, &name, &known).unwrap()
+            let known = directory.child_attributes(who.actor(), &name, Wanted::default()).unwrap();
+            share.child_handle(Actor::SUPERUSER, &*directory, &name, &known).unwrap()
         };
         let before = listed();
         assert_eq!((listed(), handle(&share, "d/f")), (before.clone(), before.clone()));
@@ -577,7 +583,7 @@ mod tests {
         let known = ["d", "d/f"].map(|at| handle(&share, at));
         assert_eq!(known.each_ref().map(|h| found(&share, h)), [Ok(path("d")), Ok(path("d/f"))]);
         let who = Identity::root();
-        share.rename(&who, &path("d"), &path("e"), vfs::Replace::Never).unwrap();
+        share.rename(who.actor(), &path("d"), &path("e"), vfs::Replace::Never).unwrap();
         assert_eq!(known.each_ref().map(|h| found(&share, h)), [Ok(path("e")), Ok(path("e/f"))]);
         std::fs::remove_file(house.path().join("share/e/f")).unwrap();
         assert_eq!(found(&share, &known[1]), Err(FsError::Stale));

@@ -2,7 +2,7 @@
 //! `listxattrat` for those whose extended attributes are not known already.
 
 use crate::errors::refusal;
-use crate::identity::act_as;
+use crate::identity::Acting;
 use crate::node::{LocalNode, attributes_of};
 use crate::xattr_notes;
 use crate::xattrs::{self, Place};
@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use vfs::{
-    Attributes, Choice, DirEntry, FileKind, FsError, Identity, ListSink, ListWanted, Listed, Name,
+    Actor, Attributes, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
     Node, Result,
 };
 
@@ -44,7 +44,7 @@ pub fn names(
 /// Lists names with what they name.
 pub fn with_attributes(
     node: &LocalNode,
-    who: &Identity,
+    who: Actor<'_>,
     cookie: u64,
     wanted: ListWanted,
     sink: &mut dyn ListSink,
@@ -98,12 +98,12 @@ fn read_entries(
 
 fn look_at(
     directory: BorrowedFd<'_>,
-    who: &Identity,
+    who: Actor<'_>,
     name: &CStr,
     notes: Option<&xattr_notes::Reader>,
 ) -> Result<Attributes> {
     // What the sink did for the entry before may have been done as somebody else.
-    act_as(who)?;
+    let _acting = Acting::begin(who)?;
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(directory, name, flags, mask).map_err(|e| refusal("stat", e))?;

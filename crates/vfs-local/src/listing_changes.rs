@@ -105,7 +105,9 @@ impl ListingFeed for LocalListings {
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{AttributeChanges, Case, Identity, OpenHow, RelPath, TimeChange, Vfs, Wait, Wanted};
+    use vfs::{
+        Actor, AttributeChanges, Case, Identity, OpenHow, RelPath, TimeChange, Vfs, Wait, Wanted,
+    };
 
     const LIST: OpenHow = OpenHow {
         read: true,
@@ -133,7 +135,7 @@ mod tests {
         let at = folder.path().join("file");
         std::fs::write(&at, b"content").unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
-        let directory = vfs.open(&Identity::root(), &RelPath::root(), LIST).unwrap().node;
+        let directory = vfs.open(Actor::SUPERUSER, &RelPath::root(), LIST).unwrap().node;
         let feed = LocalListings::new().unwrap();
         let id = feed.follow(&*directory).unwrap();
         std::fs::read(&at).unwrap();
@@ -163,7 +165,7 @@ mod tests {
         let root = Identity::root();
         let path = |name: &[u8]| RelPath::root().join(&vfs::Name::new(name).unwrap());
         let open = |name: &[u8]| {
-            vfs.open(&root, &path(name), OpenHow { write: true, ..LIST }).unwrap().node
+            vfs.open(root.actor(), &path(name), OpenHow { write: true, ..LIST }).unwrap().node
         };
         let feed = LocalListings::new().unwrap();
         let file = open(b"file");
@@ -175,13 +177,15 @@ mod tests {
             // Tests beside this one may be heard, too.
             told(&feed).contains(&None)
         };
-        assert!(is_told(&|| file.set_attributes(&root, &accessed).unwrap()));
-        assert!(is_told(&|| vfs.link(&root, &*file, &path(b"link"), vfs::Replace::Never).unwrap()));
+        assert!(is_told(&|| file.set_attributes(root.actor(), &accessed).unwrap()));
+        assert!(is_told(&|| vfs
+            .link(root.actor(), &*file, &path(b"link"), vfs::Replace::Never)
+            .unwrap()));
         let link = open(b"link");
-        assert!(is_told(&|| link.write(0, b"by a link").unwrap()));
-        assert!(is_told(&|| link.set_size(3).unwrap()));
-        let written = is_told(&|| file.write(0, b"by its name").unwrap());
-        let again = is_told(&|| file.write(0, b"by its name").unwrap());
+        assert!(is_told(&|| link.write(Actor::SUPERUSER, 0, b"by a link").unwrap()));
+        assert!(is_told(&|| link.set_size(Actor::SUPERUSER, 3).unwrap()));
+        let written = is_told(&|| file.write(Actor::SUPERUSER, 0, b"by its name").unwrap());
+        let again = is_told(&|| file.write(Actor::SUPERUSER, 0, b"by its name").unwrap());
         assert!(!(written && again), "what the directory is told of is not counted");
     }
 }

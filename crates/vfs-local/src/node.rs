@@ -1,7 +1,7 @@
 //! Open files and directories.
 
 use crate::errors::refusal;
-use crate::identity::{act_as, as_root};
+use crate::identity::{Acting, as_server};
 use crate::listing_changes::Unheard;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
@@ -15,9 +15,9 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::sync::Mutex;
 use vfs::{
-    AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind, FsError,
-    Identity, ListSink, ListWanted, Name, Node, PosixAcl, Replace, Result, SecurityChange, Stored,
-    StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
+    Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
+    FsError, ListSink, ListWanted, Name, Node, PosixAcl, Replace, Result, SecurityChange,
+    ServerWork, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
 /// Largest extended attribute of Linux.
@@ -274,8 +274,11 @@ impl Node for LocalNode {
         stat(self.fd.as_fd(), c"", wanted, self.path_only)
     }
 
-    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
-        act_as(who)?;
+    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
+        if who.is_withheld(changes) {
+            return Err(FsError::AccessDenied);
+        }
+        let _acting = Acting::begin(who)?;
         let _changing = vfs::asked::changing();
         // The kernel takes a new time of access alone for a read.
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
@@ -332,7 +335,8 @@ impl Node for LocalNode {
         Ok(done)
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+    fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let (fd, _telling) = (self.file()?, self.telling());
         let mut done = 0;
         while done < data.len() {
@@ -346,7 +350,8 @@ impl Node for LocalNode {
         Ok(())
     }
 
-    fn append(&self, data: &[u8]) -> Result<()> {
+    fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let (fd, _telling) = (self.file()?, self.telling());
         let mut rest = data;
         while !rest.is_empty() {
@@ -379,27 +384,31 @@ impl Node for LocalNode {
         }
     }
 
-    fn set_size(&self, size_bytes: u64) -> Result<()> {
+    fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let _telling = self.telling();
         let result = rustix::fs::ftruncate(self.file()?, size_bytes);
         result
             .map_err(|e| if e == Errno::INVAL { FsError::TooLarge } else { refusal("truncate", e) })
     }
 
-    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let _telling = self.telling();
         rustix::fs::fallocate(self.file()?, FallocateFlags::KEEP_SIZE, offset, length)
             .map_err(|e| refusal("allocate", e))
     }
 
-    fn allocate_and_grow(&self, offset: u64, length: u64) -> Result<()> {
+    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let _telling = self.telling();
         // The kernel compares with the length and sets it under one lock.
         rustix::fs::fallocate(self.file()?, FallocateFlags::empty(), offset, length)
             .map_err(|e| refusal("allocate", e))
     }
 
-    fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let _telling = self.telling();
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(self.file()?, flags, offset, length)
@@ -420,11 +429,13 @@ impl Node for LocalNode {
 
     fn copy_range(
         &self,
+        who: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
         length: u64,
     ) -> Result<u64> {
+        let _acting = Acting::begin(who)?;
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
         let _telling = self.telling();
         let (mut from, mut to) = (source_offset, offset);
@@ -442,7 +453,7 @@ impl Node for LocalNode {
                 let mut buffer = Vec::new();
                 let count =
                     source.read(source_offset, length.min(1 << 20), &mut buffer, Wait::Allowed)?;
-                self.write(offset, &buffer)?;
+                self.write(who, offset, &buffer)?;
                 Ok(count as u64)
             }
             Err(errno) => Err(refusal("copy", errno)),
@@ -451,11 +462,13 @@ impl Node for LocalNode {
 
     fn clone_range(
         &self,
+        who: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
         length: u64,
     ) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let source = Self::of(source).ok_or(FsError::NotSupported)?;
         let _telling = self.telling();
         let range = libc::file_clone_range {
@@ -473,8 +486,8 @@ impl Node for LocalNode {
         }
     }
 
-    fn set_compressed(&self, who: &Identity, compressed: bool) -> Result<()> {
-        act_as(who)?;
+    fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         // No directory is told of flags.
         let _telling = Unheard::telling();
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -491,7 +504,7 @@ impl Node for LocalNode {
 
     fn list_with_attributes(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -499,8 +512,8 @@ impl Node for LocalNode {
         listing::with_attributes(self, who, cookie, wanted, sink)
     }
 
-    fn child_attributes(&self, who: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes> {
-        act_as(who)?;
+    fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes> {
+        let _acting = Acting::begin(who)?;
         let name = std::ffi::CString::new(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
         stat(self.fd.as_fd(), &name, wanted, self.path_only)
     }
@@ -516,15 +529,15 @@ impl Node for LocalNode {
 
     fn reparse_data(&self) -> Result<Vec<u8>> {
         // Whoever may look at the file may know, as with a link.
-        as_root(|| match self.get_xattr(REPARSE_NAME) {
+        as_server(ServerWork::Metadata, || match self.get_xattr(REPARSE_NAME) {
             Ok(value) => Ok(value),
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => Err(FsError::NotFound),
             Err(errno) => Err(refusal("get reparse data", errno)),
         })
     }
 
-    fn set_reparse_data(&self, who: &Identity, data: Option<&[u8]>) -> Result<()> {
-        act_as(who)?;
+    fn set_reparse_data(&self, who: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         match self.put_xattr(REPARSE_NAME, data, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if data.is_none() => Ok(()),
@@ -534,15 +547,19 @@ impl Node for LocalNode {
 
     fn verifier(&self) -> Result<[u8; 8]> {
         // The mode that it was made with may keep its maker from reading.
-        let value = as_root(|| self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound))?;
+        let value = as_server(ServerWork::Metadata, || {
+            self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound)
+        })?;
         value.try_into().map_err(|_| FsError::NotFound)
     }
 
-    fn set_verifier(&self, verifier: [u8; 8]) -> Result<()> {
+    fn set_verifier(&self, _who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
         // The mode that it was made with may keep its maker from writing.
-        as_root(|| match self.put_xattr(VERIFIER_NAME, Some(&verifier), XattrFlags::empty()) {
-            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
-            Err(errno) => Err(refusal("set verifier", errno)),
+        as_server(ServerWork::Metadata, || {
+            match self.put_xattr(VERIFIER_NAME, Some(&verifier), XattrFlags::empty()) {
+                Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+                Err(errno) => Err(refusal("set verifier", errno)),
+            }
         })
     }
 
@@ -553,6 +570,7 @@ impl Node for LocalNode {
 
     fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
         let Ok(child) = std::str::from_utf8(name.as_bytes()) else { return Vec::new() };
+        let Ok(_acting) = Acting::server(ServerWork::Metadata) else { return Vec::new() };
         let path = format!("{}/{child}", self.proc_path());
         // More than this is seldom, and shown as if it were none.
         let mut listed = [0u8; CHILD_NAMES_BYTES_MAX];
@@ -566,9 +584,7 @@ impl Node for LocalNode {
                 other => other.ok(),
             }
         };
-        let all =
-            || Ok(names.filter_map(|name| length_of(&name).map(|length| (name, length))).collect());
-        as_root(all).unwrap_or_default()
+        names.filter_map(|name| length_of(&name).map(|length| (name, length))).collect()
     }
 
     fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
@@ -577,14 +593,16 @@ impl Node for LocalNode {
         }
         // The system asks for the right to read data, of whomever the thread acted as last.
         let name = user_name(name)?;
-        as_root(|| self.get_xattr(&*name).map_err(|e| refusal("get attribute", e)))
+        as_server(ServerWork::Metadata, || {
+            self.get_xattr(&*name).map_err(|e| refusal("get attribute", e))
+        })
     }
 
-    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
         if is_private(name.as_bytes()) {
             return Err(FsError::AccessDenied);
         }
-        act_as(who)?;
+        let _acting = Acting::begin(who)?;
         match self.put_xattr(&*user_name(name)?, value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),
@@ -601,13 +619,13 @@ impl Node for LocalNode {
         streams::find(self, name, case)
     }
 
-    fn create_stream(&self, who: &Identity, name: &StreamName, case: Case) -> Result<()> {
+    fn create_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {
         streams::create(self, who, name, case)
     }
 
     fn read_stream(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         name: &StreamName,
         offset: u64,
         length: usize,
@@ -618,7 +636,7 @@ impl Node for LocalNode {
 
     fn write_stream(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         name: &StreamName,
         offset: u64,
         data: &[u8],
@@ -626,17 +644,17 @@ impl Node for LocalNode {
         streams::write(self, who, name, offset, data)
     }
 
-    fn set_stream_size(&self, who: &Identity, name: &StreamName, size_bytes: u64) -> Result<()> {
+    fn set_stream_size(&self, who: Actor<'_>, name: &StreamName, size_bytes: u64) -> Result<()> {
         streams::set_size(self, who, name, size_bytes)
     }
 
-    fn remove_stream(&self, who: &Identity, name: &StreamName) -> Result<()> {
+    fn remove_stream(&self, who: Actor<'_>, name: &StreamName) -> Result<()> {
         streams::remove(self, who, name)
     }
 
     fn rename_stream(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         from: &StreamName,
         to: &StreamName,
         replace: Replace,
@@ -652,9 +670,9 @@ impl Node for LocalNode {
         posix_acl::load(self)
     }
 
-    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
+    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
         let _changing = vfs::asked::changing();
-        security::store(self, change)
+        security::store(self, who, change)
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

@@ -52,7 +52,7 @@ pub fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::LocalVfs;
-    use vfs::{Case, FsError, Identity, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+    use vfs::{Actor, Case, FsError, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
 
     #[test]
     fn what_is_in_memory_is_read_at_once_also_where_waiting_cannot_be_forbidden() {
@@ -71,7 +71,7 @@ mod tests {
             let path = RelPath::root().join(&Name::new(name).unwrap());
             let (case, wait, wanted) = (Case::Sensitive, Wait::Allowed, Wanted::default());
             let how = OpenHow { read: true, write: false, case, wanted, no_follow: true, wait };
-            vfs.open(&Identity::root(), &path, how).unwrap().node
+            vfs.open(Actor::SUPERUSER, &path, how).unwrap().node
         };
         let file = open(b"file");
         assert!(file.syncs_at_once());

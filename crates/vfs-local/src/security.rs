@@ -5,14 +5,17 @@
 //! and a process with it never looks there: local users could have made it.
 
 use crate::errors::refusal;
-use crate::identity::as_root;
+use crate::identity::Acting;
 use crate::node::LocalNode;
 use crate::ntacl::{self, Counts};
 use crate::posix_acl::{self, state_hash};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::sync::OnceLock;
-use vfs::{AttributeChanges, FsError, Identity, Node, OwnerChange, Result, SecurityChange};
+use vfs::{
+    Actor, AttributeChanges, Elevated, FsError, Node, OwnerChange, PosixAcl, Result,
+    SecurityChange, ServerWork,
+};
 
 const TRUSTED: &str = "security.NTACL";
 const OWN: &str = "user.anabranch.NTACL";
@@ -52,28 +55,50 @@ pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
     Ok(counts.then_some(stored.descriptor))
 }
 
-/// Stores a descriptor, then owner and permissions.
+/// Stores a descriptor, then owner and permissions. Which of them the actor may change was
+/// decided before; each is changed with no more power than it takes.
 ///
 /// The descriptor comes first, since there may be no room for it, and again
 /// if it then stands beside others: killed in between, the file has its new
 /// permissions and no descriptor that counts.
-pub fn store(node: &LocalNode, change: &SecurityChange<'_>) -> Result<()> {
+pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _telling = node.telling();
-    as_root(|| {
-        let Some(descriptor) = change.descriptor else { return put(node, None) };
-        let before = state_hash(node)?;
-        put(node, Some((descriptor, &before)))?;
-        if change.owner != OwnerChange::default() {
-            let owner = change.owner;
-            let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-            node.set_attributes(&Identity::root(), &changes)?;
-        }
-        if let Some(permissions) = change.permissions {
-            posix_acl::store(node, permissions)?;
-        }
-        let after = state_hash(node)?;
-        if after == before { Ok(()) } else { put(node, Some((descriptor, &after))) }
-    })
+    let Some(descriptor) = change.descriptor else { return put(node, None) };
+    let before = state_hash(node)?;
+    put(node, Some((descriptor, &before)))?;
+    if change.owner != OwnerChange::default() {
+        let owner = change.owner;
+        let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+        node.set_attributes(elevated(who, Elevated::TakeOwnership), &changes)?;
+    }
+    if let Some(permissions) = change.permissions {
+        store_permissions(node, who, permissions)?;
+    }
+    let after = state_hash(node)?;
+    if after == before { Ok(()) } else { put(node, Some((descriptor, &after))) }
+}
+
+/// The actor with a power of its own for this part of the change.
+fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
+    match who {
+        Actor::User(user) | Actor::Beyond(user, _) => Actor::Beyond(user, power),
+        Actor::Server(_) => who,
+    }
+}
+
+/// Sets permissions. What runs as its owner or group is for the owner to share out: anybody else
+/// takes the set-user-ID and set-group-ID bits of a file away.
+fn store_permissions(node: &LocalNode, who: Actor<'_>, permissions: &PosixAcl) -> Result<()> {
+    const SET_IDS: u32 = 0o6000;
+    let stat = node.raw_stat()?;
+    let mode = stat.st_mode & 0o7777;
+    let is_own = who.user().is_none_or(|user| user.uid == 0 || user.uid == stat.st_uid);
+    if !is_own && mode & SET_IDS != 0 {
+        let changes = AttributeChanges { mode: Some(mode & !SET_IDS), ..Default::default() };
+        node.set_attributes(elevated(who, Elevated::Attributes), &changes)?;
+    }
+    let _acting = Acting::begin(elevated(who, Elevated::Attributes))?;
+    posix_acl::store(node, permissions)
 }
 
 fn put(node: &LocalNode, value: Option<(&[u8], &[u8; 32])>) -> Result<()> {
@@ -81,6 +106,7 @@ fn put(node: &LocalNode, value: Option<(&[u8], &[u8; 32])>) -> Result<()> {
     if value.is_some() && encoded.is_none() {
         return Err(FsError::InvalidParameter);
     }
+    let _acting = Acting::server(ServerWork::Metadata)?;
     match node.put_xattr(name(), encoded.as_deref(), XattrFlags::empty()) {
         Ok(()) => Ok(()),
         Err(Errno::NODATA) if value.is_none() => Ok(()),

@@ -3,7 +3,7 @@
 mod name;
 
 use crate::errors::refusal;
-use crate::identity::as_root;
+use crate::identity::as_server;
 use crate::resolve::{Root, open_beneath};
 use crate::tree::LocalVfs;
 pub use name::{NameFormat, NameFormatError};
@@ -14,7 +14,7 @@ use std::io::Read;
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use vfs::{FsError, Result, Snapshots, Timestamp, Vfs, Wait};
+use vfs::{FsError, Result, ServerWork, Snapshots, Timestamp, Vfs, Wait};
 
 /// Most snapshots that are listed: the newest. Their times fit into 64 KiB.
 pub const SNAPSHOTS_MAX: usize = 1024;
@@ -109,7 +109,7 @@ impl LocalSnapshots {
     }
 
     fn refresh(&self) -> Result<()> {
-        let names = as_root(|| self.scan())?;
+        let names = as_server(ServerWork::Snapshots, || self.scan())?;
         let mut known = self.known();
         known.open.retain(|_, open| open.strong_count() > 0);
         known.names = names;
@@ -145,11 +145,11 @@ impl Snapshots for LocalSnapshots {
         if let Some(open) = self.known().open.get(&at).and_then(Weak::upgrade) {
             return Ok(open);
         }
-        let opened = match as_root(|| self.open_now(at)) {
+        let opened = match as_server(ServerWork::Snapshots, || self.open_now(at)) {
             // Made, or renamed, since the directory was read.
             Err(FsError::NotFound | FsError::PathNotFound) => {
                 self.refresh()?;
-                as_root(|| self.open_now(at))
+                as_server(ServerWork::Snapshots, || self.open_now(at))
             }
             other => other,
         };
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use std::fs;
     use std::path::Path;
-    use vfs::{Case, Identity, OpenHow, RelPath, Wanted};
+    use vfs::{Actor, Case, OpenHow, RelPath, Wanted};
 
     fn place(directory: &Path, formats: &[&str]) -> SnapshotPlace {
         SnapshotPlace {
@@ -206,7 +206,7 @@ mod tests {
             wait: Wait::Allowed,
         };
         let path: RelPath = [vfs::Name::new(name.as_bytes()).unwrap()].into_iter().collect();
-        vfs.open(&Identity::root(), &path, how).is_ok()
+        vfs.open(Actor::SUPERUSER, &path, how).is_ok()
     }
 
     #[test]

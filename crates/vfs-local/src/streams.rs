@@ -9,13 +9,13 @@
 //! changing and writing, one at a time for a node.
 
 use crate::errors::refusal;
-use crate::identity::{act_as, as_root};
+use crate::identity::{Acting, as_server};
 use crate::node;
 use crate::node::LocalNode;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfs::{Case, FileKey, FsError, Identity, Replace, Result, StreamEntry, StreamName};
+use vfs::{Actor, Case, FileKey, FsError, Replace, Result, ServerWork, StreamEntry, StreamName};
 
 const PREFIX: &[u8] = b"user.DosStream.";
 const EXTENT_PREFIX: &str = "user.DosStreamExt.";
@@ -118,12 +118,14 @@ pub fn list(node: &LocalNode) -> Result<Vec<StreamEntry>> {
     }
     // Gone since it was listed is as good as not listed.
     let entries = || names.into_iter().map(|name| entry(node, name));
-    as_root(|| entries().filter(|e| !matches!(e, Err(FsError::NotFound))).collect())
+    as_server(ServerWork::Metadata, || {
+        entries().filter(|e| !matches!(e, Err(FsError::NotFound))).collect()
+    })
 }
 
 /// See [`vfs::Node::find_stream`].
 pub fn find(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEntry> {
-    as_root(|| find_spelt(node, name, how))
+    as_server(ServerWork::Metadata, || find_spelt(node, name, how))
 }
 
 fn find_spelt(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEntry> {
@@ -140,27 +142,27 @@ fn find_spelt(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEn
 }
 
 /// See [`vfs::Node::create_stream`].
-pub fn create(node: &LocalNode, who: &Identity, name: &StreamName, how: Case) -> Result<()> {
+pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<()> {
     let _turn = turn(node.key);
     match find(node, name, how) {
         Ok(_) => return Err(FsError::AlreadyExists),
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
     }
-    act_as(who)?;
+    let _acting = Acting::begin(who)?;
     store(node, name, Vec::new(), XattrFlags::CREATE)
 }
 
 /// See [`vfs::Node::read_stream`].
 pub fn read(
     node: &LocalNode,
-    who: &Identity,
+    who: Actor<'_>,
     name: &StreamName,
     offset: u64,
     length: usize,
     into: &mut Vec<u8>,
 ) -> Result<usize> {
-    act_as(who)?;
+    let _acting = Acting::begin(who)?;
     let data = load(node, name)?.data;
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
     let count = length.min(data.len() - start);
@@ -171,15 +173,15 @@ pub fn read(
 /// Replaces a stream by what `change` makes of it.
 fn modify(
     node: &LocalNode,
-    who: &Identity,
+    who: Actor<'_>,
     name: &StreamName,
     change: impl FnOnce(&mut Vec<u8>),
 ) -> Result<()> {
     let _turn = turn(node.key);
     // Who may write need not be able to read, and is not shown anything.
-    let Value { mut data, extents } = as_root(|| load(node, name))?;
+    let Value { mut data, extents } = as_server(ServerWork::Metadata, || load(node, name))?;
     change(&mut data);
-    act_as(who)?;
+    let _acting = Acting::begin(who)?;
     store(node, name, data, XattrFlags::REPLACE)?;
     drop_extents(node, name, extents);
     Ok(())
@@ -188,7 +190,7 @@ fn modify(
 /// See [`vfs::Node::write_stream`].
 pub fn write(
     node: &LocalNode,
-    who: &Identity,
+    who: Actor<'_>,
     name: &StreamName,
     offset: u64,
     written: &[u8],
@@ -205,7 +207,7 @@ pub fn write(
 }
 
 /// See [`vfs::Node::set_stream_size`].
-pub fn set_size(node: &LocalNode, who: &Identity, name: &StreamName, size: u64) -> Result<()> {
+pub fn set_size(node: &LocalNode, who: Actor<'_>, name: &StreamName, size: u64) -> Result<()> {
     if size > STREAM_BYTES_MAX {
         return Err(FsError::NoSpace);
     }
@@ -213,10 +215,10 @@ pub fn set_size(node: &LocalNode, who: &Identity, name: &StreamName, size: u64) 
 }
 
 /// See [`vfs::Node::remove_stream`].
-pub fn remove(node: &LocalNode, who: &Identity, name: &StreamName) -> Result<()> {
+pub fn remove(node: &LocalNode, who: Actor<'_>, name: &StreamName) -> Result<()> {
     let _turn = turn(node.key);
-    let extents = as_root(|| load(node, name))?.extents;
-    act_as(who)?;
+    let extents = as_server(ServerWork::Metadata, || load(node, name))?.extents;
+    let _acting = Acting::begin(who)?;
     take_away(node, name, extents)
 }
 
@@ -231,15 +233,15 @@ fn take_away(node: &LocalNode, name: &StreamName, extents: u8) -> Result<()> {
 /// never none.
 pub fn rename(
     node: &LocalNode,
-    who: &Identity,
+    who: Actor<'_>,
     from: &StreamName,
     to: &StreamName,
     replace: Replace,
 ) -> Result<()> {
     let _turn = turn(node.key);
-    let value = as_root(|| load(node, from))?;
-    let replaced = as_root(|| Ok(load(node, to).map_or(0, |v| v.extents)))?;
-    act_as(who)?;
+    let value = as_server(ServerWork::Metadata, || load(node, from))?;
+    let replaced = as_server(ServerWork::Metadata, || Ok(load(node, to).map_or(0, |v| v.extents)))?;
+    let _acting = Acting::begin(who)?;
     let flags = if replace == Replace::Never { XattrFlags::CREATE } else { XattrFlags::empty() };
     store(node, to, value.data, flags)?;
     drop_extents(node, to, replaced);
@@ -251,7 +253,7 @@ mod tests {
     use super::*;
     use crate::LocalVfs;
     use std::sync::Arc;
-    use vfs::{CreateHow, FileKind, Name, Node, RelPath, Vfs, Wanted};
+    use vfs::{CreateHow, FileKind, Identity, Name, Node, RelPath, Vfs, Wanted};
 
     struct Fixture {
         folder: tempfile::TempDir,
@@ -271,7 +273,7 @@ mod tests {
         let how =
             CreateHow { kind: FileKind::File, mode: 0o600, dos: None, wanted: Wanted::default() };
         let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
-        let node = vfs.create(&who, &path, Case::Sensitive, how).unwrap().node;
+        let node = vfs.create(who.actor(), &path, Case::Sensitive, how).unwrap().node;
         Some(Fixture { folder, node, who })
     }
 
@@ -281,16 +283,16 @@ mod tests {
 
     impl Fixture {
         fn create(&self, text: &str) -> Result<()> {
-            self.node.create_stream(&self.who, &name(text), Case::Insensitive)
+            self.node.create_stream(self.who.actor(), &name(text), Case::Insensitive)
         }
 
         fn write(&self, text: &str, offset: u64, data: &[u8]) -> Result<()> {
-            self.node.write_stream(&self.who, &name(text), offset, data)
+            self.node.write_stream(self.who.actor(), &name(text), offset, data)
         }
 
         fn read(&self, text: &str) -> Result<Vec<u8>> {
             let mut into = Vec::new();
-            self.node.read_stream(&self.who, &name(text), 0, 1 << 20, &mut into)?;
+            self.node.read_stream(self.who.actor(), &name(text), 0, 1 << 20, &mut into)?;
             Ok(into)
         }
 
@@ -317,7 +319,7 @@ mod tests {
         f.write("Zone.Identifier", 2, b"abc").unwrap();
         f.write("Zone.Identifier", 100, b"").unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0abc\0");
-        f.node.set_stream_size(&f.who, &name("Zone.Identifier"), 3).unwrap();
+        f.node.set_stream_size(f.who.actor(), &name("Zone.Identifier"), 3).unwrap();
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0a\0");
         f.put_raw("user.DosStream.by samba:$DATA", b"data\0");
         assert_eq!(f.read("by samba").unwrap(), b"data");
@@ -348,7 +350,7 @@ mod tests {
         assert_eq!(f.write("s", 1, &large), Err(FsError::NoSpace));
         assert_eq!(f.write("s", u64::MAX - 1, b"abc"), Err(FsError::NoSpace));
         let size = STREAM_BYTES_MAX + 1;
-        assert_eq!(f.node.set_stream_size(&f.who, &name("s"), size), Err(FsError::NoSpace));
+        assert_eq!(f.node.set_stream_size(f.who.actor(), &name("s"), size), Err(FsError::NoSpace));
         assert_eq!(f.read("s").unwrap(), b"kept");
         assert_eq!(f.create(&"n".repeat(235)), Err(FsError::NameTooLong));
         f.create(&"n".repeat(234)).unwrap();
@@ -366,7 +368,7 @@ mod tests {
         assert_eq!(f.raw("user.DosStreamExt.1.long:$DATA"), None);
         f.put_raw("user.DosStream.long:$DATA", b"abc\x01");
         f.put_raw("user.DosStreamExt.1.long:$DATA", b"def");
-        f.node.remove_stream(&f.who, &name("long")).unwrap();
+        f.node.remove_stream(f.who.actor(), &name("long")).unwrap();
         assert_eq!(f.raw("user.DosStreamExt.1.long:$DATA"), None);
         assert_eq!(f.read("long"), Err(FsError::NotFound));
     }
@@ -389,8 +391,9 @@ mod tests {
         f.create("a").unwrap();
         f.write("a", 0, b"data").unwrap();
         f.create("b").unwrap();
-        let rename =
-            |from, to, replace| f.node.rename_stream(&f.who, &name(from), &name(to), replace);
+        let rename = |from, to, replace| {
+            f.node.rename_stream(f.who.actor(), &name(from), &name(to), replace)
+        };
         assert_eq!(rename("a", "b", Replace::Never), Err(FsError::AlreadyExists));
         rename("a", "b", Replace::File).unwrap();
         assert_eq!(f.read("b").unwrap(), b"data");

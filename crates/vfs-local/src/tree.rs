@@ -3,7 +3,7 @@
 use crate::changes::{LocalChanges, is_changed_unheard};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
-use crate::identity::act_as;
+use crate::identity::Acting;
 use crate::listing_changes::{self, LocalListings};
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
-    Identity, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
+    Actor, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
+    ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
     QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
     TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
@@ -288,12 +288,12 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
 }
 
 impl Vfs for LocalVfs {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
-        act_as(who)?;
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        let _acting = Acting::begin(who)?;
         self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        act_as(who)?;
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+        let _acting = Acting::begin(who)?;
         let (parent, spelt, name) = self.parent_of(path, case)?;
         if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
             return Err(FsError::AlreadyExists);
@@ -303,12 +303,12 @@ impl Vfs for LocalVfs {
 
     fn create_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         how: CreateHow,
     ) -> Result<Opened> {
-        act_as(who)?;
+        let _acting = Acting::begin(who)?;
         let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
         let (above, name) = path.split().ok_or(FsError::AccessDenied)?;
         self.make(parent.as_fd(), &above, &name, how)
@@ -318,27 +318,27 @@ impl Vfs for LocalVfs {
         false
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
-        act_as(who)?;
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
         unlink(parent.as_fd(), &name, Expected { key: expected, is_file_as_seen: false })
     }
 
     fn remove_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         expected: Expected,
     ) -> Result<()> {
-        act_as(who)?;
+        let _acting = Acting::begin(who)?;
         let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
         let (_, name) = path.split().ok_or(FsError::AccessDenied)?;
         unlink(parent.as_fd(), &name, expected)
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        act_as(who)?;
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let (from_parent, _, from_name) = self.parent_of(from, Case::Sensitive)?;
         let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
         let flags =
@@ -365,8 +365,8 @@ impl Vfs for LocalVfs {
         Ok(())
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
-        act_as(who)?;
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        let _acting = Acting::begin(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
@@ -390,16 +390,16 @@ impl Vfs for LocalVfs {
         .map_err(|e| refusal_of_name("link", e))
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        act_as(who)?;
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        let _acting = Acting::begin(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
         rustix::fs::symlinkat(target, &parent, name.as_bytes())
             .map_err(|e| refusal("symlink", e))?;
         self.open(who, &spelt.join(&name), LOOK)
     }
 
-    fn space(&self, who: &Identity) -> Result<Space> {
-        act_as(who)?;
+    fn space(&self, who: Actor<'_>) -> Result<Space> {
+        let _acting = Acting::begin(who)?;
         let stat = rustix::fs::fstatvfs(&self.root).map_err(|e| refusal("statvfs", e))?;
         let space = Space {
             total_bytes: stat.f_blocks * stat.f_frsize,
@@ -412,7 +412,7 @@ impl Vfs for LocalVfs {
         if self.quota_state() != QuotaState::Enforced {
             return Ok(space);
         }
-        Ok(space.within(&self.quota(who.uid).unwrap_or_default()))
+        Ok(space.within(&self.quota(who.creator().uid).unwrap_or_default()))
     }
 
     fn quota_state(&self) -> QuotaState {
@@ -437,11 +437,13 @@ impl Vfs for LocalVfs {
 
     fn child_handle(
         &self,
+        who: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
         let directory = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
+        let _acting = Acting::begin(who)?;
         self.handles.of_child(self.root(), directory, name, child)
     }
 
@@ -453,21 +455,26 @@ impl Vfs for LocalVfs {
         self.handles.path_of(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
     }
 
-    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
         let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
-        act_as(who)?;
+        let _acting = Acting::begin(who)?;
         handles::open_node(node, &how)
     }
 
     fn make_special(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
-        act_as(who)?;
+        let _acting = Acting::begin(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
+        // The kernel asks for CAP_MKNOD, which no elevated call has; a process that is not the
+        // superuser's may have been given it for all of its users.
+        if matches!(kind, SpecialKind::Device(_)) && !who.may_make_devices() {
+            return Err(FsError::AccessDenied);
+        }
         let (kind, device) = match kind {
             SpecialKind::Fifo => (FileType::Fifo, 0),
             SpecialKind::Socket => (FileType::Socket, 0),

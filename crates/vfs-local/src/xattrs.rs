@@ -1,7 +1,7 @@
 //! Extended attributes of nodes, however they are at hand, and what their names say.
 
 use crate::errors::refusal;
-use crate::identity::as_root;
+use crate::identity::as_server;
 use crate::node::users_name;
 use crate::{dos_attributes, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::{DosInfo, Stored};
+use vfs::{DosInfo, ServerWork, Stored};
 
 /// Bytes of the names of a file's extended attributes; more are not looked at one by one.
 const NAMES_BYTES_MAX: usize = 1024;
@@ -84,7 +84,9 @@ fn read_dos(place: Place<'_>) -> DosInfo {
     let mut value = [0u8; 256];
     let mut read = || place.get(c"user.DOSATTRIB", &mut value);
     let read = match read() {
-        Err(Errno::ACCESS) => as_root(|| read().map_err(|e| refusal("stat", e))).ok(),
+        Err(Errno::ACCESS) => {
+            as_server(ServerWork::Metadata, || read().map_err(|e| refusal("stat", e))).ok()
+        }
         other => other.ok(),
     };
     read.and_then(|length| dos_attributes::decode(&value[..length])).unwrap_or_default()

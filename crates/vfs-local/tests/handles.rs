@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
-use vfs::{FsError, Identity, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+use vfs::{Actor, FsError, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
 use vfs_local::LocalVfs;
 
 const ROUNDS: usize = 1000;
@@ -34,7 +34,7 @@ fn what_is_gone_is_gone_while_others_take_its_number() {
         for _ in 0..ROUNDS {
             std::fs::write(folder.path().join("f"), "").unwrap();
             let handle =
-                vfs.handle(&*vfs.open(&Identity::root(), &path, how).unwrap().node).unwrap();
+                vfs.handle(&*vfs.open(Actor::SUPERUSER, &path, how).unwrap().node).unwrap();
             std::fs::remove_file(folder.path().join("f")).unwrap();
             match vfs.find(&handle, Wanted::default()) {
                 Err(error) => assert_eq!(error, FsError::Stale),

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use vfs::{
-    Case, FsError, Identity, Name, OpenHow, OutsideChange, OutsideName, RelPath, Vfs, Wait, Wanted,
+    Actor, Case, FsError, Name, OpenHow, OutsideChange, OutsideName, RelPath, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -52,7 +52,7 @@ fn others_are_heard_and_we_are_not() {
         no_follow: false,
         wait: Wait::Allowed,
     };
-    let root = vfs.open(&Identity::root(), &RelPath::root(), how).unwrap();
+    let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap();
     let (tell, told) = mpsc::channel();
     let watch = vfs.watch(
         &*root.node,
@@ -140,7 +140,7 @@ fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
         wait: Wait::Allowed,
     };
     let path = RelPath::from_iter([Name::new(&b"f"[..]).unwrap()]);
-    let file = vfs.open(&Identity::root(), &path, how).unwrap().node;
+    let file = vfs.open(Actor::SUPERUSER, &path, how).unwrap().node;
     let watch = |every_write| {
         let (tell, told) = mpsc::channel();
         let watch = vfs.watch_file(
@@ -156,7 +156,7 @@ fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
         (Ok(at_close), Ok(at_write)) => (at_close, at_write),
         (Err(error), _) | (_, Err(error)) => return assert_eq!(error, FsError::NotSupported),
     };
-    file.write(0, b"ours").unwrap();
+    file.write(Actor::SUPERUSER, 0, b"ours").unwrap();
     // The pipe keeps the file open, written, until it is told to go on.
     let mut other = Command::new("sh")
         .args(["-c", "exec 3>>f; printf y >&3; read go; exec 3>&-"])

@@ -6,7 +6,7 @@
 //! takes no longer, since a system has that in memory, and feeds tell of changes as before.
 
 use crate::{
-    Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FsError, Identity,
+    Actor, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FsError,
     KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
     OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
     TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
@@ -43,19 +43,19 @@ impl Delayed {
 }
 
 impl Vfs for Delayed {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         self.look(how.wait)?;
         self.inner.open(who, path, how)
     }
 
-    fn open_known(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+    fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
         self.look(how.wait)?;
         self.inner.open_known(who, path, how)
     }
 
     fn open_directory(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         case: Case,
         wait: Wait,
@@ -64,14 +64,14 @@ impl Vfs for Delayed {
         self.inner.open_directory(who, path, case, wait)
     }
 
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         (self.pause)();
         self.inner.create(who, path, case, how)
     }
 
     fn create_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         how: CreateHow,
@@ -84,14 +84,14 @@ impl Vfs for Delayed {
         false
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         (self.pause)();
         self.inner.remove(who, path, expected)
     }
 
     fn remove_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         expected: Expected,
@@ -108,22 +108,22 @@ impl Vfs for Delayed {
         self.inner.look_at_change(directory)
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         (self.pause)();
         self.inner.rename(who, from, to, replace)
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         (self.pause)();
         self.inner.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         (self.pause)();
         self.inner.symlink(who, path, target)
     }
 
-    fn space(&self, who: &Identity) -> Result<Space> {
+    fn space(&self, who: Actor<'_>) -> Result<Space> {
         self.inner.space(who)
     }
 
@@ -166,11 +166,12 @@ impl Vfs for Delayed {
 
     fn child_handle(
         &self,
+        who: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        self.inner.child_handle(directory, name, child)
+        self.inner.child_handle(who, directory, name, child)
     }
 
     fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
@@ -179,7 +180,7 @@ impl Vfs for Delayed {
 
     fn remembered(
         &self,
-        _: &Identity,
+        _: Actor<'_>,
         _: &dyn Node,
         _: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
@@ -216,13 +217,13 @@ impl Vfs for Delayed {
         self.inner.path_since_asked(node)
     }
 
-    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
         self.inner.open_node(who, node, how)
     }
 
     fn make_special(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: u32,
@@ -242,7 +243,7 @@ impl Vfs for Delayed {
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -253,7 +254,7 @@ impl Vfs for Delayed {
     fn list_known(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -301,8 +302,8 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let delayed = Delayed::new(Arc::new(inner), pause);
-        let (root, who) = (RelPath::root(), Identity::root());
-        let open = |wait| delayed.open_directory(&who, &root, Case::Sensitive, wait);
+        let (root, who) = (RelPath::root(), Actor::SUPERUSER);
+        let open = |wait| delayed.open_directory(who, &root, Case::Sensitive, wait);
         assert_eq!(open(Wait::Never).map(drop), Err(FsError::WouldBlock));
         assert_eq!(pauses.load(Ordering::Relaxed), 0);
         let opened = open(Wait::Allowed).unwrap().opened;

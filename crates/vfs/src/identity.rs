@@ -1,6 +1,6 @@
-//! On whose behalf a call is made.
+//! On whose behalf a backend call is made.
 
-/// The local user that a call acts as. Shared by `Arc`; immutable.
+/// A local user and its groups. Shared by `Arc`; immutable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Numeric user id; new files belong to it.
@@ -16,7 +16,12 @@ impl Identity {
     /// Linux's NGROUPS_MAX.
     pub const GROUPS_MAX: usize = 65_536;
 
-    /// The superuser, for the server's own work.
+    /// The id that the kernel takes for "no change": no user and no group has it.
+    pub const INVALID_ID: u32 = u32::MAX;
+
+    /// The superuser, for a session that has logged on as it.
+    ///
+    /// The server's own work names its reason instead: [`Elevated`].
     #[must_use]
     pub fn root() -> Self {
         Self { uid: 0, gid: 0, groups: Vec::new() }
@@ -27,4 +32,167 @@ impl Identity {
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.binary_search(&gid).is_ok()
     }
+
+    /// Whether a thread can act as this: no id of it is [`Identity::INVALID_ID`].
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        let ids = [self.uid, self.gid];
+        !ids.contains(&Self::INVALID_ID) && !self.groups.contains(&Self::INVALID_ID)
+    }
+
+    /// A call by this user, with the user's own rights.
+    #[must_use]
+    pub fn actor(&self) -> Actor<'_> {
+        Actor::User(self)
+    }
+}
+
+/// Who makes a backend call: a user with the user's own rights, or one with a power that is
+/// named with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor<'a> {
+    /// The user; what is created belongs to it.
+    User(&'a Identity),
+    /// The user, beyond what POSIX permissions let it do; what is created still belongs to it.
+    Beyond(&'a Identity, Elevated),
+    /// The server itself, on behalf of no user. It creates and changes no user's file.
+    Server(ServerWork),
+}
+
+/// Sees all names; owns what the server would create for itself, which is nothing.
+static SUPERUSER: Identity = Identity { uid: 0, gid: 0, groups: Vec::new() };
+
+#[cfg(any(test, feature = "testing"))]
+impl Actor<'static> {
+    /// The superuser as a user, for tests that are about something else.
+    pub const SUPERUSER: Self = Self::User(&SUPERUSER);
+}
+
+impl<'a> Actor<'a> {
+    /// The user; none if the server acts for itself.
+    #[must_use]
+    pub fn user(self) -> Option<&'a Identity> {
+        match self {
+            Self::User(user) | Self::Beyond(user, _) => Some(user),
+            Self::Server(_) => None,
+        }
+    }
+
+    /// The user, or the superuser where the server acts for itself: to whom belongs what it
+    /// creates, and whose ids a thread has that makes the call.
+    #[must_use]
+    pub fn creator(self) -> &'a Identity {
+        self.user().unwrap_or(self.seen_as())
+    }
+
+    /// The power beyond the user's own rights.
+    #[must_use]
+    pub fn elevated(self) -> Option<Elevated> {
+        match self {
+            Self::Beyond(_, elevated) => Some(elevated),
+            Self::User(_) | Self::Server(_) => None,
+        }
+    }
+
+    /// As whom it sees names: the user, or with any power beyond the user's own rights the
+    /// superuser, who sees all of them. What a cache keeps is kept under this.
+    #[must_use]
+    pub fn seen_as(self) -> &'a Identity {
+        match self {
+            Self::User(user) => user,
+            Self::Beyond(..) | Self::Server(_) => &SUPERUSER,
+        }
+    }
+
+    /// Whether it may make device nodes: the superuser for itself, and no elevated call.
+    #[must_use]
+    pub fn may_make_devices(self) -> bool {
+        matches!(self, Self::User(user) if user.uid == 0)
+    }
+
+    /// Whether POSIX permission bits and access lists are not asked.
+    #[must_use]
+    pub fn overrides_permissions(self) -> bool {
+        match self {
+            Self::User(user) => user.uid == 0,
+            Self::Beyond(user, elevated) => user.uid == 0 || elevated != Elevated::TakeOwnership,
+            Self::Server(_) => true,
+        }
+    }
+
+    /// Whether what POSIX reserves for the owner of a file of `uid` is let through: times, and
+    /// permission bits other than set-user-ID and set-group-ID.
+    #[must_use]
+    pub fn acts_as_owner_of(self, uid: u32) -> bool {
+        match self {
+            Self::User(user) => user.uid == 0 || user.uid == uid,
+            Self::Beyond(user, elevated) => {
+                user.uid == 0 || user.uid == uid || elevated != Elevated::TakeOwnership
+            }
+            Self::Server(_) => true,
+        }
+    }
+
+    /// Whether these changes of owner, group or mode are withheld from this actor's power,
+    /// whatever reason it names: an elevated call gives nobody set-user-ID or set-group-ID bits,
+    /// and gives a file to nobody but the actor and the actor's own groups.
+    #[must_use]
+    pub fn is_withheld(self, changes: &crate::AttributeChanges) -> bool {
+        const SET_IDS: u32 = 0o6000;
+        let crate::OwnerChange { uid, gid } = changes.owner;
+        let changes_owner = uid.is_some() || gid.is_some();
+        match self {
+            Self::User(_) => false,
+            Self::Server(_) => changes_owner || changes.mode.is_some(),
+            Self::Beyond(user, _) if user.uid == 0 => false,
+            Self::Beyond(user, Elevated::TakeOwnership) => {
+                let is_own = uid.is_none_or(|uid| uid == user.uid);
+                !is_own || gid.is_some_and(|gid| !user.in_group(gid)) || changes.mode.is_some()
+            }
+            Self::Beyond(..) => changes_owner || changes.mode.is_some_and(|m| m & SET_IDS != 0),
+        }
+    }
+}
+
+/// Why a user's call goes beyond POSIX permissions. The caller has decided before, by a right
+/// that a descriptor or an open grants; the set is closed, and none of it gives a foreign
+/// owner or group, set-user-ID or set-group-ID bits, or device nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Elevated {
+    /// An open with WRITE_ATTRIBUTES or WRITE_DAC changes times, DOS attributes or permission
+    /// bits, which POSIX reserves for the owner. MS-FSA 2.1.5.15.
+    Attributes,
+    /// A stored descriptor grants adding, renaming or removing the name. MS-FSA 2.1.5.1.2.1.
+    Names,
+    /// A stored descriptor grants reading or writing what the server keeps in extended
+    /// attributes: users' attributes, named streams, reparse data.
+    StoredData,
+    /// A descriptor grants WRITE_OWNER, and the caller takes the file for itself or gives it to
+    /// one of its own groups. MS-FSA 2.1.5.17.
+    TakeOwnership,
+}
+
+impl Elevated {
+    /// All of them.
+    pub const ALL: [Self; 4] =
+        [Self::Attributes, Self::Names, Self::StoredData, Self::TakeOwnership];
+}
+
+/// Why the server looks at or opens something for itself. None of it creates or removes a name,
+/// or changes an owner, a group, a mode or data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ServerWork {
+    /// What a cache keeps for all users; whom it is shown is decided for each of them.
+    FillCache,
+    /// What a descriptor or an execute permission lets the caller open; checked just before, and
+    /// that it is the same node afterwards.
+    OpenChecked,
+    /// Where a node is by now, so that its open is not given for another.
+    LocateNode,
+    /// A share's own root, for mounts, usage and identification.
+    ShareRoot,
+    /// Snapshots of a share.
+    Snapshots,
+    /// What the server keeps beside a file: descriptors, streams, verifiers, change watches.
+    Metadata,
 }

@@ -44,7 +44,7 @@ pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
 pub use delayed::Delayed;
 pub use error::{FsError, Result};
 pub use handle::{Located, NodeHandle, SpecialKind};
-pub use identity::Identity;
+pub use identity::{Actor, Elevated, Identity, ServerWork};
 pub use keyed::Keyed;
 pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
@@ -121,13 +121,13 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::AccessDenied`], [`FsError::WouldBlock`] (see [`OpenHow::wait`]),
     /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] / [`FsError::SymlinkMet`]
     /// by the link policy ([`Features::follows_links`]).
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened>;
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened>;
 
     /// As [`Vfs::open`], with what is known of the node beside.
     ///
     /// # Errors
     /// As [`Vfs::open`].
-    fn open_known(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+    fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
         self.open(who, path, how).map(KnownOpen::from)
     }
 
@@ -138,7 +138,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::open`].
     fn open_directory(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         case: Case,
         wait: Wait,
@@ -155,7 +155,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::AlreadyExists`]; [`FsError::PathNotFound`]; [`FsError::AccessDenied`];
     /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
 
     /// As [`Vfs::create`] of a path with exact spelling, where `directory` is known to be the one
     /// that it leads to, and `who` to be let through to it: it is made in that.
@@ -164,7 +164,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::create`]; [`FsError::NotFound`] if the directory is gone.
     fn create_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         how: CreateHow,
@@ -183,7 +183,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotFound`] if the name is gone or names another node,
     /// [`FsError::NotEmpty`], [`FsError::AccessDenied`]. May take long for large files.
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()>;
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()>;
 
     /// As [`Vfs::remove`], where `directory` is known to be the one that the path leads to, and
     /// `who` to be let through to it: the name in that is removed.
@@ -192,7 +192,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::remove`].
     fn remove_in(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
         expected: Expected,
@@ -223,25 +223,25 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// As [`Vfs::create`] and [`Vfs::remove`]; [`FsError::IsDirectory`] when a
     /// directory would be replaced.
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()>;
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()>;
 
     /// Gives `node` the further name `to`.
     ///
     /// # Errors
     /// As [`Vfs::create`]; [`FsError::NotSupported`] for directories.
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()>;
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()>;
 
     /// Makes a symbolic link whose stored text is `target`.
     ///
     /// # Errors
     /// As [`Vfs::create`].
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened>;
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened>;
 
     /// Size and free space of the file system, as `who` may use it.
     ///
     /// # Errors
     /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
-    fn space(&self, who: &Identity) -> Result<Space>;
+    fn space(&self, who: Actor<'_>) -> Result<Space>;
 
     /// What is done about quotas of users; it may change while the tree is served.
     fn quota_state(&self) -> QuotaState {
@@ -335,7 +335,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// as of a file that was made a moment ago.
     fn remembered(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         directory: &dyn Node,
         path: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
@@ -350,11 +350,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::handle`]; [`FsError::NotFound`].
     fn child_handle(
         &self,
+        who: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        let _ = (directory, name, child);
+        let _ = (who, directory, name, child);
         Err(FsError::NotSupported)
     }
 
@@ -418,7 +419,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::open`]; [`FsError::Stale`] if it is gone.
-    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
         let _ = (who, node, how);
         Err(FsError::NotSupported)
     }
@@ -429,7 +430,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::create`].
     fn make_special(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: u32,
@@ -462,7 +463,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn list_with_attributes(
         &self,
         directory: &dyn Node,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -479,7 +480,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn list_known(
         &self,
         _directory: &dyn Node,
-        _who: &Identity,
+        _who: Actor<'_>,
         _cookie: u64,
         _wanted: ListWanted,
         _sink: &mut dyn ListSink,
@@ -533,7 +534,9 @@ pub struct SecurityChange<'a> {
 /// An open file or directory.
 ///
 /// Calls may run concurrently. Rights were checked when it was opened; calls
-/// that take an [`Identity`] check again, as that user.
+/// that take an [`Actor`] are made as that user, and what the system asks of it is asked again.
+/// The others are answered by the open descriptor alone, or by what the server keeps beside the
+/// node for itself ([`ServerWork::Metadata`]).
 pub trait Node: Send + Sync + std::fmt::Debug {
     /// What the node is, for ever: never reused while this handle lives.
     fn key(&self) -> FileKey;
@@ -551,7 +554,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`], [`FsError::NoSpace`], [`FsError::ReadOnly`].
-    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()>;
+    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()>;
 
     /// Appends up to `length` bytes at `offset` to `into`, without moving what
     /// is already there; returns how many: fewer only at the end of the file.
@@ -565,15 +568,15 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::Io`].
-    fn write(&self, offset: u64, data: &[u8]) -> Result<()>;
+    fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()>;
 
     /// Writes all of `data` behind the end of the file, wherever that is by then:
     /// nobody else's write comes in between, where the backend says so.
     ///
     /// # Errors
     /// As [`Node::write`]. What was written of it by then may stay.
-    fn append(&self, data: &[u8]) -> Result<()> {
-        self.write(self.attributes(Wanted::default())?.size_bytes, data)
+    fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
+        self.write(who, self.attributes(Wanted::default())?.size_bytes, data)
     }
 
     /// Makes data (and unless `data_only`, attributes) survive power loss. Takes long.
@@ -592,21 +595,21 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::TooLarge`].
-    fn set_size(&self, size_bytes: u64) -> Result<()>;
+    fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()>;
 
     /// Reserves space for the range without changing what reads return or the length.
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::NotSupported`].
-    fn allocate(&self, offset: u64, length: u64) -> Result<()>;
+    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()>;
 
     /// As [`Node::allocate`], and a file that ends before the range's end grows to it, in one
     /// step: it is never cut, whatever is written meanwhile.
     ///
     /// # Errors
     /// As [`Node::allocate`]; [`FsError::TooLarge`].
-    fn allocate_and_grow(&self, offset: u64, length: u64) -> Result<()> {
-        let _ = (offset, length);
+    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        let _ = (who, offset, length);
         Err(FsError::NotSupported)
     }
 
@@ -615,7 +618,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`], [`FsError::NoSpace`].
-    fn punch_hole(&self, offset: u64, length: u64) -> Result<()>;
+    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()>;
 
     /// The first range at or after `offset` that holds data, as
     /// (start, end); none if only a hole is left.
@@ -632,6 +635,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// `source` belongs to another backend.
     fn copy_range(
         &self,
+        who: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -646,6 +650,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// begin and end with a block (or with the source), or that overlaps its own copy.
     fn clone_range(
         &self,
+        who: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -657,7 +662,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where the file system cannot; [`FsError::AccessDenied`].
-    fn set_compressed(&self, who: &Identity, compressed: bool) -> Result<()> {
+    fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
         let _ = (who, compressed);
         Err(FsError::NotSupported)
     }
@@ -676,7 +681,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// As [`Node::list`]; [`FsError::AccessDenied`] if no entry may be looked at.
     fn list_with_attributes(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         cookie: u64,
         wanted: ListWanted,
         sink: &mut dyn ListSink,
@@ -689,7 +694,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn child_attributes(&self, who: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes>;
+    fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes>;
 
     /// Whether a directory has no entries.
     ///
@@ -723,7 +728,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotSupported`] where none can be stored; [`FsError::NoSpace`],
     /// [`FsError::AccessDenied`].
-    fn set_reparse_data(&self, who: &Identity, data: Option<&[u8]>) -> Result<()> {
+    fn set_reparse_data(&self, who: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
         let _ = (who, data);
         Err(FsError::NotSupported)
     }
@@ -741,8 +746,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NoSpace`]. Where it cannot be stored nothing is done.
-    fn set_verifier(&self, verifier: [u8; 8]) -> Result<()> {
-        let _ = verifier;
+    fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        let _ = (who, verifier);
         Ok(())
     }
 
@@ -773,7 +778,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NoSpace`] past the file system's limit, [`FsError::AccessDenied`].
-    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()>;
+    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()>;
 
     /// All named streams, in no order. What is asked for is not data: rights to
     /// the node's data are not needed.
@@ -799,7 +804,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::NoSpace`],
     /// [`FsError::NameTooLong`], [`FsError::NotSupported`].
-    fn create_stream(&self, who: &Identity, name: &StreamName, case: Case) -> Result<()> {
+    fn create_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {
         let _ = (who, name, case);
         Err(FsError::NotSupported)
     }
@@ -811,7 +816,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotFound`] if there is no such stream any more, [`FsError::AccessDenied`].
     fn read_stream(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         name: &StreamName,
         offset: u64,
         length: usize,
@@ -828,7 +833,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// what can be stored.
     fn write_stream(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         name: &StreamName,
         offset: u64,
         data: &[u8],
@@ -841,7 +846,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::write_stream`].
-    fn set_stream_size(&self, who: &Identity, name: &StreamName, size_bytes: u64) -> Result<()> {
+    fn set_stream_size(&self, who: Actor<'_>, name: &StreamName, size_bytes: u64) -> Result<()> {
         let _ = (who, name, size_bytes);
         Err(FsError::NotSupported)
     }
@@ -850,7 +855,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::read_stream`].
-    fn remove_stream(&self, who: &Identity, name: &StreamName) -> Result<()> {
+    fn remove_stream(&self, who: Actor<'_>, name: &StreamName) -> Result<()> {
         let _ = (who, name);
         Err(FsError::NotSupported)
     }
@@ -861,7 +866,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// As [`Node::read_stream`] and [`Node::create_stream`].
     fn rename_stream(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         from: &StreamName,
         to: &StreamName,
         replace: Replace,
@@ -893,7 +898,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotSupported`] where none can be stored, with nothing
     /// changed; [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner
     /// that the process may not set.
-    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()>;
+    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
 
     /// The descriptor to `sendfile` from, if the node is a plain local file
     /// open for reading.
@@ -918,7 +923,7 @@ const ENTRIES_AHEAD: usize = 256;
 /// What [`Node::list_with_attributes`] does of itself: a look at each entry.
 fn list_one_by_one<N: Node + ?Sized>(
     node: &N,
-    who: &Identity,
+    who: Actor<'_>,
     mut cookie: u64,
     wanted: ListWanted,
     sink: &mut dyn ListSink,

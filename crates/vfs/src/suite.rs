@@ -9,8 +9,8 @@ mod names;
 mod nodes;
 
 use crate::{
-    Case, CreateHow, FileKind, Identity, Name, Node, OpenHow, Opened, RelPath, Result, Vfs, Wait,
-    Wanted,
+    Actor, Case, CreateHow, FileKind, Identity, Name, Node, OpenHow, Opened, RelPath, Result, Vfs,
+    Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).expect("the suite's names are good")
 }
 
-fn root() -> Identity {
-    Identity::root()
+fn root() -> Actor<'static> {
+    Actor::SUPERUSER
 }
 
 const HOW: OpenHow = OpenHow {
@@ -99,18 +99,18 @@ const HOW: OpenHow = OpenHow {
 };
 
 fn open(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
-    vfs.open(&root(), &path(at), HOW)
+    vfs.open(root(), &path(at), HOW)
 }
 
 fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<Opened> {
     let mode = if kind == FileKind::Directory { 0o755 } else { 0o644 };
     let how = CreateHow { kind, mode, dos: None, wanted: Wanted { dos: true } };
-    vfs.create(&root(), &path(at), Case::Sensitive, how)
+    vfs.create(root(), &path(at), Case::Sensitive, how)
 }
 
 fn file(vfs: &dyn Vfs, at: &str, content: &[u8]) -> Arc<dyn Node> {
     let node = make(vfs, at, FileKind::File).expect("it can be made").node;
-    node.write(0, content).expect("it can be written");
+    node.write(root(), 0, content).expect("it can be written");
     node
 }
 

@@ -1,14 +1,14 @@
 //! Attributes of objects, and what a caller may do to them.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::authorize::{InForce, as_owner, rights_to};
+use crate::authorize::{InForce, as_owner, check_new_owner, mode_by, rights_to};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files, OpenFile, OpenPlan, Share};
 use acl::ExecuteRule;
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, Attributes, DosInfo, FileKind, FsError, OwnerChange, RelPath, Result,
-    SecurityChange, TimeChange, Wanted,
+    Actor, AttributeChanges, Attributes, DosInfo, Elevated, FileKind, FsError, OwnerChange,
+    RelPath, Result, SecurityChange, TimeChange, Wanted,
 };
 
 /// What to change of an object; the default changes nothing.
@@ -165,27 +165,41 @@ fn change(caller: &Caller, object: &Object, changes: &ObjectChanges) -> Result<(
     let ObjectChanges { mode, owner, accessed, modified, dos, .. } = *changes;
     let changed = AttributeChanges { mode, owner, accessed, modified, dos };
     let node = &object.node;
-    match node.set_attributes(&caller.identity, &changed) {
-        Err(FsError::AccessDenied) => {
-            let present = node.attributes(Wanted::default())?;
-            if owner.uid.is_some_and(|uid| uid != present.uid) && !caller.is_root() {
-                return Err(FsError::InvalidOwner);
-            }
-            if !lets_change(caller, object, &present, &changed) {
-                return Err(FsError::AccessDenied);
-            }
-            node.set_attributes(&as_owner(caller, &present), &changed)?;
-        }
+    match node.set_attributes(caller.identity.actor(), &changed) {
+        Err(FsError::AccessDenied) => change_by_descriptor(caller, object, changed)?,
         other => other?,
     }
     if mode.is_none() {
         return Ok(());
     }
     let removed = SecurityChange::default();
-    match node.set_security(&removed) {
+    match node.set_security(caller.identity.actor(), &removed) {
         Err(FsError::NotSupported) => Ok(()),
         other => other,
     }
+}
+
+/// Changes what POSIX refuses to the caller, where a descriptor grants it: owner and group as far
+/// as they are the caller's, and no bits that have a program run as somebody else.
+fn change_by_descriptor(
+    caller: &Caller,
+    object: &Object,
+    mut changes: AttributeChanges,
+) -> Result<()> {
+    let node = &object.node;
+    let present = node.attributes(Wanted::default())?;
+    check_new_owner(caller, &present, changes.owner)?;
+    if !lets_change(caller, object, &present, &changes) {
+        return Err(FsError::AccessDenied);
+    }
+    changes.mode = changes.mode.map(|mode| mode_by(caller, &present, mode));
+    let owner = std::mem::take(&mut changes.owner);
+    if owner != OwnerChange::default() {
+        let taken = AttributeChanges { owner, ..AttributeChanges::default() };
+        let taker = Actor::Beyond(&caller.identity, Elevated::TakeOwnership);
+        node.set_attributes(taker, &taken)?;
+    }
+    node.set_attributes(as_owner(caller, &present).actor(), &changes)
 }
 
 /// Whether the caller may change what the system refused: by a stored descriptor, or since who

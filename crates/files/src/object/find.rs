@@ -4,7 +4,8 @@ use super::{Handle, Object};
 use crate::{Caller, Files, Volume};
 use std::sync::Arc;
 use vfs::{
-    Attributes, FileKind, FsError, Identity, Name, OpenHow, Opened, RelPath, Result, Wait, Wanted,
+    Actor, Attributes, FileKind, FsError, Name, OpenHow, Opened, RelPath, Result, ServerWork, Wait,
+    Wanted,
 };
 
 /// Times that an operation begins anew because a directory was moved under it.
@@ -18,7 +19,11 @@ impl Files {
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
         let volume = volume.clone();
         self.looked(move |wait| {
-            match volume.vfs.open(&Identity::root(), &RelPath::root(), OpenHow::looking(wait)) {
+            match volume.vfs.open(
+                Actor::Server(ServerWork::ShareRoot),
+                &RelPath::root(),
+                OpenHow::looking(wait),
+            ) {
                 Ok(opened) => Ok(object_of(&volume, opened)),
                 Err(FsError::NotFound) => Err(FsError::Stale),
                 Err(error) => Err(error),
@@ -131,7 +136,8 @@ impl Files {
             directory.steadily(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
                 let volume = &directory.volume;
-                let found = volume.vfs.open(&caller.identity, &parent, OpenHow::looking(wait))?;
+                let found =
+                    volume.vfs.open(caller.identity.actor(), &parent, OpenHow::looking(wait))?;
                 Ok(object_of(volume, found))
             })
         })
@@ -149,7 +155,7 @@ fn look_at(
     directory.steadily(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
-        let found = volume.vfs.open(&caller.identity, &path, OpenHow::looking(wait))?;
+        let found = volume.vfs.open(caller.identity.actor(), &path, OpenHow::looking(wait))?;
         let attributes = found.attributes;
         Ok((object_of(volume, found), attributes))
     })

@@ -209,8 +209,9 @@ impl<'l, T: TakeListed> Taking<'l, T> {
         attributes: &Attributes,
         known: Option<vfs::NodeHandle>,
     ) -> Option<Handle> {
-        let Listing { directory, wish, seal, .. } = &*self.listing;
-        let ask = || directory.volume.vfs.child_handle(self.node, name, attributes).ok();
+        let Listing { caller, directory, wish, seal, .. } = &*self.listing;
+        let who = caller.identity.actor();
+        let ask = || directory.volume.vfs.child_handle(who, self.node, name, attributes).ok();
         let (id, node) = (wish.handles?, known.or_else(ask)?);
         Some(Handle::new(id, node, seal.as_deref()))
     }
@@ -292,8 +293,9 @@ impl<T: TakeListed> Listing<T> {
             Some(node) => node,
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
-                let known =
-                    |sink: &mut Taking<'_, T>| vfs.list_known(&*node, who, cookie, wanted, sink);
+                let known = |sink: &mut Taking<'_, T>| {
+                    vfs.list_known(&*node, who.actor(), cookie, wanted, sink)
+                };
                 if self.take(&*node, count_max, known)? {
                     return Ok(());
                 }
@@ -302,7 +304,7 @@ impl<T: TakeListed> Listing<T> {
         };
         let cookie = self.cookie;
         let ask = |sink: &mut Taking<'_, T>| {
-            vfs.list_with_attributes(&*node, who, cookie, wanted, sink).map(Some)
+            vfs.list_with_attributes(&*node, who.actor(), cookie, wanted, sink).map(Some)
         };
         self.take(&*node, count_max, ask)?;
         self.node = Some(node);
@@ -336,8 +338,11 @@ impl<T: TakeListed> Listing<T> {
         let Object { volume, path, .. } = &self.directory;
         let look = || {
             let path = path.join(name);
-            let child =
-                volume.vfs.open(&self.caller.identity, &path, OpenHow::looking(Wait::Allowed))?;
+            let child = volume.vfs.open(
+                self.caller.identity.actor(),
+                &path,
+                OpenHow::looking(Wait::Allowed),
+            )?;
             Ok::<_, FsError>(rights_to_opened(volume, &self.caller, &child).contains(reads))
         };
         self.caller.is_root()
@@ -349,8 +354,8 @@ impl<T: TakeListed> Listing<T> {
         let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let Object { volume, node, path } = &self.directory;
         let identity = &self.caller.identity;
-        match volume.vfs.open_node(identity, &**node, how) {
-            Err(FsError::NotSupported) => Ok(volume.vfs.open(identity, path, how)?.node),
+        match volume.vfs.open_node(identity.actor(), &**node, how) {
+            Err(FsError::NotSupported) => Ok(volume.vfs.open(identity.actor(), path, how)?.node),
             other => Ok(other?.node),
         }
     }

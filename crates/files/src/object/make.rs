@@ -6,7 +6,7 @@ use crate::authorize::may_add;
 use crate::watch::{ChangeKind, name_filter};
 use crate::{Access, Caller, Files, IfExists, IfMissing, NewMode, OpenPlan, Share, WishedKind};
 use std::sync::Arc;
-use vfs::{FsError, Identity, Name, Opened, RelPath, Result, SpecialKind};
+use vfs::{Actor, Elevated, FsError, Name, Opened, RelPath, Result, SpecialKind};
 
 /// What is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,12 @@ pub enum NewObject {
     },
 }
 
+impl NewObject {
+    fn is_device(&self) -> bool {
+        matches!(self, Self::Special { kind: SpecialKind::Device(_), .. })
+    }
+}
+
 /// Longest text of a symbolic link, as Linux stores it.
 const TARGET_BYTES_MAX: usize = 4095;
 
@@ -39,7 +45,7 @@ impl Files {
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::DeletePending`]
-    /// for a directory that vanishes, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
+    /// for a directory that vanishes, [`FsError::PrivilegeNotHeld`] for a device node, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
     /// [`FsError::NoSpace`], [`FsError::NameTooLong`], [`FsError::NotSupported`].
     pub async fn make_object(
         &self,
@@ -61,6 +67,9 @@ impl Files {
             let volume = &directory.volume;
             if volume.is_unchangeable() {
                 return Err(FsError::ReadOnly);
+            }
+            if new.is_device() && !(volume.options.device_nodes && caller.is_root()) {
+                return Err(FsError::PrivilegeNotHeld);
             }
             let made = directory.steadily_made(&caller, |path| {
                 let path = path.join(&name);
@@ -111,21 +120,17 @@ fn make(
     is_granted: bool,
 ) -> Result<Opened> {
     let volume = &directory.volume;
-    let make_as = |who: &Identity| match new {
+    let make_as = |who: Actor<'_>| match new {
         NewObject::Symlink { target } => volume.vfs.symlink(who, path, target),
         NewObject::Special { kind, mode } => {
             volume.vfs.make_special(who, path, *kind, mode.unwrap_or(volume.options.file_mode))
         }
         NewObject::Directory { .. } => Err(FsError::InvalidParameter),
     };
-    match make_as(&caller.identity) {
-        Err(FsError::AccessDenied) if is_granted => {
-            let made = make_as(&Identity::root())?;
-            let owner =
-                vfs::OwnerChange { uid: Some(caller.identity.uid), gid: Some(caller.identity.gid) };
-            let changes = vfs::AttributeChanges { owner, ..Default::default() };
-            made.node.set_attributes(&Identity::root(), &changes)?;
-            Ok(made)
+    match make_as(caller.identity.actor()) {
+        // A device is nobody's to create by what a list grants.
+        Err(FsError::AccessDenied) if is_granted && !new.is_device() => {
+            make_as(Actor::Beyond(&caller.identity, Elevated::Names))
         }
         other => other,
     }
@@ -149,7 +154,7 @@ impl Object {
             let is_here = self.present_path().as_ref() == Ok(path);
             if !is_here {
                 let key = made.attributes.key;
-                let _ = self.volume.vfs.remove(&caller.identity, &made.path, key);
+                let _ = self.volume.vfs.remove(caller.identity.actor(), &made.path, key);
             }
             Ok(made)
         })

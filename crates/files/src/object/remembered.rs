@@ -98,7 +98,7 @@ impl Object {
             return None;
         }
         self.volume.options.veto_names.check(path, false).ok()?;
-        self.volume.vfs.remembered(&caller.identity, &*self.node, path)
+        self.volume.vfs.remembered(caller.identity.actor(), &*self.node, path)
     }
 }
 
@@ -112,7 +112,7 @@ fn lets_remove(
     let mut is_refused = false;
     let by_directory = || {
         let (who, case, wait) = (&caller.identity, Case::Sensitive, Wait::Never);
-        let Ok(known) = volume.vfs.open_directory(who, directory, case, wait) else {
+        let Ok(known) = volume.vfs.open_directory(who.actor(), directory, case, wait) else {
             return Access::NONE;
         };
         let KnownOpen { opened, security } = &known;

@@ -115,7 +115,7 @@ impl Files {
                 _ => {}
             }
             let who = as_granted(&caller, &*object.node);
-            object.node.set_xattr(&who, &name, value.as_deref())?;
+            object.node.set_xattr(who.actor(), &name, value.as_deref())?;
             drop(turn);
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             table.break_directory_of(&object.volume.vfs, &caller, &path, None);

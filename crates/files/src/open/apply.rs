@@ -1,14 +1,14 @@
 //! Stage 6: making, cutting, furnishing.
 
-use super::{Opening, WANTED};
-use crate::Volume;
+use super::Opening;
 use crate::authorize::{as_granted, as_owner, facts};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
+use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use vfs::{
-    AttributeChanges, CreateHow, DosInfo, FileKind, FsError, Identity, Opened, OwnerChange, Result,
-    SecurityChange, TimeChange, Wanted,
+    Actor, AttributeChanges, CreateHow, DosInfo, Elevated, FileKind, FsError, Opened, OwnerChange,
+    Result, SecurityChange, TimeChange, Wanted,
 };
 
 impl Opening {
@@ -25,25 +25,14 @@ impl Opening {
             wanted: Wanted { dos: dos.is_some() || !self.is_posix() },
         };
         let create =
-            |who: &Identity| self.volume.vfs.create(who, &self.plan.path, self.case(), how);
-        match create(&self.caller.identity) {
-            Err(FsError::AccessDenied) if is_granted => self.hand_over(create(&Identity::root())?),
+            |who: Actor<'_>| self.volume.vfs.create(who, &self.plan.path, self.case(), how);
+        let identity = &self.caller.identity;
+        match create(identity.actor()) {
+            Err(FsError::AccessDenied) if is_granted => {
+                create(Actor::Beyond(identity, Elevated::Names))
+            }
             other => other,
         }
-    }
-
-    /// Gives what the process made to whom it was made for. Its group is the
-    /// directory's where the directory says so.
-    fn hand_over(&self, mut made: Opened) -> Result<Opened> {
-        const SET_GROUP: u32 = 0o2000;
-        let identity = &self.caller.identity;
-        let follows_directory = self.parent()?.opened.attributes.mode & SET_GROUP != 0;
-        let gid = Some(identity.gid).filter(|_| !follows_directory);
-        let owner = OwnerChange { uid: Some(identity.uid), gid };
-        let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-        made.node.set_attributes(&Identity::root(), &changes)?;
-        made.attributes = made.node.attributes(WANTED)?;
-        Ok(made)
     }
 
     /// Gives what is new all that it is to have beside its name. True if its
@@ -61,7 +50,7 @@ impl Opening {
                 owner: OwnerChange::default(),
                 permissions: Some(&permissions),
             };
-            match opened.node.set_security(&change) {
+            match opened.node.set_security(self.caller.identity.actor(), &change) {
                 // Where none can be stored the mode says all.
                 Ok(()) | Err(FsError::NotSupported) => {}
                 Err(error) => return Err(error),
@@ -69,16 +58,16 @@ impl Opening {
         }
         self.set_xattrs(opened)?;
         if let Some(verifier) = self.with.verifier {
-            opened.node.set_verifier(verifier)?;
+            opened.node.set_verifier(self.caller.identity.actor(), verifier)?;
         }
         let expands = self.plan.uncompressed && opened.attributes.compressed;
         if expands {
-            opened.node.set_compressed(&self.caller.identity, false)?;
+            opened.node.set_compressed(self.caller.identity.actor(), false)?;
         }
         let of_file = self.plan.stream.is_none() && !is_directory;
         let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && of_file);
         if let Some(bytes) = bytes {
-            reserve(&self.volume, opened, bytes)?;
+            reserve(&self.volume, &self.caller, opened, bytes)?;
         }
         Ok(descriptor.is_some() || bytes.is_some() || expands || !self.plan.xattrs.is_empty())
     }
@@ -86,7 +75,7 @@ impl Opening {
     /// Cuts an existing file to nothing, as POSIX has it: its data goes, and nothing that is
     /// kept beside that.
     pub(super) fn cut(&self, opened: &Opened) -> Result<()> {
-        opened.node.set_size(0)?;
+        opened.node.set_size(self.caller.identity.actor(), 0)?;
         let present = &opened.attributes;
         // As after any write.
         let archived = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0);
@@ -103,14 +92,14 @@ impl Opening {
         if !streams.is_empty() {
             let who = as_granted(&self.caller, &*opened.node);
             for stream in &streams {
-                opened.node.remove_stream(&who, &stream.name)?;
+                opened.node.remove_stream(who.actor(), &stream.name)?;
                 let changes = [(ChangeKind::RemovedStream, &stream.name)];
                 self.report_streams(Filter::STREAM_NAME, &opened.path, &changes);
             }
         }
-        opened.node.set_size(0)?;
+        opened.node.set_size(self.caller.identity.actor(), 0)?;
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
-            opened.node.set_reparse_data(&as_owner(&self.caller, present), None)?;
+            opened.node.set_reparse_data(as_owner(&self.caller, present).actor(), None)?;
         }
         self.furnish_cut(opened, bits)
     }
@@ -126,11 +115,11 @@ impl Opening {
             ..AttributeChanges::default()
         };
         if changes != AttributeChanges::default() {
-            opened.node.set_attributes(&as_owner(&self.caller, present), &changes)?;
+            opened.node.set_attributes(as_owner(&self.caller, present).actor(), &changes)?;
         }
         self.set_xattrs(opened)?;
         match self.plan.allocation_bytes {
-            Some(bytes) if bytes > 0 => reserve(&self.volume, opened, bytes),
+            Some(bytes) if bytes > 0 => reserve(&self.volume, &self.caller, opened, bytes),
             _ => Ok(()),
         }
     }
@@ -141,7 +130,7 @@ impl Opening {
         }
         let who = as_granted(&self.caller, &*opened.node);
         let mut xattrs = self.plan.xattrs.iter();
-        xattrs.try_for_each(|(name, value)| opened.node.set_xattr(&who, name, Some(value)))
+        xattrs.try_for_each(|(name, value)| opened.node.set_xattr(who.actor(), name, Some(value)))
     }
 
     fn new_mode(&self, is_directory: bool) -> u32 {
@@ -194,9 +183,9 @@ fn has_list(descriptor: &Descriptor) -> bool {
 }
 
 /// Reserves space, where it can be, and as much as the share's size has.
-pub(super) fn reserve(volume: &Volume, opened: &Opened, bytes: u64) -> Result<()> {
+pub(super) fn reserve(volume: &Volume, caller: &Caller, opened: &Opened, bytes: u64) -> Result<()> {
     volume.claim_room(bytes)?;
-    match opened.node.allocate(0, bytes) {
+    match opened.node.allocate(caller.identity.actor(), 0, bytes) {
         // A wish, where the file system cannot.
         Err(FsError::NotSupported) => Ok(()),
         other => other,

@@ -5,7 +5,7 @@ use super::{Attempt, OpenAction, Opening, Seen, Ticket, WANTED, WishedKind};
 use crate::table::NotEntered;
 use crate::watch::{ChangeKind, name_filter};
 use acl::{Access, Descriptor};
-use vfs::{FileKind, FsError, Identity, OpenHow, Opened, Result, Wait};
+use vfs::{Actor, FileKind, FsError, OpenHow, Opened, Result, ServerWork, Wait};
 
 /// A file or directory that was made, and is to be entered.
 pub(super) struct Made {
@@ -133,9 +133,9 @@ impl Opening {
             return Ok(Whereabouts::Unsettled);
         }
         let opened = &mut made.opened;
-        let (vfs, root) = (&self.volume.vfs, Identity::root());
+        let (vfs, root) = (&self.volume.vfs, Actor::Server(ServerWork::LocateNode));
         let how = OpenHow::looking(Wait::Allowed);
-        match vfs.open(&root, &opened.path, how) {
+        match vfs.open(root, &opened.path, how) {
             Ok(found) if found.attributes.key == opened.attributes.key => {
                 return Ok(Whereabouts::Here);
             }

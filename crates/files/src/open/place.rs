@@ -3,7 +3,7 @@
 use super::Opening;
 use crate::object::Object;
 use crate::{IfExists, OpenAt};
-use vfs::{FsError, Identity, KnownOpen, Name, OpenHow, Opened, RelPath, Result};
+use vfs::{Actor, FsError, KnownOpen, Name, OpenHow, Opened, RelPath, Result};
 
 /// Where the path of a plan comes from.
 pub(super) enum Place {
@@ -73,7 +73,7 @@ impl Opening {
     }
 
     /// Opens what is meant in the backend.
-    pub(super) fn open_in_backend(&self, who: &Identity, how: OpenHow) -> Result<Opened> {
+    pub(super) fn open_in_backend(&self, who: Actor<'_>, how: OpenHow) -> Result<Opened> {
         let Place::Of(object) = &self.place else {
             return self.volume.vfs.open(who, &self.plan.path, how);
         };
@@ -88,7 +88,7 @@ impl Opening {
     }
 
     /// As [`Opening::open_in_backend`], with what is known beside.
-    pub(super) fn open_known(&self, who: &Identity, how: OpenHow) -> Result<KnownOpen> {
+    pub(super) fn open_known(&self, who: Actor<'_>, how: OpenHow) -> Result<KnownOpen> {
         match self.place {
             Place::Of(_) => self.open_in_backend(who, how).map(KnownOpen::from),
             _ => self.volume.vfs.open_known(who, &self.plan.path, how),
@@ -104,7 +104,8 @@ impl Opening {
     /// Removes what was made in the wrong place.
     pub(super) fn unmake(&self, opened: &Opened) {
         let who = &self.caller.identity;
-        if let Err(error) = self.volume.vfs.remove(who, &opened.path, opened.attributes.key) {
+        if let Err(error) = self.volume.vfs.remove(who.actor(), &opened.path, opened.attributes.key)
+        {
             tracing::warn!(%error, "what was made in a directory that had moved stays");
         }
     }

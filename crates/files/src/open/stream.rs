@@ -132,7 +132,7 @@ impl Opening {
 
     fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {
         let case = self.volume.options.case;
-        file.node.create_stream(&as_granted(&self.caller, &*file.node), name, case)?;
+        file.node.create_stream(as_granted(&self.caller, &*file.node).actor(), name, case)?;
         let changes = [(ChangeKind::AddedStream, name)];
         self.report_streams(Filter::STREAM_NAME, &file.path, &changes);
         Ok(Stored { name: name.clone(), is_new: true })
@@ -186,14 +186,14 @@ impl Opening {
         let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;
         if replaces {
-            opened.node.set_size(0)?;
+            opened.node.set_size(self.caller.identity.actor(), 0)?;
             let changes = [(ChangeKind::ModifiedStream, &stored.name)];
             let what = Filter::STREAM_SIZE | Filter::STREAM_WRITE;
             self.report_streams(what, &opened.path, &changes);
             self.report(ChangeKind::Modified, Filter::LAST_WRITE, &opened.path);
         }
         if let Some(bytes) = self.plan.allocation_bytes.filter(|_| replaces || is_new) {
-            reserve(&self.volume, opened, bytes)?;
+            reserve(&self.volume, &self.caller, opened, bytes)?;
         }
         Ok(match self.plan.if_exists {
             _ if is_new => OpenAction::Created,

@@ -219,6 +219,6 @@ pub(super) fn may_list_in(watcher: &Watcher, directory: &RelPath) -> bool {
     };
     volume
         .vfs
-        .open(&caller.identity, directory, how)
+        .open(caller.identity.actor(), directory, how)
         .is_ok_and(|opened| rights_to_opened(volume, caller, &opened).contains(Access::READ_DATA))
 }

@@ -5,7 +5,7 @@ use crate::harness::*;
 use acl::{PosixAcl, PosixName};
 use files::{Access, Caller, Descriptor, ObjectOpen, OpenAt, OpenPlan, Share};
 use std::sync::Arc;
-use vfs::{AttributeChanges, FsError, Identity, OwnerChange, SecurityChange, Wanted};
+use vfs::{Actor, AttributeChanges, FsError, Identity, OwnerChange, SecurityChange, Wanted};
 
 const OWNER: u32 = 6000;
 const GROUP: u32 = 5000;
@@ -48,15 +48,16 @@ fn put(served: &Served, at: &str, list: &PosixAcl) {
     let owner = OwnerChange { uid: Some(OWNER), gid: Some(GROUP) };
     let (mode, root) = (Some(list.mode()), Identity::root());
     let change = AttributeChanges { owner, mode, ..AttributeChanges::default() };
-    node.set_attributes(&root, &change).unwrap();
+    node.set_attributes(root.actor(), &change).unwrap();
     // Permissions are stored beside a descriptor, which goes again.
     let descriptor = Descriptor::default().encode();
     let permissions = Some(list);
     let stored = SecurityChange { descriptor: Some(&descriptor), permissions, ..no_change() };
-    node.set_security(&stored).unwrap();
-    node.set_security(&no_change()).unwrap();
+    node.set_security(Actor::SUPERUSER, &stored).unwrap();
+    node.set_security(Actor::SUPERUSER, &no_change()).unwrap();
     // Files gain no x bit by a list.
-    node.set_attributes(&root, &AttributeChanges { mode, ..AttributeChanges::default() }).unwrap();
+    node.set_attributes(root.actor(), &AttributeChanges { mode, ..AttributeChanges::default() })
+        .unwrap();
     let is = node.attributes(Wanted::default()).unwrap();
     assert_eq!((is.uid, is.gid, is.mode & 0o777), (OWNER, GROUP, list.mode()));
     if !list.named.is_empty() {

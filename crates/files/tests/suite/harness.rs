@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Attributes, Case, CreateHow, Features, FileKey, FsError, Identity, Located, Name, Node,
+    Actor, Attributes, Case, CreateHow, Features, FileKey, FsError, Identity, Located, Name, Node,
     NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState,
     RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
     Wait, Wanted,
@@ -110,13 +110,13 @@ impl Hooked {
 }
 
 impl Vfs for Hooked {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         let opened = self.local.open(who, path, how)?;
         self.step_in(At::AfterOpen, path)?;
         Ok(opened)
     }
 
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.step_in(At::BeforeCreate, path)?;
         let made = self.local.create(who, path, case, how)?;
         self.step_in(At::AfterCreate, path)?;
@@ -127,25 +127,25 @@ impl Vfs for Hooked {
         !self.makes_slowly.load(Ordering::Relaxed)
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.step_in(At::BeforeRemove, path)?;
         self.local.remove(who, path, expected)
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.step_in(At::BeforeRename, from)?;
         self.local.rename(who, from, to, replace)
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         self.local.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         self.local.symlink(who, path, target)
     }
 
-    fn space(&self, who: &Identity) -> Result<Space> {
+    fn space(&self, who: Actor<'_>) -> Result<Space> {
         self.local.space(who)
     }
 
@@ -204,11 +204,12 @@ impl Vfs for Hooked {
 
     fn child_handle(
         &self,
+        who: Actor<'_>,
         directory: &dyn Node,
         name: &Name,
         child: &Attributes,
     ) -> Result<NodeHandle> {
-        self.local.child_handle(directory, name, child)
+        self.local.child_handle(who, directory, name, child)
     }
 
     fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
@@ -219,7 +220,7 @@ impl Vfs for Hooked {
         self.local.path_of(node)
     }
 
-    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
         let opened = self.local.open_node(who, node, how)?;
         self.step_in(At::AfterOpen, &opened.path)?;
         Ok(opened)
@@ -227,7 +228,7 @@ impl Vfs for Hooked {
 
     fn make_special(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: u32,
@@ -255,7 +256,7 @@ pub struct Served {
 impl Drop for Served {
     fn drop(&mut self) {
         // Threads act as the user of the last call: the directory goes as ours.
-        let _ = self.vfs.local.space(&Identity::root());
+        let _ = self.vfs.local.space(Actor::SUPERUSER);
     }
 }
 
@@ -396,7 +397,7 @@ impl Served {
             no_follow: true,
             wait: Wait::Allowed,
         };
-        self.vfs.local.open(&Identity::root(), &path(at), how).ok()
+        self.vfs.local.open(Actor::SUPERUSER, &path(at), how).ok()
     }
 
     pub fn read(&self, open: &Arc<OpenFile>) -> Result<Vec<u8>> {
@@ -429,7 +430,7 @@ impl Served {
     /// Changes the mode beneath the file layer.
     pub fn set_mode(&self, at: &str, mode: u32) {
         let changes = vfs::AttributeChanges { mode: Some(mode), ..Default::default() };
-        self.look(at, false).unwrap().node.set_attributes(&Identity::root(), &changes).unwrap();
+        self.look(at, false).unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
     }
 
     /// Says to every watch that somebody else did something in its directory.
@@ -490,12 +491,12 @@ impl Served {
 pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
     let how =
         CreateHow { kind: vfs::FileKind::File, mode: 0o666, dos: None, wanted: Wanted::default() };
-    vfs.create(&Identity::root(), &path(at), Case::Sensitive, how).unwrap();
+    vfs.create(Actor::SUPERUSER, &path(at), Case::Sensitive, how).unwrap();
 }
 
 /// Removes a file beneath the file layer.
 pub fn remove_beneath(vfs: &dyn Vfs, at: &str) {
     let how = OpenHow::looking(Wait::Allowed);
-    let found = vfs.open(&Identity::root(), &path(at), how).unwrap();
-    vfs.remove(&Identity::root(), &path(at), found.attributes.key).unwrap();
+    let found = vfs.open(Actor::SUPERUSER, &path(at), how).unwrap();
+    vfs.remove(Actor::SUPERUSER, &path(at), found.attributes.key).unwrap();
 }

@@ -520,7 +520,7 @@ fn a_file_that_may_be_executed_is_read_for_that_by_its_name_in_a_directory_too()
         let mut left = looks;
         let rename = |vfs: &dyn vfs::Vfs, from| {
             let root = vfs::Identity::root();
-            vfs.rename(&root, &path(from), &path("f"), vfs::Replace::File).unwrap();
+            vfs.rename(root.actor(), &path(from), &path("f"), vfs::Replace::File).unwrap();
         };
         rename(&*served.vfs, "program");
         served.hook(move |vfs, at, _| {
@@ -549,7 +549,7 @@ fn who_has_less_than_others_gets_no_more_by_their_rights() {
     let owner = vfs::OwnerChange { uid: None, gid: Some(4002) };
     let changes = vfs::AttributeChanges { owner, ..Default::default() };
     let file = served.look("f", false).unwrap().node;
-    file.set_attributes(&vfs::Identity::root(), &changes).unwrap();
+    file.set_attributes(vfs::Identity::root().actor(), &changes).unwrap();
     let object = served.object("f").unwrap();
     let colour = name("colour");
     let wish = XattrWish::Either;

@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{Access, IfExists, IfMissing, NewMode, OpenFile, OpenPlan, OpenResult, Semantics, dos};
 use std::sync::Arc;
-use vfs::{FileKind, FsError, Identity, Vfs};
+use vfs::{Actor, FileKind, FsError, Vfs};
 
 fn posix(plan: OpenPlan) -> OpenPlan {
     OpenPlan { semantics: Semantics::Posix, ..plan }
@@ -203,7 +203,7 @@ fn dos_attributes_do_not_keep_a_file_from_posix() {
 fn a_symbolic_link_is_told_to_posix_and_opened_itself_on_request() {
     let served = serve();
     served.put("file", b"data");
-    served.vfs.symlink(&Identity::root(), &path("link"), b"file").unwrap();
+    served.vfs.symlink(Actor::SUPERUSER, &path("link"), b"file").unwrap();
     assert_eq!(served.read(&served.open("link", READ)).unwrap(), b"data", "Windows is led on");
     assert_eq!(served.refusal(posix(plan("link", READ))), FsError::IsSymlink);
     let link = posix(OpenPlan { no_follow: true, ..plan("link", LOOK | DELETE) });

@@ -159,9 +159,10 @@ fn a_file_renamed_beneath_us_is_not_deleted_in_another_s_place() {
     let made =
         served.try_open(OpenPlan { delete_on_close: true, ..new_file("file") }).unwrap().open;
     let root = Identity::root();
-    vfs::Vfs::rename(&*served.vfs, &root, &path("file"), &path("elsewhere"), Replace::Never)
+    vfs::Vfs::rename(&*served.vfs, root.actor(), &path("file"), &path("elsewhere"), Replace::Never)
         .unwrap();
-    vfs::Vfs::rename(&*served.vfs, &root, &path("victim"), &path("file"), Replace::Never).unwrap();
+    vfs::Vfs::rename(&*served.vfs, root.actor(), &path("victim"), &path("file"), Replace::Never)
+        .unwrap();
     served.close(made);
     assert_eq!(served.get("file").unwrap(), b"keep");
 }

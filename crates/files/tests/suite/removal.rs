@@ -3,7 +3,7 @@
 use crate::harness::*;
 use files::{BasicChange, OpenPlan, dos};
 use std::sync::Arc;
-use vfs::{FsError, Identity, Vfs};
+use vfs::{Actor, FsError, Vfs};
 
 fn doomed(plan: OpenPlan) -> OpenPlan {
     OpenPlan { delete_on_close: true, ..plan }
@@ -126,7 +126,7 @@ fn deleting_one_name_of_a_file_leaves_the_other() {
 fn deleting_through_a_symbolic_link_removes_the_link() {
     let served = serve();
     served.put("target", b"data");
-    served.vfs.symlink(&Identity::root(), &path("link"), b"target").unwrap();
+    served.vfs.symlink(Actor::SUPERUSER, &path("link"), b"target").unwrap();
     if served.is_root {
         assert!(served.try_open_as(&user(0, 0), doomed(plan("link", DELETE))).is_ok());
     } else {

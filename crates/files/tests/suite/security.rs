@@ -235,7 +235,7 @@ fn the_mode_follows_the_list_and_a_changed_mode_ends_it() {
         served
             .vfs
             .open(
-                &Identity { uid, gid: uid, groups: vec![] },
+                (Identity { uid, gid: uid, groups: vec![] }).actor(),
                 &path("file"),
                 OpenHow {
                     read: true,

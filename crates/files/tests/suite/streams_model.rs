@@ -6,7 +6,7 @@ use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, Share, WishedKind};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vfs::{FsError, Identity, Result, StreamName};
+use vfs::{Actor, FsError, Result, StreamName};
 
 /// What is opened: the file itself, or a stream of it.
 const NAMES: [Option<&str>; 4] = [None, Some("a"), Some("A"), Some("b")];
@@ -231,7 +231,7 @@ fn stored(served: &Served) -> Option<BTreeMap<String, Vec<u8>>> {
     let mut all = BTreeMap::from([(String::new(), served.get("f").unwrap())]);
     for stream in node.streams().unwrap() {
         let mut bytes = Vec::new();
-        node.read_stream(&Identity::root(), &stream.name, 0, 1 << 20, &mut bytes).unwrap();
+        node.read_stream(Actor::SUPERUSER, &stream.name, 0, 1 << 20, &mut bytes).unwrap();
         all.insert(String::from_utf8(stream.name.as_bytes().to_vec()).unwrap(), bytes);
     }
     Some(all)

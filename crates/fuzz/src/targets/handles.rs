@@ -8,7 +8,7 @@ use files::{Caller, Files, Handle, Inline, ListWish, Object, Volume, VolumeId, V
 use futures_util::FutureExt;
 use std::sync::{Arc, LazyLock};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-use vfs::{FileKey, Identity, Name, Vfs};
+use vfs::{Actor, FileKey, Identity, Name, Vfs};
 use vfs_local::LocalVfs;
 
 /// A served tree, what is in it, and good handles: of that, and where there is
@@ -86,7 +86,7 @@ static MEMORY: LazyLock<Tree> = LazyLock::new(|| {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
     for name in ["f", "g"] {
         let path = [Name::new(name.as_bytes()).unwrap()].into_iter().collect();
-        vfs.symlink(&Identity::root(), &path, b"nowhere").unwrap();
+        vfs.symlink(Actor::SUPERUSER, &path, b"nowhere").unwrap();
     }
     Tree::of(Arc::new(vfs), None)
 });

@@ -154,7 +154,7 @@ pub fn space(state: &State, share: &str) -> Option<(f64, f64)> {
     let config = state.server.config();
     let volume = config.share(share)?.volume.clone()?;
     state.spaces.look(share, || {
-        let space = volume.vfs.space(&system_users::own_identity()).ok()?;
+        let space = volume.vfs.space(system_users::own_identity().actor()).ok()?;
         Some((space.total_bytes as f64, space.available_bytes as f64))
     })
 }

@@ -187,6 +187,8 @@ pub struct ShareConfig {
     pub users: Option<Vec<String>>,
     /// Leave out of listings what the user may not read.
     pub hide_unreadable: bool,
+    /// NFS clients may create device nodes, if they are the superuser.
+    pub device_nodes: bool,
     /// Names differ by case.
     pub case_sensitive: bool,
     /// The POSIX extensions of SMB 3.1.1 may be used.
@@ -416,6 +418,7 @@ impl ShareConfig {
             encryption_required: false,
             users: None,
             hide_unreadable: false,
+            device_nodes: false,
             case_sensitive: false,
             posix: true,
             time_machine: false,
@@ -495,6 +498,7 @@ impl ShareConfig {
         match key {
             "read_only" => self.read_only = flag()?,
             "encryption_required" => self.encryption_required = flag()?,
+            "device_nodes" => self.device_nodes = flag()?,
             "hide_unreadable" => self.hide_unreadable = flag()?,
             "case_sensitive" => self.case_sensitive = flag()?,
             "time_machine" => self.time_machine = flag()?,

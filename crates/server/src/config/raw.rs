@@ -27,6 +27,7 @@ pub const SHARE_KEYS: &[&str] = &[
     "comment",
     "continuously_available",
     "denied_users",
+    "device_nodes",
     "directory_mode",
     "encryption_required",
     "file_mode",
@@ -197,6 +198,9 @@ struct RawShare {
     nfs_tls: Option<NfsTls>,
     /// Whether NFS clients have to come from a reserved source port; as the server says if left out.
     reserved_ports: Option<bool>,
+    /// NFS clients may create device nodes, if they are the superuser.
+    #[serde(default)]
+    device_nodes: bool,
     /// Leave out of listings what the user may not read.
     #[serde(default)]
     hide_unreadable: bool,
@@ -441,6 +445,7 @@ impl Meaning<'_> {
         share.encryption_required = raw.encryption_required;
         share.users = raw.users;
         share.hide_unreadable = raw.hide_unreadable;
+        share.device_nodes = raw.device_nodes;
         share.case_sensitive = raw.case_sensitive;
         share.posix = raw.posix.unwrap_or(share.posix);
         share.time_machine = raw.time_machine;

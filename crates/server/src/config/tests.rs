@@ -192,6 +192,7 @@ fn the_command_line_sets_the_same_keys() {
         ("read_only", "yes"),
         ("encryption_required", "true"),
         ("hide_unreadable", "no"),
+        ("device_nodes", "yes"),
         ("case_sensitive", "yes"),
         ("posix", "no"),
         ("time_machine", "yes"),

@@ -11,7 +11,7 @@ use nfs::{Export, Squash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs, Wanted};
 
 /// The directory that all work in.
 pub const DIRECTORY: &str = "d";
@@ -114,7 +114,7 @@ fn make_tree(vfs: &MemoryVfs) -> vfs::Result<()> {
         let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
         let names = names.iter().map(|name| Name::new(name.as_bytes().to_vec()));
         let path = RelPath::from_iter(names.collect::<Result<Vec<_>, _>>()?);
-        vfs.create(&Identity::root(), &path, Case::Sensitive, how).map(drop)
+        vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).map(drop)
     };
     make(&[DIRECTORY], FileKind::Directory, 0o777)?;
     (0..NAMES_MADE).try_for_each(|name| make(&[DIRECTORY, &name_of(name)], FileKind::File, 0o666))

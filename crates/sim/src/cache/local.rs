@@ -4,17 +4,17 @@ use super::Op;
 use super::side::{Answer, Side, either};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, Case, CreateHow, DosInfo, FileKind, FsError, Identity, Node, OpenHow,
+    Actor, AttributeChanges, Case, CreateHow, DosInfo, FileKind, FsError, Identity, Node, OpenHow,
     RelPath, Replace, TimeChange, Timestamp, Vfs, Wait, Wanted,
 };
 
 impl Side {
     pub(super) fn by_local(&self, op: &Op) -> Answer {
         let who = Identity::root();
-        either(self.change_locally(&who, op).map(|()| Answer::Done).map_err(Answer::Refused))
+        either(self.change_locally(who.actor(), op).map(|()| Answer::Done).map_err(Answer::Refused))
     }
 
-    fn change_locally(&self, who: &Identity, op: &Op) -> vfs::Result<()> {
+    fn change_locally(&self, who: Actor<'_>, op: &Op) -> vfs::Result<()> {
         let set = |at: &RelPath, changes: AttributeChanges| {
             self.node(who, at, false)?.set_attributes(who, &changes)
         };
@@ -28,7 +28,7 @@ impl Side {
                     Err(FsError::NotFound) => self.make(who, at, FileKind::File),
                     other => other,
                 }?;
-                node.write(0, &vec![*byte; *length])
+                node.write(Actor::SUPERUSER, 0, &vec![*byte; *length])
             }
             Op::Remove { at } => {
                 let key = self.node(who, at, false)?.key();
@@ -64,7 +64,7 @@ impl Side {
         }
     }
 
-    fn node(&self, who: &Identity, at: &RelPath, write: bool) -> vfs::Result<Arc<dyn Node>> {
+    fn node(&self, who: Actor<'_>, at: &RelPath, write: bool) -> vfs::Result<Arc<dyn Node>> {
         let how = OpenHow {
             read: false,
             write,
@@ -76,7 +76,7 @@ impl Side {
         Ok(self.backend.open(who, at, how)?.node)
     }
 
-    fn make(&self, who: &Identity, at: &RelPath, kind: FileKind) -> vfs::Result<Arc<dyn Node>> {
+    fn make(&self, who: Actor<'_>, at: &RelPath, kind: FileKind) -> vfs::Result<Arc<dyn Node>> {
         let mode = if kind == FileKind::Directory { 0o777 } else { 0o666 };
         let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
         Ok(self.backend.create(who, at, Case::Sensitive, how)?.node)

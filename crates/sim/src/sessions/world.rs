@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs, Wanted};
 use wire::nfs::ops::ChannelFromClient;
 
 /// Connections that a machine has at most.
@@ -492,7 +492,7 @@ fn make_tree(vfs: &MemoryVfs, plan: &Plan) -> vfs::Result<()> {
     let make = |name: String, kind, mode| {
         let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
         let path = RelPath::from_iter([Name::new(name.into_bytes())?]);
-        vfs.create(&Identity::root(), &path, Case::Sensitive, how).map(drop)
+        vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).map(drop)
     };
     for machine in 0..plan.machines {
         make(messages::own_directory(machine), FileKind::Directory, 0o777)?;

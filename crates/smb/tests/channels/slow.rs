@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Case, CreateHow, Features, FileKey, FsError, Identity, Node, OpenHow, Opened, RelPath, Replace,
+    Actor, Case, CreateHow, Features, FileKey, FsError, Node, OpenHow, Opened, RelPath, Replace,
     Result, Space, Vfs, Wait,
 };
 
@@ -80,31 +80,31 @@ impl Carried {
 pub struct Cold(pub MemoryVfs);
 
 impl Vfs for Cold {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         if how.wait == Wait::Never { Err(FsError::WouldBlock) } else { self.0.open(who, path, how) }
     }
 
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.0.create(who, path, case, how)
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.0.remove(who, path, expected)
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.0.rename(who, from, to, replace)
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         self.0.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         self.0.symlink(who, path, target)
     }
 
-    fn space(&self, who: &Identity) -> Result<Space> {
+    fn space(&self, who: Actor<'_>) -> Result<Space> {
         self.0.space(who)
     }
 

@@ -4,7 +4,7 @@
 use crate::support::*;
 use std::sync::Arc;
 use vfs::asked;
-use vfs::{AttributeChanges, Case, FileKind, FsError, Identity, Replace, Vfs, Wait};
+use vfs::{Actor, AttributeChanges, Case, FileKind, FsError, Identity, Replace, Vfs, Wait};
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
@@ -29,12 +29,12 @@ fn a_request_sees_what_it_has_changed_itself_and_what_others_changed_by_us() {
         assert!(is_missing(spelt(&cached, "DIR/OWN")));
         make(&cached, "Dir/Own", FileKind::File).unwrap();
         assert_eq!(spelt(&cached, "DIR/OWN"), Ok("Dir/Own".into()));
-        let node = cached.open(&root, &path("Dir/Own"), how(Case::Sensitive, Wait::Allowed));
+        let node = cached.open(root.actor(), &path("Dir/Own"), how(Case::Sensitive, Wait::Allowed));
         let key = node.unwrap().attributes.key;
-        cached.rename(&root, &path("Dir/Own"), &path("Dir/Moved"), Replace::Never).unwrap();
+        cached.rename(root.actor(), &path("Dir/Own"), &path("Dir/Moved"), Replace::Never).unwrap();
         assert!(is_missing(spelt(&cached, "DIR/OWN")));
         assert_eq!(spelt(&cached, "DIR/MOVED"), Ok("Dir/Moved".into()));
-        cached.remove(&root, &path("Dir/Moved"), key).unwrap();
+        cached.remove(root.actor(), &path("Dir/Moved"), key).unwrap();
         assert!(is_missing(spelt(&cached, "DIR/MOVED")));
         std::thread::scope(|scope| {
             scope.spawn(|| make(&cached, "Dir/Theirs", FileKind::File).unwrap());
@@ -63,20 +63,23 @@ fn permissions_that_a_request_takes_away_hold_for_what_it_asks_next() {
     let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open_to_all).unwrap();
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
-    let ask =
-        || cached.open(&alice, &path("Dir/Missing"), how(Case::Sensitive, Wait::Allowed)).err();
+    let ask = || {
+        cached.open(alice.actor(), &path("Dir/Missing"), how(Case::Sensitive, Wait::Allowed)).err()
+    };
     for _ in 0..3 {
         assert_eq!(ask(), Some(FsError::NotFound));
     }
     asked::work(true, || {
         assert_eq!(ask(), Some(FsError::NotFound));
         let root = Identity::root();
-        let directory =
-            cached.open(&root, &path("Dir"), how(Case::Sensitive, Wait::Allowed)).unwrap().node;
+        let directory = cached
+            .open(root.actor(), &path("Dir"), how(Case::Sensitive, Wait::Allowed))
+            .unwrap()
+            .node;
         let closed = AttributeChanges { mode: Some(0o700), ..AttributeChanges::default() };
-        directory.set_attributes(&root, &closed).unwrap();
+        directory.set_attributes(root.actor(), &closed).unwrap();
         assert_eq!(ask(), Some(FsError::AccessDenied));
     });
     // The thread acts as the last user: the directory goes as ours.
-    cached.space(&Identity::root()).unwrap();
+    cached.space(Actor::SUPERUSER).unwrap();
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{
-    Attributes, Case, Delayed, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen, OpenHow,
-    Opened, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
+    Actor, Attributes, Case, Delayed, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen,
+    OpenHow, Opened, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -146,37 +146,44 @@ fn take(step: &Step, views: &[&dyn Vfs; 3]) {
         }
         Step::Remove(who, at) => {
             let (vfs, at) = (views[*who], path(PLACES[*at]));
-            vfs.open(&root, &at, exact).and_then(|o| vfs.remove(&root, &at, o.attributes.key))
+            vfs.open(root.actor(), &at, exact)
+                .and_then(|o| vfs.remove(root.actor(), &at, o.attributes.key))
         }
-        Step::Rename(who, from, to) => {
-            views[*who].rename(&root, &path(PLACES[*from]), &path(PLACES[*to]), Replace::File)
-        }
+        Step::Rename(who, from, to) => views[*who].rename(
+            root.actor(),
+            &path(PLACES[*from]),
+            &path(PLACES[*to]),
+            Replace::File,
+        ),
         Step::Link(who, from, to) => {
             let vfs = views[*who];
-            let from = vfs.open(&root, &path(PLACES[*from]), exact);
-            from.and_then(|from| vfs.link(&root, &*from.node, &path(PLACES[*to]), Replace::Never))
+            let from = vfs.open(root.actor(), &path(PLACES[*from]), exact);
+            from.and_then(|from| {
+                vfs.link(root.actor(), &*from.node, &path(PLACES[*to]), Replace::Never)
+            })
         }
         Step::Mode(who, at, mode) => {
             let changes = vfs::AttributeChanges { mode: Some(*mode), ..Default::default() };
-            let opened = views[*who].open(&root, &path(PLACES[*at]), exact);
-            opened.and_then(|opened| opened.node.set_attributes(&root, &changes))
+            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), exact);
+            opened.and_then(|opened| opened.node.set_attributes(root.actor(), &changes))
         }
         Step::Dos(who, at, bits) => {
             let dos = Some(DosInfo { bits: Some(*bits), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
-            let opened = views[*who].open(&root, &path(PLACES[*at]), exact);
-            opened.and_then(|opened| opened.node.set_attributes(&root, &changes))
+            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), exact);
+            opened.and_then(|opened| opened.node.set_attributes(root.actor(), &changes))
         }
         Step::Descriptor(who, at, byte) => {
             let descriptor = [*byte; 20];
             let change = SecurityChange { descriptor: Some(&descriptor), ..Default::default() };
-            let opened = views[*who].open(&root, &path(PLACES[*at]), exact);
-            opened.and_then(|opened| opened.node.set_security(&change))
+            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), exact);
+            opened.and_then(|opened| opened.node.set_security(Actor::SUPERUSER, &change))
         }
         Step::Write(who, at, byte) => {
             let how = OpenHow { read: true, write: true, ..exact };
-            let opened = views[*who].open(&root, &path(PLACES[*at]), how);
-            opened.and_then(|opened| opened.node.write(u64::from(*byte), &[*byte]))
+            let opened = views[*who].open(root.actor(), &path(PLACES[*at]), how);
+            opened
+                .and_then(|opened| opened.node.write(Actor::SUPERUSER, u64::from(*byte), &[*byte]))
         }
     };
 }
@@ -184,10 +191,11 @@ fn take(step: &Step, views: &[&dyn Vfs; 3]) {
 /// What is seen of a place: how it is spelt, its attributes, its descriptor.
 type Seen = (RelPath, Attributes, Option<Vec<u8>>);
 
-fn seen(vfs: &dyn Vfs, who: &Identity, place: &str, read: bool) -> std::result::Result<Seen, bool> {
+fn seen(vfs: &dyn Vfs, who: Actor<'_>, place: &str, read: bool) -> std::result::Result<Seen, bool> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
     // Without the right to search, why it is not found is of no consequence.
-    let known = vfs.open_known(who, &path(place), how).map_err(|e| who.uid == 0 || !is_no(e))?;
+    let known =
+        vfs.open_known(who, &path(place), how).map_err(|e| who.seen_as().uid == 0 || !is_no(e))?;
     let KnownOpen { opened: Opened { node, attributes, path }, security } = known;
     let descriptor = match security {
         Some(security) => security.descriptor(&*node).unwrap().map(<[u8]>::to_vec),
@@ -197,21 +205,25 @@ fn seen(vfs: &dyn Vfs, who: &Identity, place: &str, read: bool) -> std::result::
 }
 
 /// Who may do what in a directory.
-fn rights(vfs: &dyn Vfs, who: &Identity, place: &str) -> Option<(FileKey, u32)> {
+fn rights(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<(FileKey, u32)> {
     let found = vfs.open_directory(who, &path(place), Case::Insensitive, Wait::Allowed).ok()?;
     let attributes = found.opened.attributes;
     (attributes.kind == FileKind::Directory).then_some((attributes.key, attributes.mode))
 }
 
 /// What a directory lists, with attributes, when it is asked for again and again.
-fn listed(vfs: &dyn Vfs, who: &Identity, place: &str) -> Option<Vec<Entry>> {
+fn listed(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
     let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
     let opened = vfs.open(who, &path(place), how).ok()?;
     let is_directory = opened.attributes.kind == FileKind::Directory;
     let list = |_| list_all(vfs, &*opened.node, who, 3);
     is_directory.then(|| {
         let mut seen: Vec<_> = (0..3).map(list).collect();
-        assert!(seen[1] == seen[0] && seen[2] == seen[0], "{place} as {}: {seen:?}", who.uid);
+        assert!(
+            seen[1] == seen[0] && seen[2] == seen[0],
+            "{place} as {}: {seen:?}",
+            who.seen_as().uid
+        );
         seen.swap_remove(0)
     })
 }
@@ -222,16 +234,16 @@ fn compare(views: &[&dyn Vfs; 3]) {
     for who in [Identity::root(), alice] {
         for place in PLACES {
             for read in [false, true] {
-                let truth = seen(views[2], &who, place, read);
+                let truth = seen(views[2], who.actor(), place, read);
                 for view in &views[..2] {
-                    let said = seen(*view, &who, place, read);
+                    let said = seen(*view, who.actor(), place, read);
                     assert_eq!(said, truth, "{place} as {}, read {read}", who.uid);
                 }
             }
-            let truth = listed(views[2], &who, place);
-            views[..2].iter().for_each(|view| assert_eq!(listed(*view, &who, place), truth));
-            let truth = rights(views[2], &who, place);
-            views[..2].iter().for_each(|view| assert_eq!(rights(*view, &who, place), truth));
+            let truth = listed(views[2], who.actor(), place);
+            views[..2].iter().for_each(|view| assert_eq!(listed(*view, who.actor(), place), truth));
+            let truth = rights(views[2], who.actor(), place);
+            views[..2].iter().for_each(|view| assert_eq!(rights(*view, who.actor(), place), truth));
         }
     }
 }
@@ -248,7 +260,7 @@ fn hunt(backend: Arc<dyn Vfs>, steps: &[Step], cache: &dyn Fn() -> CachedVfs) {
         compare(&views);
     }
     // Whoever cleans up does it as the superuser.
-    let _ = backend.space(&Identity::root());
+    let _ = backend.space(Actor::SUPERUSER);
 }
 
 proptest! {

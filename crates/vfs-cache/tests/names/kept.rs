@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    AttributeChanges, Case, Delayed, DosInfo, FileKind, Identity, Node, OpenHow, Replace, Vfs,
-    Wait, Wanted,
+    Actor, AttributeChanges, Case, Delayed, DosInfo, FileKind, Identity, Node, OpenHow, Replace,
+    Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -21,7 +21,7 @@ fn settle() {
 
 fn open(vfs: &dyn Vfs, at: &str, read: bool) -> vfs::Result<vfs::Opened> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
-    vfs.open(&Identity::root(), &path(at), how)
+    vfs.open(Actor::SUPERUSER, &path(at), how)
 }
 
 fn content(node: &dyn Node) -> Vec<u8> {
@@ -59,9 +59,9 @@ fn a_known_file_is_opened_and_read_without_a_walk() {
     }
     assert_eq!(calls(), before + 1);
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
-    let _ = cached.open(&alice, &path("a/b/file"), how(Case::Sensitive, Wait::Allowed));
+    let _ = cached.open(alice.actor(), &path("a/b/file"), how(Case::Sensitive, Wait::Allowed));
     assert_eq!(calls(), before + 2, "another user is let in by the system, or not");
-    cached.space(&Identity::root()).unwrap();
+    cached.space(Actor::SUPERUSER).unwrap();
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn who_opens_to_write_is_told_of_attributes_as_they_are() {
     let open = |vfs: &dyn Vfs, write| {
         let wanted = Wanted { dos: true };
         let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
-        vfs.open(&Identity::root(), &path("file"), how).unwrap()
+        vfs.open(Actor::SUPERUSER, &path("file"), how).unwrap()
     };
     for turn in 0..6 {
         settle();
@@ -84,7 +84,7 @@ fn who_opens_to_write_is_told_of_attributes_as_they_are() {
         let bits = Some(if turn % 2 == 0 { 0x22 } else { 0x20 });
         let dos = Some(DosInfo { bits, created: None });
         let changes = AttributeChanges { dos, ..AttributeChanges::default() };
-        open(&local, true).node.set_attributes(&Identity::root(), &changes).unwrap();
+        open(&local, true).node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
         for _ in 0..2 {
             assert_eq!(open(&cached, true).attributes.dos.bits, bits, "turn {turn}");
         }
@@ -101,7 +101,7 @@ fn who_writes_to_what_is_known_is_told_what_others_asked_for() {
     let security = |write| {
         let wanted = Wanted { dos: true };
         let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
-        cached.open_known(&Identity::root(), &path("file"), how).unwrap().security
+        cached.open_known(Actor::SUPERUSER, &path("file"), how).unwrap().security
     };
     settle();
     let asked = (0..3).filter_map(|_| security(false)).next_back().unwrap();
@@ -189,20 +189,20 @@ fn rights_that_went_unheard_are_not_given_because_somebody_else_looked() {
     make(&*memory, "file", FileKind::File).unwrap();
     make(&*memory, "elsewhere", FileKind::Directory).unwrap();
     let node = open(&*memory, "file", false).unwrap().node;
-    memory.link(&Identity::root(), &*node, &path("elsewhere/link"), Replace::Never).unwrap();
-    let read_as = |who: &Identity| {
+    memory.link(Actor::SUPERUSER, &*node, &path("elsewhere/link"), Replace::Never).unwrap();
+    let read_as = |who: Actor<'_>| {
         let how = OpenHow { read: true, ..how(Case::Sensitive, Wait::Allowed) };
         cached.open(who, &path("file"), how).map(drop)
     };
     for who in [&alice, &Identity::root()] {
-        (0..3).for_each(|_| read_as(who).unwrap());
+        (0..3).for_each(|_| read_as(who.actor()).unwrap());
     }
     // Nobody listens in the directory of the other name.
     let linked = open(&*memory, "elsewhere/link", false).unwrap().node;
     let changes = AttributeChanges { mode: Some(0o700), ..AttributeChanges::default() };
-    linked.set_attributes(&Identity::root(), &changes).unwrap();
-    (0..3).for_each(|_| read_as(&Identity::root()).unwrap());
-    assert_eq!(read_as(&alice), Err(vfs::FsError::AccessDenied));
+    linked.set_attributes(Actor::SUPERUSER, &changes).unwrap();
+    (0..3).for_each(|_| read_as(Actor::SUPERUSER).unwrap());
+    assert_eq!(read_as(alice.actor()), Err(vfs::FsError::AccessDenied));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
     let before = memory.open_count();
     let key = twice("d/f").unwrap();
     assert_eq!(memory.open_count(), before + 1);
-    cached.remove(&who, &path("d/f"), key).unwrap();
+    cached.remove(who.actor(), &path("d/f"), key).unwrap();
     assert_eq!(memory.open_count(), before);
     make(&cached, "d/f", FileKind::File).unwrap();
     twice("d/f");
@@ -226,7 +226,7 @@ fn what_is_kept_is_closed_after_a_moment_and_when_its_name_goes() {
     cached.tick();
     assert_eq!(memory.open_count(), 0);
     twice("d/f");
-    cached.rename(&who, &path("d"), &path("e"), Replace::Never).unwrap();
+    cached.rename(who.actor(), &path("d"), &path("e"), Replace::Never).unwrap();
     assert!(memory.open_count() <= 1, "nothing below it: the root at most");
     twice("e/f");
     assert!(memory.open_count() > 0);
@@ -240,7 +240,7 @@ fn what_was_open_for_writing_is_not_kept() {
     make(&cached, "f", FileKind::File).unwrap();
     let before = memory.open_count();
     let how = OpenHow { read: true, write: true, ..how(Case::Insensitive, Wait::Allowed) };
-    drop(cached.open(&Identity::root(), &path("f"), how).unwrap());
+    drop(cached.open(Actor::SUPERUSER, &path("f"), how).unwrap());
     assert_eq!(memory.open_count(), before);
 }
 
@@ -264,7 +264,12 @@ fn an_executable_that_was_just_written_can_be_executed() {
     make(&cached, "program", FileKind::File).unwrap();
     let how = OpenHow { read: true, write: true, ..how(Case::Insensitive, Wait::Allowed) };
     let program = std::fs::read(Path::new("/bin/true")).unwrap();
-    cached.open(&Identity::root(), &path("program"), how).unwrap().node.write(0, &program).unwrap();
+    cached
+        .open(Actor::SUPERUSER, &path("program"), how)
+        .unwrap()
+        .node
+        .write(Actor::SUPERUSER, 0, &program)
+        .unwrap();
     settle();
     drop(open(&cached, "program", true).unwrap());
     let ran = std::process::Command::new(folder.path().join("program")).status();
@@ -366,10 +371,10 @@ fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long()
     let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
     let how = OpenHow::looking(Wait::Allowed);
     let before = pauses.load(Ordering::Relaxed);
-    cached.open(&alice, &path("d/four"), how).unwrap();
+    cached.open(alice.actor(), &path("d/four"), how).unwrap();
     assert_eq!(pauses.load(Ordering::Relaxed), before + 1, "of her nothing is known");
     let key = open(&cached, "d/four", false).unwrap().attributes.key;
-    cached.remove(&Identity::root(), &path("d/four"), key).unwrap();
+    cached.remove(Actor::SUPERUSER, &path("d/four"), key).unwrap();
     assert!(is_missing(open(&cached, "d/four", false)));
 }
 
@@ -446,7 +451,7 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
         &|| std::fs::remove_file(at("other")).unwrap(),
         &|| std::fs::set_permissions(at(""), mode.clone()).unwrap(),
         &|| make(&cached, "dir/made", FileKind::File).unwrap(),
-        &|| cached.remove(&who, &file, key()).unwrap(),
+        &|| cached.remove(who.actor(), &file, key()).unwrap(),
     ];
     for (number, done) in done.iter().enumerate() {
         let before = now();

@@ -8,7 +8,7 @@ mod support;
 
 use std::sync::Arc;
 use support::*;
-use vfs::{Case, FileKind, FsError, Identity, Replace, Vfs, Wait};
+use vfs::{Actor, Case, FileKind, FsError, Identity, Replace, Vfs, Wait};
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
 
@@ -42,7 +42,8 @@ fn names_of_a_known_directory_are_answered_without_waiting() {
     let (_folder, _, cached) = served();
     make(&cached, "Present", FileKind::File).unwrap();
     let who = Identity::root();
-    let at_once = |name: &str| cached.open(&who, &path(name), how(Case::Insensitive, Wait::Never));
+    let at_once =
+        |name: &str| cached.open(who.actor(), &path(name), how(Case::Insensitive, Wait::Never));
     assert!(is_missing(spelt(&cached, "absent")), "asked for once");
     assert_eq!(at_once("absent").unwrap_err(), FsError::NotFound);
     assert_eq!(at_once("PRESENT").unwrap().path, path("Present"));
@@ -56,21 +57,22 @@ fn names_follow_renames_links_and_removals_at_once() {
     make(&cached, "Two", FileKind::Directory).unwrap();
     make(&cached, "One/File", FileKind::File).unwrap();
     assert!(is_missing(spelt(&cached, "TWO/FILE")));
-    cached.rename(&who, &path("One/File"), &path("Two/File"), Replace::Never).unwrap();
+    cached.rename(who.actor(), &path("One/File"), &path("Two/File"), Replace::Never).unwrap();
     assert!(is_missing(spelt(&cached, "ONE/FILE")));
     assert_eq!(spelt(&cached, "TWO/FILE").unwrap(), "Two/File");
-    cached.rename(&who, &path("Two"), &path("Three"), Replace::Never).unwrap();
+    cached.rename(who.actor(), &path("Two"), &path("Three"), Replace::Never).unwrap();
     assert!(is_missing(spelt(&cached, "TWO/FILE")));
     assert_eq!(spelt(&cached, "THREE/FILE").unwrap(), "Three/File");
-    cached.rename(&who, &path("Three/File"), &path("Three/FILE"), Replace::File).unwrap();
+    cached.rename(who.actor(), &path("Three/File"), &path("Three/FILE"), Replace::File).unwrap();
     assert_eq!(spelt(&cached, "three/file").unwrap(), "Three/FILE");
-    let node = cached.open(&who, &path("Three/FILE"), how(Case::Sensitive, Wait::Allowed));
-    cached.link(&who, &*node.unwrap().node, &path("One/Link"), Replace::Never).unwrap();
+    let node = cached.open(who.actor(), &path("Three/FILE"), how(Case::Sensitive, Wait::Allowed));
+    cached.link(who.actor(), &*node.unwrap().node, &path("One/Link"), Replace::Never).unwrap();
     assert_eq!(spelt(&cached, "one/LINK").unwrap(), "One/Link");
-    let link = cached.open(&who, &path("One/Link"), how(Case::Sensitive, Wait::Allowed)).unwrap();
-    cached.remove(&who, &path("One/Link"), link.attributes.key).unwrap();
+    let link =
+        cached.open(who.actor(), &path("One/Link"), how(Case::Sensitive, Wait::Allowed)).unwrap();
+    cached.remove(who.actor(), &path("One/Link"), link.attributes.key).unwrap();
     assert!(is_missing(spelt(&cached, "one/LINK")));
-    cached.symlink(&who, &path("One/Sym"), b"../Three/FILE").unwrap();
+    cached.symlink(who.actor(), &path("One/Sym"), b"../Three/FILE").unwrap();
     assert_eq!(spelt(&cached, "ONE/SYM").unwrap(), "One/Sym");
     assert_eq!(counting.scans().1, 0);
 }
@@ -174,13 +176,14 @@ fn who_may_not_search_a_directory_learns_nothing_of_its_names() {
     let mode = |at: &str, mode| {
         use std::os::unix::fs::PermissionsExt;
         // Threads act as the user of the last call: this is done as ours.
-        cached.space(&Identity::root()).unwrap();
+        cached.space(Actor::SUPERUSER).unwrap();
         let at = folder.path().join(at);
         std::fs::set_permissions(at, std::fs::Permissions::from_mode(mode)).unwrap();
     };
     mode("", 0o755);
     mode("Dir", 0o700);
-    let asked = |at: &str| cached.open(&alice, &path(at), how(Case::Insensitive, Wait::Allowed));
+    let asked =
+        |at: &str| cached.open(alice.actor(), &path(at), how(Case::Insensitive, Wait::Allowed));
     for at in ["Dir/Name", "Dir/NAME", "dir/name", "Dir/none", "dir/none"] {
         assert_eq!(asked(at).unwrap_err(), FsError::AccessDenied, "{at}");
     }
@@ -189,7 +192,7 @@ fn who_may_not_search_a_directory_learns_nothing_of_its_names() {
     assert_eq!(asked("dir/name").unwrap().path, path("Dir/Name"));
     assert_eq!(asked("dir/none").unwrap_err(), FsError::NotFound);
     // The thread acts as the last user: the directory goes as ours.
-    cached.space(&Identity::root()).unwrap();
+    cached.space(Actor::SUPERUSER).unwrap();
 }
 
 fn rustix_is_root() -> bool {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
-    Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FollowId,
-    FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Name, NameChange, Node, OpenHow,
-    Opened, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FollowId,
+    FsError, ListSink, ListWanted, Listed, ListingFeed, Name, NameChange, Node, OpenHow, Opened,
+    RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -48,13 +48,13 @@ pub fn how(case: Case, wait: Wait) -> OpenHow {
 
 /// How a path is spelt, as found in any case.
 pub fn spelt(vfs: &dyn Vfs, at: &str) -> Result<String> {
-    let opened = vfs.open(&Identity::root(), &path(at), how(Case::Insensitive, Wait::Allowed))?;
+    let opened = vfs.open(Actor::SUPERUSER, &path(at), how(Case::Insensitive, Wait::Allowed))?;
     Ok(String::from_utf8_lossy(opened.path.as_bytes()).into_owned())
 }
 
 pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
     let how = CreateHow { kind, mode: 0o755, dos: None, wanted: Wanted::default() };
-    vfs.create(&Identity::root(), &path(at), Case::Insensitive, how).map(drop)
+    vfs.create(Actor::SUPERUSER, &path(at), Case::Insensitive, how).map(drop)
 }
 
 pub fn is_missing<T>(found: Result<T>) -> bool {
@@ -85,7 +85,7 @@ impl ListSink for Taking {
 }
 
 /// All that a directory lists, so many entries at once.
-pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: &Identity, piece: usize) -> Vec<Entry> {
+pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usize) -> Vec<Entry> {
     let wanted = ListWanted { attributes: true, stored: true, few: false };
     let mut sink = Taking { left: piece, cookie: 0, seen: Vec::new() };
     for _ in 0..1_000_000 {
@@ -166,7 +166,7 @@ impl<V: Vfs> Counting<V> {
 }
 
 impl<V: Vfs> Vfs for Counting<V> {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         self.count(how.case);
         let opened = self.inner.open(who, path, how)?;
         if how.read && opened.attributes.kind == FileKind::Directory {
@@ -175,28 +175,28 @@ impl<V: Vfs> Vfs for Counting<V> {
         Ok(opened)
     }
 
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.count(case);
         self.inner.create(who, path, case, how)
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.inner.remove(who, path, expected)
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.inner.rename(who, from, to, replace)
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         self.inner.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         self.inner.symlink(who, path, target)
     }
 
-    fn space(&self, who: &Identity) -> Result<Space> {
+    fn space(&self, who: Actor<'_>) -> Result<Space> {
         self.inner.space(who)
     }
 

@@ -1,12 +1,12 @@
 //! Files of which somebody wants to know when others change them.
 
 use super::{Shared, Source, handle::handle_of, mark};
-use crate::identity::as_root;
+use crate::identity::as_server;
 use crate::node::LocalNode;
 use rustix::io::Errno;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use vfs::{FsError, Node, OutsideWatch, Result, TellChanged};
+use vfs::{FsError, Node, OutsideWatch, Result, ServerWork, TellChanged};
 
 /// A file that is marked.
 pub(super) struct WatchedFile {
@@ -103,7 +103,7 @@ fn mark_file(shared: &Shared, flags: u32, mask: u64, node: &dyn Node) -> Result<
     let file = LocalNode::of(node).ok_or(FsError::NotSupported)?;
     let call = || mark(&shared.group, flags, mask, file.as_fd());
     let marked = match call() {
-        Err(Errno::ACCESS | Errno::PERM) => as_root(|| Ok(call()))?,
+        Err(Errno::ACCESS | Errno::PERM) => as_server(ServerWork::Metadata, || Ok(call()))?,
         other => other,
     };
     marked.map_err(|error| match error {

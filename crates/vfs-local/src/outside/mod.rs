@@ -15,7 +15,7 @@ mod event;
 mod file;
 mod handle;
 
-use crate::identity::act_as;
+use crate::identity::Acting;
 use crate::node::LocalNode;
 use event::{Event, Happening};
 use file::WatchedFile;
@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{
-    FsError, Identity, Name, OutsideChange, OutsideName, OutsideWatch, RelPath, Result,
+    FsError, Name, OutsideChange, OutsideName, OutsideWatch, RelPath, Result, ServerWork,
     TellOutside, TellOutsideIn,
 };
 
@@ -190,7 +190,7 @@ impl Source {
     /// [`FsError::NotSupported`] where the file system gives no handles,
     /// [`FsError::TooMany`].
     pub fn watch(&self, directory: &LocalNode, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
-        act_as(&Identity::root())?;
+        let _acting = Acting::server(ServerWork::Metadata)?;
         let fd = directory.as_fd();
         let handle = handle_of(fd)?;
         let mut directories = self.shared.lock();
@@ -212,7 +212,7 @@ impl Source {
     /// [`FsError::NotSupported`] for others than the superuser, and where
     /// directories cannot be found by their handles.
     pub fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        act_as(&Identity::root())?;
+        let _acting = Acting::server(ServerWork::Metadata)?;
         let root = self.shared.root.as_fd();
         if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
             return Err(FsError::NotSupported);
@@ -302,9 +302,7 @@ impl Shared {
             tells.iter().for_each(|tell| tell());
         }
         // Those who are told may look at files as somebody else.
-        if act_as(&Identity::root()).is_err() {
-            return;
-        }
+        let Ok(_acting) = Acting::server(ServerWork::Metadata) else { return };
         let named = |name| OutsideName { name, is_directory: event.is_directory };
         for (handle, happening) in event.happenings() {
             let Some((handle, happening)) = self.with_name(handle, happening) else { continue };

@@ -5,8 +5,7 @@ use super::node::MemoryNode;
 use super::state::{ROOT, State};
 use super::{Call, MemoryVfs};
 use crate::{
-    FileKind, FsError, Identity, Located, NodeHandle, OpenHow, Opened, RelPath, Result, Wait,
-    Wanted,
+    Actor, FileKind, FsError, Located, NodeHandle, OpenHow, Opened, RelPath, Result, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -61,7 +60,7 @@ impl MemoryVfs {
         Ok(names.into_iter().rev().collect())
     }
 
-    pub(super) fn open_number(&self, who: &Identity, number: u64, how: OpenHow) -> Result<Opened> {
+    pub(super) fn open_number(&self, who: Actor<'_>, number: u64, how: OpenHow) -> Result<Opened> {
         self.shared.call(Call::Open(how.wait), |state| {
             let inode = state.inode(number)?;
             let is_file = inode.kind() == FileKind::File;

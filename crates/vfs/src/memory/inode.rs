@@ -2,8 +2,7 @@
 
 use super::data::{BLOCK_BYTES, Data};
 use crate::{
-    Attributes, DosInfo, FileKey, FileKind, Identity, Name, SpecialKind, Stored, Timestamp,
-    fold_case,
+    Actor, Attributes, DosInfo, FileKey, FileKind, Name, SpecialKind, Stored, Timestamp, fold_case,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,11 +58,11 @@ pub(super) struct Inode {
 }
 
 impl Facts {
-    pub(super) fn new(who: &Identity, mode: u32, dos: Option<DosInfo>, now: Timestamp) -> Self {
+    pub(super) fn new(who: Actor<'_>, mode: u32, dos: Option<DosInfo>, now: Timestamp) -> Self {
         Self {
             mode: mode & 0o7777,
-            uid: who.uid,
-            gid: who.gid,
+            uid: who.creator().uid,
+            gid: who.creator().gid,
             accessed: now,
             modified: now,
             changed: now,
@@ -150,21 +149,31 @@ impl Inode {
         }
     }
 
-    pub(super) fn grants(&self, who: &Identity, right: Right) -> bool {
-        let shift = if who.uid == self.facts.uid {
+    pub(super) fn grants(&self, who: Actor<'_>, right: Right) -> bool {
+        let user = who.seen_as();
+        let shift = if user.uid == self.facts.uid {
             6
-        } else if who.in_group(self.facts.gid) {
+        } else if user.in_group(self.facts.gid) {
             3
         } else {
             0
         };
         // Nobody looks at the mode of a symbolic link.
         let is_link = matches!(self.body, Body::Symlink(_));
-        is_link || who.uid == 0 || (self.facts.mode >> shift) & right as u32 != 0
+        is_link || who.overrides_permissions() || (self.facts.mode >> shift) & right as u32 != 0
     }
 
-    pub(super) fn owned_by(&self, who: &Identity) -> bool {
-        who.uid == 0 || who.uid == self.facts.uid
+    pub(super) fn owned_by(&self, who: Actor<'_>) -> bool {
+        who.acts_as_owner_of(self.facts.uid)
+    }
+
+    /// Takes set-user-ID and set-group-ID bits away as a change of data does. A directory has
+    /// them for another purpose.
+    pub(super) fn drop_set_ids(&mut self, who: Actor<'_>) {
+        let keeps = matches!(who, Actor::User(user) if user.uid == 0);
+        if !keeps && self.kind() == FileKind::File {
+            self.facts.mode &= !0o6000;
+        }
     }
 
     /// The data changed.

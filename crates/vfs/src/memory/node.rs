@@ -5,13 +5,16 @@ use super::inode::{Body, Inode, Right};
 use super::state::State;
 use super::{Call, Fate, Shared, disk};
 use crate::{
-    AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Identity, Name,
-    Node, OpenHow, PosixAcl, Result, SecurityChange, TimeChange, Timestamp, Wait, Wanted,
+    Actor, AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Name, Node,
+    OpenHow, PosixAcl, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait, Wanted,
 };
 use std::sync::Arc;
 
 /// Largest extended attribute, as Linux has it.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
+
+/// Whether the caller may was decided before.
+const METADATA: Actor<'_> = Actor::Server(ServerWork::Metadata);
 
 /// An open node.
 pub(super) struct MemoryNode {
@@ -101,9 +104,10 @@ impl MemoryNode {
     }
 
     /// Changes data, and with it the times.
-    fn change(&self, state: &mut State, run: impl FnOnce(&mut Data)) -> Result<()> {
+    fn change(&self, who: Actor<'_>, state: &mut State, run: impl FnOnce(&mut Data)) -> Result<()> {
         let now = state.now;
         let inode = state.inode_mut(self.number)?;
+        inode.drop_set_ids(who);
         inode.touch(now);
         if let Body::File(data) = &mut inode.body {
             run(data);
@@ -111,18 +115,18 @@ impl MemoryNode {
         Ok(())
     }
 
-    fn put(&self, state: &mut State, offset: u64, data: &[u8]) -> Result<()> {
+    fn put(&self, who: Actor<'_>, state: &mut State, offset: u64, data: &[u8]) -> Result<()> {
         let missing = self.data(state)?.missing_bytes(offset, data.len() as u64);
         self.shared.need_space(state, missing)?;
-        self.change(state, |file| file.write(offset, data))
+        self.change(who, state, |file| file.write(offset, data))
     }
 
-    fn reserve(&self, offset: u64, length: u64, grows: bool) -> Result<()> {
+    fn reserve(&self, who: Actor<'_>, offset: u64, length: u64, grows: bool) -> Result<()> {
         need_size(offset.checked_add(length))?;
         self.on_data(Call::Allocate, true, |state| {
             let missing = self.data(state)?.missing_bytes(offset, length);
             self.shared.need_space(state, missing)?;
-            self.change(state, |data| {
+            self.change(who, state, |data| {
                 data.allocate(offset, length);
                 if grows && data.size_bytes() < offset + length {
                     data.set_size(offset + length);
@@ -133,7 +137,7 @@ impl MemoryNode {
 
     fn change_facts(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         call: Call,
         run: impl FnOnce(&mut Inode, Timestamp) -> Result<()>,
     ) -> Result<()> {
@@ -177,9 +181,10 @@ impl Node for MemoryNode {
             .call(Call::Attributes, |state| self.shared.attributes(state, self.number, wanted))
     }
 
-    fn set_attributes(&self, who: &Identity, changes: &AttributeChanges) -> Result<()> {
-        let gives_away = changes.owner.uid.is_some_and(|uid| uid != who.uid) && who.uid != 0;
-        if gives_away {
+    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
+        let user = who.seen_as();
+        let gives_away = changes.owner.uid.is_some_and(|uid| uid != user.uid) && user.uid != 0;
+        if gives_away || who.is_withheld(changes) {
             return Err(FsError::AccessDenied);
         }
         self.change_facts(who, Call::SetAttributes, |inode, now| {
@@ -205,11 +210,11 @@ impl Node for MemoryNode {
         })
     }
 
-    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+    fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
         need_size(offset.checked_add(data.len() as u64))?;
         let call = Call::Write { length_bytes: data.len() };
         self.need_open(true)?;
-        let put = |data| self.shared.carry_out(call, |state| self.put(state, offset, data));
+        let put = |data| self.shared.carry_out(call, |state| self.put(who, state, offset, data));
         match self.shared.around.before(call) {
             Fate::Runs => put(data),
             Fate::Fails(error) => Err(error),
@@ -221,28 +226,28 @@ impl Node for MemoryNode {
         self.shared.call(Call::Sync, |state| disk::sync(state, self.number))
     }
 
-    fn set_size(&self, size_bytes: u64) -> Result<()> {
+    fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()> {
         need_size(Some(size_bytes))?;
         let grows = self.attributes(Wanted::default())?.size_bytes < size_bytes;
         self.on_data(Call::SetSize { grows }, true, |state| {
-            self.change(state, |data| data.set_size(size_bytes))
+            self.change(who, state, |data| data.set_size(size_bytes))
         })
     }
 
-    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
-        self.reserve(offset, length, false)
+    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.reserve(who, offset, length, false)
     }
 
-    fn allocate_and_grow(&self, offset: u64, length: u64) -> Result<()> {
-        self.reserve(offset, length, true)
+    fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        self.reserve(who, offset, length, true)
     }
 
-    fn punch_hole(&self, offset: u64, length: u64) -> Result<()> {
+    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         self.on_data(Call::Punch, true, |state| {
             // Beyond the end nothing is there to be freed.
             let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
             let length = end.saturating_sub(offset);
-            self.change(state, |data| data.punch_hole(offset, length))
+            self.change(who, state, |data| data.punch_hole(offset, length))
         })
     }
 
@@ -252,6 +257,7 @@ impl Node for MemoryNode {
 
     fn copy_range(
         &self,
+        who: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -266,13 +272,14 @@ impl Node for MemoryNode {
             let length = usize::try_from(length).unwrap_or(usize::MAX);
             let count = source.data(state)?.read(source_offset, length, &mut bytes) as u64;
             need_size(offset.checked_add(count))?;
-            self.put(state, offset, &bytes)?;
+            self.put(who, state, offset, &bytes)?;
             Ok(count)
         })
     }
 
     fn clone_range(
         &self,
+        who: Actor<'_>,
         offset: u64,
         source: &dyn Node,
         source_offset: u64,
@@ -290,7 +297,7 @@ impl Node for MemoryNode {
         if !whole || overlaps || end > size {
             return Err(FsError::InvalidParameter);
         }
-        self.copy_range(offset, source, source_offset, length).map(drop)
+        self.copy_range(who, offset, source, source_offset, length).map(drop)
     }
 
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
@@ -312,7 +319,7 @@ impl Node for MemoryNode {
         Ok(entries.into_iter().all(each))
     }
 
-    fn child_attributes(&self, who: &Identity, name: &Name, wanted: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes> {
         self.shared.call(Call::Attributes, |state| {
             if !state.inode(self.number)?.grants(who, Right::Search) {
                 return Err(FsError::AccessDenied);
@@ -352,7 +359,7 @@ impl Node for MemoryNode {
         })
     }
 
-    fn set_xattr(&self, who: &Identity, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
         if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
             return Err(FsError::TooLarge);
         }
@@ -372,8 +379,8 @@ impl Node for MemoryNode {
         })
     }
 
-    fn set_verifier(&self, verifier: [u8; 8]) -> Result<()> {
-        self.change_facts(&Identity::root(), Call::Xattr, |inode, _| {
+    fn set_verifier(&self, _who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        self.change_facts(METADATA, Call::Xattr, |inode, _| {
             inode.facts.verifier = Some(verifier);
             Ok(())
         })
@@ -383,8 +390,13 @@ impl Node for MemoryNode {
         self.shared.call(Call::Xattr, |state| Ok(state.inode(self.number)?.facts.descriptor()))
     }
 
-    fn set_security(&self, change: &SecurityChange<'_>) -> Result<()> {
-        self.change_facts(&Identity::root(), Call::Xattr, |inode, _| {
+    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
+        self.change_facts(METADATA, Call::Xattr, |inode, _| {
+            if change.permissions.is_some()
+                && !Actor::User(who.creator()).acts_as_owner_of(inode.facts.uid)
+            {
+                inode.drop_set_ids(who);
+            }
             let facts = &mut inode.facts;
             facts.uid = change.owner.uid.unwrap_or(facts.uid);
             facts.gid = change.owner.gid.unwrap_or(facts.gid);

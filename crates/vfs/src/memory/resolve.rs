@@ -2,7 +2,7 @@
 
 use super::inode::{Body, Right};
 use super::state::{ROOT, State};
-use crate::{Case, FsError, Identity, Name, RelPath, Result};
+use crate::{Actor, Case, FsError, Name, RelPath, Result};
 
 /// Symbolic links met on one path, as Linux has it.
 const LINKS_MAX: u32 = 40;
@@ -10,7 +10,7 @@ const LINKS_MAX: u32 = 40;
 /// How a path is resolved.
 #[derive(Clone, Copy)]
 pub(super) struct Way<'a> {
-    pub(super) who: &'a Identity,
+    pub(super) who: Actor<'a>,
     pub(super) case: Case,
     /// A symbolic link at the end is what is looked for.
     pub(super) no_follow: bool,

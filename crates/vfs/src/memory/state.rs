@@ -4,7 +4,7 @@ use super::MemoryOptions;
 use super::changes::{Followers, Happened};
 use super::disk::{Change, Disk};
 use super::inode::{Body, Directory, Facts, Inode};
-use crate::{FsError, Identity, Name, Result, Timestamp};
+use crate::{Actor, FsError, Name, Result, ServerWork, Timestamp};
 use std::collections::BTreeMap;
 
 /// Number of the root.
@@ -26,7 +26,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(now: Timestamp) -> Self {
-        let facts = Facts::new(&Identity::root(), 0o777, None, now);
+        let facts = Facts::new(Actor::Server(ServerWork::ShareRoot), 0o777, None, now);
         let mut root = Inode::new(facts, Body::Directory(Directory::within(ROOT)));
         root.links = 2;
         let inodes = BTreeMap::from([(ROOT, root)]);

@@ -1,7 +1,7 @@
 //! The suite, and what only this backend can do.
 
 use super::*;
-use crate::{Case, CreateHow, FileKind, Identity, Node, RelPath, Replace, Vfs, Wanted};
+use crate::{Actor, Case, CreateHow, FileKind, Node, RelPath, Replace, Vfs, Wanted};
 
 fn fresh(case: &dyn Fn(&dyn Vfs)) {
     case(&MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
@@ -30,7 +30,7 @@ fn path(text: &str) -> RelPath {
 
 fn make(vfs: &MemoryVfs, name: &str) -> Arc<dyn Node> {
     let how = CreateHow { kind: FileKind::File, mode: 0o644, dos: None, wanted: Wanted::default() };
-    vfs.create(&Identity::root(), &path(name), Case::Sensitive, how).unwrap().node
+    vfs.create(Actor::SUPERUSER, &path(name), Case::Sensitive, how).unwrap().node
 }
 
 fn lose(vfs: &MemoryVfs, written_back: bool) -> MemoryVfs {
@@ -42,15 +42,19 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_may() {
     for written_back in [false, true] {
         let vfs = with_disk();
         let synced = make(&vfs, "synced");
-        synced.write(0, b"old").unwrap();
+        synced.write(Actor::SUPERUSER, 0, b"old").unwrap();
         synced.sync(false).unwrap();
-        synced.write(0, b"new").unwrap();
+        synced.write(Actor::SUPERUSER, 0, b"new").unwrap();
         make(&vfs, "lost");
         let found = lose(&vfs, written_back);
         let (old, new) = (("synced".into(), b"old".to_vec()), ("synced".into(), b"new".to_vec()));
         let expected = if written_back { vec![("lost".into(), vec![]), new] } else { vec![old] };
         assert_eq!(found.files(), expected);
-        assert_eq!(synced.write(0, b"x"), Err(FsError::Io), "its process has gone");
+        assert_eq!(
+            synced.write(Actor::SUPERUSER, 0, b"x"),
+            Err(FsError::Io),
+            "its process has gone"
+        );
         drop(synced);
         assert_eq!(found.open_count(), 0);
     }
@@ -61,11 +65,11 @@ fn a_sync_brings_all_names_to_disk_and_frees_what_is_gone() {
     let vfs = with_disk();
     let (gone, kept) = (make(&vfs, "gone"), make(&vfs, "kept"));
     kept.sync(false).unwrap();
-    vfs.remove(&Identity::root(), &path("gone"), gone.key()).unwrap();
+    vfs.remove(Actor::SUPERUSER, &path("gone"), gone.key()).unwrap();
     drop(gone);
     let count = || vfs.shared.state().inodes.len();
     assert_eq!(count(), 3, "the disk still has it");
-    vfs.rename(&Identity::root(), &path("kept"), &path("moved"), Replace::Never).unwrap();
+    vfs.rename(Actor::SUPERUSER, &path("kept"), &path("moved"), Replace::Never).unwrap();
     kept.sync(true).unwrap();
     assert_eq!(count(), 2);
     assert_eq!(lose(&vfs, false).files(), [("moved".into(), vec![])]);
@@ -75,10 +79,10 @@ fn a_sync_brings_all_names_to_disk_and_frees_what_is_gone() {
 fn a_rename_is_lost_whole_or_not_at_all() {
     let vfs = with_disk();
     let (a, b) = (make(&vfs, "a"), make(&vfs, "b"));
-    a.write(0, b"a").unwrap();
+    a.write(Actor::SUPERUSER, 0, b"a").unwrap();
     a.sync(false).unwrap();
     b.sync(false).unwrap();
-    vfs.rename(&Identity::root(), &path("a"), &path("b"), Replace::File).unwrap();
+    vfs.rename(Actor::SUPERUSER, &path("a"), &path("b"), Replace::File).unwrap();
     let files = lose(&vfs, false).files();
     assert_eq!(files, [("a".into(), b"a".to_vec()), ("b".into(), vec![])]);
 }
@@ -87,11 +91,11 @@ fn a_rename_is_lost_whole_or_not_at_all() {
 fn the_death_of_the_process_loses_nothing_that_was_written() {
     let vfs = with_disk();
     let (a, b) = (make(&vfs, "a"), make(&vfs, "b"));
-    a.write(0, b"abc").unwrap();
-    vfs.remove(&Identity::root(), &path("b"), b.key()).unwrap();
+    a.write(Actor::SUPERUSER, 0, b"abc").unwrap();
+    vfs.remove(Actor::SUPERUSER, &path("b"), b.key()).unwrap();
     let found = vfs.kill(Arc::new(StillClock::default()));
     assert_eq!(found.files(), [("a".into(), b"abc".to_vec())]);
-    assert_eq!((a.write(0, b"x"), found.open_count()), (Err(FsError::Io), 0));
+    assert_eq!((a.write(Actor::SUPERUSER, 0, b"x"), found.open_count()), (Err(FsError::Io), 0));
     assert_eq!(lose(&found, false).files(), [], "it was never synced");
 }
 
@@ -100,12 +104,12 @@ fn a_full_disk_refuses_what_is_new_and_takes_what_is_there() {
     let options = MemoryOptions { capacity_bytes: 8192, ..MemoryOptions::default() };
     let vfs = MemoryVfs::new(options, Arc::new(StillClock::default()));
     let node = make(&vfs, "a");
-    assert_eq!(node.write(0, &[1; 8193]), Err(FsError::NoSpace));
-    assert_eq!(node.write(0, &[1; 8192]), Ok(()));
-    assert_eq!(node.write(0, &[2; 8192]), Ok(()));
-    assert_eq!(vfs.space(&Identity::root()).unwrap().free_bytes, 0);
-    node.set_size(0).unwrap();
-    assert_eq!(node.write(0, &[1; 4096]), Ok(()));
+    assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 8193]), Err(FsError::NoSpace));
+    assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 8192]), Ok(()));
+    assert_eq!(node.write(Actor::SUPERUSER, 0, &[2; 8192]), Ok(()));
+    assert_eq!(vfs.space(Actor::SUPERUSER).unwrap().free_bytes, 0);
+    node.set_size(Actor::SUPERUSER, 0).unwrap();
+    assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 4096]), Ok(()));
 }
 
 struct Tearing;
@@ -128,7 +132,7 @@ impl Surroundings for Tearing {
 fn a_call_fails_as_its_surroundings_say() {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Tearing));
     let node = make(&vfs, "a");
-    assert_eq!(node.write(0, &[1; 10]), Err(FsError::NoSpace));
+    assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 10]), Err(FsError::NoSpace));
     assert_eq!(node.sync(false), Err(FsError::Io));
     assert_eq!(vfs.files(), [("a".into(), vec![1; 4])]);
     assert_eq!(node.attributes(Wanted::default()).unwrap().modified, crate::Timestamp(5));

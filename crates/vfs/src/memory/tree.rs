@@ -6,13 +6,13 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError, Identity,
+    Actor, Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError,
     ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space,
     SpecialKind, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
-fn exact(who: &Identity) -> Way<'_> {
+fn exact(who: Actor<'_>) -> Way<'_> {
     Way { who, case: Case::Sensitive, no_follow: true }
 }
 
@@ -23,7 +23,7 @@ impl MemoryVfs {
     }
 
     /// Makes what is neither file nor directory.
-    fn make_other(&self, who: &Identity, path: &RelPath, mode: u32, body: Body) -> Result<Opened> {
+    fn make_other(&self, who: Actor<'_>, path: &RelPath, mode: u32, body: Body) -> Result<Opened> {
         self.shared.call(Call::Create, |state| {
             let (parent, spelt, name) = state.resolve_parent(path, exact(who))?;
             may_change(state, who, parent, None)?;
@@ -56,7 +56,7 @@ impl MemoryVfs {
 }
 
 /// Whether `who` may change the names in a directory, and this one of them.
-fn may_change(state: &State, who: &Identity, directory: u64, child: Option<u64>) -> Result<()> {
+fn may_change(state: &State, who: Actor<'_>, directory: u64, child: Option<u64>) -> Result<()> {
     const STICKY: u32 = 0o1000;
     let inode = state.inode(directory)?;
     if !inode.grants(who, Right::Write) || !inode.grants(who, Right::Search) {
@@ -84,7 +84,7 @@ fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
 
 fn rename(
     state: &mut State,
-    who: &Identity,
+    who: Actor<'_>,
     from: &RelPath,
     to: &RelPath,
     replace: Replace,
@@ -125,7 +125,7 @@ fn may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
 }
 
 impl Vfs for MemoryVfs {
-    fn open(&self, who: &Identity, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         self.shared.call(Call::Open(how.wait), |state| {
             let way = Way { who, case: how.case, no_follow: how.no_follow };
             let (number, spelt) = state.resolve(path, way)?;
@@ -141,7 +141,7 @@ impl Vfs for MemoryVfs {
         })
     }
 
-    fn create(&self, who: &Identity, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.shared.call(Call::Create, |state| {
             let (parent, spelt, name) =
                 state.resolve_parent(path, Way { who, case, no_follow: true })?;
@@ -174,7 +174,7 @@ impl Vfs for MemoryVfs {
         self.shared.around.creates_at_once()
     }
 
-    fn remove(&self, who: &Identity, path: &RelPath, expected: FileKey) -> Result<()> {
+    fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
             let (parent, _, name) = state.resolve_parent(path, exact(who))?;
             let number = state.directory(parent).and_then(|d| d.get(&name));
@@ -189,11 +189,11 @@ impl Vfs for MemoryVfs {
         })
     }
 
-    fn rename(&self, who: &Identity, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+    fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.shared.call(Call::Rename, |state| rename(state, who, from, to, replace))
     }
 
-    fn link(&self, who: &Identity, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+    fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
@@ -217,11 +217,11 @@ impl Vfs for MemoryVfs {
         })
     }
 
-    fn symlink(&self, who: &Identity, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         self.make_other(who, path, 0o777, Body::Symlink(target.to_vec()))
     }
 
-    fn space(&self, _who: &Identity) -> Result<Space> {
+    fn space(&self, _who: Actor<'_>) -> Result<Space> {
         self.shared.call(Call::Attributes, |state| {
             let total_bytes = self.shared.options.capacity_bytes;
             let free_bytes = total_bytes.saturating_sub(state.used_bytes());
@@ -243,6 +243,7 @@ impl Vfs for MemoryVfs {
 
     fn child_handle(
         &self,
+        _who: Actor<'_>,
         _directory: &dyn Node,
         _name: &Name,
         child: &Attributes,
@@ -259,19 +260,19 @@ impl Vfs for MemoryVfs {
         self.place_of(node.number)
     }
 
-    fn open_node(&self, who: &Identity, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         self.open_number(who, node.number, how)
     }
 
     fn make_special(
         &self,
-        who: &Identity,
+        who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
-        if matches!(kind, SpecialKind::Device(_)) && who.uid != 0 {
+        if matches!(kind, SpecialKind::Device(_)) && !who.may_make_devices() {
             return Err(FsError::AccessDenied);
         }
         self.make_other(who, path, mode, Body::Special(kind))

@@ -13,9 +13,9 @@ fn read(node: &dyn Node, offset: u64, length: usize) -> Vec<u8> {
 
 pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"hello");
-    node.write(4096, b"far").unwrap();
-    node.write(1, b"E").unwrap();
-    node.write(9000, b"").unwrap();
+    node.write(root(), 4096, b"far").unwrap();
+    node.write(root(), 1, b"E").unwrap();
+    node.write(root(), 9000, b"").unwrap();
     assert_eq!(read(&*node, 0, 6), b"hEllo\0");
     assert_eq!(read(&*node, 4095, 100), b"\0far");
     assert_eq!(read(&*node, 4099, 10), b"");
@@ -35,28 +35,28 @@ pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
 
 pub fn cutting_and_growing_leave_zeros(vfs: &dyn Vfs) {
     let node = file(vfs, "a", &[7; 5000]);
-    node.set_size(10).unwrap();
+    node.set_size(root(), 10).unwrap();
     assert_eq!(content(&*node), [7; 10]);
-    node.set_size(5000).unwrap();
+    node.set_size(root(), 5000).unwrap();
     assert_eq!(content(&*node), [vec![7; 10], vec![0; 4990]].concat());
-    node.set_size(0).unwrap();
-    node.write(3, b"x").unwrap();
+    node.set_size(root(), 0).unwrap();
+    node.write(root(), 3, b"x").unwrap();
     assert_eq!(content(&*node), b"\0\0\0x");
 }
 
 pub fn holes_read_as_zeros_and_are_not_data(vfs: &dyn Vfs) {
     const FAR: u64 = 1 << 20;
     let node = file(vfs, "a", &[1; 4096]);
-    node.write(FAR, &[2; 8192]).unwrap();
+    node.write(root(), FAR, &[2; 8192]).unwrap();
     assert_eq!(read(&*node, FAR - 2, 4), [0, 0, 2, 2]);
-    match node.punch_hole(FAR, 4096) {
+    match node.punch_hole(root(), FAR, 4096) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
     assert_eq!(read(&*node, FAR + 4094, 4), [0, 0, 2, 2]);
     let size = || node.attributes(Wanted::default()).unwrap().size_bytes;
     assert_eq!(size(), FAR + 8192);
-    node.punch_hole(FAR + 4096, 1 << 30).unwrap();
+    node.punch_hole(root(), FAR + 4096, 1 << 30).unwrap();
     assert_eq!(size(), FAR + 8192, "a hole never makes a file longer");
     assert_eq!(read(&*node, FAR + 4096, 2), [0, 0]);
     let (start, end) = node.next_data(0).unwrap().unwrap();
@@ -71,7 +71,7 @@ pub fn holes_read_as_zeros_and_are_not_data(vfs: &dyn Vfs) {
 
 pub fn reserved_space_changes_neither_length_nor_content(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
-    match node.allocate(0, 1 << 20) {
+    match node.allocate(root(), 0, 1 << 20) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
@@ -83,13 +83,13 @@ pub fn reserved_space_changes_neither_length_nor_content(vfs: &dyn Vfs) {
 
 pub fn a_file_grows_to_the_end_of_what_is_reserved_and_is_never_cut(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
-    match node.allocate_and_grow(1, 9) {
+    match node.allocate_and_grow(root(), 1, 9) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
     assert_eq!(content(&*node), b"abc\0\0\0\0\0\0\0");
-    node.write(20, b"d").unwrap();
-    node.allocate_and_grow(0, 5).unwrap();
+    node.write(root(), 20, b"d").unwrap();
+    node.allocate_and_grow(root(), 0, 5).unwrap();
     assert_eq!(node.attributes(Wanted::default()).unwrap().size_bytes, 21);
 }
 
@@ -98,52 +98,56 @@ pub fn bytes_can_be_copied_between_files(vfs: &dyn Vfs) {
     let target = file(vfs, "b", &[3; 10]);
     let (mut from, mut left) = (4990, 20);
     while left > 0 {
-        let copied = target.copy_range(from - 4985, &*source, from, left).unwrap();
+        let copied = target.copy_range(root(), from - 4985, &*source, from, left).unwrap();
         assert!((1..=left).contains(&copied));
         from += copied;
         left -= copied;
     }
     assert_eq!(content(&*target), [vec![3; 5], vec![1; 10], vec![2; 10]].concat());
-    assert_eq!(target.copy_range(0, &*source, 10_000, 5).unwrap(), 0, "the source has ended");
+    assert_eq!(
+        target.copy_range(root(), 0, &*source, 10_000, 5).unwrap(),
+        0,
+        "the source has ended"
+    );
 }
 
 pub fn blocks_are_shared_whole_or_not_at_all(vfs: &dyn Vfs) {
     let bytes = [&[1; 4096][..], &[2; 4096], &[3; 100]].concat();
     let source = file(vfs, "a", &bytes);
     let target = file(vfs, "b", &[4; 4096 * 3]);
-    let cloned = target.clone_range(4096, &*source, 4096, 4096 + 100);
+    let cloned = target.clone_range(root(), 4096, &*source, 4096, 4096 + 100);
     if !vfs.features().reflink {
         assert_eq!(cloned, Err(FsError::NotSupported));
         return;
     }
     // What ends with the source may end within a block only where the target ends too.
     assert_eq!(cloned, Err(FsError::InvalidParameter));
-    target.set_size(4096 * 2 + 100).unwrap();
-    target.clone_range(4096, &*source, 4096, 4096 + 100).unwrap();
+    target.set_size(root(), 4096 * 2 + 100).unwrap();
+    target.clone_range(root(), 4096, &*source, 4096, 4096 + 100).unwrap();
     assert_eq!(content(&*target), [&[4; 4096][..], &[2; 4096], &[3; 100]].concat());
-    source.write(4096, &[5]).unwrap();
+    source.write(root(), 4096, &[5]).unwrap();
     assert_eq!(content(&*target)[4096], 2, "what was shared is not one file");
     for (to, from, length) in [(1, 0, 4096), (0, 1, 4096), (0, 0, 100), (0, 0, 1 << 20)] {
-        let refused = target.clone_range(to, &*source, from, length);
+        let refused = target.clone_range(root(), to, &*source, from, length);
         assert_eq!(refused, Err(FsError::InvalidParameter), "{to} {from} {length}");
     }
-    assert_eq!(source.clone_range(0, &*source, 0, 4096), Err(FsError::InvalidParameter));
+    assert_eq!(source.clone_range(root(), 0, &*source, 0, 4096), Err(FsError::InvalidParameter));
 }
 
 pub fn what_is_not_open_for_it_is_neither_read_nor_written(vfs: &dyn Vfs) {
     file(vfs, "a", b"abc");
-    let open = |at, read, write| vfs.open(&root(), &path(at), OpenHow { read, write, ..HOW });
+    let open = |at, read, write| vfs.open(root(), &path(at), OpenHow { read, write, ..HOW });
     let looks = open("a", false, false).unwrap().node;
     let mut bytes = Vec::new();
     assert_eq!(looks.read(0, 3, &mut bytes, Wait::Allowed), Err(FsError::OpenMode));
-    assert_eq!(looks.write(0, b"x"), Err(FsError::OpenMode));
+    assert_eq!(looks.write(root(), 0, b"x"), Err(FsError::OpenMode));
     assert_eq!(looks.attributes(Wanted::default()).unwrap().size_bytes, 3);
     let reads = open("a", true, false).unwrap().node;
-    assert_eq!(reads.write(0, b"x"), Err(FsError::OpenMode));
+    assert_eq!(reads.write(root(), 0, b"x"), Err(FsError::OpenMode));
     assert_eq!(content(&*reads), b"abc");
     directory(vfs, "d");
     let directory = open("d", true, true).unwrap().node;
-    assert_eq!(directory.write(0, b"x"), Err(FsError::IsDirectory));
+    assert_eq!(directory.write(root(), 0, b"x"), Err(FsError::IsDirectory));
     assert_eq!(directory.read(0, 1, &mut bytes, Wait::Allowed), Err(FsError::IsDirectory));
     assert!(directory.is_empty().unwrap());
     assert_eq!(bytes, b"");
@@ -151,8 +155,8 @@ pub fn what_is_not_open_for_it_is_neither_read_nor_written(vfs: &dyn Vfs) {
 
 pub fn a_file_that_is_open_lives_on_without_a_name(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
-    vfs.remove(&root(), &path("a"), node.key()).unwrap();
-    node.write(3, b"def").unwrap();
+    vfs.remove(root(), &path("a"), node.key()).unwrap();
+    node.write(root(), 3, b"def").unwrap();
     assert_eq!(content(&*node), b"abcdef");
     assert_eq!(node.attributes(Wanted::default()).unwrap().links, 0);
     let other = file(vfs, "a", b"new");

@@ -7,7 +7,7 @@ use crate::{
 };
 
 fn change(node: &dyn Node, changes: AttributeChanges) -> Result<()> {
-    node.set_attributes(&root(), &changes)
+    node.set_attributes(root(), &changes)
 }
 
 pub fn attributes_that_are_set_are_read_back(vfs: &dyn Vfs) {
@@ -17,7 +17,7 @@ pub fn attributes_that_are_set_are_read_back(vfs: &dyn Vfs) {
     for at in ["d", "d/f"] {
         // A handle that is only for looking is enough.
         let how = OpenHow { read: false, write: false, ..HOW };
-        let node = vfs.open(&root(), &path(at), how).unwrap().node;
+        let node = vfs.open(root(), &path(at), how).unwrap().node;
         let (set_accessed, set_modified) = (TimeChange::Set(accessed), TimeChange::Set(modified));
         let changes = AttributeChanges {
             mode: Some(0o750),
@@ -43,7 +43,7 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
     let created = Some(Timestamp(1_500_000_000_000_000_000));
     let dos = Some(DosInfo { bits: Some(0x22), created: None });
     let how = CreateHow { kind: FileKind::File, mode: 0o644, dos, wanted: Wanted { dos: true } };
-    let made = vfs.create(&root(), &path("a"), Case::Sensitive, how).unwrap();
+    let made = vfs.create(root(), &path("a"), Case::Sensitive, how).unwrap();
     assert_eq!(Some(made.attributes.dos), dos);
     let set = |dos| change(&*made.node, AttributeChanges { dos: Some(dos), ..Default::default() });
     set(DosInfo { bits: None, created }).unwrap();
@@ -54,7 +54,7 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
     let unwanted = made.node.attributes(Wanted::default()).unwrap().dos;
     assert_eq!(unwanted, DosInfo::default());
     let parent = open(vfs, "").unwrap().node;
-    let child = parent.child_attributes(&root(), &name("a"), Wanted { dos: true }).unwrap();
+    let child = parent.child_attributes(root(), &name("a"), Wanted { dos: true }).unwrap();
     assert_eq!(child.dos, now());
     assert_eq!(made.node.xattr_names().unwrap(), [], "they are not the user's");
 }
@@ -68,9 +68,9 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
     for at in ["a", "d"] {
         let node = open(vfs, at).unwrap().node;
         assert_eq!(node.xattr(&name("one")), Err(FsError::NotFound));
-        node.set_xattr(&root(), &name("one"), Some(b"1")).unwrap();
-        node.set_xattr(&root(), &name("two"), Some(&[0xFF; 600])).unwrap();
-        node.set_xattr(&root(), &name("one"), Some(b"11")).unwrap();
+        node.set_xattr(root(), &name("one"), Some(b"1")).unwrap();
+        node.set_xattr(root(), &name("two"), Some(&[0xFF; 600])).unwrap();
+        node.set_xattr(root(), &name("one"), Some(b"11")).unwrap();
         let mut names = node.xattr_names().unwrap();
         names.sort();
         assert_eq!(names, [name("one"), name("two")]);
@@ -79,8 +79,8 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
         let mut lengths = open(vfs, "").unwrap().node.child_xattrs(&name(at));
         lengths.sort();
         assert_eq!(lengths, [(name("one"), 2), (name("two"), 600)]);
-        node.set_xattr(&root(), &name("one"), None).unwrap();
-        assert_eq!(node.set_xattr(&root(), &name("one"), None), Ok(()), "it is gone already");
+        node.set_xattr(root(), &name("one"), None).unwrap();
+        assert_eq!(node.set_xattr(root(), &name("one"), None), Ok(()), "it is gone already");
         assert_eq!(node.xattr_names().unwrap(), [name("two")]);
     }
 }
@@ -91,7 +91,7 @@ const DESCRIPTOR: [u8; 23] =
 
 fn store(node: &dyn Node, permissions: Option<&PosixAcl>) -> Result<()> {
     let descriptor = Some(&DESCRIPTOR[..]);
-    node.set_security(&SecurityChange { descriptor, permissions, ..Default::default() })
+    node.set_security(root(), &SecurityChange { descriptor, permissions, ..Default::default() })
 }
 
 pub fn descriptors_are_kept_as_they_are(vfs: &dyn Vfs) {
@@ -102,7 +102,7 @@ pub fn descriptors_are_kept_as_they_are(vfs: &dyn Vfs) {
             other => other.unwrap(),
         }
         assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&DESCRIPTOR[..]));
-        node.set_security(&SecurityChange::default()).unwrap();
+        node.set_security(root(), &SecurityChange::default()).unwrap();
         assert_eq!(node.security_descriptor().unwrap(), None);
     }
 }
@@ -129,13 +129,13 @@ pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
     let top = open(vfs, "").unwrap().node;
     change(&*top, AttributeChanges { mode: Some(0o1777), ..Default::default() }).unwrap();
     let how = CreateHow { kind: FileKind::File, mode: 0o640, dos: None, wanted: Wanted::default() };
-    let own = vfs.create(&user, &path("own"), Case::Sensitive, how).unwrap();
+    let own = vfs.create(user.actor(), &path("own"), Case::Sensitive, how).unwrap();
     if own.attributes.uid != USER {
         return; // The process may not act as others.
     }
     let theirs = file(vfs, "theirs", b"x");
     let as_user = |at, read, write| {
-        vfs.open(&user, &path(at), OpenHow { read, write, ..HOW }).map(|opened| opened.node)
+        vfs.open(user.actor(), &path(at), OpenHow { read, write, ..HOW }).map(|opened| opened.node)
     };
     let mode = |mode| change(&*theirs, AttributeChanges { mode: Some(mode), ..Default::default() });
     mode(0o600).unwrap();
@@ -145,27 +145,31 @@ pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
     assert_eq!(as_user("theirs", true, true).unwrap_err(), FsError::AccessDenied);
     let reads = as_user("theirs", true, false).unwrap();
     let changes = AttributeChanges { mode: Some(0o777), ..Default::default() };
-    assert_eq!(reads.set_attributes(&user, &changes), Err(FsError::AccessDenied));
+    assert_eq!(reads.set_attributes(user.actor(), &changes), Err(FsError::AccessDenied));
     mode(0o602).unwrap();
     assert_eq!(as_user("theirs", true, true).unwrap_err(), FsError::AccessDenied);
-    assert_eq!(as_user("theirs", false, true).unwrap().write(0, b"y"), Ok(()));
+    assert_eq!(as_user("theirs", false, true).unwrap().write(root(), 0, b"y"), Ok(()));
     let only_writes = OpenHow { read: false, write: true, ..HOW };
-    match vfs.open_node(&user, &*theirs, only_writes) {
+    match vfs.open_node(user.actor(), &*theirs, only_writes) {
         Err(FsError::NotSupported) => {}
-        anew => assert_eq!(anew.unwrap().node.write(0, b"z"), Ok(())),
+        anew => assert_eq!(anew.unwrap().node.write(root(), 0, b"z"), Ok(())),
     }
     let owner = OwnerChange { uid: None, gid: Some(54_322) };
     change(&*theirs, AttributeChanges { owner, ..Default::default() }).unwrap();
     mode(0o660).unwrap();
     assert!(as_user("theirs", true, true).is_ok(), "by a group");
     let key = theirs.key();
-    assert_eq!(vfs.remove(&user, &path("theirs"), key), Err(FsError::AccessDenied), "sticky");
-    assert_eq!(vfs.remove(&user, &path("own"), own.node.key()), Ok(()));
+    assert_eq!(
+        vfs.remove(user.actor(), &path("theirs"), key),
+        Err(FsError::AccessDenied),
+        "sticky"
+    );
+    assert_eq!(vfs.remove(user.actor(), &path("own"), own.node.key()), Ok(()));
     directory(vfs, "closed");
     file(vfs, "closed/x", b"");
     assert!(as_user("closed/x", true, false).is_ok());
     assert_eq!(
-        vfs.create(&user, &path("closed/y"), Case::Sensitive, how).unwrap_err(),
+        vfs.create(user.actor(), &path("closed/y"), Case::Sensitive, how).unwrap_err(),
         FsError::AccessDenied
     );
     let closed = open(vfs, "closed").unwrap().node;

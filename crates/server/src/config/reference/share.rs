@@ -136,6 +136,14 @@ pub(super) const SHARE: &[Key] = &[
         text: "Leave out of listings what the user may not read.",
     },
     Key {
+        name: "device_nodes",
+        form: "`true` or `false`",
+        default: Is("false"),
+        counts: Reload,
+        text: "NFS clients may create block and character devices. Only the superuser may, so \
+               `nfs_squash` has to let it through, too; nothing else lets a user create one.",
+    },
+    Key {
         name: "nfs",
         form: "`true` or `false`",
         default: Said("`true`, unless its users are restricted or it must be encrypted"),
