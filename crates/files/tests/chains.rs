@@ -124,7 +124,7 @@ fn a_chain_resolves_its_path_once() {
 }
 
 /// One open each, which tells attributes; the descriptor says what the user may do.
-const QUERY: [(&str, usize); 3] = [("attributes", 1), ("descriptor", 1), ("open", 1)];
+const QUERY: [(&str, usize); 2] = [("attributes", 1), ("open", 1)];
 const READ: [(&str, usize); 3] = [("descriptor", 1), ("open", 1), ("read", 1)];
 const WRITE: [(&str, usize); 3] = [("descriptor", 1), ("open", 1), ("write", 1)];
 /// What is set is set as the owner, whoever that is by then.
