@@ -164,7 +164,8 @@ fn capabilities_of(elevated: Elevated) -> CapabilitySet {
         Elevated::Attributes | Elevated::Names | Elevated::StoredData => {
             any_mode | CapabilitySet::FOWNER
         }
-        Elevated::TakeOwnership => CapabilitySet::CHOWN | CapabilitySet::DAC_READ_SEARCH,
+        // The kernel takes set-user-ID bits away with the owner, which it lets an owner do.
+        Elevated::TakeOwnership => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
     }
 }
 

@@ -1,0 +1,255 @@
+//! What nobody gains by a stored list, over a real file system as the superuser: bits that have
+//! a program run as somebody else, foreign owners and groups, device nodes. Skipped elsewhere.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use acl::{Ace, control};
+use files::{
+    Access, Caller, Descriptor, Files, IfExists, IfMissing, Inline, NewObject, Object,
+    ObjectChanges, OpenFile, OpenPlan, SecurityParts, Semantics, Share, Sid, Volume,
+    VolumeOptions, WishedKind,
+};
+use futures_util::FutureExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::PathBuf;
+use std::sync::Arc;
+use vfs::{Device, FsError, Identity, Name, OwnerChange, RelPath, SpecialKind};
+
+const OWNER: u32 = 54_301;
+const OTHER: u32 = 54_302;
+const FOREIGN: u32 = 54_303;
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    files: Files,
+    volume: Arc<Volume>,
+    root: Arc<Caller>,
+    owner: Arc<Caller>,
+    /// Has all rights by the stored list of a file, and owns it not.
+    other: Arc<Caller>,
+}
+
+fn caller(id: u32) -> Arc<Caller> {
+    Arc::new(Caller::of(Identity { uid: id, gid: id, groups: vec![] }))
+}
+
+/// None for who cannot act as others.
+fn fixture(device_nodes: bool) -> Option<Fixture> {
+    let folder = tempfile::tempdir().unwrap();
+    if chown(folder.path(), Some(0), Some(0)).is_err() {
+        return None;
+    }
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
+    let options = VolumeOptions { device_nodes, ..VolumeOptions::default() };
+    let volume = Arc::new(Volume { vfs, options });
+    let root = Arc::new(Caller::of(Identity::root()));
+    let files = Files::new(Arc::new(Inline));
+    Some(Fixture { folder, files, volume, root, owner: caller(OWNER), other: caller(OTHER) })
+}
+
+fn now<T>(future: impl Future<Output = T>) -> T {
+    future.now_or_never().expect("answered at once")
+}
+
+fn path(name: &str) -> RelPath {
+    [Name::new(name.as_bytes()).unwrap()].into_iter().collect()
+}
+
+fn full_control() -> Descriptor {
+    let inherited = Ace::OBJECT_INHERIT | Ace::CONTAINER_INHERIT;
+    let entry = Ace { flags: inherited, ..Ace::allow(Sid::everyone(), Access::FILE_ALL) };
+    Descriptor { control: control::DACL_PRESENT, dacl: Some(vec![entry]), ..Descriptor::default() }
+}
+
+const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: true, sacl: false };
+
+impl Fixture {
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn open_as(&self, caller: &Arc<Caller>, name: &str, kind: WishedKind) -> Arc<OpenFile> {
+        let plan = OpenPlan {
+            path: path(name),
+            if_missing: IfMissing::Create,
+            kind,
+            semantics: Semantics::Windows,
+            ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+        };
+        now(self.files.open(&self.volume, caller, plan)).unwrap().open
+    }
+
+    /// A program of the owner, on which a stored list grants everyone everything.
+    fn granted_file(&self, name: &str) -> PathBuf {
+        let open = self.open_as(&self.owner, name, WishedKind::File);
+        self.files.write(&open, 0, b"#!/bin/sh\n").unwrap();
+        self.files.set_descriptor(&open, &full_control(), LIST).unwrap();
+        now(self.files.close(open)).unwrap();
+        self.at(name)
+    }
+
+    fn object(&self, name: &str) -> Object {
+        let root = now(self.files.root_object(&self.volume)).unwrap();
+        now(self.files.look_up(&self.root, &root, &Name::new(name.as_bytes()).unwrap())).unwrap()
+    }
+
+    fn set(&self, caller: &Arc<Caller>, name: &str, changes: ObjectChanges) -> vfs::Result<()> {
+        now(self.files.set_object_attributes(caller, &self.object(name), None, &changes))
+    }
+}
+
+fn mode(at: &PathBuf) -> u32 {
+    std::fs::symlink_metadata(at).unwrap().mode() & 0o7777
+}
+
+fn ids(at: &PathBuf) -> (u32, u32) {
+    let metadata = std::fs::symlink_metadata(at).unwrap();
+    (metadata.uid(), metadata.gid())
+}
+
+fn of_mode(mode: u32) -> ObjectChanges {
+    ObjectChanges { mode: Some(mode), ..ObjectChanges::default() }
+}
+
+fn of_owner(uid: Option<u32>, gid: Option<u32>) -> ObjectChanges {
+    ObjectChanges { owner: OwnerChange { uid, gid }, ..ObjectChanges::default() }
+}
+
+#[test]
+fn set_id_bits_by_list_are_not_given_over_nfs() {
+    let Some(f) = fixture(false) else { return };
+    for wanted in [0o4755, 0o2755, 0o6777] {
+        let at = f.granted_file("tool");
+        f.set(&f.other, "tool", of_mode(wanted)).unwrap();
+        assert_eq!(mode(&at), wanted & 0o777, "{wanted:o}");
+        f.set(&f.owner, "tool", of_mode(wanted)).unwrap();
+        assert_eq!(mode(&at), wanted, "the owner may");
+        std::fs::remove_file(at).unwrap();
+    }
+}
+
+#[test]
+fn set_id_bits_by_list_are_not_given_over_smb() {
+    let Some(f) = fixture(false) else { return };
+    let at = f.granted_file("tool");
+    let open = f.open_as(&f.other, "tool", WishedKind::File);
+    f.files.set_mode(&open, 0o6755).unwrap();
+    assert_eq!(mode(&at), 0o755);
+    let own = f.open_as(&f.owner, "tool", WishedKind::File);
+    f.files.set_mode(&own, 0o6755).unwrap();
+    assert_eq!(mode(&at), 0o6755);
+}
+
+#[test]
+fn set_id_bits_go_when_another_sets_the_list() {
+    let Some(f) = fixture(false) else { return };
+    let at = f.granted_file("tool");
+    let open = f.open_as(&f.other, "tool", WishedKind::File);
+    std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6000)).unwrap();
+    f.files.set_descriptor(&open, &full_control(), LIST).unwrap();
+    assert_eq!(mode(&at) & 0o6000, 0);
+    let own = f.open_as(&f.owner, "tool", WishedKind::File);
+    std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6000)).unwrap();
+    f.files.set_descriptor(&own, &full_control(), LIST).unwrap();
+    assert_eq!(mode(&at) & 0o4000, 0o4000, "the owner keeps what runs as itself");
+}
+
+/// Whoever the thread has served before: the superuser keeps these bits when it writes.
+#[test]
+fn set_id_bits_go_with_each_change_of_data() {
+    let Some(f) = fixture(false) else { return };
+    let at = f.granted_file("tool");
+    let source = f.open_as(&f.other, "source", WishedKind::File);
+    f.files.write(&source, 0, &[1; 8192]).unwrap();
+    let open = f.open_as(&f.other, "tool", WishedKind::File);
+    let changes: [(&str, Box<dyn Fn() -> vfs::Result<()>>); 5] = [
+        ("write", Box::new(|| f.files.write(&open, 0, b"evil"))),
+        ("truncate", Box::new(|| now(f.files.set_size(&open, 2)))),
+        ("extend", Box::new(|| now(f.files.set_size(&open, 100_000)))),
+        ("zero", Box::new(|| now(f.files.zero_range(&open, 0, 4096)))),
+        ("copy", Box::new(|| now(f.files.copy_range(&source, 0, &open, 0, 4096)))),
+    ];
+    for (what, change) in changes {
+        vfs_local::keep_identity(|| {
+            std::fs::set_permissions(&at, PermissionsExt::from_mode(0o6777)).unwrap();
+            let by_root = f.open_as(&f.root, "source", WishedKind::File);
+            now(f.files.close(by_root)).unwrap();
+            change().unwrap();
+        });
+        assert_eq!(mode(&at), 0o777, "{what}");
+    }
+}
+
+#[test]
+fn foreign_owners_and_groups_are_refused_by_any_list() {
+    let Some(f) = fixture(false) else { return };
+    let at = f.granted_file("f");
+    for (uid, gid) in [(Some(FOREIGN), None), (Some(0), None)] {
+        let refused = f.set(&f.other, "f", of_owner(uid, gid));
+        assert_eq!(refused, Err(FsError::InvalidOwner), "{uid:?}");
+    }
+    for gid in [FOREIGN, 0, 42] {
+        let refused = f.set(&f.other, "f", of_owner(None, Some(gid)));
+        assert_eq!(refused, Err(FsError::AccessDenied), "{gid}");
+        let refused = f.set(&f.owner, "f", of_owner(None, Some(gid)));
+        assert_eq!(refused, Err(FsError::AccessDenied), "not the owner either: {gid}");
+    }
+    assert_eq!(ids(&at), (OWNER, OWNER));
+}
+
+#[test]
+fn taken_file_loses_set_id_bits() {
+    let Some(f) = fixture(false) else { return };
+    let at = f.granted_file("f");
+    std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6111)).unwrap();
+    // The bits that were changed beside the list would end it.
+    let open = f.open_as(&f.owner, "f", WishedKind::File);
+    f.files.set_descriptor(&open, &full_control(), LIST).unwrap();
+    f.set(&f.other, "f", of_owner(Some(OTHER), Some(OTHER))).unwrap();
+    assert_eq!((ids(&at), mode(&at) & 0o6000), ((OTHER, OTHER), 0));
+}
+
+#[test]
+fn what_a_list_lets_create_belongs_to_its_creator() {
+    let Some(f) = fixture(false) else { return };
+    let directory = f.open_as(&f.root, "d", WishedKind::Directory);
+    let entry = Ace::allow(Sid::everyone(), Access::FILE_ALL);
+    // By POSIX nobody may: the list alone grants it.
+    let list = Descriptor { dacl: Some(vec![entry]), ..full_control() };
+    f.files.set_descriptor(&directory, &list, LIST).unwrap();
+    let plan = OpenPlan {
+        path: [Name::new(&b"d"[..]).unwrap(), Name::new(&b"new"[..]).unwrap()].into_iter().collect(),
+        if_missing: IfMissing::Create,
+        if_exists: IfExists::Fail,
+        kind: WishedKind::File,
+        ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
+    };
+    now(f.files.open(&f.volume, &f.other, plan)).unwrap();
+    assert_eq!(ids(&f.at("d/new")), (OTHER, OTHER));
+}
+
+#[test]
+fn device_nodes_are_the_superusers_and_off_by_default() {
+    for device_nodes in [false, true] {
+        let Some(f) = fixture(device_nodes) else { return };
+        let directory = f.open_as(&f.root, "d", WishedKind::Directory);
+        f.files.set_descriptor(&directory, &full_control(), LIST).unwrap();
+        let device = Device { is_block: false, major: 1, minor: 5 };
+        let create = |caller: &Arc<Caller>, name: &[u8], kind| {
+            let new = NewObject::Special { kind, mode: Some(0o666) };
+            let name = Name::new(name).unwrap();
+            now(f.files.make_object(caller, &f.object("d"), &name, new)).map(drop)
+        };
+        let denied = create(&f.other, b"zero", SpecialKind::Device(device));
+        assert_eq!(denied, Err(FsError::PrivilegeNotHeld));
+        let by_root = create(&f.root, b"zero", SpecialKind::Device(device));
+        // A container's superuser may lack CAP_MKNOD.
+        let is_right = match device_nodes {
+            true => matches!(by_root, Ok(()) | Err(FsError::AccessDenied)),
+            false => by_root == Err(FsError::PrivilegeNotHeld),
+        };
+        assert!(is_right, "{device_nodes}: {by_root:?}");
+        assert_eq!(create(&f.other, b"pipe", SpecialKind::Fifo), Ok(()));
+        assert_eq!(ids(&f.at("d/pipe")), (OTHER, OTHER));
+    }
+}
