@@ -46,6 +46,7 @@ mod watch;
 mod write;
 mod xattr;
 
+use limits::Ledger;
 use meter::Meter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,6 +89,9 @@ pub use watch::{
     WatchWish,
 };
 
+/// Opens that every holder may have, while there are any: what a desktop needs.
+const OPENS_FLOOR: u64 = 64;
+
 /// The file layer: one for a process, shared by all volumes and protocols.
 pub struct Files {
     table: Arc<table::Table>,
@@ -101,6 +105,8 @@ pub struct Files {
     /// Held from the look whether an extended attribute is there until it is set or removed,
     /// where that was wished.
     xattr_turns: Arc<object::XattrTurns>,
+    /// Opens of all protocols, by holder: each has a descriptor.
+    opens: Arc<Ledger>,
     /// Flushes that failed, by the device of their files.
     flushes_failed: Arc<write::FailedFlushes>,
 }
@@ -123,8 +129,15 @@ impl Files {
             known: Arc::default(),
             meter: Arc::default(),
             xattr_turns: Arc::default(),
+            opens: Ledger::new(u64::MAX, OPENS_FLOOR),
             flushes_failed: Arc::default(),
         }
+    }
+
+    /// Opens of all protocols: a protocol charges each to whom it serves, before it opens.
+    #[must_use]
+    pub fn opens(&self) -> &Arc<Ledger> {
+        &self.opens
     }
 
     /// Has protocols count into `meter`.

@@ -1,4 +1,5 @@
-//! What a share may be used for in a second, and who waits for it.
+//! What a share may be used for in a second, and who waits for it; and what one client may
+//! have of what all share.
 //!
 //! Classes and their formulas, token buckets of a share and of its files, the order in
 //! which sessions wait. Absent on purpose: a clock (time is an argument), I/O, words of
@@ -6,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod class;
+mod ledger;
 mod room;
 mod share;
 mod size;
@@ -16,6 +18,7 @@ mod turns;
 pub use class::{
     Class, GIB, Limits, MIB, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, Provision, Rates,
 };
+pub use ledger::{Account, Exhausted, Holder, Ledger, Share, Usage, site_of};
 pub use room::Room;
 pub use share::{Admission, BOOKED_BYTES, FileUse, ShareLimits, Waiting};
 pub use size::{LOWERED_AFTER, Size, TooSoon};

@@ -17,6 +17,8 @@ pub struct HeldOpen {
     pub handle: FileHandle,
     /// The share that it is in.
     pub export: Arc<Export>,
+    /// What its client's address is charged for it; none for what a delegation has open.
+    pub charge: Option<Arc<limits::Share>>,
 }
 
 impl HeldOpen {
@@ -53,6 +55,7 @@ impl HeldDelegation {
             open: self.delegation.open().clone(),
             handle: self.handle,
             export: self.export.clone(),
+            charge: None,
         }
     }
 }

@@ -4,10 +4,12 @@
 //! share no cache line with those of others, and are summed when read.
 
 use crate::limits::{
-    CONNECTIONS_PER_ADDRESS_MAX, LOGON_WITHIN, STALL_WITHIN, UNKNOWN_PER_ADDRESS_MAX,
+    CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX, LOGON_WITHIN, STALL_WITHIN, UNKNOWN_PER_SITE_MAX,
+    unknown_max,
 };
 use futures_util::task::AtomicWaker;
-use std::collections::{BTreeMap, HashMap};
+use limits::{Holder, Ledger, Share, Usage, site_of};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -21,11 +23,11 @@ use tokio::sync::Notify;
 pub enum Full {
     /// Of all connections.
     All,
-    /// Of those of its address.
-    Address,
+    /// Of those of its address, or of its IPv6 site.
+    Site,
     /// None are taken, since the server is to end.
     Draining,
-    /// Of those of its address that nobody has logged on to.
+    /// Of those that nobody has logged on to: of its site, or of all sites while no other has more.
     Unknown,
 }
 
@@ -40,6 +42,10 @@ pub struct Counts {
     pub accepted: u64,
     /// Not taken because there were too many.
     pub refused: u64,
+    /// Ended before a logon, for a connection from where there were fewer.
+    pub displaced: u64,
+    /// Of those with a logon, by user.
+    pub by_user: Usage,
     /// Bytes that arrived.
     pub received_bytes: u64,
     /// Bytes that left.
@@ -69,6 +75,8 @@ pub struct Connections {
     next_id: AtomicU64,
     max: AtomicUsize,
     patience: Mutex<Patience>,
+    /// Connections with a logon.
+    by_user: Arc<Ledger>,
     table: Mutex<Table>,
     emptied: Notify,
 }
@@ -76,8 +84,12 @@ pub struct Connections {
 #[derive(Debug, Default)]
 struct Table {
     links: HashMap<u64, Arc<Link>>,
-    by_address: HashMap<IpAddr, Held>,
-    unknown: u64,
+    by_site: HashMap<IpAddr, Held>,
+    /// Sites with connections that nobody has logged on to, in the order of how many.
+    crowds: BTreeSet<(usize, IpAddr)>,
+    unknown: usize,
+    /// Whom the connections are charged to that somebody has logged on to.
+    users: HashMap<u64, Share>,
     /// Sums of the connections that have ended.
     ended: Counts,
     /// No more are taken; those that are there end.
@@ -86,11 +98,12 @@ struct Table {
     draining: bool,
 }
 
-/// What one address holds.
-#[derive(Clone, Copy, Debug, Default)]
+/// What one address or IPv6 site holds.
+#[derive(Debug, Default)]
 struct Held {
     all: usize,
-    unknown: usize,
+    /// Connections without a logon, the oldest first.
+    unknown: BTreeSet<u64>,
 }
 
 /// What a connection's task shares with the rest of the process.
@@ -98,6 +111,7 @@ struct Held {
 pub struct Link {
     stop: AtomicBool,
     cut: AtomicBool,
+    displaced: AtomicBool,
     doubted: AtomicBool,
     waker: AtomicWaker,
     received_bytes: AtomicU64,
@@ -139,6 +153,7 @@ impl Link {
             address,
             stop: AtomicBool::default(),
             cut: AtomicBool::default(),
+            displaced: AtomicBool::default(),
             doubted: AtomicBool::default(),
             waker: AtomicWaker::default(),
             received_bytes: AtomicU64::default(),
@@ -158,6 +173,7 @@ impl Connections {
             next_id: AtomicU64::new(1),
             max: AtomicUsize::new(max),
             patience: Mutex::default(),
+            by_user: Ledger::new(max as u64, CONNECTIONS_FLOOR as u64),
             table: Mutex::default(),
             emptied: Notify::new(),
         }
@@ -166,6 +182,7 @@ impl Connections {
     /// Changes the limits for connections to come.
     pub fn configure(&self, max: usize, patience: Patience) {
         self.max.store(max, Ordering::Relaxed);
+        self.by_user.set_max(max as u64);
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
     }
 
@@ -175,31 +192,39 @@ impl Connections {
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection from `address`, if there is room.
+    /// Takes a connection from `address`, if there is room. If there is none but what a site with
+    /// more connections has without a logon, the oldest of those makes room.
     ///
     /// # Errors
     /// [`Full`].
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> Result<Place, Full> {
         let mut table = self.lock();
-        let held = table.by_address.get(&address).copied().unwrap_or_default();
-        let full = [
-            (table.draining, Full::Draining),
-            (table.stopping || table.links.len() >= self.max.load(Ordering::Relaxed), Full::All),
-            (held.all >= CONNECTIONS_PER_ADDRESS_MAX, Full::Address),
-            (held.unknown >= UNKNOWN_PER_ADDRESS_MAX, Full::Unknown),
-        ];
-        if let Some((_, full)) = full.into_iter().find(|(is, _)| *is) {
+        let site = site_of(address);
+        if let Err(full) = table.make_room(site, self.max.load(Ordering::Relaxed)) {
             table.ended.refused += 1;
             return Err(full);
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let link = Arc::new(Link::new(address));
         table.links.insert(id, link.clone());
-        table.by_address.insert(address, Held { all: held.all + 1, unknown: held.unknown + 1 });
-        table.unknown += 1;
+        table.by_site.entry(site).or_default().all += 1;
+        table.add_unknown(site, id);
         table.ended.accepted += 1;
         drop(table);
-        Ok(Place { connections: self.clone(), address, id, link, known: false })
+        Ok(Place { connections: self.clone(), site, id, link, known: false })
+    }
+
+    /// Charges the connection `id` to `holder`, who has logged on by it; false if that one has
+    /// too many. The first who logs on by a connection is charged.
+    #[must_use]
+    pub fn admit(&self, id: u64, holder: &Holder) -> bool {
+        let mut table = self.lock();
+        if table.users.contains_key(&id) || !table.links.contains_key(&id) {
+            return true;
+        }
+        let Ok(share) = self.by_user.take(holder) else { return false };
+        table.users.insert(id, share);
+        true
     }
 
     /// How many there may be.
@@ -249,7 +274,8 @@ impl Connections {
         let table = self.lock();
         let mut counts = table.ended.clone();
         counts.open = table.links.len() as u64;
-        counts.unknown = table.unknown;
+        counts.unknown = table.unknown as u64;
+        counts.by_user = self.by_user.usage();
         for link in table.links.values() {
             counts.received_bytes += link.received_bytes.load(Ordering::Relaxed);
             counts.sent_bytes += link.sent_bytes.load(Ordering::Relaxed);
@@ -308,7 +334,92 @@ impl Connections {
     }
 }
 
+impl Table {
+    /// Sees to room for a connection from `site`.
+    fn make_room(&mut self, site: IpAddr, max: usize) -> Result<(), Full> {
+        let held = self.by_site.get(&site);
+        let (all, own) = held.map_or((0, 0), |held| (held.all, held.unknown.len()));
+        // What one site has leaves as much for the others.
+        let free = max.saturating_sub(self.links.len() + 1);
+        let site_max = free.clamp(CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX);
+        let full = [
+            (self.draining, Full::Draining),
+            (self.stopping, Full::All),
+            (all >= CONNECTIONS_FLOOR && all >= site_max, Full::Site),
+            (own >= UNKNOWN_PER_SITE_MAX, Full::Unknown),
+        ];
+        if let Some((_, full)) = full.into_iter().find(|(is, _)| *is) {
+            return Err(full);
+        }
+        if self.links.len() >= max {
+            return self.displace(own).ok_or(Full::All);
+        }
+        if self.unknown >= unknown_max(max) {
+            return self.displace(own).ok_or(Full::Unknown);
+        }
+        Ok(())
+    }
+
+    /// Ends the oldest connection without a logon of the site that has most of them, if it has
+    /// more than `own`.
+    fn displace(&mut self, own: usize) -> Option<()> {
+        let (count, site) = *self.crowds.last()?;
+        let oldest = *self.by_site.get(&site)?.unknown.first()?;
+        if count <= own {
+            return None;
+        }
+        self.remove_unknown(site, oldest);
+        self.links.get(&oldest)?.displace();
+        self.ended.displaced += 1;
+        Some(())
+    }
+
+    fn add_unknown(&mut self, site: IpAddr, id: u64) {
+        let unknown = &mut self.by_site.entry(site).or_default().unknown;
+        let before = unknown.len();
+        if unknown.insert(id) {
+            self.crowds.remove(&(before, site));
+            self.crowds.insert((before + 1, site));
+            self.unknown += 1;
+        }
+    }
+
+    fn remove_unknown(&mut self, site: IpAddr, id: u64) {
+        let Some(held) = self.by_site.get_mut(&site) else { return };
+        let before = held.unknown.len();
+        if held.unknown.remove(&id) {
+            self.crowds.remove(&(before, site));
+            if before > 1 {
+                self.crowds.insert((before - 1, site));
+            }
+            self.unknown -= 1;
+        }
+    }
+
+    fn remove(&mut self, site: IpAddr, id: u64) {
+        self.remove_unknown(site, id);
+        self.links.remove(&id);
+        self.users.remove(&id);
+        if let Some(held) = self.by_site.get_mut(&site) {
+            held.all -= 1;
+            if held.all == 0 {
+                self.by_site.remove(&site);
+            }
+        }
+    }
+}
+
 impl Link {
+    fn displace(&self) {
+        self.displaced.store(true, Ordering::Release);
+        self.cut();
+    }
+
+    /// Whether the connection ends for one from where there are fewer.
+    pub fn is_displaced(&self) -> bool {
+        self.displaced.load(Ordering::Acquire)
+    }
+
     fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
@@ -399,7 +510,8 @@ fn add_alone(counter: &AtomicU64, bytes: usize) {
 #[derive(Debug)]
 pub struct Place {
     connections: Arc<Connections>,
-    address: IpAddr,
+    /// See [`site_of`].
+    site: IpAddr,
     id: u64,
     link: Arc<Link>,
     known: bool,
@@ -424,32 +536,22 @@ impl Place {
             return;
         }
         self.known = known;
-        let mut guard = self.connections.lock();
-        let table = &mut *guard;
-        let held = table.by_address.entry(self.address).or_default();
+        let mut table = self.connections.lock();
         if known {
-            held.unknown -= 1;
-            table.unknown -= 1;
+            table.remove_unknown(self.site, self.id);
         } else {
-            held.unknown += 1;
-            table.unknown += 1;
+            table.users.remove(&self.id);
+            table.add_unknown(self.site, self.id);
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.set_known(true);
         let mut table = self.connections.lock();
-        table.links.remove(&self.id);
+        table.remove(self.site, self.id);
         table.ended.received_bytes += self.link.received_bytes.load(Ordering::Relaxed);
         table.ended.sent_bytes += self.link.sent_bytes.load(Ordering::Relaxed);
-        if let Some(held) = table.by_address.get_mut(&self.address) {
-            held.all -= 1;
-            if held.all == 0 {
-                table.by_address.remove(&self.address);
-            }
-        }
         if table.links.is_empty() {
             self.connections.emptied.notify_waiters();
         }
@@ -478,24 +580,85 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_a_logon_are_bounded_for_each_address() {
+    fn connections_before_logon_are_bounded_by_address() {
         let connections = Arc::new(Connections::new(usize::MAX));
         let mut places: Vec<Place> =
-            (0..UNKNOWN_PER_ADDRESS_MAX).map(|_| connections.enter(HERE).unwrap()).collect();
+            (0..UNKNOWN_PER_SITE_MAX).map(|_| connections.enter(HERE).unwrap()).collect();
         assert_eq!(connections.enter(HERE).unwrap_err(), Full::Unknown);
         assert!(connections.enter(THERE).is_ok(), "others must not notice");
         places[0].set_known(true);
         let known = connections.enter(HERE).unwrap();
         assert_eq!(connections.enter(HERE).unwrap_err(), Full::Unknown);
         drop((places, known));
-        assert_eq!(
-            connections.counts(),
-            Counts { accepted: 1026, refused: 2, ..Counts::default() }
-        );
+        let counts = connections.counts();
+        assert_eq!((counts.accepted, counts.refused, counts.open), (1026, 2, 0));
+        let table = connections.lock();
         assert!(
-            connections.lock().by_address.is_empty(),
+            table.by_site.is_empty() && table.crowds.is_empty() && table.unknown == 0,
             "nothing may be left of an address that is gone"
         );
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ipv6_site_is_counted_as_one_address() {
+        let connections = Arc::new(Connections::new(usize::MAX));
+        let from = |n: usize| address(&format!("2001:db8:0:1::{n:x}"));
+        let _places: Vec<Place> =
+            (0..UNKNOWN_PER_SITE_MAX).map(|n| connections.enter(from(n)).unwrap()).collect();
+        assert_eq!(connections.enter(address("2001:db8:0:1:f::")).unwrap_err(), Full::Unknown);
+        assert!(connections.enter(address("2001:db8:0:2::1")).is_ok(), "another site");
+    }
+
+    #[test]
+    fn crowd_before_logon_makes_room_for_another_site() {
+        let max = 160;
+        let connections = Arc::new(Connections::new(max));
+        let crowd = |n: u8| IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, n));
+        let mut places = Vec::new();
+        for n in 0..=u8::MAX {
+            places.extend((0..CONNECTIONS_FLOOR).map_while(|_| connections.enter(crowd(n)).ok()));
+        }
+        assert_eq!(connections.counts().unknown, unknown_max(max) as u64);
+        let before = connections.counts().displaced;
+        let one = connections.enter(HERE).expect("a crowd makes room");
+        assert_eq!(connections.counts().displaced, before + 1);
+        assert_eq!(connections.counts().unknown, unknown_max(max) as u64);
+        assert!(!one.link().is_cut(), "the newcomer stays");
+        let displaced = places.iter().filter(|place| place.link().is_displaced()).count() as u64;
+        assert_eq!(displaced, before + 1);
+    }
+
+    #[test]
+    fn connection_with_a_logon_is_never_displaced() {
+        let connections = Arc::new(Connections::new(20));
+        let mut known: Vec<Place> = (0..16).map(|_| connections.enter(HERE).unwrap()).collect();
+        known.iter_mut().for_each(|place| place.set_known(true));
+        let unknown: Vec<Place> =
+            (0..4).map_while(|_| connections.enter(address("192.0.2.7")).ok()).collect();
+        assert_eq!(unknown.len(), 4);
+        let late = connections.enter(address("192.0.2.8")).unwrap();
+        assert!(unknown[0].link().is_displaced() && !unknown[1].link().is_displaced());
+        assert!(known.iter().all(|place| !place.link().is_cut()) && !late.link().is_cut());
+    }
+
+    #[test]
+    fn one_user_leaves_half_of_the_connections_to_others() {
+        let connections = Arc::new(Connections::new(80));
+        let user = |name: &str| Holder::User(name.into());
+        let mut places: Vec<Place> = (0..60_u8)
+            .map(|n| connections.enter(IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, n))).unwrap())
+            .collect();
+        let admitted =
+            places.iter().filter(|place| connections.admit(place.id(), &user("a"))).count();
+        assert_eq!(admitted, 40);
+        assert!(connections.admit(places[50].id(), &user("b")));
+        assert!(connections.admit(places[0].id(), &user("a")), "a second session on it");
+        places.clear();
+        assert_eq!(connections.counts().by_user.used, 0);
     }
 
     #[test]

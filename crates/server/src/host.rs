@@ -13,6 +13,7 @@ use crate::throttle::Throttle;
 use crate::users::Users;
 use files::Caller;
 use futures_util::future::BoxFuture;
+use limits::Holder;
 use rustls::ServerConfig;
 use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
@@ -313,6 +314,10 @@ impl Host for ProcessHost {
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         // Dropped if the runtime is ending.
         self.runtime.spawn(work);
+    }
+
+    fn admit_connection(&self, connection: u64, holder: &Holder) -> bool {
+        self.connections.get().is_none_or(|all| all.admit(connection, holder))
     }
 
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {

@@ -10,6 +10,7 @@ mod alarm;
 mod audit;
 pub mod config;
 mod connections;
+mod descriptors;
 mod drain;
 mod feature_facts;
 mod features;

@@ -7,15 +7,39 @@ use std::time::Duration;
 /// usual hard limit is half a million.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Connections of one address at once: a terminal server has many users, a
-/// machine that goes wild has more.
-pub const CONNECTIONS_PER_ADDRESS_MAX: usize = 20_000;
+/// Descriptors of the process itself, beside those of its workers and caches: listening sockets,
+/// threads' queues, journals, logs, admin connections.
+pub const DESCRIPTORS_OWN: u64 = 256;
 
-/// Connections of one address that nobody has logged on to. Each may hold
-/// [`smb::limits::FRAME_BYTES_MAX_BEFORE_LOGIN`], so an address holds 128 MiB
+/// A server does not start with fewer descriptors.
+pub const DESCRIPTORS_MIN: u64 = 256;
+
+/// With fewer descriptors it says so when it starts.
+pub const DESCRIPTORS_WANTED: u64 = 8192;
+
+/// Nodes that the metadata cache of one share keeps open at most.
+pub const KEPT_NODES_MAX: usize = 1024;
+
+/// Connections of one address or IPv6 site at once: a terminal server has many users, a
+/// machine that goes wild has more. Beside this one site may have as many as would still be
+/// free: half of all, and with 11,000 connections 5,500 machines behind one translated address.
+pub const CONNECTIONS_PER_SITE_MAX: usize = 20_000;
+
+/// Connections of one address or IPv6 site that nobody has logged on to. Each may hold
+/// [`smb::limits::FRAME_BYTES_MAX_BEFORE_LOGIN`], so a site holds 128 MiB
 /// at most; a hundred machines behind one address log on at once with room
 /// to spare.
-pub const UNKNOWN_PER_ADDRESS_MAX: usize = 1024;
+pub const UNKNOWN_PER_SITE_MAX: usize = 1024;
+
+/// Connections that one address, site or user may have in any case, while there are any.
+pub const CONNECTIONS_FLOOR: usize = 16;
+
+/// Of `connections_max`, how many may be without a logon: a sixteenth is for users alone. More
+/// come only in the place of others without a logon; see [`crate::connections::Connections::enter`].
+#[must_use]
+pub fn unknown_max(connections_max: usize) -> usize {
+    connections_max - connections_max / 16
+}
 
 /// A connection must log on within this time, if nothing is said.
 pub const LOGON_WITHIN: Duration = Duration::from_secs(30);
@@ -164,7 +188,8 @@ pub const JOURNAL_WASTE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// hundred locks need, twice.
 pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// Connections of the admin API at once: a page has six at most, a command one.
+/// Connections of one address or socket of the admin API at once: a page has six at most, a
+/// command one. The oldest that has shown no token makes room for a new one.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 
 /// Requests of the admin API that are looked into at once; the others wait.

@@ -157,12 +157,14 @@ fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
         End::Slow(what) => ("slow", Some(what)),
         End::Stopped => ("stopped", None),
         End::Cut => ("cut", Some("an administrator's command")),
+        End::Displaced => ("displaced", Some("too many connections that nobody has logged on to")),
     }
 }
 
 fn reason(kind: &str) -> &'static str {
     match kind {
         "cut" => "cut",
+        "displaced" => "it made room for a client of another address",
         "garbage" => "not what the protocol allows",
         "refused" => "a security rule was broken",
         "vanished" => "the client is gone",
@@ -174,8 +176,10 @@ fn why(full: Full) -> &'static str {
     match full {
         Full::All => "connections_max is reached; raise it if these are users",
         Full::Draining => "the server is drained before it ends",
-        Full::Address => "too many connections from this address",
-        Full::Unknown => "too many connections from this address that nobody has logged on to",
+        Full::Site => "too many connections from this address, or IPv6 network",
+        Full::Unknown => {
+            "too many connections that nobody has logged on to, from this address or IPv6 network or from all"
+        }
     }
 }
 

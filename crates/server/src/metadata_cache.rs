@@ -1,6 +1,7 @@
 //! The caches of what shares hold: made with a share, looked at and switched
 //! while it is served.
 
+use crate::limits::KEPT_NODES_MAX;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,8 +15,18 @@ pub const BUDGET_BYTES: u64 = 128 << 20;
 pub const BUDGET_BYTES_MAX: u64 = 4 << 30;
 
 /// The caches of all shares, by the shares' names.
-#[derive(Debug, Default)]
-pub struct MetadataCaches(Mutex<BTreeMap<String, Known>>);
+#[derive(Debug)]
+pub struct MetadataCaches {
+    /// Nodes that each keeps open at most.
+    kept_max: usize,
+    caches: Mutex<BTreeMap<String, Known>>,
+}
+
+impl Default for MetadataCaches {
+    fn default() -> Self {
+        Self::new(KEPT_NODES_MAX)
+    }
+}
 
 #[derive(Debug)]
 struct Known {
@@ -25,9 +36,16 @@ struct Known {
 }
 
 impl MetadataCaches {
+    /// None yet; each will keep `kept_max` nodes open at most.
+    #[must_use]
+    pub fn new(kept_max: usize) -> Self {
+        Self { kept_max, caches: Mutex::default() }
+    }
+
     /// A cache for a share over `inner`. A budget of zero bytes is off.
     pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<dyn Vfs> {
-        let cache = Arc::new(CachedVfs::new(inner, CacheOptions::default(), clock()));
+        let options = CacheOptions { kept_max: self.kept_max, ..CacheOptions::default() };
+        let cache = Arc::new(CachedVfs::new(inner, options, clock()));
         apply(&cache, budget_bytes);
         let known = Known { cache: Arc::downgrade(&cache), budget_bytes };
         let mut caches = self.lock();
@@ -74,7 +92,7 @@ impl MetadataCaches {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.caches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -67,6 +67,7 @@ impl Observer {
         metrics::text(&Moment {
             meter: &self.snapshot(),
             connections: &self.connections.counts(),
+            resources: &self.resources(),
             smb: &self.server.snapshot(),
             nfs: &self.nfs.snapshot(),
             open_files: self.files.open_file_count(),
@@ -80,6 +81,19 @@ impl Observer {
             traces_sent: self.told.traces_sent.load(Ordering::Relaxed),
             audit_left_out: self.told.audit_left_out.load(Ordering::Relaxed),
         })
+    }
+
+    /// What clients have of what all of them share.
+    fn resources(&self) -> Vec<(&'static str, limits::Usage)> {
+        let smb = &self.server.holdings;
+        vec![
+            ("connections", self.connections.counts().by_user),
+            ("opens", self.files.opens().usage()),
+            ("sessions", smb.sessions.usage()),
+            ("tree_connects", smb.trees.usage()),
+            ("durable_opens", smb.durable.usage()),
+            ("persistent_opens", smb.persistent.usage()),
+        ]
     }
 
     /// Looks at what has to be looked at every second, until the task is dropped.

@@ -29,6 +29,8 @@ pub enum End {
     Slow(&'static str),
     /// An administrator cut it.
     Cut,
+    /// Nobody had logged on, and one from where there are fewer took its place.
+    Displaced,
     /// The server stops.
     Stopped,
 }

@@ -4,13 +4,14 @@ use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
 use crate::audit::Audit;
 use crate::config::{AdminAddress, Config, Encryption, ShareConfig, Signing};
 use crate::connections::Connections;
+use crate::descriptors::{self, DescriptorPlan};
 use crate::drain::{Drain, flushed};
 use crate::feature_facts::facts;
 use crate::features::{Features, METADATA_CACHE, Switch};
 use crate::host::ProcessHost;
 use crate::journal::{Journal, Records};
 use crate::kerberos::Judge;
-use crate::limits::{END_WITHIN, FLUSH_WITHIN};
+use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
 use crate::listener::Listener;
 use crate::metadata_cache::MetadataCaches;
 use crate::nfs_identity::NfsIdentity;
@@ -87,7 +88,7 @@ impl Service {
     /// # Errors
     /// [`StartError`].
     pub async fn start(config: &Config, extra: &Users, passed: Passed) -> Result<Self, StartError> {
-        raise_descriptor_limit();
+        let plan = descriptor_plan(config)?;
         let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
         host.set_tls(load_tls(config)?);
@@ -96,15 +97,15 @@ impl Service {
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
         let workers = Arc::new(Pool::new(config.workers));
-        let files = Arc::new(files_of(&host, &workers));
-        let caches = Arc::<MetadataCaches>::default();
+        let files = Arc::new(files_of(&host, &workers, plan.opens));
+        let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
         let around = Around { caches: &caches, limits: &limits, now: Host::now(&*host).instant };
         let smb_config = smb_config(config, guid, None, &around)?;
         limits.configure(&config.shares, around.now);
         let server = Server::new(smb_config, files.clone(), host.clone());
         server.restore(&records);
-        let connections = connections_of(config);
+        let connections = connections_of(config, plan.connections);
         host.set_connections(connections.clone());
         let sockets = sockets(&config.smb, passed.smb)?;
         let listening: Vec<SocketAddr> =
@@ -270,7 +271,9 @@ impl Service {
         self.host.set_tickets(tickets);
         self.limits.configure(&config.shares, now);
         self.host.interfaces().configure(config.multichannel.addresses.clone());
-        self.listener.connections.configure(config.connections_max, config.patience);
+        let plan = descriptor_plan(config)?;
+        self.listener.connections.configure(plan.connections, config.patience);
+        self.listener.server.files.opens().set_max(plan.opens);
         self.nfs.configure(config, &next);
         self.shares.set(&config.shares);
         self.listener.server.configure(next);
@@ -435,9 +438,9 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     }
 }
 
-fn connections_of(config: &Config) -> Arc<Connections> {
-    let connections = Connections::new(config.connections_max);
-    connections.configure(config.connections_max, config.patience);
+fn connections_of(config: &Config, max: usize) -> Arc<Connections> {
+    let connections = Connections::new(max);
+    connections.configure(max, config.patience);
     Arc::new(connections)
 }
 
@@ -504,9 +507,10 @@ async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16
 }
 
 /// Handles are sealed where the seal's key outlives the process, as handles do.
-fn files_of(host: &ProcessHost, workers: &Arc<Pool>) -> Files {
+fn files_of(host: &ProcessHost, workers: &Arc<Pool>, opens_max: u64) -> Files {
     let meter = Arc::new(Meter::new(Box::new(ThreadClock)));
     let files = Files::new(workers.clone()).with_meter(meter);
+    files.opens().set_max(opens_max);
     match host.nfs_identity() {
         Some(identity) => files.with_handle_seal(Arc::new(identity.seal())),
         None => files,
@@ -728,14 +732,31 @@ fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
     })
 }
 
-/// Every connection and every open file has a descriptor.
-fn raise_descriptor_limit() {
-    let resource = rustix::process::Resource::Nofile;
-    let mut limit = rustix::process::getrlimit(resource);
-    limit.current = limit.maximum;
-    if let Err(errno) = rustix::process::setrlimit(resource, limit) {
-        tracing::warn!(%errno, "the limit of open files could not be raised");
+/// Divides the descriptors that the system lets the process have.
+fn descriptor_plan(config: &Config) -> Result<DescriptorPlan, StartError> {
+    let limit = descriptors::raise_limit();
+    let Config { connections_max, workers, shares, .. } = config;
+    let plan = DescriptorPlan::new(limit, *connections_max, *workers, shares.len());
+    plan.check().map_err(StartError)?;
+    let DescriptorPlan { connections, opens, .. } = plan;
+    if plan.is_small() {
+        tracing::warn!(
+            limit,
+            connections,
+            opens,
+            "few descriptors for connections and open files; {}",
+            descriptors::REMEDY
+        );
+    } else if connections < *connections_max && *connections_max != CONNECTIONS_MAX {
+        tracing::warn!(
+            limit,
+            connections,
+            connections_max,
+            "connections_max is more than there are descriptors for; {}",
+            descriptors::REMEDY
+        );
     }
+    Ok(plan)
 }
 
 #[cfg(test)]

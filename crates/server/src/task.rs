@@ -183,7 +183,7 @@ impl<P: Protocol> Task<P> {
     fn take_leave(&mut self, end: &End) {
         match end {
             // The client hears a reset, and none of the answers.
-            End::Cut => {
+            End::Cut | End::Displaced => {
                 let _ = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
             }
             // Answers to what came before the end; the socket takes them or not.
@@ -213,6 +213,9 @@ impl<P: Protocol> Task<P> {
     /// Waits for one thing to happen and does all that follows from it.
     async fn step(&mut self) -> Result<(), End> {
         // However busy it is.
+        if self.place.link().is_displaced() {
+            return Err(End::Displaced);
+        }
         if self.place.link().is_cut() {
             return Err(End::Cut);
         }

@@ -92,6 +92,9 @@ impl Conn {
         if !same {
             return Err(NtStatus::ACCESS_DENIED);
         }
+        if !self.server.host.admit_connection(self.shared.facts.id, &session.holder) {
+            return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+        }
         let source =
             KeySource { dialect: negotiated.dialect, session_key: &logon.session_key, preauth };
         let signing = Arc::new(source.signing(negotiated.signing));

@@ -2,6 +2,7 @@
 
 use files::Caller;
 use futures_util::future::BoxFuture;
+use limits::Holder;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -73,6 +74,13 @@ pub trait Host: Send + Sync {
     fn doubt(&self, connections: &[u64]) -> bool {
         let _ = connections;
         false
+    }
+
+    /// Someone logs on by a connection, which is charged to `holder` from now on. False if
+    /// that one has too many: the logon is refused with REQUEST_NOT_ACCEPTED.
+    fn admit_connection(&self, connection: u64, holder: &Holder) -> bool {
+        let _ = (connection, holder);
+        true
     }
 
     /// A client speaks no dialect that the configuration allows; what it

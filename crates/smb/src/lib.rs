@@ -23,6 +23,7 @@ mod credits;
 mod dispatch;
 mod durable;
 pub mod extended_attributes;
+pub mod holdings;
 mod host;
 mod lasting;
 mod lease;

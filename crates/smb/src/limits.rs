@@ -119,10 +119,21 @@ pub const PERSISTENT_TEXT_BYTES_MAX: usize = 4096;
 pub const PERSISTENT_RECORD_BYTES_MAX: usize =
     PERSISTENT_LOCKS_MAX * 17 + 3 * PERSISTENT_TEXT_BYTES_MAX + 1024;
 
-/// Persistent opens at once.
+/// What every user may have of each resource that is counted by user, while there is any at all.
+pub const SHARED_FLOOR: u64 = 16;
+
+/// Sessions at once. One user may have half of what is there: 32,768, at some 2 KiB each
+/// beside what they hold.
+pub const SESSIONS_MAX: usize = 1 << 16;
+
+/// Tree connects at once, of all sessions: four of each.
+pub const TREES_MAX: usize = 1 << 18;
+
+/// Persistent opens at once; one user may have as many as would still be free.
 pub const PERSISTENT_OPENS_MAX: usize = 1 << 16;
 
-/// Opens that wait for their clients: each has a descriptor and a kilobyte or two.
+/// Opens that may wait for their clients, or do: each has a descriptor and a kilobyte or two. One
+/// user may have as many as would still be free.
 pub const DETACHED_MAX: usize = 1 << 16;
 
 /// Notices of one connection that are kept until they are answered: beyond it

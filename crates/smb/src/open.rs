@@ -5,6 +5,7 @@ use crate::app_instances::Membership;
 use crate::channel_sequence::{ChannelSequence, Generation};
 use crate::create_guids::{Claim, Guid};
 use crate::durable::Durability;
+use crate::holdings::Charges;
 use crate::lease::Lease;
 use crate::lock_sequence::LockSequences;
 use crate::oplock::Oplock;
@@ -64,6 +65,8 @@ pub struct Origin {
     pub membership: Option<Membership>,
     /// It is written down, to outlive the server.
     pub persistence: Option<Persistence>,
+    /// What its user is charged for it.
+    pub charges: Charges,
 }
 
 /// What writing an open down needs.

@@ -7,6 +7,7 @@ use crate::clients::Clients;
 use crate::config::{Config, Share};
 use crate::create_guids::{Claimed, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
+use crate::holdings::Holdings;
 use crate::host::{Host, Now};
 use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER};
 use crate::open::Open;
@@ -61,6 +62,8 @@ pub struct Server {
     pub app_instances: AppInstances,
     /// Opens that outlive the server.
     pub persistent: PersistentOpens,
+    /// What users have of what all share.
+    pub holdings: Holdings,
     /// No more sessions are taken, since the server is to end.
     draining: AtomicBool,
 }
@@ -100,6 +103,7 @@ impl Server {
             create_guids: CreateGuids::default(),
             app_instances: AppInstances::default(),
             persistent: PersistentOpens::default(),
+            holdings: Holdings::default(),
             draining: AtomicBool::new(false),
         })
     }

@@ -13,6 +13,7 @@ use crate::open::Open;
 use crate::signal::Signal;
 use crate::tree::{Admitted, Tree};
 use files::ShareQueue;
+use limits::{Holder, Ledger, Share};
 use meter::Authentication;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -113,6 +114,10 @@ pub struct Session {
     pub is_multichannel: bool,
     /// It could, had the server wished it when that connection was made.
     pub wants_multichannel: bool,
+    /// Whom its use of what all share is charged to.
+    pub holder: Holder,
+    /// What it is charged for itself, while it is there.
+    _charge: Share,
     /// Raised when the session ends, whatever ends it.
     pub ended: Signal,
     user: RwLock<Arc<SessionUser>>,
@@ -202,6 +207,10 @@ pub struct SessionParts {
     pub is_multichannel: bool,
     /// See [`Session::wants_multichannel`].
     pub wants_multichannel: bool,
+    /// See [`Session::holder`].
+    pub holder: Holder,
+    /// What the session is charged for.
+    pub charge: Share,
     /// The channel it was set up on.
     pub channel: ChannelFact,
 }
@@ -239,6 +248,8 @@ impl Session {
             signing_key: parts.signing_key,
             is_multichannel: parts.is_multichannel,
             wants_multichannel: parts.wants_multichannel,
+            holder: parts.holder,
+            _charge: parts.charge,
             ended: Signal::default(),
             authentication: AtomicUsize::new(parts.user.authentication() as usize),
             user: RwLock::new(Arc::new(parts.user)),
@@ -278,11 +289,15 @@ impl Session {
         lock(&self.trees).get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
-    /// Connects a share.
+    /// Connects a share, which is charged to `ledger`.
     ///
     /// # Errors
-    /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`].
-    pub fn add_tree(&self, admitted: Admitted) -> Result<Arc<Tree>, NtStatus> {
+    /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`], or if the user has too many.
+    pub fn add_tree(
+        &self,
+        admitted: Admitted,
+        ledger: &Arc<Ledger>,
+    ) -> Result<Arc<Tree>, NtStatus> {
         let mut trees = lock(&self.trees);
         if trees.len() >= TREES_PER_SESSION_MAX || self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
@@ -298,7 +313,8 @@ impl Session {
             let known = trees.values().find_map(|tree| tree.shared_queue(&limits));
             known.unwrap_or_else(|| Arc::new(ShareQueue::new(limits)))
         });
-        let tree = Arc::new(Tree::new(id, admitted, queue));
+        let charge = ledger.take(&self.holder).map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?;
+        let tree = Arc::new(Tree::new(id, admitted, queue).charged(charge));
         trees.insert(id.0, tree.clone());
         Ok(tree)
     }

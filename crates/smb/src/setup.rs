@@ -382,6 +382,12 @@ impl Conn {
         if required && sealing.is_none() {
             return Err(NtStatus::ACCESS_DENIED);
         }
+        let holder = user.holder(self.shared.facts.peer.ip());
+        let charge = self.server.holdings.sessions.take(&holder);
+        let charge = charge.map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
+        if !self.server.host.admit_connection(self.shared.facts.id, &holder) {
+            return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+        }
         let signing = Arc::new(source.signing(negotiated.signing));
         let client_requires = request.security_mode & SessionSetupRequest::SIGNING_REQUIRED != 0;
         let session = Arc::new(Session::new(SessionParts {
@@ -398,6 +404,8 @@ impl Conn {
             is_multichannel: negotiated.capabilities & capabilities::MULTI_CHANNEL != 0,
             wants_multichannel: negotiated.dialect >= Dialect::Smb300
                 && negotiated.client_capabilities & capabilities::MULTI_CHANNEL != 0,
+            holder,
+            charge,
             channel: self.channel_fact(negotiated),
         }));
         let channel = Arc::new(Channel { session: session.clone(), signing });

@@ -29,6 +29,8 @@ pub struct Tree {
     volume: Option<Arc<Volume>>,
     /// As whom files are touched, if not as the session's user.
     forced: Option<Arc<Caller>>,
+    /// What its user is charged for it, while it is there.
+    _charge: Option<limits::Share>,
     /// Where the session's requests wait for the limits of the share.
     queue: Option<Arc<ShareQueue>>,
 }
@@ -67,10 +69,17 @@ impl Tree {
             counted,
             volume,
             forced,
+            _charge: None,
             queue,
             is_apple: AtomicBool::new(false),
             apple_details: AtomicBool::new(false),
         }
+    }
+
+    /// The same, charged to its user.
+    #[must_use]
+    pub fn charged(self, charge: limits::Share) -> Self {
+        Self { _charge: Some(charge), ..self }
     }
 
     /// Its client is one of Apple.

@@ -237,10 +237,13 @@ impl Taking<'_> {
     ) -> Result<Option<StateId>, NfsStatus> {
         let key = opened.open.key();
         let handle = place.handle(&run.server().files)?;
+        let holder = limits::Holder::site(run.call.conn.facts.peer.ip());
         self.client.with_states(|states| {
             let Some(number) = states.open_of(key, self.owner) else {
                 let export = self.wish.export.clone();
-                let holds = HeldOpen { open: opened.open.clone(), handle, export };
+                let charge = run.server().files.opens().take(&holder);
+                let charge = Some(Arc::new(charge.map_err(|_| NfsStatus::DELAY)?));
+                let holds = HeldOpen { open: opened.open.clone(), handle, export, charge };
                 let state = OpenState { owner: self.owner.to_vec(), share: self.wish.share, holds };
                 let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;
                 return Ok(Some(states.id(number)));

@@ -20,6 +20,8 @@ pub struct Moment<'a> {
     pub meter: &'a MeterSnapshot,
     /// Connections of every protocol.
     pub connections: &'a Counts,
+    /// What clients have of what all of them share, by kind.
+    pub resources: &'a [(&'static str, limits::Usage)],
     /// The SMB server.
     pub smb: &'a Snapshot,
     /// The NFS server.
@@ -115,6 +117,7 @@ mod tests {
         text(&Moment {
             meter: &counted(),
             connections: &counts,
+            resources: &[("opens", limits::Usage { max: 9, used: 4, holders: 2, refused: 1 })],
             smb: &smb,
             nfs: &nfs::snapshot::Snapshot::default(),
             open_files: 2,
@@ -173,6 +176,10 @@ mod tests {
             "anabranch_connections 7".to_owned(),
             "anabranch_connections_ended_total{reason=\"closed\"} 3".to_owned(),
             "anabranch_open_files 2".to_owned(),
+            "anabranch_resource_limit{kind=\"opens\"} 9".to_owned(),
+            "anabranch_resource_used{kind=\"opens\"} 4".to_owned(),
+            "anabranch_resource_holders{kind=\"opens\"} 2".to_owned(),
+            "anabranch_resource_refused_total{kind=\"opens\"} 1".to_owned(),
             "anabranch_smb_requests_total 11".to_owned(),
             "anabranch_metadata_cache_hits_total{share=\"data\",kind=\"names\"} 13".to_owned(),
             "anabranch_lease_breaks_total{cause=\"nfs\"} 19".to_owned(),

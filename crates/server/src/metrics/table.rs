@@ -3,7 +3,7 @@
 use super::Moment;
 use super::text::{Kind, Lines};
 use crate::metadata_cache::Count;
-use limits::{Limits, Rates};
+use limits::{Limits, Rates, Usage};
 use meter::{ApiSnapshot, ShareSnapshot};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,7 @@ pub struct Metric {
 const OF_API: &[&str] = &["share", "protocol", "api"];
 const OF_CALLER: &[&str] = &["share", "protocol", "api", "authentication"];
 const OF_CACHE: &[&str] = &["share", "kind"];
+const OF_RESOURCE: &[&str] = &["kind"];
 
 const fn counter(
     name: &'static str,
@@ -391,6 +392,27 @@ const PROCESS: &[Metric] = &[
         "Connections that ended, by reason.",
         |m, lines| m.connections.ends.iter().for_each(|(reason, n)| lines.put(&[reason], n)),
     ),
+    gauge(
+        "anabranch_resource_limit",
+        OF_RESOURCE,
+        "How much there is of what all clients share; one user or client may have as much as would still be free.",
+        |m, lines| each_resource(m, |kind, usage| lines.put(&[kind], usage.max)),
+    ),
+    gauge("anabranch_resource_used", OF_RESOURCE, "How much of it is in use.", |m, lines| {
+        each_resource(m, |kind, usage| lines.put(&[kind], usage.used))
+    }),
+    gauge(
+        "anabranch_resource_holders",
+        OF_RESOURCE,
+        "Users and clients that have some of it.",
+        |m, lines| each_resource(m, |kind, usage| lines.put(&[kind], usage.holders)),
+    ),
+    counter(
+        "anabranch_resource_refused_total",
+        OF_RESOURCE,
+        "Times that a user or client was refused more of it, or had to wait.",
+        |m, lines| each_resource(m, |kind, usage| lines.put(&[kind], usage.refused)),
+    ),
     counter(
         "anabranch_received_bytes_total",
         &[],
@@ -411,6 +433,10 @@ const PROCESS: &[Metric] = &[
         },
     ),
 ];
+
+fn each_resource(m: &Moment<'_>, mut put: impl FnMut(&str, &Usage)) {
+    m.resources.iter().for_each(|(kind, usage)| put(kind, usage));
+}
 
 fn each_share(m: &Moment<'_>, mut put: impl FnMut(&ShareSnapshot)) {
     m.meter.shares.iter().filter(|share| !share.share.is_empty()).for_each(&mut put);

@@ -138,7 +138,14 @@ fn request_resiliency(
     let mut r = Reader::new(body.input);
     let asked_ms = r.u32("timeout").map_err(malformed)?;
     r.skip(4, "reserved").map_err(malformed)?;
-    open.set_durability(Durability::resilient(asked_ms)?);
+    let durability = Durability::resilient(asked_ms)?;
+    let durable = &open.origin.charges.durable;
+    if durable.get().is_none() {
+        let charge = request.server.holdings.durable.take(&request.session()?.holder);
+        // Another request may have been quicker: one charge is enough.
+        let _ = durable.set(charge.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?);
+    }
+    open.set_durability(durability);
     Ok(Answer::empty())
 }
 

@@ -47,7 +47,7 @@ fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<O
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
     let response = response(share, admitted.max_access(), request.may_persist(share));
-    let tree = session.add_tree(admitted)?;
+    let tree = session.add_tree(admitted, &request.server.holdings.trees)?;
     request.related.tree = Some(tree.id);
     response.encode(&mut request.w);
     Ok(Outcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))

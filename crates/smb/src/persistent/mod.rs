@@ -8,6 +8,7 @@
 mod record;
 
 use crate::durable::{Durability, DurableKind};
+use crate::holdings::Charges;
 use crate::lease::Lease;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_OPENS_MAX};
 use crate::lock_sequence::LockSequences;
@@ -17,6 +18,7 @@ use crate::server::Server;
 use crate::tree::{Admitted, Tree};
 use files::{CacheHolder, CacheKey, OpenFacts, OpenFile};
 use futures_util::future::BoxFuture;
+use limits::{Holder, Ledger};
 pub use record::OpenRecord;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -256,6 +258,7 @@ impl Server {
                 create_guid: Some(record.create_guid),
                 membership: None,
                 persistence: Some(Persistence::restored(record.file.born)),
+                charges: self.charges_of_restored(&record.owner),
             }),
             oplock: lease.is_none().then_some(oplock),
             lease,
@@ -266,6 +269,19 @@ impl Server {
         self.persistent.enter(&open).map_err(|_| "there are too many")?;
         self.let_replays_find(&open);
         Ok((open, record.file))
+    }
+}
+
+impl Server {
+    /// What was there before the restart is not refused.
+    fn charges_of_restored(&self, owner: &str) -> Charges {
+        let holder = Holder::User(owner.into());
+        let of = |ledger: &Arc<Ledger>| ledger.account(&holder).force(1);
+        Charges {
+            open: Some(of(self.files.opens())),
+            durable: of(&self.holdings.durable).into(),
+            persistent: Some(of(&self.holdings.persistent)),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::apple;
 use crate::create_guids::Claim;
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::durable::{Durability, DurableKind};
+use crate::holdings::Charges;
 use crate::lease::Lease;
 use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::{Client, Oplock};
@@ -157,6 +158,7 @@ struct Creating {
     channel_sequence: u16,
     /// Opens on the tree may be persistent.
     may_persist: bool,
+    charges: Charges,
 }
 
 /// By what the client keeps something, if it does.
@@ -173,6 +175,7 @@ impl Creating {
         claim: Option<Claim<Open>>,
     ) -> Result<Self, NtStatus> {
         let session = request.session()?.clone();
+        let charges = charge(request, &session)?;
         let id = request.server.new_file_id();
         let may_persist = request.may_persist(&tree.share);
         let cache = match plan.asked.lease {
@@ -195,6 +198,7 @@ impl Creating {
             cache,
             claim,
             may_persist,
+            charges,
             client_guid: request.negotiated.client_guid,
             channel_sequence: request.header.channel_sequence(),
         })
@@ -284,6 +288,7 @@ impl Creating {
                     self.server.app_instances.enter(instance, id, self.client_guid)
                 }),
                 persistence: persists.then(|| Persistence::new(opened.attributes.born)),
+                charges: std::mem::take(&mut self.charges),
             }),
             oplock,
             lease,
@@ -294,13 +299,35 @@ impl Creating {
 
     /// How the open outlives its connection, of what was wished: a persistent one
     /// whatever it keeps, others if nobody need be asked for it.
-    fn granted_durability(&self, opened: &OpenResult) -> Option<Durability> {
+    ///
+    /// None if the user has too many: a client does not count on what it was not granted.
+    fn granted_durability(&mut self, opened: &OpenResult) -> Option<Durability> {
         let wish = self.plan.asked.durable?;
-        if wish.persistent && self.may_persist && self.plan.open.stream.is_none() {
-            return Some(Durability { kind: DurableKind::Persistent, ..wish.durability });
+        let persists = wish.persistent && self.may_persist && self.plan.open.stream.is_none();
+        if !persists && !opened.caching.has.contains(Caching::HANDLE) {
+            return None;
         }
-        opened.caching.has.contains(Caching::HANDLE).then_some(wish.durability)
+        let (holdings, holder) = (&self.server.holdings, &self.session.holder);
+        let durable = holdings.durable.take(holder).ok()?;
+        let durability = if persists {
+            self.charges.persistent = Some(holdings.persistent.take(holder).ok()?);
+            Durability { kind: DurableKind::Persistent, ..wish.durability }
+        } else {
+            wish.durability
+        };
+        self.charges.durable = durable.into();
+        Some(durability)
     }
+}
+
+/// What a new open is charged for.
+///
+/// # Errors
+/// `TOO_MANY_OPENED_FILES` if the user has too many, or all together have.
+fn charge(request: &Request<'_>, session: &Session) -> Result<Charges, NtStatus> {
+    let open = request.server.files.opens().take(&session.holder);
+    let open = open.map_err(|_| NtStatus::TOO_MANY_OPENED_FILES)?;
+    Ok(Charges { open: Some(open), ..Charges::default() })
 }
 
 /// Where the client of an open on `tree` is told of its oplock.
@@ -378,6 +405,7 @@ fn enter(
             create_guid: None,
             membership: None,
             persistence: None,
+            charges: charge(request, session)?,
         }),
         oplock: None,
         lease: None,

@@ -1,0 +1,339 @@
+//! Resources that all clients share: how many of each there are, and how many one holder may have.
+//!
+//! A holder may have as many as would still be free (the dynamic threshold of Choudhury and
+//! Hahne): one alone gets half of all, two get a third each, and a holder that comes
+//! later always finds some. No number has to be chosen for each holder, so a server with one
+//! busy account gives that account much, and one that is attacked keeps room for the others.
+//! A few are granted to every holder beside that rule, as long as there are any.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Bits of an IPv6 address that one site has: it may use all addresses below them.
+const IPV6_SITE_BITS: u32 = 64;
+
+/// The account or address that something is charged to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// A user who has proven who they are.
+    User(Arc<str>),
+    /// An address, or all addresses of one IPv6 site; see [`site_of`].
+    Site(IpAddr),
+}
+
+impl Holder {
+    /// The holder for a client that has proven nothing.
+    #[must_use]
+    pub fn site(address: IpAddr) -> Self {
+        Self::Site(site_of(address))
+    }
+}
+
+/// The address under which a client is counted: an IPv4 address itself, also where it comes by
+/// an IPv6 socket; the first of its /64 for IPv6, since one machine may use all of that.
+#[must_use]
+pub fn site_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX << (128 - IPV6_SITE_BITS);
+            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// A resource is used up, as far as this holder may use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted;
+
+/// One resource.
+#[derive(Debug)]
+pub struct Ledger {
+    max: AtomicU64,
+    /// Granted to a holder in any case, while there are any.
+    floor: u64,
+    used: AtomicU64,
+    refused: AtomicU64,
+    accounts: Mutex<HashMap<Holder, Weak<Account>>>,
+}
+
+/// What one holder has of a [`Ledger`].
+#[derive(Debug)]
+pub struct Account {
+    ledger: Arc<Ledger>,
+    holder: Holder,
+    used: AtomicU64,
+}
+
+/// A part of a resource that is in use; given back when dropped.
+#[derive(Debug)]
+pub struct Share {
+    account: Arc<Account>,
+    amount: u64,
+}
+
+/// What is shown of a resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// How much there is.
+    pub max: u64,
+    /// How much is in use.
+    pub used: u64,
+    /// Holders that have some.
+    pub holders: u64,
+    /// Times that a holder was refused since the start.
+    pub refused: u64,
+}
+
+impl Ledger {
+    /// A resource of `max`, of which every holder may have `floor` while there is any.
+    #[must_use]
+    pub fn new(max: u64, floor: u64) -> Arc<Self> {
+        Arc::new(Self {
+            max: AtomicU64::new(max),
+            floor,
+            used: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            accounts: Mutex::default(),
+        })
+    }
+
+    /// A resource without an end.
+    #[must_use]
+    pub fn unlimited() -> Arc<Self> {
+        Self::new(u64::MAX, u64::MAX)
+    }
+
+    /// Changes how much there is. What is in use stays so.
+    pub fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
+    }
+
+    /// How much there is.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
+    }
+
+    /// What `holder` has. To be kept where it is charged often.
+    #[must_use]
+    pub fn account(self: &Arc<Self>, holder: &Holder) -> Arc<Account> {
+        let mut accounts = self.lock();
+        if let Some(known) = accounts.get(holder).and_then(Weak::upgrade) {
+            return known;
+        }
+        let account = Arc::new(Account {
+            ledger: self.clone(),
+            holder: holder.clone(),
+            used: AtomicU64::new(0),
+        });
+        accounts.insert(holder.clone(), Arc::downgrade(&account));
+        account
+    }
+
+    /// Takes one for `holder`.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn take(self: &Arc<Self>, holder: &Holder) -> Result<Share, Exhausted> {
+        self.account(holder).take(1)
+    }
+
+    /// What is shown of it.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        Usage {
+            max: self.max(),
+            used: self.used.load(Ordering::Relaxed),
+            holders: self.lock().len() as u64,
+            refused: self.refused.load(Ordering::Relaxed),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Holder, Weak<Account>>> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// The resource.
+    #[must_use]
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// How much the holder has.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Takes `amount`.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn take(self: &Arc<Self>, amount: u64) -> Result<Share, Exhausted> {
+        let mut share = self.force(0);
+        share.try_resize(amount)?;
+        Ok(share)
+    }
+
+    /// Takes `amount` although there may not be that much: what was there before cannot be refused.
+    #[must_use]
+    pub fn force(self: &Arc<Self>, amount: u64) -> Share {
+        let mut share = Share { account: self.clone(), amount: 0 };
+        share.resize(amount);
+        share
+    }
+
+    /// Adds, if the rule lets the holder have that much.
+    fn add(&self, more: u64) -> Result<(), Exhausted> {
+        let max = self.ledger.max();
+        let used = self.ledger.used.fetch_add(more, Ordering::AcqRel).saturating_add(more);
+        let own = self.used.fetch_add(more, Ordering::AcqRel).saturating_add(more);
+        let is_fair = own <= max.saturating_sub(used).max(self.ledger.floor);
+        if used <= max && is_fair {
+            return Ok(());
+        }
+        self.subtract(more);
+        Err(Exhausted)
+    }
+
+    fn subtract(&self, less: u64) {
+        self.used.fetch_sub(less, Ordering::AcqRel);
+        self.ledger.used.fetch_sub(less, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut accounts = self.ledger.lock();
+        // Another one may have been made for the holder since this one's last owner left.
+        if accounts.get(&self.holder).is_some_and(|known| known.strong_count() == 0) {
+            accounts.remove(&self.holder);
+        }
+    }
+}
+
+impl Share {
+    /// How much it is.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Grows or shrinks to `amount`; shrinking always succeeds.
+    ///
+    /// # Errors
+    /// [`Exhausted`]: it is as large as before, and the refusal is counted.
+    pub fn try_resize(&mut self, amount: u64) -> Result<(), Exhausted> {
+        if amount > self.amount {
+            self.account.add(amount - self.amount).inspect_err(|_| {
+                self.account.ledger.refused.fetch_add(1, Ordering::Relaxed);
+            })?;
+            self.amount = amount;
+        } else {
+            self.resize(amount);
+        }
+        Ok(())
+    }
+
+    /// As [`Share::try_resize`], and never refused.
+    pub fn resize(&mut self, amount: u64) {
+        if amount < self.amount {
+            self.account.subtract(self.amount - amount);
+        } else {
+            let more = amount - self.amount;
+            self.account.ledger.used.fetch_add(more, Ordering::AcqRel);
+            self.account.used.fetch_add(more, Ordering::AcqRel);
+        }
+        self.amount = amount;
+    }
+
+    /// Charges it to another account of the same resource.
+    pub fn move_to(&mut self, account: &Arc<Account>) {
+        let amount = self.amount;
+        *self = account.force(amount);
+    }
+
+    /// Whom it is charged to.
+    #[must_use]
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.account.subtract(self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> Holder {
+        Holder::User(name.into())
+    }
+
+    fn take_all(ledger: &Arc<Ledger>, holder: &Holder) -> Vec<Share> {
+        std::iter::from_fn(|| ledger.take(holder).ok()).collect()
+    }
+
+    #[test]
+    fn one_holder_gets_half_and_every_later_one_finds_some() {
+        let ledger = Ledger::new(120, 1);
+        let first = take_all(&ledger, &user("first"));
+        assert_eq!(first.len(), 60);
+        let second = take_all(&ledger, &user("second"));
+        assert_eq!(second.len(), 30);
+        assert_eq!(take_all(&ledger, &user("third")).len(), 15);
+        drop(first);
+        assert_eq!(ledger.usage().used, 30);
+        assert!(ledger.take(&user("second")).is_ok(), "more are free, so it may have more");
+        assert_eq!(ledger.usage().refused, 3);
+    }
+
+    #[test]
+    fn floor_is_granted_beside_the_rule_and_never_beyond_the_maximum() {
+        let ledger = Ledger::new(10, 4);
+        let first = take_all(&ledger, &user("first"));
+        let second = take_all(&ledger, &user("second"));
+        let third = take_all(&ledger, &user("third"));
+        assert_eq!((first.len(), second.len(), third.len()), (5, 4, 1));
+    }
+
+    #[test]
+    fn account_without_shares_leaves_nothing_behind() {
+        let ledger = Ledger::new(9, 1);
+        let share = ledger.take(&user("a")).unwrap();
+        assert_eq!(ledger.usage().holders, 1);
+        drop(share);
+        assert_eq!(ledger.usage(), Usage { max: 9, ..Usage::default() });
+    }
+
+    #[test]
+    fn share_grows_only_as_far_as_the_rule_allows_and_moves_whole() {
+        let ledger = Ledger::new(100, 0);
+        let mut share = ledger.account(&user("a")).take(40).unwrap();
+        assert_eq!(share.try_resize(51), Err(Exhausted));
+        assert_eq!((share.amount(), ledger.usage().used), (40, 40));
+        share.resize(60);
+        share.move_to(&ledger.account(&user("b")));
+        assert_eq!((ledger.account(&user("a")).used(), ledger.account(&user("b")).used()), (0, 60));
+        share.try_resize(10).unwrap();
+        assert_eq!(ledger.usage().used, 10);
+    }
+
+    #[test]
+    fn ipv6_address_is_counted_by_its_site() {
+        let site = |text: &str| site_of(text.parse().unwrap());
+        assert_eq!(site("2001:db8:1:2:3::4"), site("2001:db8:1:2:ffff::"));
+        assert_ne!(site("2001:db8:1:2::1"), site("2001:db8:1:3::1"));
+        assert_eq!(site("::ffff:192.0.2.1"), site("192.0.2.1"));
+        assert_ne!(site("192.0.2.1"), site("192.0.2.2"));
+    }
+}

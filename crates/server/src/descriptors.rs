@@ -1,0 +1,112 @@
+//! How the process's descriptors are divided among what needs them.
+//!
+//! Every connection has one, every open file has one, and the process has some of its own. Whoever
+//! takes all of one kind takes none of another.
+
+use crate::limits::{DESCRIPTORS_MIN, DESCRIPTORS_OWN, DESCRIPTORS_WANTED, KEPT_NODES_MAX};
+use rustix::process::{Resource, getrlimit, setrlimit};
+
+/// What to do where there are too few.
+pub const REMEDY: &str = "raise LimitNOFILE= in the unit (524288 is usual), or ulimit -n";
+
+/// The parts of all descriptors; they add up to no more than there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorPlan {
+    /// All.
+    pub limit: u64,
+    /// Of the process itself: threads, workers, journals, and nodes that caches keep open.
+    pub own: u64,
+    /// Nodes that the cache of one share may keep open.
+    pub kept_nodes: usize,
+    /// Connections.
+    pub connections: usize,
+    /// Opens of all users.
+    pub opens: u64,
+}
+
+impl DescriptorPlan {
+    /// Divides `limit` descriptors among so many shares and at most `connections_max` connections.
+    /// Of what the process leaves three fifths are for connections, as far as those may be, and the rest
+    /// for opens: of 20,000 these are 11,000 and 7,400, of 524,288 100,000 and 422,000.
+    #[must_use]
+    pub fn new(limit: u64, connections_max: usize, workers: usize, shares: usize) -> Self {
+        let shares = shares.max(1) as u64;
+        let kept_nodes = (limit / 8 / shares).min(KEPT_NODES_MAX as u64);
+        // A worker's call holds a directory, a file, and what it copies to or from.
+        let own = DESCRIPTORS_OWN + 4 * workers as u64 + kept_nodes * shares;
+        let own = own.min(limit / 2);
+        let rest = limit - own;
+        let connections = (rest * 3 / 5).min(connections_max as u64);
+        let opens = rest - connections;
+        let as_usize = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        Self {
+            limit,
+            own,
+            kept_nodes: as_usize(kept_nodes),
+            connections: as_usize(connections),
+            opens,
+        }
+    }
+
+    /// Whether there are enough for a server to start at all.
+    ///
+    /// # Errors
+    /// A sentence with the remedy.
+    pub fn check(&self) -> Result<(), String> {
+        if self.limit < DESCRIPTORS_MIN {
+            return Err(format!(
+                "this process may have {} descriptors, and needs {DESCRIPTORS_MIN} at least; {REMEDY}",
+                self.limit
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether there are so few that users will notice.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        self.limit < DESCRIPTORS_WANTED
+    }
+}
+
+/// Lets the process have as many descriptors as it may, and says how many.
+#[must_use]
+pub fn raise_limit() -> u64 {
+    let mut limit = getrlimit(Resource::Nofile);
+    let before = limit.current;
+    limit.current = limit.maximum;
+    let is_raised = setrlimit(Resource::Nofile, limit)
+        .inspect_err(|errno| tracing::warn!(%errno, "the limit of open files could not be raised"));
+    let current = if is_raised.is_ok() { limit.maximum } else { before };
+    current.unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_to_no_more_than_there_are() {
+        for limit in [256, 1024, 4096, 20_000, 524_288, 1 << 30] {
+            for (connections, workers, shares) in
+                [(1, 1, 0), (100_000, 64, 1), (1_000_000, 4096, 300)]
+            {
+                let plan = DescriptorPlan::new(limit, connections, workers, shares);
+                assert!(plan.own + plan.connections as u64 + plan.opens <= limit, "{plan:?}");
+                assert!(plan.connections > 0 && plan.opens > 0, "{plan:?}");
+                let kept = (plan.kept_nodes * shares) as u64;
+                assert!(kept <= plan.own, "caches keep within the process's part: {plan:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn usual_limits_are_divided_as_documented() {
+        let plan = |limit| DescriptorPlan::new(limit, 100_000, 64, 1);
+        assert_eq!((plan(20_000).connections, plan(20_000).opens), (11_078, 7_386));
+        assert_eq!((plan(524_288).connections, plan(524_288).opens), (100_000, 422_752));
+        assert!(plan(20_000).check().is_ok() && !plan(20_000).is_small());
+        assert!(plan(1024).check().is_ok() && plan(1024).is_small());
+        assert!(plan(255).check().unwrap_err().contains("LimitNOFILE"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What users have of what all of them share: sessions, tree connects, opens that outlive their
+//! connection. Opens themselves are counted by `files`, for all protocols.
+
+use crate::limits::{DETACHED_MAX, PERSISTENT_OPENS_MAX, SESSIONS_MAX, SHARED_FLOOR, TREES_MAX};
+use crate::session::SessionUser;
+use limits::{Holder, Ledger, Share};
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+/// The resources of the SMB server.
+#[derive(Debug)]
+pub struct Holdings {
+    /// Sessions.
+    pub sessions: Arc<Ledger>,
+    /// Tree connects.
+    pub trees: Arc<Ledger>,
+    /// Opens that may outlive their connection.
+    pub durable: Arc<Ledger>,
+    /// Opens that may outlive the server.
+    pub persistent: Arc<Ledger>,
+}
+
+impl Default for Holdings {
+    fn default() -> Self {
+        let of = |max: usize| Ledger::new(max as u64, SHARED_FLOOR);
+        Self {
+            sessions: of(SESSIONS_MAX),
+            trees: of(TREES_MAX),
+            durable: of(DETACHED_MAX),
+            persistent: of(PERSISTENT_OPENS_MAX),
+        }
+    }
+}
+
+/// What one open is charged for, as long as anything of it is there.
+#[derive(Debug, Default)]
+pub struct Charges {
+    /// The open itself.
+    pub open: Option<Share>,
+    /// That it may outlive its connection.
+    pub durable: OnceLock<Share>,
+    /// That it may outlive the server.
+    pub persistent: Option<Share>,
+}
+
+impl SessionUser {
+    /// Whom the session's use of shared resources is charged to: the account, or where nobody has
+    /// proven anything the address, since everybody may have as many such sessions as they like.
+    #[must_use]
+    pub fn holder(&self, peer: IpAddr) -> Holder {
+        if self.is_proven() {
+            Holder::User(self.account.name.as_str().into())
+        } else {
+            Holder::site(peer)
+        }
+    }
+}
