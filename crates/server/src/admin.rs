@@ -19,6 +19,7 @@ mod shares;
 mod status;
 mod table;
 mod token;
+mod visitors;
 
 use crate::config::ShareConfig;
 use crate::connections::Connections;

@@ -1,6 +1,7 @@
 //! HTTP for the admin API: connections are few, their requests small, and who neither
 //! sends nor takes anything is not waited for.
 
+use super::visitors::Visitors;
 use crate::config::AdminAddress;
 use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_HEADERS_MAX, ADMIN_WITHIN};
 use axum::{Extension, Router};
@@ -11,12 +12,10 @@ use std::io::{Error, ErrorKind, Result};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
 /// After an accept that failed for want of descriptors.
@@ -83,10 +82,8 @@ impl Socket {
 
     /// Serves until the task is dropped.
     pub async fn serve(self, router: Router) {
-        let places = Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX));
+        let visitors = Visitors::new(ADMIN_CONNECTIONS_MAX);
         loop {
-            // Who comes when all places are taken waits in the system's queue.
-            let Ok(place) = places.clone().acquire_owned().await else { return };
             let accepted = match &self {
                 Self::Tcp(listener) => {
                     listener.accept().await.map(|(stream, _)| (Stream::Tcp(stream), Peer::Network))
@@ -100,10 +97,15 @@ impl Socket {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
+            // Whoever comes while all have shown a token waits here, and the next in the system's queue.
+            let place = visitors.enter().await;
             let router = router.clone().layer(Extension(peer));
+            let router = router.layer(Extension(place.visitor().clone()));
             tokio::spawn(async move {
-                serve_one(stream, router).await;
-                drop(place);
+                tokio::select! {
+                    () = serve_one(stream, router) => {}
+                    () = place.taken() => {}
+                }
             });
         }
     }

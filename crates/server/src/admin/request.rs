@@ -3,6 +3,7 @@
 use super::State;
 use super::listen::Peer;
 use super::table::{Access, Operation};
+use super::visitors::Visitor;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_ITEMS_MAX, ADMIN_WITHIN};
 use axum::body::{Body, to_bytes};
 use axum::extract::{RawPathParams, Request};
@@ -11,6 +12,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What was asked, beside the operation.
@@ -165,6 +167,11 @@ pub async fn answer(
 ) -> Response {
     let answered = async {
         admit(&state, operation.access, peer, request.headers())?;
+        if operation.access != Access::Everyone
+            && let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
+        {
+            visitor.prove();
+        }
         let input = read(operation, path, request).await?;
         look(state, operation, input).await
     };

@@ -39,7 +39,7 @@ pub fn requests(state: &State, _: &Input) -> Result<Answer, Refusal> {
 
 /// Counts, and who is there.
 pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
-    let Counts { open, unknown, accepted, refused, received_bytes, sent_bytes, ends } =
+    let Counts { open, unknown, accepted, refused, received_bytes, sent_bytes, ends, .. } =
         state.connections.counts();
     let Snapshot { sessions, garbage, requests, logons_failed, logons, .. } =
         state.server.snapshot();
