@@ -1,6 +1,7 @@
 //! One client: its lease, its sessions' number of replies, its state.
 //! RFC 8881 2.4, 8.3.
 
+use crate::client_record::ClientRecord;
 use crate::clients::Introduction;
 use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
@@ -18,7 +19,7 @@ use wire::nfs::{ClientId, NfsStatus, Verifier};
 
 /// On whose behalf a client's own state is made and ended. RFC 8881 2.4 speaks of
 /// principals; with AUTH_SYS that is what the client says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Principal {
     /// The flavor of the credentials.
     pub flavor: u32,
@@ -26,6 +27,9 @@ pub struct Principal {
     pub uid: u32,
     /// Their group.
     pub gid: u32,
+    /// The claim came from a reserved source port: a program that says it is root is not the
+    /// system that says so.
+    pub has_reserved_port: bool,
 }
 
 /// What all clients of a server have in common.
@@ -159,6 +163,20 @@ impl Client {
     #[must_use]
     pub fn is_expired(&self, now: Instant, lease: Duration) -> bool {
         now.saturating_duration_since(self.renewed()) > lease
+    }
+
+    /// Whether another principal would end something by taking its name: a session, too, since
+    /// requests are on their way by it. RFC 8881 18.35.4, case 3, as the Linux kernel's server
+    /// reads it.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.holds_state() || !lock(&self.sessions).list.is_empty() || self.copies.is_busy()
+    }
+
+    /// What is written down of it.
+    #[must_use]
+    pub fn record(&self) -> ClientRecord {
+        ClientRecord { owner: self.owner.clone(), principal: Some(self.principal) }
     }
 
     /// Whether it has opens, locks or delegations.

@@ -5,6 +5,7 @@
 //! for whoever asked to let go of its sessions and files outside of the lock.
 
 use crate::client::{Client, ClientFacts, Common, Principal};
+use crate::client_record::ClientRecord;
 use crate::limits::{CLIENTS_MAX, UNCONFIRMED_CLIENTS_MAX};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub struct Introduction {
     pub verifier: Verifier,
     /// Who sent it.
     pub principal: Principal,
+    /// The upper half of the id of a new record: nobody else guesses it.
+    pub id_high: u32,
     /// A confirmed record is to be changed (EXCHGID4_FLAG_UPD_CONFIRMED_REC_A).
     pub updates: bool,
     /// What is shown of it.
@@ -48,22 +51,21 @@ struct Owner {
 #[derive(Debug)]
 pub struct Clients {
     lease: Duration,
-    /// Upper half of every client id: ids of another run of the server are not ours.
-    instance: u32,
     next: u32,
+    /// By the whole string.
     owners: HashMap<Vec<u8>, Owner, Keyed>,
-    ids: HashMap<ClientId, Arc<Client>, Keyed>,
+    /// By the lower half of their ids.
+    ids: HashMap<u32, Arc<Client>, Keyed>,
     common: Common,
 }
 
 impl Clients {
-    /// No clients. `instance` differs from one run of the server to the next; nobody knows
-    /// `secret`.
+    /// No clients. Nobody knows `secret`.
     #[must_use]
-    pub fn new(instance: u32, lease: Duration, secret: [u8; 8]) -> Self {
+    pub fn new(lease: Duration, secret: [u8; 8]) -> Self {
         let (owners, ids) = (HashMap::default(), HashMap::default());
         let common = Common { secret, ..Common::default() };
-        Self { lease, instance, next: 1, owners, ids, common }
+        Self { lease, next: 1, owners, ids, common }
     }
 
     /// Opens, locks and delegations of all of them, also of those whose end is not over.
@@ -89,16 +91,17 @@ impl Clients {
         self.ids.values()
     }
 
-    /// Whether a confirmed client calls itself so.
+    /// Whether a confirmed client is the one that was written down.
     #[must_use]
-    pub fn has_confirmed(&self, owner: &[u8]) -> bool {
-        self.owners.get(owner).is_some_and(|owner| owner.confirmed.is_some())
+    pub fn has_confirmed(&self, record: &ClientRecord) -> bool {
+        let confirmed = self.owners.get(&record.owner).and_then(|owner| owner.confirmed.as_ref());
+        confirmed.is_some_and(|client| record.is_of(&client.owner, client.principal))
     }
 
-    /// The id of a client of this run.
+    /// The client whose id has this lower half.
     #[must_use]
-    pub fn id(&self, number: u32) -> ClientId {
-        ClientId(u64::from(self.instance) << 32 | u64::from(number))
+    pub fn numbered(&self, number: u32) -> Option<Arc<Client>> {
+        self.ids.get(&number).cloned()
     }
 
     /// The client with this id.
@@ -106,7 +109,8 @@ impl Clients {
     /// # Errors
     /// STALE_CLIENTID if there is none.
     pub fn find(&self, id: ClientId) -> Result<Arc<Client>, NfsStatus> {
-        self.ids.get(&id).cloned().ok_or(NfsStatus::STALE_CLIENTID)
+        let client = self.ids.get(&number_of(id)).filter(|client| client.id == id);
+        client.cloned().ok_or(NfsStatus::STALE_CLIENTID)
     }
 
     /// Takes an EXCHANGE_ID: the nine cases of RFC 8881 18.35.4.
@@ -135,7 +139,7 @@ impl Clients {
             (true, false) => self.add(who, now),
             // Case 3: another client with its name.
             (false, _) => {
-                if present.holds_state() && !present.is_expired(now, self.lease) {
+                if present.is_in_use() && !present.is_expired(now, self.lease) {
                     return Err(NfsStatus::CLID_INUSE);
                 }
                 self.remove(&present);
@@ -155,12 +159,22 @@ impl Clients {
             // Out of courtesy nobody is kept in the way of who comes.
             ended.push(self.remove_longest_away(now, |_| true).ok_or(NfsStatus::DELAY)?);
         }
-        let id = self.id(self.next);
-        self.next = self.next.wrapping_add(1);
+        let number = self.free_number();
+        let id = ClientId(u64::from(who.id_high) << 32 | u64::from(number));
         let client = Arc::new(Client::new(id, who, now, self.common.clone()));
         self.owners.entry(client.owner.clone()).or_default().unconfirmed = Some(client.clone());
-        self.ids.insert(id, client.clone());
+        self.ids.insert(number, client.clone());
         Ok(Introduced { client, ended })
+    }
+
+    /// A number that no client has, also after all were used.
+    fn free_number(&mut self) -> u32 {
+        while self.ids.contains_key(&self.next) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        number
     }
 
     /// Who has to make room for one more that is not confirmed.
@@ -183,14 +197,14 @@ impl Clients {
         let former = owner.confirmed.replace(client.clone());
         client.confirm();
         if let Some(former) = &former {
-            self.ids.remove(&former.id);
+            self.ids.remove(&number_of(former.id));
         }
         former
     }
 
     /// Forgets a client.
     pub fn remove(&mut self, client: &Arc<Client>) {
-        self.ids.remove(&client.id);
+        self.ids.remove(&number_of(client.id));
         let Some(owner) = self.owners.get_mut(&client.owner) else { return };
         for record in [&mut owner.confirmed, &mut owner.unconfirmed] {
             record.take_if(|record| Arc::ptr_eq(record, client));
@@ -213,6 +227,11 @@ impl Clients {
     }
 }
 
+/// The lower half of an id.
+fn number_of(id: ClientId) -> u32 {
+    id.0 as u32
+}
+
 /// Cases 6 to 9 of RFC 8881 18.35.4.
 fn update(present: Option<Arc<Client>>, who: &Introduction) -> Result<Introduced, NfsStatus> {
     let client = present.ok_or(NfsStatus::NOENT)?;
@@ -232,14 +251,15 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(90);
     const COURTESY: Duration = Duration::from_secs(1000);
-    const ALICE: Principal = Principal { flavor: 1, uid: 1, gid: 1 };
-    const BOB: Principal = Principal { flavor: 1, uid: 2, gid: 2 };
+    const ALICE: Principal = Principal { flavor: 1, uid: 1, gid: 1, has_reserved_port: true };
+    const BOB: Principal = Principal { flavor: 1, uid: 2, gid: 2, has_reserved_port: true };
 
     fn who(life: u8, principal: Principal, updates: bool) -> Introduction {
         Introduction {
             owner: b"host".to_vec(),
             verifier: Verifier([life; 8]),
             principal,
+            id_high: 7,
             updates,
             facts: ClientFacts::default(),
         }
@@ -252,7 +272,7 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            Self { clients: Clients::new(7, LEASE, [0; 8]), now: Instant::now() }
+            Self { clients: Clients::new(LEASE, [0; 8]), now: Instant::now() }
         }
 
         fn ask(&mut self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
@@ -334,6 +354,33 @@ mod tests {
     }
 
     #[test]
+    fn another_principal_is_refused_a_name_with_a_session() {
+        let mut bench = Bench::new();
+        let first = bench.confirmed(who(1, ALICE, false));
+        let session = Arc::new(crate::session::session_of(&first));
+        first.add_session(session.clone()).unwrap();
+        for principal in [BOB, Principal { has_reserved_port: false, ..ALICE }] {
+            for life in [1, 2] {
+                let refused = bench.ask(who(life, principal, false)).unwrap_err();
+                assert_eq!(refused, NfsStatus::CLID_INUSE, "{principal:?}");
+            }
+        }
+        assert!(!session.has_ended() && bench.clients.find(first.id).is_ok());
+        bench.now += LEASE + Duration::from_millis(1);
+        assert!(bench.ask(who(1, BOB, false)).is_ok());
+    }
+
+    #[test]
+    fn client_is_found_by_its_whole_id_only() {
+        let mut bench = Bench::new();
+        let client = bench.confirmed(who(1, ALICE, false));
+        assert_eq!(client.id, ClientId(7 << 32 | 1));
+        for guess in [1, 6 << 32 | 1, 8 << 32 | 1] {
+            assert_eq!(bench.clients.find(ClientId(guess)).unwrap_err(), NfsStatus::STALE_CLIENTID);
+        }
+    }
+
+    #[test]
     fn only_the_same_life_of_the_same_principal_updates_a_confirmed_record() {
         let mut bench = Bench::new();
         assert_eq!(bench.ask(who(1, ALICE, true)).unwrap_err(), NfsStatus::NOENT);
@@ -386,7 +433,7 @@ mod tests {
         }
         let new = || Introduction { owner: b"new".to_vec(), ..who(1, ALICE, false) };
         assert_eq!(bench.ask(new()).unwrap_err(), NfsStatus::DELAY, "all of them are here");
-        let eldest = bench.clients.find(bench.clients.id(1)).unwrap();
+        let eldest = bench.clients.numbered(1).unwrap();
         bench.now += LEASE;
         let introduced = bench.clients.introduce(new(), bench.now).unwrap();
         assert_eq!(introduced.ended.iter().map(|c| c.id).collect::<Vec<_>>(), [eldest.id]);

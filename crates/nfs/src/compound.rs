@@ -4,7 +4,7 @@
 //! for a retry; what an operation does is in its own module.
 
 use crate::audit;
-use crate::client::{Client, lock};
+use crate::client::{Client, Principal, lock};
 use crate::config::{Config, Export};
 use crate::conn::{After, Finished, Shared, Transmit};
 use crate::credentials::Credentials;
@@ -282,6 +282,11 @@ impl Call {
 
     fn now(&self) -> Instant {
         self.server.host.now().instant
+    }
+
+    /// Who calls, as far as clients and sessions are theirs.
+    pub(crate) fn principal(&self) -> Principal {
+        self.credentials.principal(&self.conn.facts)
     }
 
     /// The arguments of COMPOUND are none.

@@ -2,7 +2,8 @@
 //! RFC 5531 8.2, appendix A.
 
 use crate::client::{Principal, lock};
-use crate::config::Export;
+use crate::config::{Export, NO_ID};
+use crate::conn::ConnFacts;
 use crate::host::Host;
 use files::Caller;
 use std::sync::{Arc, Mutex};
@@ -36,11 +37,12 @@ impl Credentials {
         Some(Self { flavor: auth.flavor, identity })
     }
 
-    /// Who makes and ends clients and sessions.
+    /// Who makes and ends clients and sessions by a connection.
     #[must_use]
-    pub fn principal(&self) -> Principal {
-        let (uid, gid) = self.identity.as_ref().map_or((u32::MAX, u32::MAX), |i| (i.uid, i.gid));
-        Principal { flavor: self.flavor.0, uid, gid }
+    pub fn principal(&self, by: &ConnFacts) -> Principal {
+        let (uid, gid) = self.identity.as_ref().map_or((NO_ID, NO_ID), |i| (i.uid, i.gid));
+        let has_reserved_port = by.has_reserved_port();
+        Principal { flavor: self.flavor.0, uid, gid, has_reserved_port }
     }
 }
 

@@ -154,7 +154,8 @@ mod tests {
         let who = Introduction {
             owner: vec![id as u8],
             verifier: Verifier::default(),
-            principal: Principal { flavor: 1, uid: 0, gid: 0 },
+            principal: Principal { flavor: 1, uid: 0, gid: 0, has_reserved_port: true },
+            id_high: 0,
             updates: false,
             facts: ClientFacts::default(),
         };

@@ -3,6 +3,8 @@
 //!
 //! Pure: which clients there were is handed in, and time is.
 
+use crate::client::Principal;
+use crate::client_record::ClientRecord;
 use std::collections::HashSet;
 use std::time::Instant;
 use wire::nfs::NfsStatus;
@@ -10,14 +12,14 @@ use wire::nfs::NfsStatus;
 /// Clients from before the restart that have not said yet that they have everything back.
 #[derive(Debug)]
 pub struct Grace {
-    awaited: HashSet<Vec<u8>>,
+    awaited: HashSet<ClientRecord>,
     until: Instant,
 }
 
 impl Grace {
     /// Until `until`, for these.
     #[must_use]
-    pub fn new(awaited: HashSet<Vec<u8>>, until: Instant) -> Self {
+    pub fn new(awaited: HashSet<ClientRecord>, until: Instant) -> Self {
         Self { awaited, until }
     }
 
@@ -33,20 +35,38 @@ impl Grace {
         if self.is_on(now) { self.until } else { now }
     }
 
-    /// Whether `owner` may take something, back or for the first time.
+    /// The record of a client, if it has not said yet that it has everything back.
+    fn record(&self, owner: &[u8], principal: Principal) -> Option<ClientRecord> {
+        let owner = owner.to_vec();
+        let own = ClientRecord { owner: owner.clone(), principal: Some(principal) };
+        // Of versions that did not write down who it was.
+        let former = ClientRecord { owner, principal: None };
+        [own, former].into_iter().find(|record| self.awaited.contains(record))
+    }
+
+    /// Whether only another principal is waited for under this name: it is not to be taken from it.
+    /// RFC 8881 18.35.4.
+    #[must_use]
+    pub fn is_for_another(&self, owner: &[u8], principal: Principal, now: Instant) -> bool {
+        self.is_on(now)
+            && self.record(owner, principal).is_none()
+            && self.awaited.iter().any(|record| record.owner == owner)
+    }
+
+    /// Whether a client may take something, back or for the first time.
     ///
     /// # Errors
     /// GRACE for what is new while others may come back; NO_GRACE for what cannot be
     /// taken back, or no longer.
     pub fn check(
         &self,
-        owner: &[u8],
+        (owner, principal): (&[u8], Principal),
         reclaims: bool,
         has_reclaimed: bool,
         now: Instant,
     ) -> Result<(), NfsStatus> {
         match (reclaims, self.is_on(now)) {
-            (true, true) if self.awaited.contains(owner) && !has_reclaimed => Ok(()),
+            (true, true) if !has_reclaimed && self.record(owner, principal).is_some() => Ok(()),
             (true, _) => Err(NfsStatus::NO_GRACE),
             (false, true) => Err(NfsStatus::GRACE),
             // Who has not said that it reclaims nothing more cannot begin anew.
@@ -55,13 +75,15 @@ impl Grace {
         }
     }
 
-    /// A client has everything back, or will not come.
-    pub fn complete(&mut self, owner: &[u8]) {
-        self.awaited.remove(owner);
+    /// A client has everything back, or will not come. Its record of a former version, which
+    /// another one has taken the place of.
+    pub fn complete(&mut self, owner: &[u8], principal: Principal) -> Option<ClientRecord> {
+        let record = self.record(owner, principal)?;
+        self.awaited.take(&record).filter(|record| record.principal.is_none())
     }
 
     /// Those who have not come in time: they are not waited for any more.
-    pub fn take_absent(&mut self, now: Instant) -> Vec<Vec<u8>> {
+    pub fn take_absent(&mut self, now: Instant) -> Vec<ClientRecord> {
         if now < self.until { Vec::new() } else { self.awaited.drain().collect() }
     }
 }
@@ -73,25 +95,52 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(90);
 
+    const ROOT: Principal = Principal { flavor: 1, uid: 0, gid: 0, has_reserved_port: true };
+    const PROGRAM: Principal = Principal { has_reserved_port: false, ..ROOT };
+
+    fn record(owner: &[u8], principal: Option<Principal>) -> ClientRecord {
+        ClientRecord { owner: owner.to_vec(), principal }
+    }
+
     fn grace(start: Instant) -> Grace {
-        let awaited = [&b"one"[..], b"two"].map(<[u8]>::to_vec).into_iter().collect();
-        Grace::new(awaited, start + LEASE)
+        let awaited = [record(b"one", Some(ROOT)), record(b"two", None)];
+        Grace::new(awaited.into_iter().collect(), start + LEASE)
+    }
+
+    #[test]
+    fn name_of_an_awaited_client_is_kept_for_its_principal() {
+        let now = Instant::now();
+        let mut grace = grace(now);
+        assert!(grace.is_for_another(b"one", PROGRAM, now));
+        assert_eq!(grace.check((b"one", PROGRAM), true, false, now), Err(NfsStatus::NO_GRACE));
+        assert!(!grace.is_for_another(b"one", ROOT, now));
+        assert!(!grace.is_for_another(b"two", PROGRAM, now), "nobody knows whose it was");
+        assert!(!grace.is_for_another(b"three", PROGRAM, now));
+        assert_eq!(grace.complete(b"one", PROGRAM), None);
+        assert!(grace.is_for_another(b"one", PROGRAM, now), "not by another's word");
+        assert!(!grace.is_for_another(b"one", PROGRAM, now + LEASE));
+        assert_eq!(grace.complete(b"one", ROOT), None, "its record stays on disk");
+        assert_eq!(grace.complete(b"two", ROOT), Some(record(b"two", None)), "the former one goes");
     }
 
     #[test]
     fn only_who_was_there_takes_something_back_and_nobody_takes_anything_new() {
         let now = Instant::now();
         let mut grace = grace(now);
-        assert_eq!(grace.check(b"one", true, false, now), Ok(()));
-        assert_eq!(grace.check(b"three", true, false, now), Err(NfsStatus::NO_GRACE));
+        assert_eq!(grace.check((b"one", ROOT), true, false, now), Ok(()));
+        assert_eq!(grace.check((b"three", ROOT), true, false, now), Err(NfsStatus::NO_GRACE));
         for owner in [b"one", b"two"] {
-            assert_eq!(grace.check(owner, false, true, now), Err(NfsStatus::GRACE));
+            assert_eq!(grace.check((owner, ROOT), false, true, now), Err(NfsStatus::GRACE));
         }
-        grace.complete(b"one");
-        assert_eq!(grace.check(b"one", true, true, now), Err(NfsStatus::NO_GRACE));
-        assert_eq!(grace.check(b"one", false, true, now), Err(NfsStatus::GRACE), "for the other");
-        grace.complete(b"two");
-        assert_eq!(grace.check(b"one", false, true, now), Ok(()), "all are back");
+        grace.complete(b"one", ROOT);
+        assert_eq!(grace.check((b"one", ROOT), true, true, now), Err(NfsStatus::NO_GRACE));
+        assert_eq!(
+            grace.check((b"one", ROOT), false, true, now),
+            Err(NfsStatus::GRACE),
+            "for the other"
+        );
+        grace.complete(b"two", ROOT);
+        assert_eq!(grace.check((b"one", ROOT), false, true, now), Ok(()), "all are back");
     }
 
     #[test]
@@ -101,8 +150,8 @@ mod tests {
         let late = start + LEASE;
         assert_eq!((grace.end(start), grace.end(late)), (late, late));
         assert!(grace.take_absent(late - Duration::from_millis(1)).is_empty());
-        assert_eq!(grace.check(b"two", false, true, late), Ok(()));
-        assert_eq!(grace.check(b"one", true, false, late), Err(NfsStatus::NO_GRACE));
+        assert_eq!(grace.check((b"two", ROOT), false, true, late), Ok(()));
+        assert_eq!(grace.check((b"one", ROOT), true, false, late), Err(NfsStatus::NO_GRACE));
         assert_eq!(grace.take_absent(late).len(), 2);
     }
 
@@ -112,7 +161,7 @@ mod tests {
         let grace = Grace::new(HashSet::new(), now + LEASE);
         assert!(!grace.is_on(now));
         assert_eq!(grace.end(now), now);
-        assert_eq!(grace.check(b"one", false, true, now), Ok(()));
-        assert_eq!(grace.check(b"one", false, false, now), Err(NfsStatus::GRACE));
+        assert_eq!(grace.check((b"one", ROOT), false, true, now), Ok(()));
+        assert_eq!(grace.check((b"one", ROOT), false, false, now), Err(NfsStatus::GRACE));
     }
 }

@@ -33,15 +33,16 @@ pub trait Host: Send + Sync {
     /// On whose behalf files are touched for a client's user.
     fn caller(&self, identity: Identity) -> Arc<Caller>;
 
-    /// Clients that were remembered when the last run ended. Asked for once.
+    /// The records of clients that were remembered when the last run ended. Asked for once.
     fn remembered_clients(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
 
-    /// Writes down that a client has something here, by what it calls itself, or that it
-    /// has not any more. True once it survives power loss.
-    fn remember_client(&self, owner: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
-        let _ = (owner, is_here);
+    /// Writes down the record of a client that has something here, or takes it away once it has
+    /// not any more. Records are told apart by all of their bytes. True once it survives power
+    /// loss.
+    fn remember_client(&self, record: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
+        let _ = (record, is_here);
         Box::pin(std::future::ready(true))
     }
 

@@ -12,6 +12,7 @@ mod callback_slots;
 mod callbacks;
 mod calls;
 mod client;
+mod client_record;
 mod clients;
 mod compound;
 mod config;

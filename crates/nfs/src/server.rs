@@ -5,6 +5,7 @@
 
 use crate::audit;
 use crate::client::{Client, lock};
+use crate::client_record::ClientRecord;
 use crate::clients::{Clients, Introduced, Introduction};
 use crate::config::{Config, Export};
 use crate::delegations::Delegations;
@@ -43,8 +44,6 @@ pub struct Server {
     /// How long requests wait for others.
     pub(crate) patience: Patience,
     sessions: RwLock<HashMap<SessionId, Arc<Session>, Keyed>>,
-    /// In every session id: those of another run are not ours.
-    instance: [u8; 4],
     next_session: AtomicU32,
     /// Beyond the first of every session.
     slots_promised: AtomicUsize,
@@ -80,12 +79,11 @@ impl Server {
     /// A server without clients.
     #[must_use]
     pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
-        let (mut random, mut secret) = ([0; 16], [0; 8]);
-        host.random(&mut random);
+        let (mut verifier, mut secret) = ([0; 8], [0; 8]);
+        host.random(&mut verifier);
         host.random(&mut secret);
-        let [a, b, c, d, verifier @ .., w, x, y, z] = random;
-        let instance = u32::from_be_bytes([w, x, y, z]);
-        let awaited = host.remembered_clients().into_iter().collect();
+        let remembered = host.remembered_clients();
+        let awaited = remembered.iter().map(|bytes| ClientRecord::decode(bytes)).collect();
         let grace = Grace::new(awaited, host.now().instant + config.lease);
         let patience = patience(&host, config.lease);
         let server = Arc::new(Self {
@@ -94,13 +92,12 @@ impl Server {
             started: host.now().wall,
             stats: Stats::default(),
             generation: AtomicU64::new(1),
-            clients: Mutex::new(Clients::new(instance, config.lease, secret)),
+            clients: Mutex::new(Clients::new(config.lease, secret)),
             grace: Mutex::new(grace),
             delegations: Arc::default(),
             patience,
             config: RwLock::new(Arc::new(config)),
             sessions: RwLock::default(),
-            instance: [a, b, c, d],
             next_session: AtomicU32::new(1),
             host,
             slots_promised: AtomicUsize::new(0),
@@ -137,12 +134,16 @@ impl Server {
     /// See [`Clients::introduce`].
     ///
     /// # Errors
-    /// Those of [`Clients::introduce`]; DELAY while the server is drained.
+    /// Those of [`Clients::introduce`]; DELAY while the server is drained; CLID_INUSE while another
+    /// principal's client of this name may come back after a restart.
     pub fn introduce(&self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NfsStatus::DELAY);
         }
         let now = self.host.now().instant;
+        if lock(&self.grace).is_for_another(&who.owner, who.principal, now) {
+            return Err(NfsStatus::CLID_INUSE);
+        }
         let Introduced { client, ended } = lock(&self.clients).introduce(who, now)?;
         ended.iter().for_each(|client| self.end(client));
         Ok(client)
@@ -195,8 +196,7 @@ impl Server {
     /// The client of this run with this number.
     #[must_use]
     pub fn client_numbered(&self, number: u32) -> Option<Arc<Client>> {
-        let clients = lock(&self.clients);
-        clients.find(clients.id(number)).ok()
+        lock(&self.clients).numbered(number)
     }
 
     /// Tries again with clients that have a session and could not be written down.
@@ -206,7 +206,7 @@ impl Server {
             if client.is_being_remembered.swap(true, Ordering::AcqRel) {
                 continue;
             }
-            let written = self.host.remember_client(&client.owner, true);
+            let written = self.host.remember_client(&client.record().encode(), true);
             self.host.carry_on(Box::pin(async move {
                 let is_written = written.await;
                 client.is_being_remembered.store(false, Ordering::Release);
@@ -221,8 +221,9 @@ impl Server {
     /// Nothing is to be taken back by a client after a restart, unless another life of it
     /// is here.
     fn forget(&self, client: &Client) {
-        if client.is_confirmed() && !lock(&self.clients).has_confirmed(&client.owner) {
-            drop(self.host.remember_client(&client.owner, false));
+        let record = client.record();
+        if client.is_confirmed() && !lock(&self.clients).has_confirmed(&record) {
+            drop(self.host.remember_client(&record.encode(), false));
         }
     }
 
@@ -233,7 +234,7 @@ impl Server {
     pub(crate) fn check_grace(&self, client: &Client, reclaims: bool) -> Result<(), NfsStatus> {
         let has_reclaimed = client.has_reclaimed.load(Ordering::Acquire);
         let now = self.host.now().instant;
-        lock(&self.grace).check(&client.owner, reclaims, has_reclaimed, now)
+        lock(&self.grace).check((&client.owner, client.principal), reclaims, has_reclaimed, now)
     }
 
     /// Whether what nobody holds may be read and written.
@@ -253,7 +254,10 @@ impl Server {
 
     /// A client has everything back.
     pub(crate) fn complete_reclaim(&self, client: &Client) {
-        lock(&self.grace).complete(&client.owner);
+        let former = lock(&self.grace).complete(&client.owner, client.principal);
+        if let Some(former) = former {
+            drop(self.host.remember_client(&former.encode(), false));
+        }
     }
 
     /// The session with this name.
@@ -265,15 +269,23 @@ impl Server {
         sessions.get(&id).cloned().ok_or(NfsStatus::BADSESSION)
     }
 
-    /// A name for a new session.
+    /// A name for a new session. Without state protection whoever knows it can use and destroy
+    /// the session (RFC 8881 2.10.8.3, 18.37): nobody guesses it.
     #[must_use]
-    pub fn new_session_id(&self, client: &Client) -> SessionId {
+    pub fn new_session_id(&self) -> SessionId {
         let mut id = [0; 16];
-        id[..8].copy_from_slice(&client.id.0.to_be_bytes());
-        id[8..12].copy_from_slice(&self.instance);
+        self.host.random(&mut id);
         let number = self.next_session.fetch_add(1, Ordering::Relaxed);
         id[12..].copy_from_slice(&number.to_be_bytes());
         SessionId(id)
+    }
+
+    /// The part of a client's id that nobody guesses.
+    #[must_use]
+    pub fn random_id(&self) -> u32 {
+        let mut bytes = [0; 4];
+        self.host.random(&mut bytes);
+        u32::from_be_bytes(bytes)
     }
 
     /// How many slots a new session gets that would like to have `wish`: one in any case.
@@ -345,9 +357,9 @@ impl Server {
         self.write_down_late();
         self.revoke_due(now.instant);
         let absent = lock(&self.grace).take_absent(now.instant);
-        for owner in absent {
-            if !lock(&self.clients).has_confirmed(&owner) {
-                drop(self.host.remember_client(&owner, false));
+        for record in absent {
+            if record.principal.is_none() || !lock(&self.clients).has_confirmed(&record) {
+                drop(self.host.remember_client(&record.encode(), false));
             }
         }
         let expired = lock(&self.clients).remove_expired(now.instant, COURTESY);

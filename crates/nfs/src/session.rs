@@ -265,3 +265,19 @@ impl Drop for Permit {
         }
     }
 }
+
+/// A session of a client, for tests.
+#[cfg(test)]
+pub(crate) fn session_of(client: &Arc<Client>) -> Session {
+    let channel = ChannelAttributes {
+        header_pad_bytes: 0,
+        request_bytes_max: 4096,
+        response_bytes_max: 4096,
+        response_cached_bytes_max: 1024,
+        operations_max: 8,
+        requests_max: 4,
+        rdma_ird: wire::nfs::xdr::List::default(),
+    };
+    let back = Backchannel::new(channel.clone(), 2, None);
+    Session::new(SessionId([1; 16]), client.clone(), channel, back)
+}

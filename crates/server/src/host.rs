@@ -7,6 +7,7 @@ use crate::limits::{
     LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
 };
 use crate::nfs_identity::NfsIdentity;
+use crate::nfs_records::{NfsRecords, OWN_RECORD};
 use crate::quiet::Quiet;
 use crate::system_users;
 use crate::throttle::Throttle;
@@ -25,9 +26,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 use wire::spnego::Tickets;
-
-/// The number among the NFS clients that none of them has: what they know the server by.
-const OWN_RECORD: u64 = 0;
 
 /// What is known of a system user.
 #[derive(Clone)]
@@ -53,7 +51,7 @@ pub struct ProcessHost {
     runtime: tokio::runtime::Handle,
     journal: RwLock<Option<Journal>>,
     /// NFS clients that have something here, and those that had when the last run ended.
-    nfs_clients: RwLock<(Option<Journal>, Vec<Vec<u8>>)>,
+    nfs_clients: RwLock<(Option<NfsRecords>, Vec<Vec<u8>>)>,
     nfs_identity: RwLock<Option<NfsIdentity>>,
     /// What TLS is offered with below NFS.
     tls: RwLock<Option<Arc<ServerConfig>>>,
@@ -114,9 +112,10 @@ impl ProcessHost {
             let mut known = self.nfs_identity.write().unwrap_or_else(PoisonError::into_inner);
             *known = Some(identity);
         }
+        let of_clients = NfsRecords::new(journal, &records);
         let remembered = records.into_values().collect();
         let mut nfs_clients = self.nfs_clients.write().unwrap_or_else(PoisonError::into_inner);
-        *nfs_clients = (Some(journal), remembered);
+        *nfs_clients = (Some(of_clients), remembered);
         is_kept
     }
 
@@ -172,12 +171,6 @@ impl ProcessHost {
     }
 }
 
-/// The number that a client is written down under: its name, hashed (FNV-1a), the same in every run.
-fn number_of(owner: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
-    owner.iter().fold(0xCBF2_9CE4_8422_2325, step).max(1)
-}
-
 impl nfs::Host for ProcessHost {
     fn random(&self, out: &mut [u8]) {
         Host::random(self, out);
@@ -205,10 +198,10 @@ impl nfs::Host for ProcessHost {
         std::mem::take(&mut clients.1)
     }
 
-    fn remember_client(&self, owner: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
+    fn remember_client(&self, record: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
         let clients = self.nfs_clients.read().unwrap_or_else(PoisonError::into_inner);
         match &clients.0 {
-            Some(journal) => journal.change(number_of(owner), is_here.then(|| owner.to_vec())),
+            Some(records) => records.change(record, is_here),
             None => Box::pin(std::future::ready(true)),
         }
     }

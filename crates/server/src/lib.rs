@@ -27,6 +27,7 @@ mod metrics;
 mod network;
 mod nfs_identity;
 mod nfs_protocol;
+mod nfs_records;
 mod nfs_service;
 mod observer;
 mod output;

@@ -52,7 +52,8 @@ pub(crate) fn exchange_id<'r>(
     let client = run.server().introduce(Introduction {
         owner: args.client_owner.owner_id.to_vec(),
         verifier: args.client_owner.verifier,
-        principal: run.call.credentials.principal(),
+        principal: run.call.principal(),
+        id_high: run.server().random_id(),
         updates: args.flags.0 & ExchangeIdFlags::UPD_CONFIRMED_REC_A.0 != 0,
         facts: facts_of(run, args),
     })?;
@@ -100,7 +101,8 @@ pub(crate) async fn create_session(
     audit::session_setup(run, result.as_ref().map(|r| &r.session_id).map_err(|status| *status));
     let result = result?;
     if !client.is_remembered.load(Ordering::Acquire) {
-        let is_remembered = run.server().host.remember_client(&client.owner, true).await;
+        let record = client.record().encode();
+        let is_remembered = run.server().host.remember_client(&record, true).await;
         client.is_remembered.store(is_remembered, Ordering::Release);
         if !is_remembered {
             // Its work goes on: a share that can still be written is not to stand still for it.
@@ -173,14 +175,14 @@ fn new_session(
         return Err(NfsStatus::INVAL);
     }
     // Who was not shown to get our answers may have been made up by another.
-    if !client.is_confirmed() && client.principal != run.call.credentials.principal() {
+    if !client.is_confirmed() && client.principal != run.call.principal() {
         return Err(NfsStatus::CLID_INUSE);
     }
     let mut fore = agree_fore(&args.fore_channel)?;
     let back = agree_back(&args.back_channel)?;
     fore.requests_max = run.server().slots_for(fore.requests_max);
     let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
-    let id = run.server().new_session_id(client);
+    let id = run.server().new_session_id();
     Ok(Arc::new(Session::new(
         id,
         client.clone(),

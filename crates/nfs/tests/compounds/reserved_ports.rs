@@ -26,3 +26,20 @@ fn unreserved_source_port_gets_perm_from_lookup_and_putfh() {
     assert_eq!(client.status(&lookup), NfsStatus::OK);
     assert_eq!(client.status(&put), NfsStatus::OK);
 }
+
+#[test]
+fn program_that_claims_to_be_root_does_not_take_a_clients_name() {
+    let bench = Bench::new();
+    let mut system = bench.client("host");
+    for life in [1, 2] {
+        let results = answer(&mut from_port(&bench, 50_000), introduction("host", life));
+        assert_eq!(status_of(&results), NfsStatus::CLID_INUSE);
+    }
+    assert_eq!(system.status(&[Operation::PutRootFh]), NfsStatus::OK);
+    // Before the system has come back after a restart, too.
+    let bench = bench.restarted();
+    let results = answer(&mut from_port(&bench, 50_000), introduction("host", 3));
+    assert_eq!(status_of(&results), NfsStatus::CLID_INUSE);
+    let mut system = bench.returning("host", 1);
+    assert_eq!(system.status(&[Operation::PutRootFh]), NfsStatus::OK);
+}
