@@ -5,8 +5,8 @@
 use acl::{Ace, control};
 use files::{
     Access, Caller, Descriptor, Files, IfExists, IfMissing, Inline, NewObject, Object,
-    ObjectChanges, OpenFile, OpenPlan, SecurityParts, Semantics, Share, Sid, Volume,
-    VolumeOptions, WishedKind,
+    ObjectChanges, OpenFile, OpenPlan, SecurityParts, Semantics, Share, Sid, Volume, VolumeOptions,
+    WishedKind,
 };
 use futures_util::FutureExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -218,7 +218,9 @@ fn what_a_list_lets_create_belongs_to_its_creator() {
     let list = Descriptor { dacl: Some(vec![entry]), ..full_control() };
     f.files.set_descriptor(&directory, &list, LIST).unwrap();
     let plan = OpenPlan {
-        path: [Name::new(&b"d"[..]).unwrap(), Name::new(&b"new"[..]).unwrap()].into_iter().collect(),
+        path: [Name::new(&b"d"[..]).unwrap(), Name::new(&b"new"[..]).unwrap()]
+            .into_iter()
+            .collect(),
         if_missing: IfMissing::Create,
         if_exists: IfExists::Fail,
         kind: WishedKind::File,

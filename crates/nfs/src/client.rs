@@ -6,11 +6,13 @@ use crate::clients::Introduction;
 use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
 use crate::held::ClientStates;
+use crate::holdings::Holdings;
 use crate::limits::SESSIONS_PER_CLIENT_MAX;
 use crate::session::Session;
 use crate::stateids::Owner;
 use crate::turns::Turns;
 use crate::waiting_locks::WaitingLocks;
+use limits::{Holder, Share};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,10 +35,10 @@ pub struct Principal {
 }
 
 /// What all clients of a server have in common.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Common {
-    /// Opens, locks and delegations of all of them.
-    pub states_total: Arc<AtomicUsize>,
+    /// What they share.
+    pub holdings: Arc<Holdings>,
     /// The beginning of what the file layer knows them by.
     pub secret: [u8; 8],
 }
@@ -93,7 +95,11 @@ pub struct Client {
     facts: Mutex<ClientFacts>,
     sessions: Mutex<Sessions>,
     is_confirmed: AtomicBool,
+    /// The address that it introduced itself from: what it has is charged to it.
+    pub holder: Holder,
     state_count: AtomicUsize,
+    /// Its opens, locks and delegations, among those of its address.
+    states_share: Mutex<Share>,
     common: Common,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
@@ -103,9 +109,12 @@ impl Client {
     /// A client that is not confirmed yet.
     #[must_use]
     pub fn new(id: ClientId, who: Introduction, now: Instant, common: Common) -> Self {
+        let states_share = Mutex::new(common.holdings.states.account(&who.holder).force(0));
         Self {
             common,
             id,
+            states_share,
+            holder: who.holder,
             owner: who.owner,
             verifier: who.verifier,
             principal: who.principal,
@@ -193,9 +202,11 @@ impl Client {
 
     /// How many opens, locks and delegations it has now.
     pub fn count_state(&self, count: usize) {
-        let before = self.state_count.swap(count, Ordering::AcqRel);
-        // Wraps around where there are fewer now.
-        self.common.states_total.fetch_add(count.wrapping_sub(before), Ordering::Relaxed);
+        if self.state_count.swap(count, Ordering::AcqRel) != count {
+            let mut share = lock(&self.states_share);
+            // The count that is there by now, if others have changed it.
+            share.resize(self.state_count() as u64);
+        }
     }
 
     /// Works on its state; how much of it there is then is noted.

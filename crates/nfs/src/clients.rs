@@ -6,10 +6,11 @@
 
 use crate::client::{Client, ClientFacts, Common, Principal};
 use crate::client_record::ClientRecord;
-use crate::limits::{CLIENTS_MAX, UNCONFIRMED_CLIENTS_MAX};
-use std::collections::HashMap;
+use crate::holdings::Holdings;
+use crate::limits::UNCONFIRMED_CLIENTS_MAX;
+use limits::{Exhausted, Holder, Share};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use vfs::Keyed;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
@@ -23,6 +24,8 @@ pub struct Introduction {
     pub verifier: Verifier,
     /// Who sent it.
     pub principal: Principal,
+    /// The address that it came from, as what it has is charged to it.
+    pub holder: Holder,
     /// The upper half of the id of a new record: nobody else guesses it.
     pub id_high: u32,
     /// A confirmed record is to be changed (EXCHGID4_FLAG_UPD_CONFIRMED_REC_A).
@@ -55,23 +58,29 @@ pub struct Clients {
     /// By the whole string.
     owners: HashMap<Vec<u8>, Owner, Keyed>,
     /// By the lower half of their ids.
-    ids: HashMap<u32, Arc<Client>, Keyed>,
+    ids: HashMap<u32, Record, Keyed>,
+    /// Those that are not confirmed, of each address from the oldest on.
+    unconfirmed: HashMap<Holder, BTreeSet<u32>>,
+    unconfirmed_count: usize,
     common: Common,
+}
+
+/// A client among all.
+#[derive(Debug)]
+struct Record {
+    client: Arc<Client>,
+    /// Its place among those of its address.
+    _share: Share,
 }
 
 impl Clients {
     /// No clients. Nobody knows `secret`.
     #[must_use]
-    pub fn new(lease: Duration, secret: [u8; 8]) -> Self {
+    pub fn new(lease: Duration, secret: [u8; 8], holdings: Arc<Holdings>) -> Self {
         let (owners, ids) = (HashMap::default(), HashMap::default());
-        let common = Common { secret, ..Common::default() };
-        Self { lease, next: 1, owners, ids, common }
-    }
-
-    /// Opens, locks and delegations of all of them, also of those whose end is not over.
-    #[must_use]
-    pub fn states_total(&self) -> usize {
-        self.common.states_total.load(Ordering::Relaxed)
+        let (unconfirmed, unconfirmed_count) = (HashMap::new(), 0);
+        let common = Common { secret, holdings };
+        Self { lease, next: 1, owners, ids, unconfirmed, unconfirmed_count, common }
     }
 
     /// Forgets the client that has been away for longest, of those whose lease is over and who have
@@ -82,13 +91,13 @@ impl Clients {
         has: impl Fn(&Client) -> bool,
     ) -> Option<Arc<Client>> {
         let away = |client: &&Arc<Client>| client.is_expired(now, self.lease) && has(client);
-        let longest = self.ids.values().filter(away).min_by_key(|client| client.renewed()).cloned();
+        let longest = self.iter().filter(away).min_by_key(|client| client.renewed()).cloned();
         longest.inspect(|client| self.remove(client))
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Client>> {
-        self.ids.values()
+        self.ids.values().map(|record| &record.client)
     }
 
     /// Whether a confirmed client is the one that was written down.
@@ -101,7 +110,7 @@ impl Clients {
     /// The client whose id has this lower half.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Option<Arc<Client>> {
-        self.ids.get(&number).cloned()
+        self.ids.get(&number).map(|record| record.client.clone())
     }
 
     /// The client with this id.
@@ -109,8 +118,8 @@ impl Clients {
     /// # Errors
     /// STALE_CLIENTID if there is none.
     pub fn find(&self, id: ClientId) -> Result<Arc<Client>, NfsStatus> {
-        let client = self.ids.get(&number_of(id)).filter(|client| client.id == id);
-        client.cloned().ok_or(NfsStatus::STALE_CLIENTID)
+        let client = self.numbered(number_of(id)).filter(|client| client.id == id);
+        client.ok_or(NfsStatus::STALE_CLIENTID)
     }
 
     /// Takes an EXCHANGE_ID: the nine cases of RFC 8881 18.35.4.
@@ -153,18 +162,37 @@ impl Clients {
     fn add(&mut self, who: Introduction, now: Instant) -> Result<Introduced, NfsStatus> {
         let mut ended = Vec::new();
         let former = self.owners.get(&who.owner).and_then(|owner| owner.unconfirmed.clone());
-        ended.extend(former.or_else(|| self.oldest_unconfirmed()));
+        let is_crowded = self.unconfirmed_count >= UNCONFIRMED_CLIENTS_MAX;
+        ended.extend(former.or_else(|| is_crowded.then(|| self.oldest_unconfirmed()).flatten()));
         ended.iter().for_each(|client| self.remove(client));
-        if self.ids.len() >= CLIENTS_MAX {
-            // Out of courtesy nobody is kept in the way of who comes.
-            ended.push(self.remove_longest_away(now, |_| true).ok_or(NfsStatus::DELAY)?);
-        }
+        let account = self.common.holdings.clients.account(&who.holder);
+        let share = loop {
+            match account.take(1) {
+                Ok(share) => break share,
+                // No record that is not confirmed, and none kept out of courtesy, is in the way of
+                // a new client.
+                Err(Exhausted) => ended.push(self.make_room(&who.holder, now)?),
+            }
+        };
         let number = self.free_number();
         let id = ClientId(u64::from(who.id_high) << 32 | u64::from(number));
         let client = Arc::new(Client::new(id, who, now, self.common.clone()));
         self.owners.entry(client.owner.clone()).or_default().unconfirmed = Some(client.clone());
-        self.ids.insert(number, client.clone());
+        self.unconfirmed.entry(client.holder.clone()).or_default().insert(number);
+        self.unconfirmed_count += 1;
+        self.ids.insert(number, Record { client: client.clone(), _share: share });
         Ok(Introduced { client, ended })
+    }
+
+    /// Removes a client for one of `holder`: one of this address that is not confirmed, else the one
+    /// that has been away for longest.
+    fn make_room(&mut self, holder: &Holder, now: Instant) -> Result<Arc<Client>, NfsStatus> {
+        let own = self.unconfirmed.get(holder).and_then(|numbers| numbers.first().copied());
+        if let Some(client) = own.and_then(|number| self.numbered(number)) {
+            self.remove(&client);
+            return Ok(client);
+        }
+        self.remove_longest_away(now, |_| true).ok_or(NfsStatus::DELAY)
     }
 
     /// A number that no client has, also after all were used.
@@ -177,16 +205,20 @@ impl Clients {
         number
     }
 
-    /// Who has to make room for one more that is not confirmed.
+    /// The oldest unconfirmed client of the address that has most of them.
     fn oldest_unconfirmed(&self) -> Option<Arc<Client>> {
-        let unconfirmed = || self.ids.values().filter(|client| !client.is_confirmed());
-        // Counting all of them each time would be dear, and is not needed below the limit.
-        if self.ids.len() < UNCONFIRMED_CLIENTS_MAX
-            || unconfirmed().count() < UNCONFIRMED_CLIENTS_MAX
-        {
-            return None;
+        let most = self.unconfirmed.values().max_by_key(|numbers| numbers.len())?;
+        self.numbered(*most.first()?)
+    }
+
+    fn leave_unconfirmed(&mut self, client: &Client) {
+        let Some(numbers) = self.unconfirmed.get_mut(&client.holder) else { return };
+        if numbers.remove(&number_of(client.id)) {
+            self.unconfirmed_count -= 1;
         }
-        unconfirmed().min_by_key(|client| client.renewed()).cloned()
+        if numbers.is_empty() {
+            self.unconfirmed.remove(&client.holder);
+        }
     }
 
     /// A client has created a session: it gets our answers. Gives back the record of its
@@ -196,6 +228,7 @@ impl Clients {
         owner.unconfirmed.take_if(|unconfirmed| Arc::ptr_eq(unconfirmed, client))?;
         let former = owner.confirmed.replace(client.clone());
         client.confirm();
+        self.leave_unconfirmed(client);
         if let Some(former) = &former {
             self.ids.remove(&number_of(former.id));
         }
@@ -205,6 +238,7 @@ impl Clients {
     /// Forgets a client.
     pub fn remove(&mut self, client: &Arc<Client>) {
         self.ids.remove(&number_of(client.id));
+        self.leave_unconfirmed(client);
         let Some(owner) = self.owners.get_mut(&client.owner) else { return };
         for record in [&mut owner.confirmed, &mut owner.unconfirmed] {
             record.take_if(|record| Arc::ptr_eq(record, client));
@@ -221,7 +255,7 @@ impl Clients {
             client.is_expired(now, self.lease)
                 && (!client.holds_state() || client.is_expired(now, courtesy))
         };
-        let expired: Vec<Arc<Client>> = self.ids.values().filter(|c| is_over(c)).cloned().collect();
+        let expired: Vec<Arc<Client>> = self.iter().filter(|c| is_over(c)).cloned().collect();
         expired.iter().for_each(|client| self.remove(client));
         expired
     }
@@ -248,17 +282,24 @@ fn update(present: Option<Arc<Client>>, who: &Introduction) -> Result<Introduced
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{CLIENTS_FLOOR, CLIENTS_MAX, STATES_MAX};
+    use std::net::IpAddr;
 
     const LEASE: Duration = Duration::from_secs(90);
     const COURTESY: Duration = Duration::from_secs(1000);
     const ALICE: Principal = Principal { flavor: 1, uid: 1, gid: 1, has_reserved_port: true };
     const BOB: Principal = Principal { flavor: 1, uid: 2, gid: 2, has_reserved_port: true };
 
+    fn site(number: u32) -> Holder {
+        Holder::site(IpAddr::from(number.to_be_bytes()))
+    }
+
     fn who(life: u8, principal: Principal, updates: bool) -> Introduction {
         Introduction {
             owner: b"host".to_vec(),
             verifier: Verifier([life; 8]),
             principal,
+            holder: site(1),
             id_high: 7,
             updates,
             facts: ClientFacts::default(),
@@ -272,7 +313,10 @@ mod tests {
 
     impl Bench {
         fn new() -> Self {
-            Self { clients: Clients::new(LEASE, [0; 8]), now: Instant::now() }
+            Self {
+                clients: Clients::new(LEASE, [0; 8], Arc::new(Holdings::new(STATES_MAX))),
+                now: Instant::now(),
+            }
         }
 
         fn ask(&mut self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
@@ -428,15 +472,58 @@ mod tests {
         for number in 0..CLIENTS_MAX as u64 {
             bench.now += Duration::from_micros(1);
             let owner = number.to_be_bytes().to_vec();
-            let client = bench.confirmed(Introduction { owner, ..who(1, ALICE, false) });
+            // One from each address.
+            let holder = site(number as u32);
+            let client = bench.confirmed(Introduction { owner, holder, ..who(1, ALICE, false) });
             client.count_state(1);
         }
-        let new = || Introduction { owner: b"new".to_vec(), ..who(1, ALICE, false) };
+        let holder = site(u32::MAX);
+        let new = || Introduction {
+            owner: b"new".to_vec(),
+            holder: holder.clone(),
+            ..who(1, ALICE, false)
+        };
         assert_eq!(bench.ask(new()).unwrap_err(), NfsStatus::DELAY, "all of them are here");
         let eldest = bench.clients.numbered(1).unwrap();
         bench.now += LEASE;
         let introduced = bench.clients.introduce(new(), bench.now).unwrap();
         assert_eq!(introduced.ended.iter().map(|c| c.id).collect::<Vec<_>>(), [eldest.id]);
         assert_eq!(bench.clients.ids.len(), CLIENTS_MAX);
+    }
+
+    #[test]
+    fn clients_of_one_address_leave_room_for_another() {
+        let mut bench = Bench::new();
+        let early = bench.confirmed(who(1, ALICE, false));
+        let mut made = 0;
+        let refusal = loop {
+            let owner = format!("flood {made}").into_bytes();
+            let holder = site(2);
+            match bench.ask(Introduction { owner, holder, ..who(1, ALICE, false) }) {
+                Ok(client) => drop(bench.clients.confirm(&client)),
+                Err(status) => break status,
+            }
+            made += 1;
+        };
+        assert_eq!((refusal, made), (NfsStatus::DELAY, (CLIENTS_MAX - 1) / 2));
+        assert!(bench.clients.find(early.id).is_ok());
+        for number in 0..CLIENTS_FLOOR {
+            let owner = format!("new {number}").into_bytes();
+            bench.confirmed(Introduction { owner, holder: site(3), ..who(1, ALICE, false) });
+        }
+    }
+
+    #[test]
+    fn unconfirmed_clients_of_the_busiest_address_make_room_first() {
+        let mut bench = Bench::new();
+        let slow = bench.ask(who(1, ALICE, false)).unwrap();
+        for number in 0..UNCONFIRMED_CLIENTS_MAX as u64 * 2 {
+            let owner = number.to_be_bytes().to_vec();
+            bench.ask(Introduction { owner, holder: site(2), ..who(1, ALICE, false) }).unwrap();
+        }
+        assert_eq!(bench.clients.ids.len(), UNCONFIRMED_CLIENTS_MAX);
+        assert!(bench.clients.find(slow.id).is_ok(), "of another address");
+        bench.clients.confirm(&slow);
+        assert_eq!(bench.clients.unconfirmed_count, UNCONFIRMED_CLIENTS_MAX - 1);
     }
 }

@@ -9,6 +9,7 @@ use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
 use crate::server::Server;
 use crate::status::status_of;
 use files::{Asking, OpenFile, ShareQueue};
+use limits::Share;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -127,6 +128,8 @@ pub struct Copying {
     pub id: StateId,
     /// Where its progress is shown.
     pub progress: Arc<Progress>,
+    /// Its place among those of the client's address.
+    pub _share: Share,
     /// From which open, at which byte.
     pub source: (Arc<OpenFile>, u64),
     /// To which open, at which byte.

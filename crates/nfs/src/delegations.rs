@@ -5,7 +5,8 @@
 //! Pure: no messages, no files; time is handed in.
 
 use crate::client::{Client, lock};
-use crate::limits::{COOLING, COOLING_FILES_MAX, DELEGATIONS_MAX};
+use crate::limits::{COOLING, COOLING_FILES_MAX};
+use limits::{Account, Share};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -15,8 +16,7 @@ use vfs::{FileKey, Keyed};
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Delegations {
-    count: AtomicUsize,
-    /// Of them, those to write: almost always none, which is seen without a lock.
+    /// Those to write: almost always none, which is seen without a lock.
     write_count: AtomicUsize,
     state: Mutex<State>,
 }
@@ -53,16 +53,21 @@ pub struct Due {
 #[derive(Debug)]
 pub struct Entry {
     all: Arc<Delegations>,
+    /// Among those of its client's address.
+    _share: Share,
     writes: Option<FileKey>,
 }
 
 impl Delegations {
-    /// A place for one more; none if there are too many, or if the file is better not
+    /// A place for one more; none if the address has too many, or if the file is better not
     /// delegated now.
-    pub fn enter(self: &Arc<Self>, file: FileKey, now: Instant) -> Option<Entry> {
-        if self.count.load(Ordering::Relaxed) >= DELEGATIONS_MAX {
-            return None;
-        }
+    pub fn enter(
+        self: &Arc<Self>,
+        file: FileKey,
+        account: &Arc<Account>,
+        now: Instant,
+    ) -> Option<Entry> {
+        let share = account.take(1).ok()?;
         let mut state = lock(&self.state);
         if let Some(until) = state.cooling.get(&file) {
             if *until > now {
@@ -70,8 +75,7 @@ impl Delegations {
             }
             state.cooling.remove(&file);
         }
-        self.count.fetch_add(1, Ordering::Relaxed);
-        Some(Entry { all: self.clone(), writes: None })
+        Some(Entry { all: self.clone(), _share: share, writes: None })
     }
 
     /// Who other than `client` has the file to write.
@@ -129,7 +133,6 @@ impl Drop for Entry {
             lock(&self.all.state).writers.remove(&file);
             self.all.write_count.fetch_sub(1, Ordering::AcqRel);
         }
-        self.all.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -145,28 +148,42 @@ mod tests {
     use super::*;
     use crate::client::{ClientFacts, Common, Principal};
     use crate::clients::Introduction;
+    use crate::holdings::Holdings;
+    use crate::limits::DELEGATIONS_MAX;
+    use limits::Holder;
     use wire::nfs::{ClientId, Verifier};
 
     const FILE: FileKey = FileKey { device: 1, inode: 2 };
     const OTHER: FileKey = FileKey { device: 1, inode: 3 };
+
+    fn holder() -> Holder {
+        Holder::site(std::net::IpAddr::from([192, 0, 2, 1]))
+    }
+
+    fn account() -> Arc<Account> {
+        Holdings::new(100).delegations.account(&holder())
+    }
 
     fn client(id: u64) -> Arc<Client> {
         let who = Introduction {
             owner: vec![id as u8],
             verifier: Verifier::default(),
             principal: Principal { flavor: 1, uid: 0, gid: 0, has_reserved_port: true },
+            holder: holder(),
             id_high: 0,
             updates: false,
             facts: ClientFacts::default(),
         };
-        Arc::new(Client::new(ClientId(id), who, Instant::now(), Common::default()))
+        let holdings = Arc::new(Holdings::new(100));
+        let common = Common { holdings, secret: [0; 8] };
+        Arc::new(Client::new(ClientId(id), who, Instant::now(), common))
     }
 
     #[test]
     fn who_writes_by_itself_is_known_to_others_until_it_does_not() {
         let (all, now) = (Arc::new(Delegations::default()), Instant::now());
         let (one, two) = (client(1), client(2));
-        let mut entry = all.enter(FILE, now).unwrap();
+        let mut entry = all.enter(FILE, &account(), now).unwrap();
         assert!(all.writer(FILE, &two).is_none(), "it is to read");
         entry.writes(FILE, &one, 7);
         assert!(all.writer(FILE, &one).is_none(), "itself");
@@ -174,37 +191,39 @@ mod tests {
         assert_eq!(all.writer(FILE, &two).map(|(who, change)| (who.id, change)), Some((one.id, 7)));
         drop(entry);
         assert!(all.writer(FILE, &two).is_none());
-        assert_eq!(all.count.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn what_was_in_the_way_is_due_and_not_given_again_at_once() {
         let (all, start) = (Arc::new(Delegations::default()), Instant::now());
         let one = client(1);
-        let entry = all.enter(FILE, start).unwrap();
+        let entry = all.enter(FILE, &account(), start).unwrap();
         let at = due_at(start, Duration::from_secs(90));
         all.recall(FILE, Due { at, client: Arc::downgrade(&one), number: 3 }, start);
         drop(entry);
-        assert!(all.enter(FILE, start).is_none(), "it would be in the way again");
-        assert!(all.enter(OTHER, start).is_some());
-        assert!(all.enter(FILE, start + COOLING).is_some());
+        assert!(all.enter(FILE, &account(), start).is_none(), "it would be in the way again");
+        assert!(all.enter(OTHER, &account(), start).is_some());
+        assert!(all.enter(FILE, &account(), start + COOLING).is_some());
         all.recall(FILE, Due { at, client: Arc::downgrade(&one), number: 4 }, start);
         all.forget(FILE);
-        assert!(all.enter(FILE, start).is_some(), "another file with its number");
+        assert!(all.enter(FILE, &account(), start).is_some(), "another file with its number");
         assert!(all.take_due(at - Duration::from_millis(1)).is_empty());
         assert_eq!(all.take_due(at).iter().map(|due| due.number).collect::<Vec<_>>(), [3, 4]);
         assert!(all.take_due(at).is_empty());
     }
 
     #[test]
-    fn there_are_no_more_than_there_may_be() {
+    fn one_address_leaves_delegations_to_others() {
         let (all, now) = (Arc::new(Delegations::default()), Instant::now());
+        let holdings = Holdings::new(100);
+        let one = holdings.delegations.account(&holder());
         let entries: Vec<Entry> =
-            (0..DELEGATIONS_MAX).filter_map(|_| all.enter(FILE, now)).collect();
-        assert_eq!(entries.len(), DELEGATIONS_MAX);
-        assert!(all.enter(OTHER, now).is_none());
+            (0..DELEGATIONS_MAX).filter_map(|_| all.enter(FILE, &one, now)).collect();
+        assert_eq!(entries.len(), DELEGATIONS_MAX / 2);
+        let other = Holder::site(std::net::IpAddr::from([192, 0, 2, 2]));
+        assert!(all.enter(OTHER, &holdings.delegations.account(&other), now).is_some());
         drop(entries);
-        assert!(all.enter(OTHER, now).is_some());
+        assert!(all.enter(OTHER, &one, now).is_some());
     }
 
     #[test]

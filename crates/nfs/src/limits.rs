@@ -10,7 +10,10 @@ pub const RESERVED_PORTS_END: u16 = 1024;
 
 /// Clients that are known at once, confirmed or not. A record takes about 1 KiB.
 pub const CLIENTS_MAX: usize = 16_384;
-/// Clients that have not shown yet that they get our answers: the oldest make room.
+/// Clients that every address may have while there is room for any; see [`crate::Holdings`].
+pub const CLIENTS_FLOOR: usize = 16;
+/// Clients that have not shown yet that they get our answers: the oldest of the address that has
+/// most of them makes room.
 pub const UNCONFIRMED_CLIENTS_MAX: usize = 1_024;
 /// Sessions of one client.
 pub const SESSIONS_PER_CLIENT_MAX: usize = 64;
@@ -20,6 +23,8 @@ pub const SESSIONS_PER_CONNECTION_MAX: usize = 64;
 pub const CONNECTIONS_PER_SESSION_MAX: usize = 256;
 /// Sessions of all clients.
 pub const SESSIONS_MAX: usize = 32_768;
+/// Sessions that every address may have while there is room for any.
+pub const SESSIONS_FLOOR: usize = 32;
 
 /// Slots of one session. Linux asks for 64, and for 1,024 at most.
 pub const SLOTS_MAX: u32 = 128;
@@ -27,12 +32,15 @@ pub const SLOTS_MAX: u32 = 128;
 pub const SLOTS_WHILE_THROTTLED: u32 = 16;
 /// Slots that sessions are promised beyond their first, all together: each may keep a reply.
 pub const SLOTS_TOTAL_MAX: usize = 131_072;
+/// Slots beyond the first of a session that every address may have while there are any.
+pub const SLOTS_FLOOR: usize = 128;
 /// Slots that a session is to use when three quarters of them are promised.
 pub const SLOTS_UNDER_PRESSURE: u32 = 8;
 
-/// The longest reply that is kept for a slot: enough for what changes something,
-/// attributes included.
-pub const KEPT_REPLY_BYTES_MAX: u32 = 8 * 1024;
+/// The longest reply that is cached for a slot: enough for what changes something, attributes
+/// included, and as much as the Linux kernel's server caches. All slots of all sessions together
+/// cache (SLOTS_TOTAL_MAX + SESSIONS_MAX) times as much, 320 MiB.
+pub const KEPT_REPLY_BYTES_MAX: u32 = 2 * 1024;
 /// The shortest reply channel: SEQUENCE and one refused operation fit in.
 pub const RESPONSE_BYTES_MIN: u32 = 256;
 /// The shortest request channel.
@@ -70,6 +78,8 @@ pub const STATES_PER_CLIENT_MAX: usize = 100_000;
 /// Opens, locks and delegations of all clients: an open keeps a descriptor and some hundred bytes,
 /// also of a client that is away. Those that are away make room.
 pub const STATES_MAX: usize = 500_000;
+/// Opens, locks and delegations that every address may have while there is room for any.
+pub const STATES_FLOOR: usize = 256;
 /// Connections that a session remembers as bound to its backchannel.
 pub const BACKCHANNELS_MAX: usize = 16;
 /// Callbacks of one session at once.
@@ -86,6 +96,8 @@ pub const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Delegations of all clients: each keeps a descriptor open.
 pub const DELEGATIONS_MAX: usize = 16_384;
+/// Delegations that every address may have while there are any.
+pub const DELEGATIONS_FLOOR: usize = 64;
 /// Delegations of one client.
 pub const DELEGATIONS_PER_CLIENT_MAX: usize = 4_096;
 /// How long a file is not delegated after a delegation of it was in somebody's way.
@@ -125,6 +137,8 @@ pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
 /// Copies of one client that go on after their answer, or have ended without its hearing of
 /// it. A program that copies has one.
 pub const COPIES_PER_CLIENT_MAX: usize = 16;
+/// Copies of all clients that go on after their answer; beyond them copies are made before.
+pub const COPIES_MAX: usize = 1_024;
 /// A COPY of more than this goes on after its answer, if its client can be told of the end:
 /// Linux lets it from 14 times its largest read on.
 pub const COPY_LATER_BYTES_MIN: u64 = 16 * 1024 * 1024;

@@ -11,13 +11,15 @@ use crate::config::{Config, Export};
 use crate::delegations::Delegations;
 use crate::grace::Grace;
 use crate::held::{ClientStates, HeldOpen};
+use crate::holdings::Holdings;
 use crate::host::{Host, Now};
-use crate::limits::{COURTESY, PATIENCE, SESSIONS_MAX, SLOTS_TOTAL_MAX, SLOTS_UNDER_PRESSURE};
-use crate::session::Session;
+use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
+use crate::session::{Session, SessionShares};
 use files::{Courtesy, Files, Patience};
 use futures_util::FutureExt;
+use limits::{Account, Share};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 use vfs::{FileKey, Keyed, Timestamp, Vfs};
@@ -45,8 +47,8 @@ pub struct Server {
     pub(crate) patience: Patience,
     sessions: RwLock<HashMap<SessionId, Arc<Session>, Keyed>>,
     next_session: AtomicU32,
-    /// Beyond the first of every session.
-    slots_promised: AtomicUsize,
+    /// What clients share, by address.
+    pub holdings: Arc<Holdings>,
     /// No more clients are taken, since the server is to end.
     draining: AtomicBool,
 }
@@ -86,13 +88,14 @@ impl Server {
         let awaited = remembered.iter().map(|bytes| ClientRecord::decode(bytes)).collect();
         let grace = Grace::new(awaited, host.now().instant + config.lease);
         let patience = patience(&host, config.lease);
+        let holdings = Arc::new(Holdings::new(config.states_max));
         let server = Arc::new(Self {
             files,
             first_verifier: verifier,
             started: host.now().wall,
             stats: Stats::default(),
             generation: AtomicU64::new(1),
-            clients: Mutex::new(Clients::new(config.lease, secret)),
+            clients: Mutex::new(Clients::new(config.lease, secret, holdings.clone())),
             grace: Mutex::new(grace),
             delegations: Arc::default(),
             patience,
@@ -100,7 +103,7 @@ impl Server {
             sessions: RwLock::default(),
             next_session: AtomicU32::new(1),
             host,
-            slots_promised: AtomicUsize::new(0),
+            holdings,
             draining: AtomicBool::new(false),
         });
         let courtesy: Weak<Self> = Arc::downgrade(&server);
@@ -116,6 +119,7 @@ impl Server {
 
     /// Takes new shares. The lease stays what it was.
     pub fn configure(&self, config: Config) {
+        self.holdings.states.set_max(config.states_max as u64);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
@@ -288,35 +292,37 @@ impl Server {
         u32::from_be_bytes(bytes)
     }
 
-    /// How many slots a new session gets that would like to have `wish`: one in any case.
-    #[must_use]
-    pub fn slots_for(&self, wish: u32) -> u32 {
-        let promised = self.slots_promised.load(Ordering::Relaxed);
-        let left = SLOTS_TOTAL_MAX.saturating_sub(promised);
-        1 + (wish - 1).min(u32::try_from(left).unwrap_or(u32::MAX))
-    }
-
-    /// Takes up a session. Clients that are away make room.
+    /// What a client's address is charged for a new session that would like to have `wish` slots:
+    /// one in any case, and as many more as the address may have. Clients that are away make room.
     ///
     /// # Errors
-    /// DELAY if there are too many; STALE_CLIENTID if its client is gone meanwhile.
-    pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
-        loop {
-            let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-            if sessions.len() < SESSIONS_MAX {
-                session.client.add_session(session.clone())?;
-                let more = session.fore.requests_max as usize - 1;
-                self.slots_promised.fetch_add(more, Ordering::Relaxed);
-                sessions.insert(session.id, session);
-                return Ok(());
-            }
-            drop(sessions);
-            let now = self.host.now().instant;
-            let has_sessions = |client: &Client| !client.sessions().is_empty();
-            let away = lock(&self.clients).remove_longest_away(now, has_sessions);
-            let away = away.ok_or(NfsStatus::DELAY)?;
-            self.end(&away);
+    /// DELAY if the address has too many sessions.
+    pub(crate) fn charge_session(
+        &self,
+        client: &Client,
+        wish: u32,
+    ) -> Result<SessionShares, NfsStatus> {
+        let account = self.holdings.sessions.account(&client.holder);
+        let has_sessions = |client: &Client| !client.sessions().is_empty();
+        let session = self.take_or_make_room(&account, has_sessions)?;
+        let account = self.holdings.slots.account(&client.holder);
+        let mut slots = account.force(0);
+        let mut more = u64::from(wish.saturating_sub(1));
+        while slots.try_resize(more).is_err() {
+            more /= 2;
         }
+        Ok(SessionShares { _session: session, slots })
+    }
+
+    /// Takes up a session.
+    ///
+    /// # Errors
+    /// DELAY if its client has too many; STALE_CLIENTID if it is gone meanwhile.
+    pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        session.client.add_session(session.clone())?;
+        sessions.insert(session.id, session);
+        Ok(())
     }
 
     /// Ends a session.
@@ -325,19 +331,19 @@ impl Server {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         if sessions.remove(&session.id).is_some() {
             audit::session_end(self, session);
-            let slots = session.highest_slots().0 as usize + session.take_freed();
-            self.slots_promised.fetch_sub(slots, Ordering::Relaxed);
+            session.release();
         }
     }
 
     /// Has sessions use fewer slots where there are so many that new ones would get none.
     fn spread_slots(&self) {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
-        let freed: usize = sessions.values().map(|session| session.take_freed()).sum();
-        let more: u32 = sessions.values().map(|session| session.hold_back()).sum();
-        self.slots_promised.fetch_add(more as usize, Ordering::Relaxed);
-        let promised = self.slots_promised.fetch_sub(freed, Ordering::Relaxed) - freed;
-        if promised > SLOTS_TOTAL_MAX / 4 * 3 {
+        for session in sessions.values() {
+            session.hold_back();
+            session.settle_slots();
+        }
+        let slots = self.holdings.slots.usage();
+        if slots.used > slots.max / 4 * 3 {
             sessions.values().for_each(|session| session.aim(SLOTS_UNDER_PRESSURE));
         }
     }
@@ -366,22 +372,41 @@ impl Server {
         expired.iter().for_each(|client| self.end(client));
     }
 
-    /// Makes sure that there is room for one more open, lock or delegation.
+    /// Makes sure that there is room for one more open, lock or delegation of a client, and for the
+    /// descriptor of an open.
     ///
     /// # Errors
-    /// DELAY if clients that are here have as many as there may be.
-    pub(crate) fn make_room(&self) -> Result<(), NfsStatus> {
-        let states_max = self.config().states_max;
+    /// DELAY if its address has as many as it may have beside clients that are here.
+    pub(crate) fn make_room(&self, client: &Client) -> Result<(), NfsStatus> {
+        let states = self.holdings.states.account(&client.holder);
+        self.take_or_make_room(&states, Client::holds_state)?;
+        let opens = self.files.opens().account(&client.holder);
+        self.take_or_make_room(&opens, Client::holds_state).map(drop)
+    }
+
+    /// Charges the descriptor of an open to a client's address. Takes no lock: a state is made
+    /// under that of its client.
+    ///
+    /// # Errors
+    /// DELAY if others took what [`Server::make_room`] had found.
+    pub(crate) fn charge_open(&self, client: &Client) -> Result<Share, NfsStatus> {
+        self.files.opens().take(&client.holder).map_err(|_| NfsStatus::DELAY)
+    }
+
+    /// Takes one of what an address may have. Clients that are away and `has` something of it make
+    /// room: by courtesy nobody is kept in the way of clients that are here.
+    fn take_or_make_room(
+        &self,
+        account: &Arc<Account>,
+        has: impl Fn(&Client) -> bool,
+    ) -> Result<Share, NfsStatus> {
         let now = self.host.now().instant;
         loop {
-            let mut clients = lock(&self.clients);
-            if clients.states_total() < states_max {
-                return Ok(());
+            if let Ok(share) = account.take(1) {
+                return Ok(share);
             }
-            let away = clients.remove_longest_away(now, Client::holds_state);
-            let away = away.ok_or(NfsStatus::DELAY)?;
-            drop(clients);
-            self.end(&away);
+            let away = lock(&self.clients).remove_longest_away(now, &has);
+            self.end(&*away.ok_or(NfsStatus::DELAY)?);
         }
     }
 

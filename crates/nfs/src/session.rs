@@ -11,7 +11,7 @@ use crate::slot::{Begun, Fingerprint, Kept, Slots};
 use crate::snapshot::ConnectionFact;
 use bytes::Bytes;
 use files::ShareQueue;
-use limits::ShareLimits;
+use limits::{Share, ShareLimits};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use wire::nfs::ops::ChannelAttributes;
@@ -31,7 +31,8 @@ pub struct Session {
     slots: Mutex<Slots>,
     has_ended: AtomicBool,
     calls: AtomicU64,
-    freed: AtomicUsize,
+    /// What its client's address is charged for it; nothing once it has ended.
+    shares: Mutex<Option<SessionShares>>,
     /// Connections that it is bound to, as far as they are open.
     connections: Mutex<Vec<Weak<Shared>>>,
     /// Where its requests wait, for each share with limits that it has used.
@@ -40,6 +41,15 @@ pub struct Session {
     pub(crate) throttled: AtomicUsize,
     /// It was told to use fewer slots for that.
     is_held_back: AtomicBool,
+}
+
+/// What a client's address is charged for a session.
+#[derive(Debug)]
+pub struct SessionShares {
+    /// The session.
+    pub _session: Share,
+    /// Its slots beyond the first.
+    pub slots: Share,
 }
 
 /// What SEQUENCE asks of a slot. RFC 8881 18.46.1.
@@ -76,6 +86,7 @@ impl Session {
         client: Arc<Client>,
         fore: ChannelAttributes,
         back: Backchannel,
+        shares: SessionShares,
     ) -> Self {
         Self {
             id,
@@ -85,7 +96,7 @@ impl Session {
             back,
             has_ended: AtomicBool::new(false),
             calls: AtomicU64::new(0),
-            freed: AtomicUsize::new(0),
+            shares: Mutex::new(Some(shares)),
             connections: Mutex::default(),
             queues: Mutex::default(),
             throttled: AtomicUsize::new(0),
@@ -105,8 +116,7 @@ impl Session {
         let mut slots = lock(&self.slots);
         let begun = slots.begin(wish.slot, wish.sequence, wish.fingerprint);
         if begun == Begun::Execute {
-            let freed = slots.settle(wish.slot, wish.highest);
-            self.freed.fetch_add(freed as usize, Ordering::Relaxed);
+            slots.settle(wish.slot, wish.highest);
         }
         match begun {
             // Held against what was agreed, not against what it may use by now: the request may
@@ -163,23 +173,27 @@ impl Session {
     }
 
     /// Has the client use few slots while its requests wait for limits, and as many as were
-    /// agreed afterwards: how many more that are. To be called about once a second.
-    pub(crate) fn hold_back(&self) -> u32 {
+    /// agreed afterwards. To be called about once a second.
+    pub(crate) fn hold_back(&self) {
         let waits = self.throttled.load(Ordering::Relaxed) > 0;
         if self.is_held_back.swap(waits, Ordering::Relaxed) == waits {
-            return 0;
+            return;
         }
-        let mut slots = lock(&self.slots);
-        let before = slots.highest();
         let count = if waits { SLOTS_WHILE_THROTTLED } else { self.fore.requests_max };
-        slots.aim(count.min(self.fore.requests_max));
-        slots.highest() - before
+        lock(&self.slots).aim(count.min(self.fore.requests_max));
     }
 
-    /// How many slots the client has given up since this was asked last.
-    #[must_use]
-    pub fn take_freed(&self) -> usize {
-        self.freed.swap(0, Ordering::Relaxed)
+    /// Charges for the slots that the client may use by now. To be called about once a second.
+    pub(crate) fn settle_slots(&self) {
+        let highest = self.highest_slots().0;
+        if let Some(shares) = &mut *lock(&self.shares) {
+            shares.slots.resize(u64::from(highest));
+        }
+    }
+
+    /// It has ended, and is charged for nothing any more.
+    pub(crate) fn release(&self) {
+        *lock(&self.shares) = None;
     }
 
     /// A connection was bound to it. Those that are gone are forgotten.
@@ -279,5 +293,10 @@ pub(crate) fn session_of(client: &Arc<Client>) -> Session {
         rdma_ird: wire::nfs::xdr::List::default(),
     };
     let back = Backchannel::new(channel.clone(), 2, None);
-    Session::new(SessionId([1; 16]), client.clone(), channel, back)
+    let holdings = crate::holdings::Holdings::new(100);
+    let shares = SessionShares {
+        _session: holdings.sessions.account(&client.holder).force(1),
+        slots: holdings.slots.account(&client.holder).force(3),
+    };
+    Session::new(SessionId([1; 16]), client.clone(), channel, back, shares)
 }

@@ -8,6 +8,7 @@ use crate::server::Server;
 use crate::stateids::Owner;
 use files::{LockOwner, RangeLock};
 use futures_util::future::{Either, select};
+use limits::Share;
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,14 +35,17 @@ pub(crate) struct Waiting {
 struct Place {
     client: Arc<Client>,
     who: (FileKey, Owner),
+    /// It is charged as state to the client's address, however many clients that has.
+    _share: Share,
 }
 
 impl Place {
     /// None if it waits already, or for too much.
-    fn enter(client: &Arc<Client>, who: (FileKey, Owner)) -> Option<Self> {
+    fn enter(server: &Server, client: &Arc<Client>, who: (FileKey, Owner)) -> Option<Self> {
+        let share = server.holdings.states.take(&client.holder).ok()?;
         let mut waiting = lock(&client.waiting_locks);
         let may_wait = waiting.len() < WAITING_LOCKS_PER_CLIENT_MAX && waiting.insert(who.clone());
-        may_wait.then(|| Self { client: client.clone(), who })
+        may_wait.then(|| Self { client: client.clone(), who, _share: share })
     }
 }
 
@@ -59,7 +63,7 @@ impl Waiting {
             return;
         }
         let who = (held.open.key(), self.lock_owner.clone());
-        let Some(place) = Place::enter(client, who) else { return };
+        let Some(place) = Place::enter(server, client, who) else { return };
         let (server, held) = (server.clone(), held.clone());
         let host = server.host.clone();
         host.carry_on(Box::pin(async move {

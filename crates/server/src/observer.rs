@@ -86,14 +86,16 @@ impl Observer {
     /// What clients have of what all of them share.
     fn resources(&self) -> Vec<(&'static str, limits::Usage)> {
         let smb = &self.server.holdings;
-        vec![
+        let mut resources = vec![
             ("connections", self.connections.counts().by_user),
             ("opens", self.files.opens().usage()),
             ("sessions", smb.sessions.usage()),
             ("tree_connects", smb.trees.usage()),
             ("durable_opens", smb.durable.usage()),
             ("persistent_opens", smb.persistent.usage()),
-        ]
+        ];
+        resources.extend(self.nfs.holdings.usages());
+        resources
     }
 
     /// Looks at what has to be looked at every second, until the task is dropped.

@@ -106,10 +106,12 @@ fn copy_later(
         return Ok(None);
     }
     let handle = run.place()?.handle(&server.files)?;
+    let Ok(share) = server.holdings.copies.take(&client.holder) else { return Ok(None) };
     let Some((id, progress)) = client.copies.begin() else { return Ok(None) };
     let copying = Copying {
         id,
         progress,
+        _share: share,
         source: (from.clone(), args.source_offset),
         target: (to.clone(), args.destination_offset),
         length_bytes,

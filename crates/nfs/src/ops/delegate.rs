@@ -117,11 +117,12 @@ fn grant_alone(
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
     let server = run.server().clone();
-    if server.make_room().is_err() {
+    if server.make_room(client).is_err() {
         return None;
     }
     let (file, now) = (open.key(), server.host.now().instant);
-    let mut entry = server.delegations.enter(file, now)?;
+    let account = server.holdings.delegations.account(&client.holder);
+    let mut entry = server.delegations.enter(file, &account, now)?;
     let delegation = server.files.delegate(open, kind).ok().flatten()?;
     let granting = delegation.granting();
     let handle = Place::of(export.clone(), open.object()).handle(&server.files).ok()?;

@@ -117,7 +117,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
         Locker::New(new) => {
             let id = run.resolve_id(new.open_state_id)?;
             let held = run.open_by(&id, right)?;
-            run.server().make_room()?;
+            run.server().make_room(&client)?;
             let (number, is_new) = locks_of(&client, &id, &held, &new.lock_owner.owner)?;
             (held, number, is_new, new.lock_owner.owner.to_vec())
         }

@@ -84,7 +84,7 @@ pub(crate) async fn open(
 ) -> Result<OpenResult<'static>, NfsStatus> {
     let client = run.client()?;
     check_claim(run, &client, &args.claim)?;
-    run.server().make_room()?;
+    run.server().make_room(&client)?;
     let wish = understand(run, args).await?;
     delegate::check_claim(&client, &args.claim)?;
     let directory = match &wish.at {
@@ -237,12 +237,10 @@ impl Taking<'_> {
     ) -> Result<Option<StateId>, NfsStatus> {
         let key = opened.open.key();
         let handle = place.handle(&run.server().files)?;
-        let holder = limits::Holder::site(run.call.conn.facts.peer.ip());
         self.client.with_states(|states| {
             let Some(number) = states.open_of(key, self.owner) else {
                 let export = self.wish.export.clone();
-                let charge = run.server().files.opens().take(&holder);
-                let charge = Some(Arc::new(charge.map_err(|_| NfsStatus::DELAY)?));
+                let charge = Some(Arc::new(run.server().charge_open(self.client)?));
                 let holds = HeldOpen { open: opened.open.clone(), handle, export, charge };
                 let state = OpenState { owner: self.owner.to_vec(), share: self.wish.share, holds };
                 let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;

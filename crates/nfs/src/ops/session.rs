@@ -53,6 +53,7 @@ pub(crate) fn exchange_id<'r>(
         owner: args.client_owner.owner_id.to_vec(),
         verifier: args.client_owner.verifier,
         principal: run.call.principal(),
+        holder: limits::Holder::site(run.call.conn.facts.peer.ip()),
         id_high: run.server().random_id(),
         updates: args.flags.0 & ExchangeIdFlags::UPD_CONFIRMED_REC_A.0 != 0,
         facts: facts_of(run, args),
@@ -180,7 +181,8 @@ fn new_session(
     }
     let mut fore = agree_fore(&args.fore_channel)?;
     let back = agree_back(&args.back_channel)?;
-    fore.requests_max = run.server().slots_for(fore.requests_max);
+    let shares = run.server().charge_session(client, fore.requests_max)?;
+    fore.requests_max = 1 + shares.slots.amount() as u32;
     let call_as = CallbackAs::of(args.callback_program, &args.callback_security);
     let id = run.server().new_session_id();
     Ok(Arc::new(Session::new(
@@ -188,6 +190,7 @@ fn new_session(
         client.clone(),
         fore,
         Backchannel::new(back, run.minor_version, call_as),
+        shares,
     )))
 }
 

@@ -100,3 +100,31 @@ fn a_request_under_way_is_small() {
     let bytes = size_of_val(&*job);
     assert!(bytes <= 8 * 1024, "{bytes} bytes");
 }
+
+#[test]
+fn opens_of_one_host_leave_room_for_another() {
+    const MOST: usize = 1000;
+    let bench = Bench::new();
+    bench.configure(|config| config.states_max = MOST);
+    let mut hog = bench.client_from("hog", 1);
+    let mut opened = 0;
+    let refusal = loop {
+        let mut all = hog.walk(&[b"share"]);
+        all.push(open_of(&format!("own {opened}")));
+        match hog.status(&all) {
+            NfsStatus::OK => opened += 1,
+            other => break other,
+        }
+    };
+    assert_eq!((opened, refusal), (MOST / 2, NfsStatus::DELAY));
+    let mut again = bench.client_from("hog by another name", 1);
+    let mut all = again.walk(&[b"share"]);
+    all.push(open_of("more"));
+    assert_eq!(again.status(&all), NfsStatus::DELAY, "clients of a host are charged together");
+    let mut other = bench.client_from("other", 2);
+    for number in 0..200 {
+        let mut all = other.walk(&[b"share"]);
+        all.push(open_of(&format!("other {number}")));
+        assert_eq!(other.status(&all), NfsStatus::OK);
+    }
+}

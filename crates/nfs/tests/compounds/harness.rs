@@ -281,6 +281,16 @@ impl Bench {
         self.life(name, 1)
     }
 
+    /// A client of another host.
+    pub fn client_from(&self, name: &str, host: u8) -> Client {
+        let peer = SocketAddr::from(([198, 51, 100, host], 700));
+        let mut client = Client::new(self.conn_from(peer));
+        client.introduce(name, 1);
+        client.create_session(1, CreateSessionFlags(0));
+        client.complete_reclaim();
+        client
+    }
+
     /// A client in one of its lives.
     pub fn life(&self, name: &str, life: u8) -> Client {
         let mut client = self.returning(name, life);
@@ -296,17 +306,7 @@ impl Bench {
     }
 
     fn introduced(&self, name: &str, life: u8) -> Client {
-        let mut client = Client {
-            conn: self.conn(),
-            id: ClientId(0),
-            session: SessionId([0; 16]),
-            sequence: 0,
-            slot: 0,
-            highest: 0,
-            cache_this: true,
-            user: 0,
-            kept: (0, 0),
-        };
+        let mut client = Client::new(self.conn());
         client.introduce(name, life);
         client
     }
@@ -426,6 +426,20 @@ pub fn introduction(name: &str, life: u8) -> Bytes {
 }
 
 impl Client {
+    fn new(conn: Conn) -> Self {
+        Self {
+            conn,
+            id: ClientId(0),
+            session: SessionId([0; 16]),
+            sequence: 0,
+            slot: 0,
+            highest: 0,
+            cache_this: true,
+            user: 0,
+            kept: (0, 0),
+        }
+    }
+
     fn introduce(&mut self, name: &str, life: u8) {
         let results = answer(&mut self.conn, introduction(name, life));
         let mut results = CompoundResults::decode(&mut XdrReader::new(&results)).unwrap();

@@ -194,27 +194,51 @@ fn more_connections_than_are_shown_work_all_the_same() {
     assert!(session.connections().len() <= 1, "those that are closed do not count");
 }
 
-#[test]
-fn when_slots_are_rare_new_sessions_get_one_and_old_ones_are_asked_to_use_few() {
-    let bench = Bench::new();
+/// Sessions of one host that ask for all slots there are, until one gets a single slot: the first
+/// of them, and how many slots they have beyond their first.
+fn take_slots(bench: &Bench, host: u8) -> (SessionId, usize) {
     let much = || ChannelAttributes { requests_max: u32::MAX, ..wish() };
-    let needed = SLOTS_TOTAL_MAX.div_ceil(SLOTS_MAX as usize - 1);
-    let (mut first, mut made, mut last) = (None, 0, 0);
-    let mut number = 0;
-    while made <= needed {
-        number += 1;
-        let mut client = bench.client(&format!("client {number}"));
+    let (mut first, mut taken) = (None, 0);
+    for number in 0..=SLOTS_TOTAL_MAX {
+        let mut client = bench.client_from(&format!("client {host} {number}"), host);
         for sequence in 2..=SESSIONS_PER_CLIENT_MAX as u32 {
             let created = create(&mut client, sequence, much()).unwrap();
-            (made, last) = (made + 1, created.fore_channel.requests_max);
-            first.get_or_insert((created.session_id, last));
+            let slots = created.fore_channel.requests_max;
+            first.get_or_insert(created.session_id);
+            taken += slots as usize - 1;
+            if slots == 1 {
+                return (first.unwrap(), taken);
+            }
         }
     }
-    let (first, slots) = first.unwrap();
-    assert_eq!((slots, last), (SLOTS_MAX, 1));
+    panic!("no end of slots");
+}
+
+#[test]
+fn one_host_leaves_slots_to_others_and_all_are_asked_to_use_few() {
+    let bench = Bench::new();
+    let (first, taken) = take_slots(&bench, 1);
+    assert!((SLOTS_TOTAL_MAX / 3..=SLOTS_TOTAL_MAX / 2).contains(&taken), "{taken}");
+    let mut other = bench.client_from("other", 2);
+    let wish = ChannelAttributes { requests_max: u32::MAX, ..wish() };
+    let created = create(&mut other, 2, wish).unwrap();
+    assert_eq!(created.fore_channel.requests_max, SLOTS_MAX, "another host has them all");
+    for host in 3..=7 {
+        take_slots(&bench, host);
+    }
     bench.pass(std::time::Duration::from_secs(1));
     let session = bench.server.find_session(first).unwrap();
     assert_eq!(session.highest_slots(), (SLOTS_MAX - 1, SLOTS_UNDER_PRESSURE - 1));
+}
+
+#[test]
+fn cached_replies_of_all_sessions_are_bounded() {
+    let bench = Bench::new();
+    let wish = ChannelAttributes { response_cached_bytes_max: u32::MAX, ..wish() };
+    let created = create(&mut bench.client("one"), 2, wish).unwrap();
+    assert_eq!(created.fore_channel.response_cached_bytes_max, KEPT_REPLY_BYTES_MAX);
+    let all = (SLOTS_TOTAL_MAX + SESSIONS_MAX) * KEPT_REPLY_BYTES_MAX as usize;
+    assert!(all <= 320 << 20, "{all}");
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! What all clients share, and what each address has of it: an address alone cannot keep others
+//! out, however many clients it makes up. Addresses of IPv6 count by /64.
+//!
+//! Each address may have as much as would still be free; see [`Ledger`].
+
+use crate::limits::{
+    CLIENTS_FLOOR, CLIENTS_MAX, COPIES_MAX, COPIES_PER_CLIENT_MAX, DELEGATIONS_FLOOR,
+    DELEGATIONS_MAX, SESSIONS_FLOOR, SESSIONS_MAX, SLOTS_FLOOR, SLOTS_TOTAL_MAX, STATES_FLOOR,
+};
+use limits::{Ledger, Usage};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Holdings {
+    /// Records of clients, confirmed or not.
+    pub clients: Arc<Ledger>,
+    /// Sessions.
+    pub sessions: Arc<Ledger>,
+    /// Slots beyond the first of each session: each may cache a reply.
+    pub slots: Arc<Ledger>,
+    /// Opens, locks and delegations.
+    pub states: Arc<Ledger>,
+    /// Delegations: each keeps a descriptor open.
+    pub delegations: Arc<Ledger>,
+    /// Copies that go on after their answer.
+    pub copies: Arc<Ledger>,
+}
+
+impl Holdings {
+    /// Nothing is held yet; `states_max` opens, locks and delegations may be.
+    #[must_use]
+    pub fn new(states_max: usize) -> Self {
+        let of = |max: usize, floor: usize| Ledger::new(max as u64, floor as u64);
+        Self {
+            clients: of(CLIENTS_MAX, CLIENTS_FLOOR),
+            sessions: of(SESSIONS_MAX, SESSIONS_FLOOR),
+            slots: of(SLOTS_TOTAL_MAX, SLOTS_FLOOR),
+            states: of(states_max, STATES_FLOOR),
+            delegations: of(DELEGATIONS_MAX, DELEGATIONS_FLOOR),
+            copies: of(COPIES_MAX, COPIES_PER_CLIENT_MAX),
+        }
+    }
+
+    /// What is shown of it, by kind.
+    #[must_use]
+    pub fn usages(&self) -> [(&'static str, Usage); 6] {
+        [
+            ("nfs_clients", self.clients.usage()),
+            ("nfs_sessions", self.sessions.usage()),
+            ("nfs_slots", self.slots.usage()),
+            ("nfs_states", self.states.usage()),
+            ("nfs_delegations", self.delegations.usage()),
+            ("nfs_copies", self.copies.usage()),
+        ]
+    }
+}
