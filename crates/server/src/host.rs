@@ -10,7 +10,6 @@ use crate::nfs_identity::NfsIdentity;
 use crate::nfs_records::{NfsRecords, OWN_RECORD};
 use crate::quiet::Quiet;
 use crate::system_users;
-use crate::throttle::Throttle;
 use crate::users::Users;
 use files::Caller;
 use futures_util::future::BoxFuture;
@@ -22,7 +21,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 use wire::spnego::Tickets;
@@ -42,7 +41,6 @@ pub struct ProcessHost {
     tickets: RwLock<Option<Arc<dyn Tickets>>>,
     /// Callers by system user, so that a logon reads no file twice.
     callers: Mutex<HashMap<String, SystemUser>>,
-    throttle: Throttle,
     failures: Quiet,
     /// By kind: one kind of trouble does not hide another.
     troubles: [Quiet; 4],
@@ -68,7 +66,6 @@ impl ProcessHost {
             guest: RwLock::new(guest),
             tickets: RwLock::default(),
             callers: Mutex::default(),
-            throttle: Throttle::default(),
             failures: Quiet::new(LOGON_LINES_MAX),
             troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
             refused_dialects: Quiet::new(TROUBLE_LINES_MAX),
@@ -271,7 +268,6 @@ impl Host for ProcessHost {
 
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {
         let now = Instant::now();
-        self.throttle.failed(peer.ip(), now);
         if let Some(unsaid) = self.failures.says(now) {
             let user: String = user.chars().take(LOGGED_NAME_CHARS_MAX).collect();
             tracing::warn!(%peer, user, why, unsaid, "logon refused");
@@ -279,7 +275,6 @@ impl Host for ProcessHost {
     }
 
     fn logon_succeeded(&self, peer: SocketAddr, user: &str) {
-        self.throttle.succeeded(peer.ip());
         tracing::debug!(%peer, user, "logged on");
     }
 
@@ -329,10 +324,6 @@ impl Host for ProcessHost {
             Some(journal) => journal.change(id, record),
             None => Box::pin(std::future::ready(false)),
         }
-    }
-
-    fn logon_delay(&self, peer: SocketAddr) -> Duration {
-        self.throttle.delay(peer.ip())
     }
 
     fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {

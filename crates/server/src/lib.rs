@@ -46,7 +46,6 @@ mod state;
 pub mod supervisor;
 pub mod system_users;
 mod task;
-mod throttle;
 mod tls;
 mod traces;
 mod under_way;

@@ -124,10 +124,6 @@ pub const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 /// What is under way at the end of a connection may take this long.
 pub const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Addresses whose failed logons are remembered; the one that failed longest
-/// ago makes room.
-pub const THROTTLED_ADDRESSES_MAX: usize = 10_000;
-
 /// Failed logons written to the log in [`LOG_PERIOD`]; the others are counted.
 pub const LOGON_LINES_MAX: u32 = 100;
 

@@ -306,10 +306,6 @@ impl Host for Environment {
         }
     }
 
-    fn logon_delay(&self, _peer: SocketAddr) -> Duration {
-        Duration::ZERO
-    }
-
     fn interfaces(&self, _: u16) -> Vec<InterfaceFact> {
         Vec::new()
     }

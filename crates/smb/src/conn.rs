@@ -14,13 +14,15 @@ use crate::limits::{
     COMPOUND_REQUESTS_MAX, CREDITS_MAX, CREDITS_WHILE_THROTTLED, FRAME_BYTES_MAX,
     FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
+use crate::logon_throttle::FailureCount;
 use crate::metering::{Tally, authentication};
 use crate::negotiate::Negotiated;
 use crate::notices::Notices;
+use crate::parked::Parked;
 use crate::pending::Waiting;
 use crate::server::Server;
 use crate::session::ChannelFact;
-use crate::setup::{Parked, PendingSetup};
+use crate::setup::PendingSetup;
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
@@ -81,15 +83,15 @@ pub struct Conn {
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
-    pub(crate) parked: Option<Parked>,
+    pub(crate) parked: Vec<Parked>,
+    /// Wrong passwords that came by it.
+    pub(crate) failures: FailureCount,
     /// Someone with a name has logged on: until then nothing may come sealed
     /// (MS-SMB2 3.3.5.2.1.1, ConstrainedConnection).
     pub(crate) is_proven: bool,
     window: CreditWindow,
     jobs: VecDeque<Job>,
     outbox: Outbox,
-    /// Answers held back, and until when.
-    delayed: Vec<(Instant, Transmit)>,
     spare: Vec<Vec<u8>>,
     /// What is known of the signature of the frame that is being handled.
     checked: Option<Checked>,
@@ -125,8 +127,8 @@ impl Conn {
             window: CreditWindow::default(),
             jobs: VecDeque::new(),
             outbox: Outbox::default(),
-            delayed: Vec::new(),
-            parked: None,
+            parked: Vec::new(),
+            failures: FailureCount::default(),
             spare: Vec::new(),
             checked: None,
             arrival: None,
@@ -468,18 +470,12 @@ impl Conn {
 
     /// When [`Conn::handle_timeout`] is next due.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let parked = self.parked.as_ref().map(Parked::due);
-        self.delayed.iter().map(|(due, _)| *due).chain(parked).min()
+        self.parked.iter().filter_map(Parked::due).min()
     }
 
-    /// Releases answers that were held back long enough, and looks again for what was missing.
+    /// Tries again the set-ups of sessions that wait.
     pub fn handle_timeout(&mut self, now: Now) {
         self.handle_parked(now);
-        let (due, held) =
-            std::mem::take(&mut self.delayed).into_iter().partition(|(due, _)| *due <= now.instant);
-        self.delayed = held;
-        let due: Vec<(Instant, Transmit)> = due;
-        due.into_iter().for_each(|(_, transmit)| self.outbox.push(transmit));
     }
 
     /// Whether someone has logged on.
@@ -502,10 +498,6 @@ impl Conn {
 
     pub(crate) fn transmit(&mut self, transmit: Transmit) {
         self.outbox.push(transmit);
-    }
-
-    pub(crate) fn transmit_at(&mut self, due: Instant, transmit: Transmit) {
-        self.delayed.push((due, transmit));
     }
 
     pub(crate) fn channel_fact(&self, negotiated: &Negotiated) -> ChannelFact {

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use vfs::Timestamp;
 use wire::ntlm::NtHash;
 use wire::rpc::UnixNames;
@@ -54,7 +54,7 @@ pub trait Host: Send + Sync {
     /// A logon failed: to be logged once, with the peer's address.
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str);
 
-    /// A logon succeeded: the peer's delay ends.
+    /// A logon succeeded.
     fn logon_succeeded(&self, peer: SocketAddr, user: &str);
 
     /// A request failed for a reason that an administrator may want to know: to
@@ -101,9 +101,6 @@ pub trait Host: Send + Sync {
         let _ = (id, record);
         Box::pin(std::future::ready(false))
     }
-
-    /// How long an answer to a failed logon of this peer is held back now.
-    fn logon_delay(&self, peer: SocketAddr) -> Duration;
 
     /// The addresses that clients can reach this server at, by the `port` that
     /// they use.

@@ -55,6 +55,38 @@ pub const OPENS_PER_SESSION_MAX: usize = 1 << 20;
 /// Bytes of one security token in SESSION_SETUP.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
+/// Accounts, networks, and pairs of both whose failed logons are counted: less than a megabyte
+/// for each of the three.
+pub const THROTTLE_ENTRIES_MAX: usize = 10_000;
+
+/// Pairs of an account and a network that it has logged on from.
+pub const USUAL_NETWORKS_MAX: usize = 10_000;
+
+/// How long a network stays usual for an account after its last logon from there: over holidays.
+pub const USUAL_FOR: Duration = Duration::from_hours(30 * 24);
+
+/// Attempts to log on by a password that wait to be judged: one account from one network, all
+/// of a network (IPv6: of a /64), all at one account, and all. Each holds one message of at most
+/// [`WAITING_SETUP_BYTES_MAX`].
+pub const WAITING_LOGONS_PER_PAIR: usize = 4;
+/// See [`WAITING_LOGONS_PER_PAIR`].
+pub const WAITING_LOGONS_PER_NETWORK: usize = 32;
+/// See [`WAITING_LOGONS_PER_PAIR`].
+pub const WAITING_LOGONS_PER_ACCOUNT: usize = 16;
+/// See [`WAITING_LOGONS_PER_PAIR`].
+pub const WAITING_LOGONS_MAX: usize = 1024;
+
+/// How long such an attempt waits: three times the longest delay, and less than a connection may
+/// take to log on.
+pub const LOGON_WAITS: Duration = Duration::from_secs(15);
+
+/// SESSION_SETUPs of one connection that wait.
+pub const WAITING_SETUPS_PER_CONNECTION: usize = 8;
+
+/// Bytes of a SESSION_SETUP that waits for a password to be judged: an NTLM proof repeats the
+/// server's own names and a few of the client's.
+pub const WAITING_SETUP_BYTES_MAX: usize = 16 * 1024;
+
 /// Reply buffers kept for reuse by one connection, and the largest kept.
 pub const SPARE_BUFFERS_MAX: usize = 64;
 /// See [`SPARE_BUFFERS_MAX`].

@@ -10,6 +10,7 @@ use crate::durable::DurableOpens;
 use crate::holdings::Holdings;
 use crate::host::{Host, Now};
 use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER};
+use crate::logon_throttle::LogonThrottle;
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
@@ -32,6 +33,10 @@ pub struct Stats {
     pub logons_failed: AtomicU64,
     /// Logons that succeeded.
     pub logons: AtomicU64,
+    /// Attempts to log on that waited before they were judged.
+    pub logons_delayed: AtomicU64,
+    /// Attempts to log on that were refused without being judged: too many waited.
+    pub logons_unjudged: AtomicU64,
     /// Channels that ended while others of their session went on.
     pub channels_lost: AtomicU64,
 }
@@ -44,6 +49,8 @@ pub struct Server {
     pub host: Arc<dyn Host>,
     /// Counts.
     pub stats: Stats,
+    /// Wrong passwords.
+    pub(crate) logon_throttle: Arc<LogonThrottle>,
     /// When it started, for NEGOTIATE.
     pub started: Timestamp,
     config: RwLock<Arc<Config>>,
@@ -93,6 +100,7 @@ impl Server {
             files,
             host,
             stats: Stats::default(),
+            logon_throttle: Arc::default(),
             started: wall,
             config: RwLock::new(Arc::new(config)),
             ipc: Arc::new(ipc),

@@ -1,25 +1,23 @@
 //! SESSION_SETUP: from a token to a session. MS-SMB2 3.3.5.5.
 //!
 //! Served by the connection itself, in order: the hash over the messages and
-//! the keys depend on it, and it needs no disk.
+//! the keys depend on it, and it needs no disk. After wrong passwords one waits
+//! before it is judged.
 
 use crate::channel::Channel;
 use crate::config::Encryption;
 use crate::conn::{Close, Conn};
 use crate::host::{Account, Now};
-use crate::limits::{
-    BIND_LOOKS_EVERY, BIND_WAITS, SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX,
-    TOKEN_BYTES_MAX,
-};
+use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
+use crate::logon_throttle::LogonAttempt;
 use crate::metering::authentication;
 use crate::negotiate::Negotiated;
+use crate::parked::{ArrivedSetup, EarlyLogon, SetupWait};
 use crate::session::{SealingKeys, Session, SessionParts, SessionUser};
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use bytes::Bytes;
-use meter::Arrival;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 use wire::codec::{Reader, Writer};
 use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey};
 use wire::fscc::FileTime;
@@ -54,32 +52,12 @@ pub enum Purpose {
     Binds(Arc<Session>),
 }
 
-/// A SESSION_SETUP whose credits are taken.
-#[derive(Debug)]
-struct Arrived {
-    frame: Bytes,
-    header: Header,
-    grant: u16,
-    is_sealed: bool,
-}
-
-/// A binding whose session has all the channels that it may have, until it is known whether
-/// each of them still leads to the client. At most one of a connection.
-#[derive(Debug)]
-pub struct Parked {
-    setup: Arrived,
-    arrival: Option<Arrival>,
-    /// When it is tried again.
-    look: Instant,
-    /// When it is refused.
-    until: Instant,
-}
-
-impl Parked {
-    /// When [`Conn::handle_parked`] is due.
-    pub(crate) fn due(&self) -> Instant {
-        self.look
-    }
+/// What a message led to.
+enum Taken {
+    /// An answer.
+    Step(Step),
+    /// A password that may not be judged yet.
+    Early(EarlyLogon),
 }
 
 /// What a token led to.
@@ -88,7 +66,6 @@ struct Step {
     flags: SessionFlags,
     token: Vec<u8>,
     channel: Option<Arc<Channel>>,
-    delay: Duration,
     /// The session that was not bound; its key signs the refusal.
     refused_binding: Option<Arc<Session>>,
     /// Who was refused, as they say.
@@ -102,7 +79,6 @@ impl Step {
             flags: SessionFlags::default(),
             token: Vec::new(),
             channel: None,
-            delay: Duration::ZERO,
             refused_binding: None,
             refused_user: String::new(),
         }
@@ -128,68 +104,58 @@ impl Conn {
             return Err(Close::Garbage("setup before negotiate"));
         }
         let grant = self.charge(header)?;
-        self.set_up(Arrived { frame, header: *header, grant, is_sealed }, None, now);
+        let setup = ArrivedSetup { frame, header: *header, grant, is_sealed };
+        if self.is_setup_waiting(header.session_id) {
+            if let Some(setup) = self.wait_for_turn(setup) {
+                self.answer_setup(setup, header, Step::refused(NtStatus::REQUEST_NOT_ACCEPTED));
+            }
+            return Ok(());
+        }
+        self.set_up(setup, None, now);
         Ok(())
     }
 
-    /// Tries again what waits for room in its session.
-    pub(crate) fn handle_parked(&mut self, now: Now) {
-        let is_due = |parked: &mut Parked| parked.look <= now.instant;
-        let Some(Parked { setup, arrival, until, .. }) = self.parked.take_if(is_due) else {
-            return;
-        };
-        self.arrival = arrival;
-        self.set_up(setup, Some(until), now);
-        self.arrival = None;
-    }
-
-    /// `until` says how long it may wait for room, if it does already.
-    fn set_up(&mut self, setup: Arrived, until: Option<Instant>, now: Now) {
+    /// `waited` says what it has waited for, if it has.
+    pub(crate) fn set_up(&mut self, setup: ArrivedSetup, waited: Option<SetupWait>, now: Now) {
         let Some(negotiated) = self.negotiated.clone() else { return };
         let mut header = setup.header;
         let is_first = !self.setups.contains_key(&header.session_id.0);
-        let taken = self.take_setup(&setup.frame, &mut header, &negotiated, setup.is_sealed);
-        let mut step = taken.unwrap_or_else(Step::refused);
-        if step.status == NtStatus::INSUFFICIENT_RESOURCES
-            && is_first
-            && let Some(until) = self.waits_for_room(&setup, until, now)
-        {
-            let (arrival, look) = (self.arrival, now.instant + BIND_LOOKS_EVERY);
-            self.parked = Some(Parked { setup, arrival, look, until });
-            return;
-        }
-        if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
-            let session = step.channel.as_ref().map(|channel| &channel.session);
-            self.audit_setup(&header, session, &step.refused_user, step.status);
-        }
-        let Arrived { frame, grant, is_sealed, .. } = setup;
-        step.refused_binding = self.bindable(&frame, &header).filter(|_| step.channel.is_none());
-        self.reply_setup(&header, grant, step, is_sealed, now);
+        let (setup, step) = match self.take_setup(&setup, &mut header, &negotiated, now) {
+            Ok(Taken::Step(step)) => (setup, step),
+            Ok(Taken::Early(early)) => {
+                let Some(setup) = self.wait_for_judgement(setup, &early, waited, now) else {
+                    return;
+                };
+                (setup, self.refuse_unjudged(header.session_id, early.user))
+            }
+            Err(NtStatus::INSUFFICIENT_RESOURCES) if is_first => {
+                let Some(setup) = self.wait_for_room(setup, waited.as_ref(), now) else { return };
+                (setup, Step::refused(NtStatus::INSUFFICIENT_RESOURCES))
+            }
+            Err(status) => (setup, Step::refused(status)),
+        };
+        self.answer_setup(setup, &header, step);
+        self.end_turn(header.session_id, now);
     }
 
-    /// Until when a binding waits for its session to lose a channel that leads nowhere. A client
-    /// knows of that first: it binds another in its place.
-    fn waits_for_room(&self, setup: &Arrived, until: Option<Instant>, now: Now) -> Option<Instant> {
-        let session = self.bindable(&setup.frame, &setup.header)?;
-        let channels = session.channels();
-        if channels.len() < self.server.config().multichannel.channels_max() {
-            return None;
+    /// `header` has the session's id, where there is one now.
+    fn answer_setup(&mut self, setup: ArrivedSetup, header: &Header, mut step: Step) {
+        if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
+            let session = step.channel.as_ref().map(|channel| &channel.session);
+            self.audit_setup(header, session, &step.refused_user, step.status);
         }
-        if until.is_some() {
-            return until.filter(|until| now.instant < *until);
-        }
-        let connections: Vec<u64> = channels.iter().map(|channel| channel.connection).collect();
-        let is_asked = self.parked.is_none() && self.server.host.doubt(&connections);
-        is_asked.then(|| now.instant + BIND_WAITS)
+        let ArrivedSetup { frame, grant, is_sealed, .. } = setup;
+        step.refused_binding = self.bindable(&frame, header).filter(|_| step.channel.is_none());
+        self.reply_setup(header, grant, step, is_sealed);
     }
 
     fn take_setup(
         &mut self,
-        frame: &Bytes,
+        ArrivedSetup { frame, is_sealed, .. }: &ArrivedSetup,
         header: &mut Header,
         negotiated: &Negotiated,
-        is_sealed: bool,
-    ) -> Result<Step, NtStatus> {
+        now: Now,
+    ) -> Result<Taken, NtStatus> {
         let mut r = Reader::new(frame);
         let skipped = r.skip(Header::LENGTH, "header");
         let request = skipped.and_then(|()| SessionSetupRequest::decode(&mut r));
@@ -202,9 +168,13 @@ impl Conn {
         } else if header.session_id == SessionId(0) {
             header.session_id = self.begin_setup(Purpose::New)?;
         } else if !self.setups.contains_key(&header.session_id.0) {
-            self.begin_renewal(frame, header, is_sealed)?;
+            self.begin_renewal(frame, header, *is_sealed)?;
         }
         let id = header.session_id;
+        let attempt = match self.attempt_of(id, request.token, now)? {
+            Ok(attempt) => attempt,
+            Err(early) => return Ok(Taken::Early(early)),
+        };
         let mut setup = self.setups.remove(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
         if negotiated.dialect == Dialect::Smb311 {
             setup.preauth.update(frame);
@@ -213,16 +183,66 @@ impl Conn {
         let result = setup
             .acceptor
             .handle_token(request.token, |user| host.account(user).map(|a| a.nt_hash));
+        if let Some(attempt) = attempt {
+            self.count_attempt(attempt, &result, now);
+        }
         match result {
             Ok(spnego::Step::Continue(token)) => {
                 self.setups.insert(id.0, setup);
-                Ok(Step { token, ..Step::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
+                let status = NtStatus::MORE_PROCESSING_REQUIRED;
+                Ok(Taken::Step(Step { token, ..Step::refused(status) }))
             }
             Ok(spnego::Step::Done(token, logon)) => {
-                self.log_on(id, &request, negotiated, setup, token, *logon)
+                self.log_on(id, &request, negotiated, setup, token, *logon).map(Taken::Step)
             }
-            Err(refused) => Ok(self.refuse_logon(refused, setup.purpose)),
+            Err(refused) => Ok(Taken::Step(self.refuse_logon(refused, setup.purpose))),
         }
+    }
+
+    /// The attempt at an account that a token is, if it is one and may be judged now.
+    fn attempt_of(
+        &self,
+        id: SessionId,
+        token: &[u8],
+        now: Now,
+    ) -> Result<Result<Option<LogonAttempt>, EarlyLogon>, NtStatus> {
+        let setup = self.setups.get(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        let Some(user) = setup.acceptor.claimed_user(token) else { return Ok(Ok(None)) };
+        // One account, however its name is written.
+        let account = self.server.host.account(&user).map(|account| account.name);
+        let account = account.unwrap_or_else(|| user.trim().to_lowercase());
+        let throttle = &self.server.logon_throttle;
+        let attempt = throttle.attempt(&account, self.shared.facts.peer.ip());
+        let due = throttle.due(attempt, &self.failures, now.instant);
+        Ok(due.map_or(Ok(Some(attempt)), |due| Err(EarlyLogon { attempt, due, user })))
+    }
+
+    fn count_attempt(
+        &mut self,
+        attempt: LogonAttempt,
+        result: &Result<spnego::Step, Refused>,
+        now: Now,
+    ) {
+        let throttle = &self.server.logon_throttle;
+        match result {
+            Ok(spnego::Step::Done(_, logon)) if logon.kind == LogonKind::User => {
+                throttle.clear(attempt, now.instant);
+            }
+            Ok(_) => {}
+            Err(_) => throttle.count_failure(attempt, &mut self.failures, now.instant),
+        }
+    }
+
+    /// Too many attempts wait already. The session that was to be renewed goes on: its client has
+    /// shown nothing wrong.
+    fn refuse_unjudged(&mut self, id: SessionId, user: String) -> Step {
+        self.setups.remove(&id.0);
+        let stats = &self.server.stats;
+        stats.logons_failed.fetch_add(1, Ordering::Relaxed);
+        stats.logons_unjudged.fetch_add(1, Ordering::Relaxed);
+        let why = "too many attempts wait after wrong passwords; try again later";
+        self.server.host.logon_failed(self.shared.facts.peer, &user, why);
+        Step { refused_user: user, ..Step::refused(NtStatus::REQUEST_NOT_ACCEPTED) }
     }
 
     pub(crate) fn begin_setup(&mut self, purpose: Purpose) -> Result<SessionId, NtStatus> {
@@ -302,8 +322,7 @@ impl Conn {
             Refused::Anonymous => NtStatus::ACCESS_DENIED,
             _ => NtStatus::LOGON_FAILURE,
         };
-        let delay = self.server.host.logon_delay(peer);
-        Step { delay, refused_user: user, ..Step::refused(status) }
+        Step { refused_user: user, ..Step::refused(status) }
     }
 
     fn log_on(
@@ -429,7 +448,7 @@ impl Conn {
         }
     }
 
-    fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool, now: Now) {
+    fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool) {
         let mut buffer = new_buffer(Vec::new());
         let mut reply = header.reply(step.status, grant);
         // Who has proven nothing has no secret to prove the answer with.
@@ -475,10 +494,6 @@ impl Conn {
         };
         let by = authentication(step.channel.as_ref());
         self.count_alone(header.command, step.status, by, Some(&mut transmit));
-        if step.delay.is_zero() {
-            self.transmit(transmit);
-        } else {
-            self.transmit_at(now.instant + step.delay, transmit);
-        }
+        self.transmit(transmit);
     }
 }

@@ -24,6 +24,10 @@ pub struct Snapshot {
     pub logons_failed: u64,
     /// Logons that succeeded.
     pub logons: u64,
+    /// Attempts to log on that waited before they were judged.
+    pub logons_delayed: u64,
+    /// Attempts to log on that were refused without being judged.
+    pub logons_unjudged: u64,
     /// See [`Stats::channels_lost`].
     pub channels_lost: u64,
 }
@@ -77,6 +81,8 @@ impl Snapshot {
             requests: stats.requests.load(Ordering::Relaxed),
             logons_failed: stats.logons_failed.load(Ordering::Relaxed),
             logons: stats.logons.load(Ordering::Relaxed),
+            logons_delayed: stats.logons_delayed.load(Ordering::Relaxed),
+            logons_unjudged: stats.logons_unjudged.load(Ordering::Relaxed),
             channels_lost: stats.channels_lost.load(Ordering::Relaxed),
         }
     }

@@ -308,6 +308,15 @@ const CLIENTS: &[Metric] = &[
     counter("anabranch_smb_logons_failed_total", &[], "Logons that were refused.", |m, lines| {
         lines.put(&[], m.smb.logons_failed);
     }),
+    counter(
+        "anabranch_smb_logons_throttled_total",
+        &["outcome"],
+        "Attempts to log on after wrong passwords that waited before they were judged (delayed), or were refused since too many waited (unjudged).",
+        |m, lines| {
+            lines.put(&["delayed"], m.smb.logons_delayed);
+            lines.put(&["unjudged"], m.smb.logons_unjudged);
+        },
+    ),
     counter("anabranch_nfs_compounds_total", &[], "NFS requests answered.", |m, lines| {
         lines.put(&[], m.nfs.compounds);
     }),

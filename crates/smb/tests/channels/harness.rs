@@ -30,7 +30,7 @@ use wire::smb::{
 
 pub const ALICE: &str = "alice";
 pub const BOB: &str = "bob";
-const PASSWORD: &str = "a right password";
+pub const PASSWORD: &str = "a right password";
 
 struct StillHost {
     random: AtomicU64,
@@ -79,10 +79,6 @@ impl Host for StillHost {
     fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
 
     fn logon_succeeded(&self, _: SocketAddr, _: &str) {}
-
-    fn logon_delay(&self, _: SocketAddr) -> Duration {
-        Duration::ZERO
-    }
 
     fn carry_on(&self, work: Work) {
         self.carried.take(work);
@@ -521,6 +517,20 @@ impl Client {
     ) -> (NtStatus, [u8; 16]) {
         let (token, session_key) = authenticate(user, password, &self.challenge);
         (self.set_up(flags, key, &token), session_key)
+    }
+
+    /// Begins a new session and sends the proof of its password, of which the answer may be long in
+    /// coming.
+    pub fn send_guess(&mut self, user: &str, password: &str) -> MessageId {
+        self.session = SessionId(0);
+        assert_eq!(self.begin(0, None), NtStatus::MORE_PROCESSING_REQUIRED);
+        let (token, _) = authenticate(user, password, &self.challenge);
+        self.send_setup(0, None, &token)
+    }
+
+    /// Sends the first token again, which begins the exchange anew.
+    pub fn send_first(&mut self) -> MessageId {
+        self.send_setup(0, None, &first_token())
     }
 
     /// A new session.

@@ -5,6 +5,7 @@
 mod binding;
 mod chaos;
 mod ending;
+mod guessing;
 mod harness;
 mod replay;
 mod returning;

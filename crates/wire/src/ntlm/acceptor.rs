@@ -160,6 +160,16 @@ impl Acceptor {
         info
     }
 
+    /// The user whose password an AUTHENTICATE claims to prove; none where no proof is looked at.
+    #[must_use]
+    pub fn claimed_user(&self, token: &[u8]) -> Option<String> {
+        let message = Authenticate::decode(token).ok()?;
+        if self.challenge_message.is_empty() || is_anonymous(&message) {
+            return None;
+        }
+        text(message.user, message.flags & flags::UNICODE != 0).ok()
+    }
+
     /// Takes AUTHENTICATE and checks the proof. `lookup` gives a user's hash;
     /// an unknown user takes as long as a wrong password.
     ///
@@ -179,9 +189,7 @@ impl Acceptor {
         let user = text(message.user, unicode)?;
         let domain = text(message.domain, unicode)?;
         let workstation = text(message.workstation, unicode)?;
-        let is_anonymous =
-            user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0);
-        let (base_key, kind) = if is_anonymous {
+        let (base_key, kind) = if is_anonymous(&message) {
             if !unproven.anonymous {
                 return Err(Refused::Anonymous);
             }
@@ -252,6 +260,11 @@ impl Acceptor {
         let expected = hmac_md5(session_key, &[&self.negotiate, &self.challenge_message, &zeroed]);
         verify_slices_are_equal(&mic, &expected).map_err(|_| Refused::Mic { user: user.into() })
     }
+}
+
+/// MS-NLMP 3.2.5.1.2: no name, and no proof.
+fn is_anonymous(message: &Authenticate<'_>) -> bool {
+    message.user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0)
 }
 
 /// The key that the client chose, if it chose one. MS-NLMP 3.2.5.1.2.

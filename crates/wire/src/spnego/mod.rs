@@ -112,6 +112,16 @@ impl Acceptor {
         Self { tickets, ..self }
     }
 
+    /// The user whose password the client's next token claims to prove, if it claims that.
+    #[must_use]
+    pub fn claimed_user(&self, token: &[u8]) -> Option<String> {
+        if ntlm::is_ntlm(token) {
+            return self.ntlm.claimed_user(token);
+        }
+        self.wrapped.as_ref()?;
+        self.ntlm.claimed_user(NegTokenResp::decode(token).ok()?.token?)
+    }
+
     /// Takes the client's next token.
     ///
     /// # Errors

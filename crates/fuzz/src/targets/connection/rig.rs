@@ -14,7 +14,7 @@ use smb::{
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tempfile::TempDir;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp, Vfs};
@@ -69,10 +69,6 @@ impl Host for StillHost {
     fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
 
     fn logon_succeeded(&self, _: SocketAddr, _: &str) {}
-
-    fn logon_delay(&self, _: SocketAddr) -> Duration {
-        Duration::ZERO
-    }
 
     fn interfaces(&self, _: u16) -> Vec<InterfaceFact> {
         Vec::new()

@@ -1,0 +1,149 @@
+//! Wrong passwords are judged late, and who knows the password is not held up.
+
+use crate::harness::{ALICE, BOB, Client, Net, PASSWORD};
+use smb::limits::{LOGON_WAITS, WAITING_LOGONS_PER_PAIR};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use wire::ntstatus::NtStatus;
+use wire::smb::{Command, MessageId, SessionId};
+
+/// The answers that are there.
+fn answers(client: &mut Client, ids: &[MessageId]) -> Vec<NtStatus> {
+    ids.iter().filter_map(|id| client.status_of_setup(*id)).collect()
+}
+
+#[test]
+fn right_guess_behind_wrong_ones_is_not_judged_at_once() {
+    let net = Net::new();
+    let mut client = net.connect();
+    let wrong: Vec<_> = (0..20).map(|_| client.send_guess(ALICE, "wrong")).collect();
+    let right = client.send_guess(ALICE, PASSWORD);
+    let answers = answers(&mut client, &wrong);
+    let count = |status| answers.iter().filter(|answer| **answer == status).count();
+    assert_eq!(count(NtStatus::LOGON_FAILURE), 3, "{answers:?}");
+    assert_eq!(answers.len(), wrong.len() - WAITING_LOGONS_PER_PAIR);
+    assert_eq!(count(NtStatus::REQUEST_NOT_ACCEPTED), answers.len() - 3);
+    assert_eq!(client.status_of_setup(right), Some(NtStatus::REQUEST_NOT_ACCEPTED));
+    let stats = &net.server.stats;
+    assert_eq!(stats.logons_delayed.load(Ordering::Relaxed), WAITING_LOGONS_PER_PAIR as u64);
+    assert_eq!(stats.logons_unjudged.load(Ordering::Relaxed), answers.len() as u64 - 2);
+}
+
+#[test]
+fn guesses_of_a_minute_on_one_connection_are_some_tens() {
+    let net = Net::new();
+    let mut client = net.connect();
+    let (mut ids, mut time) = (Vec::new(), Duration::ZERO);
+    // As many names as the address may have on its way, each of them again and again.
+    for round in 0..2000 {
+        ids.push(client.send_guess(&format!("user{}", round % 500), "wrong"));
+        if let Some(look) = client.next_look()
+            && round % 8 == 7
+        {
+            time = time.max(look);
+            client.pass(time);
+        }
+        if time > Duration::from_mins(1) {
+            break;
+        }
+    }
+    assert!(time > Duration::from_mins(1));
+    let answers = answers(&mut client, &ids);
+    let judged = answers.iter().filter(|answer| **answer == NtStatus::LOGON_FAILURE).count();
+    assert!((20..=60).contains(&judged), "{judged}");
+}
+
+#[test]
+fn waiting_attempt_is_judged_when_its_time_comes() {
+    let net = Net::new();
+    let mut client = net.connect();
+    let _wrong: Vec<_> = (0..3).map(|_| client.send_guess(ALICE, "wrong")).collect();
+    let right = client.send_guess(ALICE, PASSWORD);
+    assert_eq!(client.status_of_setup(right), None);
+    let look = client.next_look().unwrap();
+    client.pass(look);
+    assert_eq!(client.status_of_setup(right), Some(NtStatus::SUCCESS));
+    assert_eq!(client.next_look(), None);
+    // Its failures are cleared: the next one is judged at once.
+    let wrong = client.send_guess(ALICE, "wrong");
+    assert_eq!(client.status_of_setup(wrong), Some(NtStatus::LOGON_FAILURE));
+}
+
+#[test]
+fn attempt_that_waits_for_too_long_is_refused_unjudged() {
+    let net = Net::new();
+    let mut client = net.connect();
+    let mut time = Duration::ZERO;
+    // Each is judged just before the next one.
+    for _ in 0..20 {
+        client.send_guess(ALICE, "wrong");
+        time = client.next_look().unwrap_or(time).max(time);
+        client.pass(time);
+    }
+    let ids: Vec<_> =
+        (0..WAITING_LOGONS_PER_PAIR).map(|_| client.send_guess(ALICE, "wrong")).collect();
+    let mut answered = Vec::new();
+    while let Some(look) = client.next_look() {
+        client.pass(look);
+        answered = answers(&mut client, &ids).into_iter().chain(answered).collect();
+        assert!(look <= time + 2 * LOGON_WAITS, "it ends");
+    }
+    assert_eq!(answered.len(), ids.len());
+    assert!(answered.contains(&NtStatus::REQUEST_NOT_ACCEPTED), "{answered:?}");
+}
+
+#[test]
+fn right_passwords_on_many_connections_are_judged_at_once() {
+    let net = Net::new();
+    let first = net.ready();
+    let mut clients: Vec<_> = (0..50).map(|_| net.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.log_on(ALICE), NtStatus::SUCCESS);
+    }
+    let mut channel = net.bound(&first);
+    assert_eq!(channel.plain(Command::ECHO), NtStatus::SUCCESS);
+    assert_eq!(net.server.stats.logons_delayed.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn own_success_leaves_failures_at_another_account() {
+    let net = Net::new();
+    let mut client = net.connect();
+    for _ in 0..3 {
+        let wrong = client.send_guess(ALICE, "wrong");
+        assert_eq!(client.status_of_setup(wrong), Some(NtStatus::LOGON_FAILURE));
+        let own = client.send_guess(BOB, PASSWORD);
+        assert_eq!(client.status_of_setup(own), Some(NtStatus::SUCCESS));
+    }
+    let next = client.send_guess(ALICE, "wrong");
+    assert_eq!(client.status_of_setup(next), None, "it waits");
+}
+
+#[test]
+fn renewal_that_is_refused_unjudged_leaves_the_session() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let mut guesser = net.connect();
+    for _ in 0..20 {
+        guesser.send_guess(ALICE, "wrong");
+    }
+    assert_eq!(client.renew(ALICE, PASSWORD), NtStatus::REQUEST_NOT_ACCEPTED);
+    assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
+#[test]
+fn message_behind_a_waiting_proof_of_its_session_keeps_the_order() {
+    let net = Net::new();
+    let mut client = net.connect();
+    let _wrong: Vec<_> = (0..3).map(|_| client.send_guess(ALICE, "wrong")).collect();
+    let wrong = client.send_guess(ALICE, "wrong");
+    let behind = client.send_first();
+    assert_eq!(client.status_of_setup(behind), None);
+    client.pass(client.next_look().unwrap());
+    assert_eq!(client.status_of_setup(wrong), Some(NtStatus::LOGON_FAILURE));
+    client.pass(client.next_look().unwrap());
+    // Its exchange is over, and there is no such session.
+    assert_eq!(client.status_of_setup(behind), Some(NtStatus::USER_SESSION_DELETED));
+    client.session = SessionId(0);
+    assert_eq!(client.next_look(), None);
+}
