@@ -65,86 +65,130 @@ const SMB: [&str; 21] = [
     "Unknown",
 ];
 
-/// NFS's operations by their numbers (RFC 8881 16.2.3, RFC 7862 15, RFC 8276 8.4), beginning with
-/// ACCESS; then what has none.
-const NFS: [&str; 76] = [
-    "Access",
-    "Close",
-    "Commit",
-    "Create",
-    "DelegPurge",
-    "DelegReturn",
-    "GetAttr",
-    "GetFh",
-    "Link",
-    "Lock",
-    "LockTest",
-    "Unlock",
-    "Lookup",
-    "LookupParent",
-    "NVerify",
-    "Open",
-    "OpenAttr",
-    "OpenConfirm",
-    "OpenDowngrade",
-    "PutFh",
-    "PutPubFh",
-    "PutRootFh",
-    "Read",
-    "ReadDir",
-    "ReadLink",
-    "Remove",
-    "Rename",
-    "Renew",
-    "RestoreFh",
-    "SaveFh",
-    "SecInfo",
-    "SetAttr",
-    "SetClientId",
-    "SetClientIdConfirm",
-    "Verify",
-    "Write",
-    "ReleaseLockOwner",
-    "BackchannelCtl",
-    "BindConnToSession",
-    "ExchangeId",
-    "CreateSession",
-    "DestroySession",
-    "FreeStateId",
-    "GetDirDelegation",
-    "GetDeviceInfo",
-    "GetDeviceList",
-    "LayoutCommit",
-    "LayoutGet",
-    "LayoutReturn",
-    "SecInfoNoName",
-    "Sequence",
-    "SetSsv",
-    "TestStateId",
-    "WantDelegation",
-    "DestroyClientId",
-    "ReclaimComplete",
-    "Allocate",
-    "Copy",
-    "CopyNotify",
-    "Deallocate",
-    "IoAdvise",
-    "LayoutError",
-    "LayoutStats",
-    "OffloadCancel",
-    "OffloadStatus",
-    "ReadPlus",
-    "Seek",
-    "WriteSame",
-    "Clone",
-    "GetXattr",
-    "SetXattr",
-    "ListXattrs",
-    "RemoveXattr",
-    "Null",
-    "Callback",
-    "Unknown",
-];
+/// The table of NFS's operations.
+macro_rules! nfs_operations {
+    ($($name:ident = $number:literal,)*) => {
+        /// NFS's operations by their numbers. RFC 8881 16.2.3, RFC 7862 15, RFC 8276 8.4.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the names of the specifications")]
+        #[repr(u8)]
+        pub enum NfsOperation {
+            $($name = $number,)*
+        }
+
+        impl NfsOperation {
+            const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The operation of this number, which a client may have sent.
+            #[must_use]
+            pub fn of_number(number: u32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// What is shown.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+nfs_operations! {
+    Access = 3,
+    Close = 4,
+    Commit = 5,
+    Create = 6,
+    DelegPurge = 7,
+    DelegReturn = 8,
+    GetAttr = 9,
+    GetFh = 10,
+    Link = 11,
+    Lock = 12,
+    LockTest = 13,
+    Unlock = 14,
+    Lookup = 15,
+    LookupParent = 16,
+    NVerify = 17,
+    Open = 18,
+    OpenAttr = 19,
+    OpenConfirm = 20,
+    OpenDowngrade = 21,
+    PutFh = 22,
+    PutPubFh = 23,
+    PutRootFh = 24,
+    Read = 25,
+    ReadDir = 26,
+    ReadLink = 27,
+    Remove = 28,
+    Rename = 29,
+    Renew = 30,
+    RestoreFh = 31,
+    SaveFh = 32,
+    SecInfo = 33,
+    SetAttr = 34,
+    SetClientId = 35,
+    SetClientIdConfirm = 36,
+    Verify = 37,
+    Write = 38,
+    ReleaseLockOwner = 39,
+    BackchannelCtl = 40,
+    BindConnToSession = 41,
+    ExchangeId = 42,
+    CreateSession = 43,
+    DestroySession = 44,
+    FreeStateId = 45,
+    GetDirDelegation = 46,
+    GetDeviceInfo = 47,
+    GetDeviceList = 48,
+    LayoutCommit = 49,
+    LayoutGet = 50,
+    LayoutReturn = 51,
+    SecInfoNoName = 52,
+    Sequence = 53,
+    SetSsv = 54,
+    TestStateId = 55,
+    WantDelegation = 56,
+    DestroyClientId = 57,
+    ReclaimComplete = 58,
+    Allocate = 59,
+    Copy = 60,
+    CopyNotify = 61,
+    Deallocate = 62,
+    IoAdvise = 63,
+    LayoutError = 64,
+    LayoutStats = 65,
+    OffloadCancel = 66,
+    OffloadStatus = 67,
+    ReadPlus = 68,
+    Seek = 69,
+    WriteSame = 70,
+    Clone = 71,
+    GetXattr = 72,
+    SetXattr = 73,
+    ListXattrs = 74,
+    RemoveXattr = 75,
+}
+
+/// What NFS has beside its operations.
+const NFS_OTHER: [&str; 3] = ["Null", "Callback", "Unknown"];
+
+/// How many names NFS has.
+const NFS_COUNT: usize = NfsOperation::ALL.len() + NFS_OTHER.len();
+
+// Their places in the table follow from their numbers.
+const _: () = {
+    let mut at = 0;
+    while at < NfsOperation::ALL.len() {
+        assert!(NfsOperation::ALL[at] as usize == NFS_FIRST + at);
+        at += 1;
+    }
+};
 
 /// The number of the first operation of NFS.
 const NFS_FIRST: usize = 3;
@@ -155,15 +199,15 @@ pub struct Api(u8);
 
 impl Api {
     /// How many there are.
-    pub(crate) const COUNT: usize = SMB.len() + NFS.len();
+    pub(crate) const COUNT: usize = SMB.len() + NFS_COUNT;
     /// SMB: what the server tells a client of what it caches.
     pub const OPLOCK_BREAK_NOTIFICATION: Self = Self(19);
     /// NFS: the procedure that does nothing.
-    pub const NULL: Self = Self((SMB.len() + 73) as u8);
+    pub const NULL: Self = Self((SMB.len() + NfsOperation::ALL.len()) as u8);
     /// NFS: calls of the server to a client, and their answers.
-    pub const CALLBACK: Self = Self((SMB.len() + 74) as u8);
+    pub const CALLBACK: Self = Self((SMB.len() + NfsOperation::ALL.len() + 1) as u8);
     /// NFS: what is no operation.
-    pub const NFS_UNKNOWN: Self = Self((SMB.len() + 75) as u8);
+    pub const NFS_UNKNOWN: Self = Self((SMB.len() + NfsOperation::ALL.len() + 2) as u8);
 
     /// The command of SMB with this number.
     #[must_use]
@@ -172,11 +216,16 @@ impl Api {
         Self(if known { command as u8 } else { SMB.len() as u8 - 1 })
     }
 
-    /// The operation of NFS with this number.
+    /// An operation of NFS.
     #[must_use]
-    pub fn nfs(operation: u32) -> Self {
-        let at = (operation as usize).checked_sub(NFS_FIRST).filter(|at| *at < NFS.len() - 3);
-        at.map_or(Self::NFS_UNKNOWN, |at| Self((SMB.len() + at) as u8))
+    pub fn nfs(operation: NfsOperation) -> Self {
+        Self((SMB.len() + operation as usize - NFS_FIRST) as u8)
+    }
+
+    /// What a client sent under this number, which may be no operation.
+    #[must_use]
+    pub fn of_nfs_number(number: u32) -> Self {
+        NfsOperation::of_number(number).map_or(Self::NFS_UNKNOWN, Self::nfs)
     }
 
     /// All of them.
@@ -199,7 +248,10 @@ impl Api {
     pub fn name(self) -> &'static str {
         match self.index().checked_sub(SMB.len()) {
             None => SMB[self.index()],
-            Some(at) => NFS[at],
+            Some(at) => match NfsOperation::ALL.get(at) {
+                Some(operation) => operation.name(),
+                None => NFS_OTHER[at - NfsOperation::ALL.len()],
+            },
         }
     }
 
@@ -238,17 +290,17 @@ mod tests {
         }
         let nfs = [(3, "Access"), (25, "Read"), (38, "Write"), (53, "Sequence"), (60, "Copy")];
         for (number, name) in nfs.into_iter().chain([(75, "RemoveXattr"), (76, "Unknown")]) {
-            assert_eq!(Api::nfs(number).name(), name);
-            assert_eq!(Api::nfs(number).protocol(), Protocol::Nfs);
+            assert_eq!(Api::of_nfs_number(number).name(), name);
+            assert_eq!(Api::of_nfs_number(number).protocol(), Protocol::Nfs);
         }
-        assert_eq!(Api::nfs(u32::MAX).name(), "Unknown");
+        assert_eq!(Api::of_nfs_number(u32::MAX).name(), "Unknown");
         assert_eq!((Api::NULL.name(), Api::CALLBACK.name()), ("Null", "Callback"));
         assert_eq!(Api::OPLOCK_BREAK_NOTIFICATION.name(), "OplockBreakNotification");
     }
 
     #[test]
     fn what_only_says_what_others_are_about_is_no_transaction() {
-        let context: Vec<u32> = (0..90).filter(|n| Api::nfs(*n).is_context()).collect();
+        let context: Vec<u32> = (0..90).filter(|n| Api::of_nfs_number(*n).is_context()).collect();
         assert_eq!(context, [10, 22, 23, 24, 31, 32, 53]);
         assert!((0..90).all(|n| !Api::smb(n).is_context()));
     }

@@ -18,7 +18,7 @@ mod snapshot;
 mod stage;
 mod top;
 
-pub use api::{Api, Protocol, TransactionType};
+pub use api::{Api, NfsOperation, Protocol, TransactionType};
 pub use audit::{Agreed, AuditEvent, AuditKind, AuditSink};
 pub use cell::{Arrival, Done, Sent};
 pub use histogram::{BOUNDS_MICROSECONDS, Histogram};

@@ -11,6 +11,7 @@ use crate::credentials::Credentials;
 use crate::held::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
 use crate::metering::{End, Tally};
+use crate::operations::{counted_as, is_change};
 use crate::ops;
 use crate::place::{ObjectPlace, Place};
 use crate::server::Server;
@@ -20,7 +21,7 @@ use crate::status::OrStatus;
 use bytes::Bytes;
 use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange, ShareQueue};
 use limits::Throttled;
-use meter::{Arrival, ShareId};
+use meter::{Api, Arrival, NfsOperation, ShareId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -266,12 +267,12 @@ impl Call {
                     return self.in_session(compound, sequence, answer, results, tally).await;
                 }
                 Some(first) => {
-                    let number = match &first {
-                        Ok(operation) => operation.number(),
-                        Err(bad) => bad.number,
+                    let api = match &first {
+                        Ok(operation) => Api::nfs(counted_as(operation)),
+                        Err(bad) => Api::of_nfs_number(bad.number.0),
                     };
                     Box::pin(self.alone(&compound, first, &mut answer, &mut results)).await;
-                    tally.end(&*self.server.host, End::of_no_share(number, results.status));
+                    tally.end(&*self.server.host, End::of_no_share(api, results.status));
                 }
                 None => {}
             }
@@ -354,7 +355,7 @@ impl Call {
     ) -> Finished {
         let now = self.now();
         let host = &*self.server.host;
-        let ended = |status| End::of_no_share(OperationNumber::SEQUENCE, status);
+        let ended = |status| End::of_no_share(Api::nfs(NfsOperation::Sequence), status);
         let permit = match self.begin(&compound, &sequence, now) {
             Ok((_, Start::Replay(kept))) => {
                 tally.end(host, ended(NfsStatus::OK));
@@ -459,22 +460,26 @@ impl Call {
                 Ok(operation) => operation,
                 Err(bad) => {
                     results.fail(answer, bad.number, bad.status);
-                    tally.end(&*self.server.host, End::of_no_share(bad.number, bad.status));
+                    tally.end(
+                        &*self.server.host,
+                        End::of_no_share(Api::of_nfs_number(bad.number.0), bad.status),
+                    );
                     break;
                 }
             };
             let (before, count) = (answer.out.len(), results.reply);
             let number = operation.number();
-            if answer.room() < CHANGE_REPLY_BYTES && ops::changes(number) {
+            let api = Api::nfs(counted_as(&operation));
+            if answer.room() < CHANGE_REPLY_BYTES && is_change(&operation) {
                 results.fail(answer, number, answer.too_big);
-                tally.end(&*self.server.host, End::of_no_share(number, answer.too_big));
+                tally.end(&*self.server.host, End::of_no_share(api, answer.too_big));
                 break;
             }
             let (is_last, share) = (compound.operations_left() == 0, run.share());
             // Data that TLS seals passes through here anyhow.
             answer.is_passing = is_last && !sequence.cache_this && !self.conn.is_under_tls();
             answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
-            run.admit_operation(number).await;
+            run.admit_operation(&operation).await;
             run.operate(&operation, is_last, answer, results).await;
             if !results.status.is_ok() {
                 // Nothing comes after it.
@@ -484,7 +489,7 @@ impl Call {
             let file_bytes = answer.file.as_ref().map_or(0, |file| file.length_bytes);
             let egress = answer.out.len().saturating_sub(from.1) + file_bytes;
             let bytes = ((compound.position() - from.0) as u64, egress as u64);
-            tally.end(&*self.server.host, run.end_of(number, results.status, share, bytes));
+            tally.end(&*self.server.host, run.end_of(api, results.status, share, bytes));
             if !results.status.is_ok() {
                 audit::denied(&run, number, results.status);
                 let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
@@ -582,15 +587,9 @@ impl<'c> Run<'c> {
     }
 
     /// The end of an operation that began in the share `before`.
-    fn end_of(
-        &self,
-        number: OperationNumber,
-        status: NfsStatus,
-        before: ShareId,
-        bytes: (u64, u64),
-    ) -> End {
+    fn end_of(&self, api: Api, status: NfsStatus, before: ShareId, bytes: (u64, u64)) -> End {
         let share = if self.share() == ShareId::NONE { before } else { self.share() };
-        End { number, status, throttled: self.throttled, share, bytes }
+        End { api, status, throttled: self.throttled, share, bytes }
     }
 
     /// The share that the current file handle is in.

@@ -4,6 +4,7 @@
 //! most frequent operations, which are small, have futures of their own.
 
 use crate::compound::{Answer, Results, Run};
+use crate::operations::{Group, group};
 use crate::ops::{
     attributes, copy, data, delegate, directory, handle, lock, open, readdir, security, session,
     space, state, xattr,
@@ -25,6 +26,23 @@ impl Run<'_> {
         if !matches!(operation, Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh) {
             self.looked = None;
         }
+        match group(operation) {
+            Group::Files => self.operate_files(number, operation, answer, results).await,
+            Group::Names => self.operate_names(number, operation, answer, results).await,
+            Group::State => self.operate_state(number, operation, is_last, answer, results).await,
+            Group::Extensions => self.operate_extension(number, operation, answer, results).await,
+            Group::Unsupported => results.fail(answer, number, NfsStatus::NOTSUPP),
+        }
+    }
+
+    /// Those about file handles, data and attributes.
+    async fn operate_files(
+        &mut self,
+        number: OperationNumber,
+        operation: &Operation<'_>,
+        answer: &mut Answer,
+        results: &mut Results,
+    ) {
         match operation {
             Operation::Sequence(_) => results.fail(answer, number, NfsStatus::SEQUENCE_POS),
             Operation::PutFh(args) => results.push(answer, number, &handle::put(self, args)),
@@ -68,7 +86,7 @@ impl Run<'_> {
                     &Box::pin(attributes::verify(self, args, false)).await,
                 );
             }
-            other => self.operate_names(number, other, is_last, answer, results).await,
+            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
         }
     }
 
@@ -77,7 +95,6 @@ impl Run<'_> {
         &mut self,
         number: OperationNumber,
         operation: &Operation<'_>,
-        is_last: bool,
         answer: &mut Answer,
         results: &mut Results,
     ) {
@@ -115,7 +132,7 @@ impl Run<'_> {
             Operation::SecInfoNoName(args) => {
                 results.push(answer, number, &Box::pin(security::of_handle(self, args)).await);
             }
-            other => self.operate_state(number, other, is_last, answer, results).await,
+            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
         }
     }
 
@@ -174,12 +191,12 @@ impl Run<'_> {
             Operation::ReclaimComplete(args) => {
                 results.push(answer, number, &session::reclaim_complete(self, args));
             }
-            other => self.operate_later(number, other, answer, results).await,
+            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
         }
     }
 
-    /// Those of version 4.2, and those that there are not.
-    async fn operate_later(
+    /// Those of version 4.2, and extended attributes.
+    async fn operate_extension(
         &mut self,
         number: OperationNumber,
         operation: &Operation<'_>,
@@ -235,8 +252,7 @@ impl Run<'_> {
             Operation::RemoveXattr(args) => {
                 results.push(answer, number, &Box::pin(xattr::remove(self, args)).await);
             }
-            // Under its own number: a client turns off then what is not here.
-            _ => results.fail(answer, number, NfsStatus::NOTSUPP),
+            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
         }
     }
 }

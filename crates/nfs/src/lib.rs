@@ -28,6 +28,7 @@ mod holdings;
 mod host;
 pub mod limits;
 mod metering;
+mod operations;
 mod ops;
 mod place;
 mod recall;

@@ -13,7 +13,7 @@ use limits::Throttled;
 use meter::{Api, Arrival, Authentication, Done, ResponseType, Sent, ShareId, SlowRequest};
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
-use wire::nfs::{NfsStatus, OperationNumber};
+use wire::nfs::NfsStatus;
 
 /// Answers that are on their way with one record.
 pub type SentList = SmallVec<[Sent; 2]>;
@@ -46,7 +46,7 @@ fn authentication(credentials: &Credentials) -> Authentication {
 /// How an operation ended.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
-    pub number: OperationNumber,
+    pub api: Api,
     pub status: NfsStatus,
     pub throttled: Throttled,
     pub share: ShareId,
@@ -72,9 +72,9 @@ pub struct Tally {
 
 impl End {
     /// Of what is about no share, or about nothing.
-    pub fn of_no_share(number: OperationNumber, status: NfsStatus) -> Self {
+    pub fn of_no_share(api: Api, status: NfsStatus) -> Self {
         let (throttled, share) = (Throttled::No, ShareId::NONE);
-        Self { number, status, throttled, share, bytes: (0, 0) }
+        Self { api, status, throttled, share, bytes: (0, 0) }
     }
 }
 
@@ -88,7 +88,7 @@ impl Tally {
     /// An operation came to its end.
     pub fn end(&mut self, host: &dyn Host, end: End) {
         self.first.get_or_insert(end);
-        let is_counted = !Api::nfs(end.number.0).is_context() || !end.status.is_ok();
+        let is_counted = !end.api.is_context() || !end.status.is_ok();
         if is_counted {
             self.count(host, &end);
         }
@@ -100,7 +100,7 @@ impl Tally {
         self.since = now;
         self.done.push(Done {
             share: end.share,
-            api: Api::nfs(end.number.0),
+            api: end.api,
             authentication: self.by,
             response: response_type(end.status).throttled(end.throttled),
             ingress_bytes: end.bytes.0,
@@ -113,7 +113,7 @@ impl Tally {
     pub fn settle(mut self, call: &Call, finished: &mut Finished) {
         let server = &call.server;
         if self.done.is_empty() {
-            let nothing = End::of_no_share(OperationNumber::ILLEGAL, NfsStatus::INVAL);
+            let nothing = End::of_no_share(Api::NFS_UNKNOWN, NfsStatus::INVAL);
             let first = self.first.unwrap_or(nothing);
             self.count(&*server.host, &first);
         }

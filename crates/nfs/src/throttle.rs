@@ -6,60 +6,40 @@
 //! slot; the client is told to use few of them meanwhile.
 
 use crate::compound::Run;
+use crate::operations::{Charge, charge};
 use crate::place::Place;
 use crate::session::Session;
-use crate::status::status_of;
-use files::{OpenFile, ShareQueue};
+use crate::status::{OrStatus, status_of};
+use files::{Files, OpenFile, ShareQueue};
 use limits::{Cost, ShareLimits, Throttled};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::FsError;
-use wire::nfs::{NfsStatus, OperationNumber as Number};
+use wire::nfs::{NfsStatus, Operation};
 
-/// How an operation counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counts {
-    Not,
-    /// By itself, before it begins.
-    Always,
-    /// Unless it stands beside one that counts.
-    Alone,
-}
+/// An open by which data is to be read or written, which is not paid for yet: an operation that
+/// forgets to have its cost admitted does not compile.
+#[derive(Debug)]
+pub struct UnpaidOpen(Arc<OpenFile>);
 
-fn counts(number: Number) -> Counts {
-    match number {
-        Number::ACCESS
-        | Number::GETATTR
-        | Number::VERIFY
-        | Number::NVERIFY
-        | Number::SECINFO
-        | Number::SECINFO_NO_NAME => Counts::Alone,
-        Number::ALLOCATE
-        | Number::CLONE
-        | Number::CLOSE
-        | Number::COMMIT
-        | Number::COPY
-        | Number::CREATE
-        | Number::DEALLOCATE
-        | Number::GETXATTR
-        | Number::LINK
-        | Number::LISTXATTRS
-        | Number::LOCK
-        | Number::LOCKT
-        | Number::LOCKU
-        | Number::LOOKUP
-        | Number::LOOKUPP
-        | Number::OPEN
-        | Number::OPEN_DOWNGRADE
-        | Number::READDIR
-        | Number::READLINK
-        | Number::REMOVE
-        | Number::REMOVEXATTR
-        | Number::RENAME
-        | Number::SEEK
-        | Number::SETATTR
-        | Number::SETXATTR => Counts::Always,
-        _ => Counts::Not,
+impl UnpaidOpen {
+    /// Of an operation that has begun.
+    pub fn new(open: Arc<OpenFile>) -> Self {
+        Self(open)
+    }
+
+    /// The open, for an operation that was charged before it began ([`Charge::Metadata`]), or
+    /// whose bytes are admitted piece by piece.
+    pub fn charged_at_dispatch(self) -> Arc<OpenFile> {
+        self.0
+    }
+
+    /// The file's size in bytes, by which the cost of some operations is known.
+    ///
+    /// # Errors
+    /// Those of [`files::Files::attributes_unchecked`].
+    pub fn size_bytes(&self, files: &Files) -> Result<u64, NfsStatus> {
+        Ok(files.attributes_unchecked(&self.0).or_status()?.size_bytes)
     }
 }
 
@@ -80,22 +60,27 @@ impl Drop for Counted {
 }
 
 impl Run<'_> {
-    /// Waits until an operation other than READ and WRITE may begin.
-    pub async fn admit_operation(&mut self, number: Number) {
+    /// Waits until an operation may begin, unless its cost is known only once its open is.
+    pub async fn admit_operation(&mut self, operation: &Operation<'_>) {
         self.throttled = Throttled::No;
         if self.share_limits().is_none() {
             return;
         }
-        match counts(number) {
-            Counts::Always => {}
-            Counts::Alone if !self.is_charged => {}
-            Counts::Alone | Counts::Not => return,
+        match charge(operation) {
+            Charge::Metadata => {}
+            Charge::MetadataAlone if !self.is_charged => {}
+            Charge::MetadataAlone | Charge::Data | Charge::Nothing => return,
         }
         self.admit(None, Cost::metadata()).await;
     }
 
-    /// Waits until an operation may begin.
-    pub async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
+    /// Waits until data may be read or written by an open; the open to do it by.
+    pub async fn admit_data(&mut self, open: UnpaidOpen, cost: Cost) -> Arc<OpenFile> {
+        self.admit(Some(&open.0), cost).await;
+        open.0
+    }
+
+    async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
         let Some(queue) = self.queue() else { return };
         self.is_charged = true;
         if !queue.admit_now(open, cost, self.now) {

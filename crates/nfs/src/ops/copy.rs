@@ -32,7 +32,7 @@ async fn both(
     } else {
         run.saved_open_by(&id, Rights::READ_DATA)?.open
     };
-    let to = super::data::open_for(run, target, Rights::WRITE_DATA).await?;
+    let to = super::data::open_for(run, target, Rights::WRITE_DATA).await?.charged_at_dispatch();
     Ok((from, to))
 }
 

@@ -5,6 +5,7 @@ use crate::compound::{Answer, Run};
 use crate::limits::{IO_BYTES_MAX, SENDFILE_BYTES_MIN};
 use crate::place::Place;
 use crate::status::OrStatus;
+use crate::throttle::UnpaidOpen;
 use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
 use limits::Cost;
 use std::sync::Arc;
@@ -22,18 +23,19 @@ pub(crate) async fn open_for(
     run: &mut Run<'_>,
     id: StateId,
     rights: Rights,
-) -> Result<Arc<OpenFile>, NfsStatus> {
+) -> Result<UnpaidOpen, NfsStatus> {
     if matches!(run.place()?, Place::Root) {
         return Err(NfsStatus::ISDIR);
     }
     let id = run.resolve_id(id)?;
     if !id.is_special() {
-        return Ok(run.open_by(&id, rights)?.open);
+        return Ok(UnpaidOpen::new(run.open_by(&id, rights)?.open));
     }
     // Whoever takes something back may keep it from others. RFC 8881 8.4.2.1.
     run.server().check_no_grace()?;
     let (object, caller) = run.object().await?;
-    Box::pin(anonymous_open(run, object, caller, rights)).await
+    let open = Box::pin(anonymous_open(run, object, caller, rights)).await?;
+    Ok(UnpaidOpen::new(open))
 }
 
 /// An open for one operation, of who has none.
@@ -69,7 +71,7 @@ pub(crate) async fn read(
     let room = answer.room().saturating_sub(READ_OVERHEAD_BYTES);
     let length = (args.count.min(IO_BYTES_MAX) as usize).min(room);
     let cost = Cost::read(length as u64);
-    run.admit(Some(&open), cost).await;
+    let open = run.admit_data(open, cost).await;
     let read = read_open(run, (&open, args.offset, length), answer).await;
     run.give_back(&open, cost, *read.as_ref().unwrap_or(&0));
     read.map(|_| ())
@@ -114,7 +116,7 @@ pub(crate) async fn write(
     if end.is_none_or(|end| end > i64::MAX as u64) {
         return Err(NfsStatus::FBIG);
     }
-    run.admit(Some(&open), Cost::write(data.len() as u64)).await;
+    let open = run.admit_data(open, Cost::write(data.len() as u64)).await;
     let verifier = run.server().write_verifier(open.key());
     if !data.is_empty() {
         files.write(&open, args.offset, data).or_status()?;

@@ -25,18 +25,18 @@ fn check_range(offset: u64, length: u64) -> Result<(), NfsStatus> {
 
 pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
-    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?;
+    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?.charged_at_dispatch();
     run.server().files.reserve_range(&open, args.offset, args.length).await.or_status()
 }
 
 pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
-    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?;
+    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?.charged_at_dispatch();
     run.server().files.zero_range(&open, args.offset, args.length).await.or_status()
 }
 
 pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResult, NfsStatus> {
-    let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
+    let open = open_for(run, args.state_id, Rights::READ_DATA).await?.charged_at_dispatch();
     let files = run.server().files.clone();
     let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
     if args.offset >= size {
@@ -80,10 +80,10 @@ pub(crate) async fn read_plus(
 ) -> Result<(), NfsStatus> {
     let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
     let files = run.server().files.clone();
-    let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
+    let size = open.size_bytes(&files)?;
     let end = args.offset.saturating_add(u64::from(args.count.min(IO_BYTES_MAX))).min(size);
     let cost = Cost::read(end.saturating_sub(args.offset).min(answer.room() as u64));
-    run.admit(Some(&open), cost).await;
+    let open = run.admit_data(open, cost).await;
     let before = answer.out.len();
     let mut writer = ReadPlusWriter::begin(&mut answer.writer());
     let (mut at, mut segments) = (args.offset, 0);

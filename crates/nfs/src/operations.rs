@@ -1,0 +1,266 @@
+//! What the server takes each operation for: its cost, whether it changes something, who carries it
+//! out, and its name in the metrics.
+//!
+//! The tables name every operation, so that a new one does not compile before it is classified.
+
+use meter::NfsOperation;
+use wire::nfs::Operation;
+
+/// The operations that this server does not have.
+macro_rules! unsupported {
+    () => {
+        Operation::OpenAttr(_)
+            | Operation::SetSsv(_)
+            | Operation::DelegPurge(_)
+            | Operation::WantDelegation(_)
+            | Operation::GetDirDelegation(_)
+            | Operation::WriteSame(_)
+            | Operation::CopyNotify(_)
+            | Operation::LayoutGet(_)
+            | Operation::LayoutCommit(_)
+            | Operation::LayoutReturn(_)
+            | Operation::LayoutError(_)
+            | Operation::LayoutStats(_)
+            | Operation::GetDeviceInfo(_)
+            | Operation::GetDeviceList(_)
+    };
+}
+
+/// What has the same name in the metrics: operations with arguments, then those without.
+macro_rules! same_name {
+    ($operation:ident: $($with:ident)*; $($without:ident)*) => {
+        match $operation {
+            $(Operation::$with(_) => NfsOperation::$with,)*
+            $(Operation::$without => NfsOperation::$without,)*
+        }
+    };
+}
+
+/// How an operation is charged to the limits of its share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charge {
+    /// Not at all: it says which file or session is meant, or does nothing with files.
+    Nothing,
+    /// As one operation, before it begins.
+    Metadata,
+    /// As one operation, unless it stands beside one that is charged.
+    MetadataAlone,
+    /// By its bytes, and by the file that it opens: by [`crate::throttle::UnpaidOpen`], without
+    /// which nothing is read or written.
+    Data,
+}
+
+/// How an operation is charged.
+#[must_use]
+pub fn charge(operation: &Operation<'_>) -> Charge {
+    match operation {
+        Operation::Access(_)
+        | Operation::GetAttr(_)
+        | Operation::Verify(_)
+        | Operation::NVerify(_)
+        | Operation::SecInfo(_)
+        | Operation::SecInfoNoName(_) => Charge::MetadataAlone,
+        Operation::Allocate(_)
+        | Operation::Clone(_)
+        | Operation::Close(_)
+        | Operation::Commit(_)
+        | Operation::Copy(_)
+        | Operation::Create(_)
+        | Operation::Deallocate(_)
+        | Operation::GetXattr(_)
+        | Operation::Link(_)
+        | Operation::ListXattrs(_)
+        | Operation::Lock(_)
+        | Operation::LockTest(_)
+        | Operation::Unlock(_)
+        | Operation::Lookup(_)
+        | Operation::LookupParent
+        | Operation::Open(_)
+        | Operation::OpenDowngrade(_)
+        | Operation::ReadDir(_)
+        | Operation::ReadLink
+        | Operation::Remove(_)
+        | Operation::RemoveXattr(_)
+        | Operation::Rename(_)
+        | Operation::Seek(_)
+        | Operation::SetAttr(_)
+        | Operation::SetXattr(_) => Charge::Metadata,
+        Operation::Read(_) | Operation::Write(_) | Operation::ReadPlus(_) => Charge::Data,
+        Operation::PutFh(_)
+        | Operation::PutPubFh
+        | Operation::PutRootFh
+        | Operation::GetFh
+        | Operation::SaveFh
+        | Operation::RestoreFh
+        | Operation::BackchannelCtl(_)
+        | Operation::BindConnToSession(_)
+        | Operation::ExchangeId(_)
+        | Operation::CreateSession(_)
+        | Operation::DestroySession(_)
+        | Operation::DestroyClientId(_)
+        | Operation::ReclaimComplete(_)
+        | Operation::Sequence(_)
+        | Operation::DelegReturn(_)
+        | Operation::FreeStateId(_)
+        | Operation::TestStateId(_)
+        | Operation::IoAdvise(_)
+        | Operation::OffloadCancel(_)
+        | Operation::OffloadStatus(_)
+        | unsupported!() => Charge::Nothing,
+    }
+}
+
+/// Whether an operation changes something, so that there must be room for its answer before it
+/// is begun.
+#[must_use]
+pub fn is_change(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Close(_)
+        | Operation::Commit(_)
+        | Operation::Create(_)
+        | Operation::CreateSession(_)
+        | Operation::DelegReturn(_)
+        | Operation::DestroySession(_)
+        | Operation::DestroyClientId(_)
+        | Operation::ExchangeId(_)
+        | Operation::FreeStateId(_)
+        | Operation::Link(_)
+        | Operation::Lock(_)
+        | Operation::Unlock(_)
+        | Operation::Open(_)
+        | Operation::OpenDowngrade(_)
+        | Operation::ReclaimComplete(_)
+        | Operation::Remove(_)
+        | Operation::Rename(_)
+        | Operation::SetAttr(_)
+        | Operation::Write(_)
+        | Operation::Allocate(_)
+        | Operation::Clone(_)
+        | Operation::Copy(_)
+        | Operation::Deallocate(_)
+        | Operation::SetXattr(_)
+        | Operation::RemoveXattr(_) => true,
+        Operation::PutFh(_)
+        | Operation::PutPubFh
+        | Operation::PutRootFh
+        | Operation::GetFh
+        | Operation::SaveFh
+        | Operation::RestoreFh
+        | Operation::Lookup(_)
+        | Operation::LookupParent
+        | Operation::BackchannelCtl(_)
+        | Operation::BindConnToSession(_)
+        | Operation::Sequence(_)
+        | Operation::Access(_)
+        | Operation::GetAttr(_)
+        | Operation::Verify(_)
+        | Operation::NVerify(_)
+        | Operation::ReadDir(_)
+        | Operation::ReadLink
+        | Operation::Read(_)
+        | Operation::LockTest(_)
+        | Operation::TestStateId(_)
+        | Operation::SecInfo(_)
+        | Operation::SecInfoNoName(_)
+        | Operation::Seek(_)
+        | Operation::ReadPlus(_)
+        | Operation::IoAdvise(_)
+        | Operation::OffloadCancel(_)
+        | Operation::OffloadStatus(_)
+        | Operation::GetXattr(_)
+        | Operation::ListXattrs(_)
+        | unsupported!() => false,
+    }
+}
+
+/// By which part of [`crate::dispatch`] operations are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// File handles, data and attributes.
+    Files,
+    /// Names in directories.
+    Names,
+    /// Opens, locks, sessions and clients.
+    State,
+    /// NFSv4.2 and extended attributes.
+    Extensions,
+    /// None: the server replies NOTSUPP under the operation's number, and clients turn it off.
+    Unsupported,
+}
+
+/// The group of an operation.
+#[must_use]
+pub fn group(operation: &Operation<'_>) -> Group {
+    match operation {
+        Operation::PutFh(_)
+        | Operation::PutPubFh
+        | Operation::PutRootFh
+        | Operation::GetFh
+        | Operation::SaveFh
+        | Operation::RestoreFh
+        | Operation::Sequence(_)
+        | Operation::Access(_)
+        | Operation::GetAttr(_)
+        | Operation::SetAttr(_)
+        | Operation::Verify(_)
+        | Operation::NVerify(_)
+        | Operation::Read(_)
+        | Operation::Write(_)
+        | Operation::Commit(_) => Group::Files,
+        Operation::Lookup(_)
+        | Operation::LookupParent
+        | Operation::ReadLink
+        | Operation::ReadDir(_)
+        | Operation::Create(_)
+        | Operation::Remove(_)
+        | Operation::Rename(_)
+        | Operation::Link(_)
+        | Operation::SecInfo(_)
+        | Operation::SecInfoNoName(_) => Group::Names,
+        Operation::Open(_)
+        | Operation::OpenDowngrade(_)
+        | Operation::DelegReturn(_)
+        | Operation::Close(_)
+        | Operation::Lock(_)
+        | Operation::LockTest(_)
+        | Operation::Unlock(_)
+        | Operation::TestStateId(_)
+        | Operation::FreeStateId(_)
+        | Operation::ExchangeId(_)
+        | Operation::CreateSession(_)
+        | Operation::BindConnToSession(_)
+        | Operation::BackchannelCtl(_)
+        | Operation::DestroySession(_)
+        | Operation::DestroyClientId(_)
+        | Operation::ReclaimComplete(_) => Group::State,
+        Operation::Allocate(_)
+        | Operation::Deallocate(_)
+        | Operation::Seek(_)
+        | Operation::IoAdvise(_)
+        | Operation::ReadPlus(_)
+        | Operation::Copy(_)
+        | Operation::OffloadStatus(_)
+        | Operation::OffloadCancel(_)
+        | Operation::Clone(_)
+        | Operation::GetXattr(_)
+        | Operation::SetXattr(_)
+        | Operation::ListXattrs(_)
+        | Operation::RemoveXattr(_) => Group::Extensions,
+        unsupported!() => Group::Unsupported,
+    }
+}
+
+/// What an operation is counted as.
+#[must_use]
+pub fn counted_as(operation: &Operation<'_>) -> NfsOperation {
+    same_name!(operation:
+        PutFh Lookup OpenAttr BackchannelCtl BindConnToSession ExchangeId CreateSession
+        DestroySession DestroyClientId ReclaimComplete Sequence SetSsv Access GetAttr
+        SetAttr Verify NVerify Create Link ReadDir Remove Rename Read Write Commit Open
+        OpenDowngrade Close DelegReturn DelegPurge WantDelegation GetDirDelegation Lock
+        LockTest Unlock FreeStateId TestStateId SecInfo SecInfoNoName Allocate Deallocate
+        Seek ReadPlus IoAdvise WriteSame Copy CopyNotify Clone OffloadCancel OffloadStatus
+        GetXattr SetXattr ListXattrs RemoveXattr LayoutGet LayoutCommit LayoutReturn
+        LayoutError LayoutStats GetDeviceInfo GetDeviceList;
+        PutPubFh PutRootFh GetFh SaveFh RestoreFh LookupParent ReadLink)
+}
