@@ -6,8 +6,8 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use support::client::{CREATE, Client, SUCCESS, connect_from};
-use support::{PASSWORD, Running, Setup};
+use support::client::{CREATE, Client, READ, SUCCESS, WRITE, connect_from};
+use support::{PASSWORD, Running, Setup, wait_for};
 
 const TOO_MANY_OPENED_FILES: u32 = 0xC000_011F;
 /// Few, so that they are used up quickly: 384 are left for connections and opens.
@@ -102,4 +102,81 @@ fn silent_admin_connections_keep_no_administrator_out() {
     stream.read_to_string(&mut answer).expect("an answer in time");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(silent);
+}
+
+const MEMORY_USED: &str = "anabranch_resource_used{kind=\"memory_bytes\"}";
+const MEMORY_REFUSED: &str = "anabranch_resource_refused_total{kind=\"memory_bytes\"}";
+/// What one user may have of the memory that [`small`] gives, and as much again for what the
+/// allocator and the process need.
+const MEMORY_BYTES_MAX: usize = 2 * 32 * 1024 * 1024;
+
+/// A server with two users and little memory for requests.
+fn small() -> Running {
+    let setup = Setup::new().server("request_memory_mib = 64").in_small_pages();
+    setup.argument("--user").argument(&format!("{OTHER}:{PASSWORD}")).start()
+}
+
+/// The other user reads and writes as if nothing were.
+fn works(server: &Running) {
+    let mut other = log_on(server, Ipv4Addr::LOCALHOST, OTHER);
+    let file = other.create("other");
+    assert_eq!(other.call(WRITE, &Client::write_body(file, 0, &[7; 60_000])).status, SUCCESS);
+    assert_eq!(other.call(READ, &Client::read_body(file, 0, 60_000)).data().len(), 60_000);
+}
+
+#[test]
+fn half_sent_requests_of_one_user_are_held_in_little_memory() {
+    const FRAME_BYTES: usize = 8 * 1024 * 1024;
+    let server = small();
+    let folder = server.data();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let before = server.memory_bytes();
+    let most = [&(FRAME_BYTES as u32).to_be_bytes()[..], &vec![0; FRAME_BYTES - 100_000]].concat();
+    let mut hoard: Vec<(Client, usize)> =
+        (0..40).map(|_| (log_on(&server, Ipv4Addr::LOCALHOST, &support::user()), 0)).collect();
+    for (client, _) in &hoard {
+        client.stream.set_nonblocking(true).unwrap();
+    }
+    // As much of each as the server takes.
+    wait_for("a connection that may not send more", || {
+        for (client, sent) in &mut hoard {
+            while *sent < most.len()
+                && let Ok(count) = client.stream.write(&most[*sent..])
+            {
+                *sent += count;
+            }
+        }
+        (server.metric(MEMORY_REFUSED) > 20).then_some(())
+    });
+    let grown = server.memory_bytes().saturating_sub(before);
+    assert!(grown < MEMORY_BYTES_MAX, "{grown}");
+    works(&server);
+    drop(hoard);
+    wait_for("the memory", || (server.metric(MEMORY_USED) == 0).then_some(()));
+}
+
+#[test]
+fn answers_that_one_user_never_takes_are_held_in_little_memory() {
+    let server = small();
+    let folder = server.data();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    // Shorter reads than those that leave by sendfile.
+    std::fs::write(folder.join("file"), vec![1; 15_000]).unwrap();
+    let before = server.memory_bytes();
+    let hoard: Vec<Client> = (0..30)
+        .map(|_| {
+            let mut client = log_on(&server, Ipv4Addr::LOCALHOST, &support::user());
+            rustix::net::sockopt::set_socket_recv_buffer_size(&client.stream, 4096).unwrap();
+            (0..4).for_each(|_| assert_eq!(client.echo(), SUCCESS));
+            let file = client.create("file");
+            (0..1000).for_each(|_| client.send(READ, &Client::read_body(file, 0, 15_000)));
+            client
+        })
+        .collect();
+    wait_for("an answer that is not begun", || (server.metric(MEMORY_REFUSED) > 20).then_some(()));
+    let grown = server.memory_bytes().saturating_sub(before);
+    assert!(grown < MEMORY_BYTES_MAX, "{grown}");
+    works(&server);
+    drop(hoard);
+    wait_for("the memory", || (server.metric(MEMORY_USED) == 0).then_some(()));
 }

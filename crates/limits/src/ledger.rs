@@ -229,10 +229,18 @@ impl Share {
     /// # Errors
     /// [`Exhausted`]: it is as large as before, and the refusal is counted.
     pub fn try_resize(&mut self, amount: u64) -> Result<(), Exhausted> {
+        self.retry_resize(amount).inspect_err(|_| {
+            self.account.ledger.refused.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// As [`Share::try_resize`], of who was refused already and asks again: not counted anew.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn retry_resize(&mut self, amount: u64) -> Result<(), Exhausted> {
         if amount > self.amount {
-            self.account.add(amount - self.amount).inspect_err(|_| {
-                self.account.ledger.refused.fetch_add(1, Ordering::Relaxed);
-            })?;
+            self.account.add(amount - self.amount)?;
             self.amount = amount;
         } else {
             self.resize(amount);

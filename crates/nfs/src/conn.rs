@@ -186,7 +186,7 @@ pub struct Conn {
 }
 
 /// A job that was not taken yet.
-struct JobSlot(Job);
+struct JobSlot(Job, usize);
 
 impl std::fmt::Debug for JobSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -335,7 +335,8 @@ impl Conn {
                     arrival,
                     buffer: self.spare.pop().unwrap_or_default(),
                 };
-                self.jobs.push_back(JobSlot(Box::pin(call.run())));
+                let answer_bytes = answer_room(&call.arguments);
+                self.jobs.push_back(JobSlot(Box::pin(call.run()), answer_bytes));
             }
             _ => {
                 let body = accepted(AcceptStatus::ProcedureUnavailable);
@@ -395,6 +396,12 @@ impl Conn {
     /// The next job to poll.
     pub fn poll_job(&mut self) -> Option<Job> {
         self.jobs.pop_front().map(|slot| slot.0)
+    }
+
+    /// Bytes that the answer of the next job may have.
+    #[must_use]
+    pub fn next_answer_bytes(&self) -> usize {
+        self.jobs.front().map_or(0, |slot| slot.1)
     }
 
     /// Takes a job's result.
@@ -464,6 +471,21 @@ fn names_session(start: &[u8]) -> bool {
     let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
     let Ok(mut compound) = Compound::decode(&mut r) else { return false };
     matches!(compound.next_operation(), Some(Ok(Operation::Sequence(_))))
+}
+
+/// Bytes of data that the results of a COMPOUND may bring, known before anything is done for it.
+fn answer_room(arguments: &[u8]) -> usize {
+    let Ok(operations) = Compound::decode(&mut XdrReader::new(arguments)) else { return 0 };
+    let room = |operation| match operation {
+        Ok(Operation::Read(args)) => args.count as usize,
+        Ok(Operation::ReadPlus(args)) => args.count as usize,
+        Ok(Operation::ReadDir(args)) => args.bytes_max as usize,
+        // What Linux lets one have (xattr(7)).
+        Ok(Operation::GetXattr(_)) => 64 * 1024,
+        _ => 0,
+    };
+    let most = MESSAGE_BYTES_MAX as usize;
+    operations.map(room).fold(0, |sum: usize, bytes| sum.saturating_add(bytes).min(most))
 }
 
 /// Where the data of the first WRITE begins in a call, if it has one: whoever receives the

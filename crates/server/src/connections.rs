@@ -4,9 +4,10 @@
 //! share no cache line with those of others, and are summed when read.
 
 use crate::limits::{
-    CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX, LOGON_WITHIN, STALL_WITHIN, UNKNOWN_PER_SITE_MAX,
-    unknown_max,
+    CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX, LOGON_WITHIN, MEMORY_BYTES_MAX,
+    MEMORY_FLOOR_BYTES, STALL_WITHIN, UNKNOWN_PER_SITE_MAX, unknown_max,
 };
+use crate::memory::{Lease, Memory};
 use futures_util::task::AtomicWaker;
 use limits::{Holder, Ledger, Share, Usage, site_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -77,6 +78,7 @@ pub struct Connections {
     patience: Mutex<Patience>,
     /// Connections with a logon.
     by_user: Arc<Ledger>,
+    memory: Arc<Memory>,
     table: Mutex<Table>,
     emptied: Notify,
 }
@@ -174,6 +176,7 @@ impl Connections {
             max: AtomicUsize::new(max),
             patience: Mutex::default(),
             by_user: Ledger::new(max as u64, CONNECTIONS_FLOOR as u64),
+            memory: Memory::new(MEMORY_BYTES_MAX, MEMORY_FLOOR_BYTES),
             table: Mutex::default(),
             emptied: Notify::new(),
         }
@@ -190,6 +193,12 @@ impl Connections {
     #[must_use]
     pub fn patience(&self) -> Patience {
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What requests and answers of all of them take.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// Takes a connection from `address`, if there is room. If there is none but what a site with
@@ -522,6 +531,18 @@ impl Place {
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
+    }
+
+    /// A lease of memory, charged to where the connection comes from.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        Lease::new(&self.connections.memory, &Holder::Site(self.site))
+    }
+
+    /// Whom it is charged to before a logon.
+    #[must_use]
+    pub fn holder(&self) -> Holder {
+        Holder::Site(self.site)
     }
 
     /// What the connection shares.

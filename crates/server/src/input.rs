@@ -4,8 +4,9 @@
 
 use crate::limits::{
     FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, LARGE_FRAME_BYTES,
-    RECEIVE_BYTES,
+    RECEIVE_BYTES, SPARE_BUFFER_BYTES_MAX,
 };
+use crate::memory::Lease;
 use crate::protocol::{End, Framing};
 use crate::spare;
 use crate::tls::Tls;
@@ -35,6 +36,8 @@ pub struct Input<F> {
     taken_bytes: usize,
     /// When that began to arrive, if it came in several pieces.
     taken_began: Option<Instant>,
+    /// See [`Input::is_admitted`].
+    is_admitted: bool,
     framing: PhantomData<F>,
 }
 
@@ -68,6 +71,7 @@ impl<F> Default for Input<F> {
             large: None,
             taken_bytes: 0,
             taken_began: None,
+            is_admitted: false,
             framing: PhantomData,
         }
     }
@@ -85,9 +89,15 @@ impl<F: Framing> Input<F> {
     ///
     /// # Errors
     /// Those of the socket.
-    pub async fn receive(&mut self, reader: &mut ReadHalf<'_>, room: usize) -> io::Result<usize> {
+    pub async fn receive(
+        &mut self,
+        reader: &mut ReadHalf<'_>,
+        room: usize,
+        lease: &mut Lease,
+    ) -> io::Result<usize> {
         if self.buffer.capacity() == 0 {
             reader.readable().await?;
+            self.expect(lease);
         }
         poll_fn(|cx| {
             let mut into = self.prepare(room);
@@ -110,10 +120,12 @@ impl<F: Framing> Input<F> {
         tls: &mut Tls,
         stream: &TcpStream,
         room: usize,
+        lease: &mut Lease,
     ) -> Result<usize, End> {
         if !tls.arrived(stream).await? {
             return Ok(0);
         }
+        self.expect(lease);
         let into = self.prepare(room);
         let room = room.min(into.remaining_mut());
         tls.take(&mut into.limit(room)).map_err(End::Network)
@@ -121,8 +133,49 @@ impl<F: Framing> Input<F> {
 
     /// Receives once what is there already; says how many bytes. The end of the stream and errors
     /// are left to [`Input::receive`].
-    pub fn receive_now(&mut self, stream: &TcpStream, room: usize) -> usize {
+    pub fn receive_now(&mut self, stream: &TcpStream, room: usize, lease: &mut Lease) -> usize {
+        self.expect(lease);
         stream.try_read_buf(&mut self.prepare(room)).unwrap_or(0)
+    }
+
+    /// Gives up the room for a large frame that is expected, unless `lease` has that much: nothing
+    /// of the frame is here yet.
+    fn expect(&mut self, lease: &mut Lease) {
+        if self.buffer.capacity() == 0
+            && let Some(large) = self.large
+            && !lease.covers_more(large.length_bytes)
+        {
+            self.large = None;
+        }
+    }
+
+    /// Bytes of memory that what is here takes, or will take until the frame at the front is
+    /// complete; none while that has shown to be no large one.
+    pub fn held_bytes(&self) -> usize {
+        let capacity = self.buffer.capacity();
+        let own = if capacity > SPARE_BUFFER_BYTES_MAX { capacity } else { 0 };
+        self.large_extent().unwrap_or(own)
+    }
+
+    /// Whether a part of a large frame is here.
+    pub fn is_large(&self) -> bool {
+        self.large_extent().is_some()
+    }
+
+    fn large_extent(&self) -> Option<usize> {
+        let extent = self.extent(usize::MAX).ok()?;
+        let is_proven = self.buffer.len() >= FRAME_PROOF_BYTES;
+        (is_proven && extent > SPARE_BUFFER_BYTES_MAX).then_some(extent)
+    }
+
+    /// Whether there was memory for the whole frame at the front: it keeps that until it is taken.
+    pub fn is_admitted(&self) -> bool {
+        self.is_admitted
+    }
+
+    /// See [`Input::is_admitted`].
+    pub fn admit(&mut self) {
+        self.is_admitted = true;
     }
 
     /// Where to receive to. A large frame is received to its end and no further, so that
@@ -178,6 +231,7 @@ impl<F: Framing> Input<F> {
         }
         let frame = F::unmark(self.buffer.split_to(length_bytes));
         self.taken_began = self.began.take();
+        self.is_admitted = false;
         self.taken_bytes = length_bytes;
         self.large = (LARGE_FRAME_BYTES..=FRAME_STEP_BYTES)
             .contains(&length_bytes)
@@ -266,6 +320,23 @@ mod tests {
             4 * 1024 * 1024,
             "as much again as has arrived"
         );
+    }
+
+    #[test]
+    fn large_frame_is_charged_whole_once_a_part_is_here() {
+        let mut input = input(&[0, 0x80, 0, 0]);
+        assert_eq!(input.held_bytes(), 0, "a length alone is a wish");
+        input.buffer.resize(FRAME_PROOF_BYTES, 0);
+        let whole = DirectTcp::PREFIX_BYTES + 0x80_0000;
+        assert_eq!(input.held_bytes(), whole);
+        input.admit();
+        input.buffer.resize(whole / 2 + 1, 0);
+        input.buffer.reserve(whole);
+        assert_eq!(input.held_bytes(), whole, "whatever its buffer grows to");
+        assert!(input.is_admitted());
+        input.buffer.resize(whole, 0);
+        assert!(input.take_frame(usize::MAX).unwrap().is_some());
+        assert!(!input.is_admitted(), "the next frame asks anew");
     }
 
     #[test]

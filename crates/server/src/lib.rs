@@ -22,6 +22,7 @@ mod journal;
 mod kerberos;
 pub mod limits;
 mod listener;
+mod memory;
 mod metadata_cache;
 mod metrics;
 mod network;

@@ -107,6 +107,30 @@ pub const GATHERED_FRAMES_MAX: usize = 8;
 /// See [`GATHERED_FRAMES_MAX`]; passed by one frame at most.
 pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Memory of all connections together for requests that are half here or under way, and for answers
+/// from when they are begun until they are taken; see [`crate::memory`]. One user, or one address
+/// that nobody has logged on from, may have as much as would still be free: 256 MiB, which are 32 of the
+/// largest requests at once.
+pub const MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// What the configuration may give, in MiB.
+pub const REQUEST_MEMORY_MIB: std::ops::RangeInclusive<u64> = 32..=1024 * 1024;
+
+/// What each of them may have in any case, while there is any: the largest request, and the largest
+/// answer.
+pub const MEMORY_FLOOR_BYTES: u64 = 2 * smb::limits::FRAME_BYTES_MAX as u64;
+
+/// What one connection may have beside: 400 connections 25 MiB.
+pub const MEMORY_FREE_BYTES: usize = 64 * 1024;
+
+/// Requests and answers up to this length together do not wait for memory: closing and giving back
+/// what others wait for is done in any case.
+pub const MEMORY_SMALL_BYTES: usize = 4 * 1024;
+
+/// Answers of one connection under way before no more requests are taken: enough to read ahead from
+/// a disk that is far away.
+pub const ANSWERS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Requests under way before no more are taken.
 pub const JOBS_MAX: usize = 1024;
 

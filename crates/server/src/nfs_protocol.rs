@@ -99,6 +99,10 @@ impl Protocol for Conn {
         self.starts_tls()
     }
 
+    fn next_answer_bytes(&self) -> usize {
+        self.next_answer_bytes()
+    }
+
     fn poll_job(&mut self) -> Option<Job> {
         self.poll_job()
     }

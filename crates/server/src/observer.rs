@@ -88,6 +88,7 @@ impl Observer {
         let smb = &self.server.holdings;
         let mut resources = vec![
             ("connections", self.connections.counts().by_user),
+            ("memory_bytes", self.connections.memory().ledger().usage()),
             ("opens", self.files.opens().usage()),
             ("sessions", smb.sessions.usage()),
             ("tree_connects", smb.trees.usage()),

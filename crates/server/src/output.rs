@@ -22,6 +22,8 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 pub struct Output {
     queue: VecDeque<Item>,
     bytes: usize,
+    /// What the buffers take, whatever of them has left.
+    buffer_bytes: usize,
     /// What was answered by what has left since this was asked.
     sent: Vec<Sent>,
 }
@@ -41,6 +43,7 @@ impl Output {
     /// Queues a message.
     pub fn push(&mut self, message: Outgoing) {
         self.bytes += message.length_bytes();
+        self.buffer_bytes += message.buffer.capacity();
         let sent = message.start;
         self.queue.push_back(Item { message, sent, file_sent: 0, file_ended: false });
     }
@@ -53,6 +56,11 @@ impl Output {
     /// Bytes that wait.
     pub fn len_bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of memory that they take; what is sent from a file takes none.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_bytes
     }
 
     /// Takes what was answered by what has left.
@@ -172,6 +180,7 @@ impl Output {
                 return;
             }
             if let Some(item) = self.queue.pop_front() {
+                self.buffer_bytes -= item.message.buffer.capacity();
                 self.sent.extend_from_slice(&item.message.sent);
                 conn.recycle(item.message.buffer);
             }

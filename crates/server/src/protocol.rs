@@ -6,6 +6,7 @@
 
 use bytes::BytesMut;
 use files::ResidentRange;
+use limits::Holder;
 use meter::{Arrival, Sent};
 use smallvec::SmallVec;
 use smb::Now;
@@ -154,6 +155,14 @@ pub trait Protocol: Sized + Send + 'static {
     /// Says so once.
     fn starts_tls(&mut self) -> bool {
         false
+    }
+
+    /// Bytes that the answer of the job may have that [`Protocol::poll_job`] gives next.
+    fn next_answer_bytes(&self) -> usize;
+
+    /// Whom what the connection takes is charged to; none for its address.
+    fn holder(&self) -> Option<Holder> {
+        None
     }
 
     /// The next job to poll.

@@ -273,6 +273,8 @@ impl Service {
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         let plan = descriptor_plan(config)?;
         self.listener.connections.configure(plan.connections, config.patience);
+        let memory = self.listener.connections.memory();
+        memory.ledger().set_max(config.request_memory_bytes);
         self.listener.server.files.opens().set_max(plan.opens);
         self.nfs.configure(config, &next);
         self.shares.set(&config.shares);
@@ -441,6 +443,7 @@ async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
 fn connections_of(config: &Config, max: usize) -> Arc<Connections> {
     let connections = Connections::new(max);
     connections.configure(max, config.patience);
+    connections.memory().ledger().set_max(config.request_memory_bytes);
     Arc::new(connections)
 }
 

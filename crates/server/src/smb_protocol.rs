@@ -3,6 +3,7 @@
 use crate::limits::JOBS_MAX;
 use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
 use bytes::{Buf, BytesMut};
+use limits::Holder;
 use meter::Arrival;
 use smb::{Checked, Close, Conn, ConnFacts, Finished, Job, Now, Server, Shared, Transmit};
 use std::sync::Arc;
@@ -99,6 +100,14 @@ impl Protocol for Conn {
         now: Now,
     ) -> Result<(), End> {
         Ok(self.handle_checked(message, checked, now)?)
+    }
+
+    fn holder(&self) -> Option<Holder> {
+        self.holder()
+    }
+
+    fn next_answer_bytes(&self) -> usize {
+        self.next_answer_bytes()
     }
 
     fn poll_job(&mut self) -> Option<Job> {

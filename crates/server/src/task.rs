@@ -12,9 +12,11 @@ use crate::connections::{Patience, Place};
 use crate::host::ProcessHost;
 use crate::input::Input;
 use crate::limits::{
-    DOUBT_LASTS, END_WITHIN, GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_BYTES_MAX,
-    OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX,
+    ANSWERS_BYTES_MAX, DOUBT_LASTS, END_WITHIN, FRAME_PROOF_BYTES, GATHERED_BYTES_MAX,
+    GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_BYTES_MAX, MEMORY_SMALL_BYTES, OUTPUT_BYTES_MAX,
+    PAUSE_BYTES_MAX,
 };
+use crate::memory::Lease;
 use crate::network;
 use crate::output::Output;
 use crate::protocol::{End, Framing, Protocol};
@@ -23,9 +25,11 @@ use crate::tls::Tls;
 use crate::under_way::UnderWay;
 use bytes::BytesMut;
 use futures_util::FutureExt;
+use futures_util::future::OptionFuture;
 use meter::{Arrival, Meter};
 use rustix::net::sockopt;
 use smb::{Host, Now};
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
@@ -41,6 +45,8 @@ use vfs::asked::Together;
 pub struct Task<P: Protocol> {
     // Dropped in this order: jobs and answers hold files, which the end of a
     // session in `conn` closes.
+    /// Requests that are here and wait for memory, in order.
+    held_back: VecDeque<HeldBack<P::Job>>,
     jobs: UnderWay<P::Job>,
     output: Output,
     conn: P,
@@ -69,7 +75,16 @@ pub struct Task<P: Protocol> {
     /// Nothing more is read; when what is under way is done, or at the latest
     /// then, the connection ends.
     ending: Option<(End, Instant)>,
+    /// What is here, under way and not taken is charged to it.
+    lease: Lease,
     meter: Arc<Meter>,
+}
+
+/// A request that is to be begun: it came in so many bytes, and its answer may have so many.
+struct HeldBack<J> {
+    job: J,
+    bytes: usize,
+    answer_bytes: usize,
 }
 
 /// How a task's run on a thread came to its end.
@@ -109,10 +124,11 @@ async fn receive<F: Framing>(
     tls: &mut Option<Box<Tls>>,
     reader: &mut ReadHalf<'_>,
     room: usize,
+    lease: &mut Lease,
 ) -> Result<usize, End> {
     match tls {
-        None => input.receive(reader, room).await.map_err(End::Network),
-        Some(tls) => input.receive_by(tls, (*reader).as_ref(), room).await,
+        None => input.receive(reader, room, lease).await.map_err(End::Network),
+        Some(tls) => input.receive_by(tls, (*reader).as_ref(), room, lease).await,
     }
 }
 
@@ -128,6 +144,8 @@ impl<P: Protocol> Task<P> {
     ) -> Self {
         let now = Host::now(&*host).instant;
         Self {
+            held_back: VecDeque::new(),
+            lease: place.lease(),
             stream,
             tls: None,
             shared: conn.shared(),
@@ -207,7 +225,14 @@ impl<P: Protocol> Task<P> {
             return;
         }
         let jobs = std::mem::take(&mut self.jobs);
-        Host::carry_on(&*self.host, Box::pin(jobs.finish()));
+        // What they take is charged until the last is done.
+        let mut lease = self.place.lease();
+        lease.force(jobs.bytes() + jobs.answer_bytes());
+        let finish = async move {
+            jobs.finish().await;
+            drop(lease);
+        };
+        Host::carry_on(&*self.host, Box::pin(finish));
     }
 
     /// Waits for one thing to happen and does all that follows from it.
@@ -223,6 +248,7 @@ impl<P: Protocol> Task<P> {
             network::doubt(&self.stream).map_err(|errno| End::Network(errno.into()))?;
             self.doubted_until = Some(self.now().instant + DOUBT_LASTS);
         }
+        self.begin_held_back().await;
         let reads = self.reads();
         if reads && self.has_frame()? {
             // Put off while there was no room for more answers.
@@ -237,6 +263,9 @@ impl<P: Protocol> Task<P> {
 
     async fn wait(&mut self, reads: bool) -> Result<(), End> {
         let writes = self.is_sending();
+        let has_room = self.has_room_for_input();
+        let waits = !has_room || !self.held_back.is_empty();
+        let reads = reads && has_room;
         let room = self.input.room(self.message_bytes_max())?;
         if !reads {
             self.input.unwatch();
@@ -245,6 +274,7 @@ impl<P: Protocol> Task<P> {
         let (mut reader, writer) = self.stream.split();
         let writable = writer.writable();
         let link = self.place.link();
+        let freed = waits.then(|| self.lease.freed());
         tokio::select! {
             biased;
             finished = finished(&mut self.jobs, &mut self.conn, &mut self.output), if !self.jobs.is_empty() => {
@@ -254,7 +284,7 @@ impl<P: Protocol> Task<P> {
                     self.conn.handle_finished(finished, now);
                 }
             }
-            received = receive(&mut self.input, &mut self.tls, &mut reader, room), if reads => {
+            received = receive(&mut self.input, &mut self.tls, &mut reader, room, &mut self.lease), if reads => {
                 let count = received?;
                 link.count_received(count);
                 match count {
@@ -266,6 +296,8 @@ impl<P: Protocol> Task<P> {
                 ready.map_err(End::Network)?;
                 self.clock = self.now().instant;
             }
+            // Begun or received in the next step.
+            _ = OptionFuture::from(freed), if waits => self.clock = self.now().instant,
             // Sent after this step.
             () = P::told(&self.shared) => self.clock = self.now().instant,
             () = self.alarm.rings() => self.handle_timeout()?,
@@ -282,9 +314,36 @@ impl<P: Protocol> Task<P> {
     /// Whether there is room for what more requests would bring.
     fn reads(&self) -> bool {
         self.ending.is_none()
+            && self.held_back.is_empty()
             && self.output.len_bytes() + self.conn.transmit_bytes() < OUTPUT_BYTES_MAX
             && self.jobs.len() < P::JOBS_MAX
             && self.jobs.bytes() < JOBS_BYTES_MAX
+            && self.jobs.answer_bytes() < ANSWERS_BYTES_MAX
+    }
+
+    /// Bytes of memory that are charged beside those of the input.
+    fn under_way_bytes(&self) -> usize {
+        let held_back = self.held_back.iter().map(|held| held.bytes).sum::<usize>();
+        let answers = self.output.buffer_bytes() + self.conn.transmit_bytes();
+        held_back + self.jobs.bytes() + self.jobs.answer_bytes() + answers
+    }
+
+    /// Whether the frame at the front may be received to its end. It may from the moment that it
+    /// has begun, or it waits: half a frame that waits for more would be in the way of others.
+    fn has_room_for_input(&mut self) -> bool {
+        let input_bytes = self.input.held_bytes();
+        if input_bytes == 0 {
+            return true;
+        }
+        let all = self.under_way_bytes() + input_bytes;
+        if !self.input.is_large() || self.input.is_admitted() {
+            self.lease.force(all);
+        } else if self.lease.covers(all) {
+            self.input.admit();
+        } else {
+            return false;
+        }
+        true
     }
 
     /// Bytes that the message at the front may have.
@@ -342,8 +401,11 @@ impl<P: Protocol> Task<P> {
             if frames.is_empty() || is_enough {
                 return Ok((frames, arrivals));
             }
+            if !self.has_room_for_input() {
+                return Ok((frames, arrivals));
+            }
             let room = self.input.room(length_max)?;
-            let count = self.input.receive_now(&self.stream, room);
+            let count = self.input.receive_now(&self.stream, room, &mut self.lease);
             if count == 0 {
                 return Ok((frames, arrivals));
             }
@@ -385,14 +447,52 @@ impl<P: Protocol> Task<P> {
 
     /// Starts what a message of so many bytes asks for.
     async fn start_jobs(&mut self, mut bytes: usize, now: Now) {
-        while let Some(mut job) = self.conn.poll_job() {
-            // Now, if it can be answered now; else later.
-            let mut begin = |cx: &mut Context<'_>| self.together.begin(|| job.poll_unpin(cx));
-            match poll_fn(|cx| Poll::Ready(begin(cx))).await {
-                Poll::Ready(finished) => self.conn.handle_finished(finished, now),
-                // All of a message's jobs keep it, and it is in memory once.
-                Poll::Pending => self.jobs.push(job, std::mem::take(&mut bytes)),
+        loop {
+            let answer_bytes = self.conn.next_answer_bytes();
+            let Some(job) = self.conn.poll_job() else { return };
+            // All of a message's jobs keep it, and it is in memory once.
+            let held = HeldBack { job, bytes: std::mem::take(&mut bytes), answer_bytes };
+            if self.held_back.is_empty() && self.has_room_for(&held) {
+                self.begin(held, now).await;
+            } else {
+                self.held_back.push_back(held);
             }
+        }
+    }
+
+    /// Whether there is memory for the answer of a request that is here.
+    fn has_room_for(&mut self, held: &HeldBack<P::Job>) -> bool {
+        let bytes = held.bytes + held.answer_bytes;
+        let all = self.under_way_bytes() + self.input.held_bytes() + bytes;
+        // A large request had to wait before it was received: it does not hold that and wait for more.
+        if held.bytes > FRAME_PROOF_BYTES || bytes <= MEMORY_SMALL_BYTES {
+            self.lease.force(all);
+            return true;
+        }
+        self.lease.covers(all)
+    }
+
+    /// Begins what was held back, as far as there is memory for it now.
+    async fn begin_held_back(&mut self) {
+        while let Some(held) = self.held_back.pop_front() {
+            if !self.has_room_for(&held) {
+                self.held_back.push_front(held);
+                return;
+            }
+            let now = self.now();
+            self.clock = now.instant;
+            self.begin(held, now).await;
+            self.collect();
+        }
+    }
+
+    async fn begin(&mut self, held: HeldBack<P::Job>, now: Now) {
+        let HeldBack { mut job, bytes, answer_bytes } = held;
+        // Now, if it can be answered now; else later.
+        let mut begin = |cx: &mut Context<'_>| self.together.begin(|| job.poll_unpin(cx));
+        match poll_fn(|cx| Poll::Ready(begin(cx))).await {
+            Poll::Ready(finished) => self.conn.handle_finished(finished, now),
+            Poll::Pending => self.jobs.push(job, bytes, answer_bytes),
         }
     }
 
@@ -446,8 +546,11 @@ impl<P: Protocol> Task<P> {
         if known == self.unknown_since.is_some() {
             self.unknown_since = (!known).then_some(self.clock);
             self.place.set_known(known);
+            let holder = self.conn.holder().unwrap_or_else(|| self.place.holder());
+            self.lease.charge(&holder);
         }
         self.input.release();
+        self.lease.settle(self.under_way_bytes() + self.input.held_bytes());
         if self.used.is_some() && self.is_idle() {
             self.conn.trim_buffers(PAUSE_BYTES_MAX);
         }
@@ -460,7 +563,10 @@ impl<P: Protocol> Task<P> {
 
     /// Whether nothing is under way.
     fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && !self.is_sending() && self.input.is_empty()
+        self.jobs.is_empty()
+            && self.held_back.is_empty()
+            && !self.is_sending()
+            && self.input.is_empty()
     }
 
     fn end_later(&mut self, end: End) {
@@ -476,7 +582,8 @@ impl<P: Protocol> Task<P> {
 
     /// Requests that wait for another client's doing do not hold up the end.
     fn end_if_done(&mut self) -> Result<(), End> {
-        let done = !self.is_sending() && self.jobs.len() <= self.conn.waiting_count();
+        let is_begun = self.held_back.is_empty();
+        let done = is_begun && !self.is_sending() && self.jobs.len() <= self.conn.waiting_count();
         match self.ending.take() {
             Some((end, _)) if done || Self::is_over(&end) => Err(end),
             ending => {

@@ -12,41 +12,45 @@ use std::task::{Context, Poll, ready};
 pub struct UnderWay<J> {
     jobs: FuturesUnordered<Weighed<J>>,
     bytes: usize,
+    answer_bytes: usize,
 }
 
 #[derive(Debug)]
 struct Weighed<J> {
     job: J,
     bytes: usize,
+    answer_bytes: usize,
 }
 
 impl<J: Future + Unpin> Future for Weighed<J> {
-    type Output = (J::Output, usize);
+    type Output = (J::Output, usize, usize);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let output = ready!(Pin::new(&mut self.job).poll(cx));
-        Poll::Ready((output, self.bytes))
+        Poll::Ready((output, self.bytes, self.answer_bytes))
     }
 }
 
 impl<J> Default for UnderWay<J> {
     fn default() -> Self {
-        Self { jobs: FuturesUnordered::new(), bytes: 0 }
+        Self { jobs: FuturesUnordered::new(), bytes: 0, answer_bytes: 0 }
     }
 }
 
 impl<J: Future + Unpin> UnderWay<J> {
-    /// One more, which came in so many bytes.
-    pub fn push(&mut self, job: J, bytes: usize) {
+    /// One more, which came in so many bytes, and whose answer may have so many.
+    pub fn push(&mut self, job: J, bytes: usize, answer_bytes: usize) {
         self.bytes += bytes;
-        self.jobs.push(Weighed { job, bytes });
+        self.answer_bytes += answer_bytes;
+        self.jobs.push(Weighed { job, bytes, answer_bytes });
     }
 
     /// The next that is done; none if there are none.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<J::Output>> {
         let next = ready!(self.jobs.poll_next_unpin(cx));
-        Poll::Ready(next.map(|(output, bytes)| {
+        Poll::Ready(next.map(|(output, bytes, answer_bytes)| {
             self.bytes -= bytes;
+            self.answer_bytes -= answer_bytes;
             output
         }))
     }
@@ -66,6 +70,11 @@ impl<J: Future + Unpin> UnderWay<J> {
         self.jobs.is_empty()
     }
 
+    /// The bytes that their answers may have.
+    pub fn answer_bytes(&self) -> usize {
+        self.answer_bytes
+    }
+
     /// The bytes that they came in.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -82,15 +91,16 @@ mod tests {
     fn what_is_done_weighs_nothing_any_more() {
         let mut under_way = UnderWay::default();
         let (first, waits) = oneshot::channel();
-        under_way.push(waits, 5);
+        under_way.push(waits, 5, 100);
         let (second, waits) = oneshot::channel();
-        under_way.push(waits, 7);
+        under_way.push(waits, 7, 1000);
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(under_way.poll_next(cx).is_pending());
         assert_eq!((under_way.len(), under_way.bytes()), (2, 12));
         second.send("second").unwrap();
         assert_eq!(under_way.poll_next(cx), Poll::Ready(Some(Ok("second"))));
         assert_eq!((under_way.len(), under_way.bytes()), (1, 5));
+        assert_eq!(under_way.answer_bytes(), 100);
         first.send("first").unwrap();
         assert_eq!(under_way.poll_next(cx), Poll::Ready(Some(Ok("first"))));
         assert_eq!(under_way.poll_next(cx), Poll::Ready(None));

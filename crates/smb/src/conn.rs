@@ -6,6 +6,7 @@
 //! answers one frame; whoever drives the connection polls it once at once,
 //! and keeps it if it is not done.
 
+use crate::answer_room::answer_room;
 use crate::chain::{Chain, Element, Finished, Job};
 use crate::channel::Channel;
 use crate::credits::CreditWindow;
@@ -26,6 +27,7 @@ use crate::setup::PendingSetup;
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
+use limits::Holder;
 use meter::{Arrival, StageTimes};
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
@@ -90,7 +92,8 @@ pub struct Conn {
     /// (MS-SMB2 3.3.5.2.1.1, ConstrainedConnection).
     pub(crate) is_proven: bool,
     window: CreditWindow,
-    jobs: VecDeque<Job>,
+    /// With the bytes that their answers may have.
+    jobs: VecDeque<(Job, usize)>,
     outbox: Outbox,
     spare: Vec<Vec<u8>>,
     /// What is known of the signature of the frame that is being handled.
@@ -258,6 +261,9 @@ impl Conn {
             }
             start = end;
         }
+        let room =
+            |element: &Element| answer_room(element.header.command, &frame[element.range.clone()]);
+        let answer_bytes = elements.iter().map(room).sum::<usize>().min(FRAME_BYTES_MAX);
         self.server.stats.requests.fetch_add(elements.len() as u64, Ordering::Relaxed);
         let Some(negotiated) = self.negotiated.clone() else {
             return Err(Close::Garbage("request before negotiate"));
@@ -277,7 +283,7 @@ impl Conn {
             now,
             tally: Tally::new(arrival),
         };
-        self.jobs.push_back(Box::pin(chain.run()));
+        self.jobs.push_back((Box::pin(chain.run()), answer_bytes));
         Ok(())
     }
 
@@ -387,7 +393,20 @@ impl Conn {
 
     /// The next job to poll.
     pub fn poll_job(&mut self) -> Option<Job> {
-        self.jobs.pop_front()
+        self.jobs.pop_front().map(|(job, _)| job)
+    }
+
+    /// Bytes that the answer of the next job may have.
+    #[must_use]
+    pub fn next_answer_bytes(&self) -> usize {
+        self.jobs.front().map_or(0, |(_, answer_bytes)| *answer_bytes)
+    }
+
+    /// Whom what the connection takes is charged to, once somebody has logged on.
+    #[must_use]
+    pub fn holder(&self) -> Option<Holder> {
+        let mut sessions = self.channels.values().map(|channel| &channel.session);
+        sessions.find(|session| !session.has_ended()).map(|session| session.holder.clone())
     }
 
     /// Takes a job's result.

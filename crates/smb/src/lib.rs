@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod answer_room;
 mod app_instances;
 mod apple;
 mod attributes;

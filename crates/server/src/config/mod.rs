@@ -15,7 +15,7 @@ mod values;
 
 pub(crate) use self::limits::change_provision;
 use crate::connections::Patience;
-use crate::limits::CONNECTIONS_MAX;
+use crate::limits::{CONNECTIONS_MAX, MEMORY_BYTES_MAX};
 use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
@@ -287,6 +287,8 @@ pub struct Config {
     pub guest: Option<String>,
     /// Connections at once.
     pub connections_max: usize,
+    /// Memory of requests and answers under way.
+    pub request_memory_bytes: u64,
     /// How long connections are waited for.
     pub patience: Patience,
     /// Threads for calls that wait for a disk.
@@ -341,6 +343,7 @@ impl Config {
             kerberos: None,
             guest: None,
             connections_max: CONNECTIONS_MAX,
+            request_memory_bytes: MEMORY_BYTES_MAX,
             patience: Patience::default(),
             workers: crate::limits::WORKERS,
             multichannel: Multichannel::default(),

@@ -11,7 +11,7 @@ use super::{
     Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode,
     same_name,
 };
-use crate::limits::{LOGON_WITHIN_MAX, STALL_WITHIN_MAX, WORKERS_MAX};
+use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -131,6 +131,7 @@ struct RawServer {
     logon_seconds: Option<Spanned<u64>>,
     /// Seconds that a client may stall in the middle of something.
     stall_seconds: Option<Spanned<u64>>,
+    request_memory_mib: Option<Spanned<u64>>,
     /// Threads for calls that wait for a disk; takes a restart to change.
     workers: Option<Spanned<usize>>,
 }
@@ -348,6 +349,10 @@ impl Meaning<'_> {
         if let Some(seconds) = raw.stall_seconds {
             let seconds = self.bounded("stall_seconds", &seconds, 1..=STALL_WITHIN_MAX.as_secs());
             config.patience.stall = Duration::from_secs(seconds);
+        }
+        if let Some(memory) = raw.request_memory_mib {
+            let mib = self.bounded("request_memory_mib", &memory, REQUEST_MEMORY_MIB);
+            config.request_memory_bytes = mib << 20;
         }
         if let Some(workers) = raw.workers {
             config.workers = self.bounded("workers", &workers, 1..=WORKERS_MAX);

@@ -51,6 +51,10 @@ fn every_mistake_is_named_with_its_line_and_its_remedy() {
         ),
         ("[server]\nlogon_seconds = 601\n", "line 2: logon_seconds = 601 is not between 1 and 600"),
         ("[server]\nstall_seconds = 0\n", "line 2: stall_seconds = 0 is not between 1 and 3600"),
+        (
+            "[server]\nrequest_memory_mib = 31\n",
+            "line 2: request_memory_mib = 31 is not between 32 and 1048576",
+        ),
         ("[server]\nworkers = 5000\n", "line 2: workers = 5000 is not between 1 and 4096"),
         (
             "[[share]]\nname = \"a/b\"\npath = \"/x\"\n",

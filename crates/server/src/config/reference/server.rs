@@ -173,6 +173,17 @@ pub(super) const SERVER: &[Key] = &[
                none of its answers, or whose network confirms nothing.",
     },
     Key {
+        name: "request_memory_mib",
+        form: "a number from 32 to 1048576",
+        default: Is("512"),
+        counts: Reload,
+        text: "MiB of memory for requests that are half here or under way, and for answers until clients \
+               have taken them, of all connections together. One user, or one address that nobody has \
+               logged on from, may use as much as would still be free: half, if nobody else uses any. A \
+               client that may not use more waits. Raise it for hundreds of clients that write or read \
+               8 MiB at once over slow links.",
+    },
+    Key {
         name: "workers",
         form: "a number from 1 to 4096",
         default: Is("64"),

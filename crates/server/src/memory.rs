@@ -1,0 +1,182 @@
+//! Memory of what is under way for clients: requests that are half here, requests that are being
+//! worked on, answers that are being made and answers that nobody has taken yet.
+//!
+//! All of them are charged before the memory is used, to the user who has logged on by the
+//! connection or to its address. One that may have no more waits: nothing more is received by its
+//! connections, or begun, until some of it is free. Each connection has a little beside that, so that
+//! small requests ask nobody.
+
+use crate::limits::MEMORY_FREE_BYTES;
+use limits::{Account, Holder, Ledger, Share};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// After this a connection that waits looks again: what the holder may have grows with what others
+/// give back, too.
+const LOOK_AGAIN_EVERY: Duration = Duration::from_millis(250);
+
+/// All memory of this kind.
+#[derive(Debug)]
+pub struct Memory {
+    ledger: Arc<Ledger>,
+    /// Something was given back.
+    freed: Notify,
+}
+
+impl Memory {
+    /// So many bytes, of which each holder may have `floor` while there are any.
+    #[must_use]
+    pub fn new(max_bytes: u64, floor_bytes: u64) -> Arc<Self> {
+        Arc::new(Self { ledger: Ledger::new(max_bytes, floor_bytes), freed: Notify::new() })
+    }
+
+    /// The bytes, and who has them.
+    #[must_use]
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+}
+
+/// What one connection has of it.
+#[derive(Debug)]
+pub struct Lease {
+    memory: Arc<Memory>,
+    share: Share,
+    /// It was refused more since it was last given some.
+    waits: bool,
+}
+
+impl Lease {
+    /// Nothing yet, charged to `holder`.
+    #[must_use]
+    pub fn new(memory: &Arc<Memory>, holder: &Holder) -> Self {
+        let share = memory.ledger.account(holder).force(0);
+        Self { memory: memory.clone(), share, waits: false }
+    }
+
+    /// Charges it to `holder` from now on.
+    pub fn charge(&mut self, holder: &Holder) {
+        let account: Arc<Account> = self.memory.ledger.account(holder);
+        if !Arc::ptr_eq(&account, self.share.account()) {
+            self.share.move_to(&account);
+        }
+    }
+
+    /// Grows until the connection may have `bytes`; false if it must wait for that.
+    pub fn covers(&mut self, bytes: usize) -> bool {
+        let wanted = charged(bytes);
+        if wanted <= self.share.amount() {
+            return true;
+        }
+        let is_first = !self.waits;
+        self.waits = if is_first {
+            self.share.try_resize(wanted).is_err()
+        } else {
+            // One wait is one refusal, however often it looks.
+            self.share.retry_resize(wanted).is_err()
+        };
+        if !is_first && !self.waits {
+            // Somebody else may have room now, too.
+            self.memory.freed.notify_one();
+        }
+        !self.waits
+    }
+
+    /// Grows by `bytes` beside what there is; false, and no wait, if that cannot be.
+    pub fn covers_more(&mut self, bytes: usize) -> bool {
+        let wanted = self.share.amount() + bytes as u64;
+        self.share.retry_resize(wanted).is_ok()
+    }
+
+    /// Grows as [`Lease::covers`] does, whatever the holder may have: a request that was let in is
+    /// let out, so that nobody holds some and waits for more.
+    pub fn force(&mut self, bytes: usize) {
+        let wanted = charged(bytes);
+        if wanted > self.share.amount() {
+            self.share.resize(wanted);
+        }
+    }
+
+    /// The connection has no more than `bytes`: the rest is given back.
+    pub fn settle(&mut self, bytes: usize) {
+        let needed = charged(bytes);
+        if needed < self.share.amount() {
+            self.share.resize(needed);
+            self.memory.freed.notify_one();
+        }
+    }
+
+    /// Returns when it is worth asking again. May be dropped at any time.
+    pub fn freed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let memory = self.memory.clone();
+        async move {
+            tokio::select! {
+                () = memory.freed.notified() => {}
+                () = tokio::time::sleep(LOOK_AGAIN_EVERY) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.settle(0);
+    }
+}
+
+fn charged(bytes: usize) -> u64 {
+    bytes.saturating_sub(MEMORY_FREE_BYTES) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    const MIB: usize = 1 << 20;
+
+    fn lease(memory: &Arc<Memory>, user: &str) -> Lease {
+        Lease::new(memory, &Holder::User(user.into()))
+    }
+
+    #[test]
+    fn connections_of_one_user_share_what_the_user_may_have() {
+        let memory = Memory::new(16 << 20, 0);
+        let mut hoard: Vec<Lease> = (0..20).map(|_| lease(&memory, "hoarder")).collect();
+        let covered = hoard.iter_mut().filter_map(|one| one.covers(MIB).then_some(())).count();
+        assert_eq!(covered, 8, "each MiB but for what every connection has beside");
+        let mut other = lease(&memory, "other");
+        assert!(other.covers(3 * MIB));
+        assert_eq!(memory.ledger().usage().refused, 12);
+        assert!(!hoard[19].covers(MIB));
+        assert_eq!(memory.ledger().usage().refused, 12, "it waits already");
+        drop(other);
+        hoard.truncate(4);
+        assert_eq!(memory.ledger().usage().used, 4 * charged(MIB));
+    }
+
+    #[tokio::test]
+    async fn what_is_given_back_is_told_to_a_connection_that_waits() {
+        let memory = Memory::new(4 << 20, 0);
+        let (mut first, mut second) = (lease(&memory, "a"), lease(&memory, "a"));
+        assert!(first.covers(2 * MIB) && !second.covers(2 * MIB));
+        assert!(second.freed().now_or_never().is_none());
+        first.settle(0);
+        second.freed().await;
+        assert!(second.covers(2 * MIB));
+    }
+
+    #[test]
+    fn small_requests_are_free_and_forced_ones_are_charged() {
+        let memory = Memory::new(0, 0);
+        let mut one = lease(&memory, "a");
+        assert!(one.covers(MEMORY_FREE_BYTES) && !one.covers(MEMORY_FREE_BYTES + 1));
+        one.force(MIB);
+        assert_eq!(memory.ledger().usage().used, charged(MIB));
+        one.charge(&Holder::User("b".into()));
+        one.settle(0);
+        assert_eq!(memory.ledger().usage().used, 0);
+    }
+}
