@@ -3,7 +3,8 @@
 use crate::{admin, logging, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
-use server::config::{Config, Encryption, NfsTls, Signing};
+use server::config::{Config, Confinement, Encryption, NfsTls, Signing};
+use server::confinement;
 use server::supervisor::{Passed, Supervisor};
 use server::users::Users;
 use std::net::SocketAddr;
@@ -99,6 +100,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     }
     first_user(&config, &users)?;
     server::heed_limits().context("cannot give up being exempt from quotas")?;
+    // Threads inherit what is given up here, so none is started before.
+    confinement::confine(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(config.workers)
@@ -159,6 +162,7 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Resu
             warn(config);
             let addresses = |c: &Config| (c.smb.clone(), c.nfs.clone(), c.admin.clone());
             let fixed = |c: &Config| (addresses(c), c.workers, c.state.clone());
+            warn_of_confinement(config, first);
             let of_log = |c: &Config| (c.log.format, c.log.level.clone(), c.log.audit.clone());
             if of_log(config) != of_log(first) {
                 tracing::warn!("format, level and audit of [log] change at the next start only");
@@ -171,6 +175,20 @@ fn reload(args: &Args, service: &Service, first: &Config, users: &Users) -> Resu
         Err(error) => tracing::error!("the configuration was not changed: {error:#}"),
     }
     result.map(drop)
+}
+
+/// What was given up at the start does not come back.
+fn warn_of_confinement(config: &Config, first: &Config) {
+    if config.confinement != first.confinement {
+        tracing::warn!("confinement changes at the next start only");
+    }
+    let lacks_mknod =
+        confinement::needs_device_nodes(config) && !confinement::needs_device_nodes(first);
+    if first.confinement == Confinement::On && lacks_mknod {
+        tracing::warn!(
+            "device_nodes counts after a restart: the server gave up CAP_MKNOD at its start"
+        );
+    }
 }
 
 fn warn(config: &Config) {

@@ -39,7 +39,7 @@ fn shown(status: &Value) -> String {
         counted(status["logons"].as_u64(), "logon"),
         format!("{} refused", status["logons_failed"].as_u64().unwrap_or_default()),
     ];
-    let mut out = counts.join(", ") + "\n";
+    let mut out = counts.join(", ") + "\n" + &confinement(&status["confinement"]);
     for (share, by) in status["made_slow_us"].as_object().into_iter().flatten() {
         let by = by.as_u64().unwrap_or_default();
         let share = plain(&Value::from(share.as_str()));
@@ -77,6 +77,22 @@ fn shown(status: &Value) -> String {
         out += &nfs_client(client);
     }
     out
+}
+
+/// Which layers of confinement hold, where the server says so.
+fn confinement(layers: &Value) -> String {
+    let holds = |name: &&str| layers[name].as_bool();
+    let names = ["capabilities", "no_new_privs", "seccomp", "landlock"];
+    let held: Vec<_> = names.into_iter().filter(|name| holds(name) == Some(true)).collect();
+    let missing: Vec<_> = names.into_iter().filter(|name| holds(name) == Some(false)).collect();
+    match (held.is_empty(), missing.is_empty()) {
+        (true, true) => String::new(),
+        (true, false) => "confinement: none (confinement = \"on\" in [server])\n".to_owned(),
+        (false, true) => format!("confinement: {}\n", held.join(", ")),
+        (false, false) => {
+            format!("confinement: {}; missing: {}\n", held.join(", "), missing.join(", "))
+        }
+    }
 }
 
 fn nfs_client(client: &Value) -> String {

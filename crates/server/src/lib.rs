@@ -9,6 +9,7 @@ mod admin;
 mod alarm;
 mod audit;
 pub mod config;
+pub mod confinement;
 mod connections;
 mod descriptors;
 mod drain;

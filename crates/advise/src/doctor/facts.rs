@@ -49,6 +49,8 @@ pub struct Facts {
     pub file_systems: Vec<FileSystem>,
     /// See [`Running`].
     pub running: Running,
+    /// Layers of confinement that the running server lacks. None: none runs, or it does not say.
+    pub missing_layers: Option<Vec<String>>,
     /// This program's version.
     pub version: String,
 }

@@ -197,6 +197,18 @@ fn mentions(rules: &str, port: u16) -> bool {
     })
 }
 
+/// What the running server has given up.
+fn confinement(missing: &[String]) -> Finding {
+    if missing.is_empty() {
+        let text =
+            "the server has given up the capabilities, system calls and ports it does not need";
+        return Finding::green("confinement", text);
+    }
+    let text = format!("the server runs without {}", missing.join(", "));
+    Finding::yellow("confinement", text)
+        .remedy("confinement = \"on\" in [server], then: systemctl restart anabranch")
+}
+
 pub(super) fn running(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     match &facts.running {
@@ -212,6 +224,7 @@ pub(super) fn running(facts: &Facts) -> Vec<Finding> {
             found.push(Finding::yellow("server", text).remedy("systemctl restart anabranch"));
         }
     }
+    found.extend(facts.missing_layers.as_deref().map(confinement));
     let taken = |name: &str| {
         facts.ports.iter().any(|port| port.state == PortState::Taken && serves(name, port.what))
     };

@@ -311,3 +311,18 @@ fn what_is_wrong_in_the_file_is_red_and_a_warning_yellow() {
     assert_eq!(remedy, "anabranch check /etc/anabranch/anabranch.toml");
     assert_eq!(found(|f| f.config_warnings = vec!["many".to_owned()]).0, State::Yellow);
 }
+
+#[test]
+fn missing_layers_of_a_running_server_are_yellow() {
+    let of = |missing: Option<&[&str]>| {
+        let missing_layers =
+            missing.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        let all = findings(&Facts { missing_layers, ..Facts::default() });
+        all.into_iter().find(|one| one.about == "confinement")
+    };
+    assert_eq!(of(None), None);
+    assert_eq!(of(Some(&[])).unwrap().state, State::Green);
+    let found = of(Some(&["seccomp"])).unwrap();
+    assert_eq!(found.state, State::Yellow);
+    assert!(found.text.contains("seccomp") && found.remedy.is_some(), "{found:?}");
+}

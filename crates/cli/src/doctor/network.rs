@@ -14,12 +14,19 @@ const SERVERS: [&str; 5] = ["smbd", "samba", "ksmbd", "nfsd", "ganesha.nfsd"];
 pub struct Own {
     /// Its version.
     pub version: String,
+    /// Layers of confinement that it lacks, if it says so.
+    pub missing_layers: Option<Vec<String>>,
 }
 
 /// Asks the server that the configuration is of.
 pub fn running(admin: Option<&AdminAddress>) -> Option<Own> {
     let status = Admin::at(admin?.clone()).ask("GET", "/v1/status", None).ok()?;
-    Some(Own { version: status["version"].as_str()?.to_owned() })
+    let layers = status["confinement"].as_object();
+    let missing = layers.map(|layers| {
+        let absent = layers.iter().filter(|(_, holds)| holds.as_bool() == Some(false));
+        absent.map(|(name, _)| name.clone()).collect()
+    });
+    Some(Own { version: status["version"].as_str()?.to_owned(), missing_layers: missing })
 }
 
 /// Whether `address` can be listened on: it is tried.
@@ -94,7 +101,7 @@ mod tests {
         let held = TcpListener::bind("127.0.0.1:0").expect("an address");
         let address = held.local_addr().expect("one");
         assert_eq!(port("SMB", address, &None).state, PortState::Taken);
-        let own = Some(Own { version: String::new() });
+        let own = Some(Own { version: String::new(), missing_layers: None });
         assert_eq!(port("SMB", address, &own).state, PortState::Ours);
         assert_eq!(port("SMB", "127.0.0.1:0".parse().expect("one"), &None).state, PortState::Free);
         let absent = "192.0.2.1:4450".parse().expect("one");

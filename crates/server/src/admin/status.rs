@@ -48,6 +48,7 @@ pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
         "version": env!("CARGO_PKG_VERSION"),
         "name": state.server.config().name,
         "uptime_seconds": state.started.elapsed().as_secs(),
+        "confinement": crate::confinement::layers().unwrap_or_default(),
         "drain": state.drain.facts().state,
         "connections": open,
         "connections_unknown": unknown,

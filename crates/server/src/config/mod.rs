@@ -90,6 +90,17 @@ pub enum Signing {
     Offered,
 }
 
+/// Whether the process gives up what it does not need before it serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Confinement {
+    /// Capabilities, system calls and addresses are limited.
+    #[default]
+    On,
+    /// The process keeps what it was started with.
+    Off,
+}
+
 /// Whether sealing is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
@@ -295,6 +306,8 @@ pub struct Config {
     pub workers: usize,
     /// Several connections for one session.
     pub multichannel: Multichannel,
+    /// Whether the process gives up what it does not need.
+    pub confinement: Confinement,
     /// What is logged.
     pub log: Logging,
     /// The shares.
@@ -347,6 +360,7 @@ impl Config {
             patience: Patience::default(),
             workers: crate::limits::WORKERS,
             multichannel: Multichannel::default(),
+            confinement: Confinement::default(),
             log: Logging::default(),
             shares: Vec::new(),
         }

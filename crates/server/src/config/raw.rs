@@ -7,8 +7,8 @@ use super::multichannel::RawMultichannel;
 use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
-    Config, ConfigError, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash, NfsTls,
-    Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode,
+    Config, ConfigError, Confinement, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
+    NfsTls, Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode,
     same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
@@ -125,6 +125,8 @@ struct RawServer {
     kerberos_realm: Option<Spanned<String>>,
     /// System user that sessions without a name act as; none: they are refused.
     guest: Option<String>,
+    /// `on` or `off`.
+    confinement: Option<Confinement>,
     /// Connections at once.
     connections_max: Option<Spanned<usize>>,
     /// Seconds that a connection has to log on.
@@ -326,6 +328,7 @@ impl Meaning<'_> {
         config.signing = raw.signing.unwrap_or_default();
         config.users = raw.users.unwrap_or(config.users);
         config.state = raw.state;
+        config.confinement = raw.confinement.unwrap_or_default();
         config.guest = raw.guest;
         self.dialects(raw.min_protocol.as_ref(), raw.max_protocol.as_ref(), &mut config);
         if let Some(encryption) = raw.encryption {

@@ -100,6 +100,15 @@ pub(super) const SERVER: &[Key] = &[
         text: "Whether messages are encrypted: never, for clients and shares that ask for it, or always.",
     },
     Key {
+        name: "confinement",
+        form: "`\"on\"` or `\"off\"`",
+        default: Is("\"on\""),
+        counts: Restart,
+        text: "Whether the process gives up, before it serves, all capabilities, system calls and TCP ports that \
+               serving does not need: a defect in it then gives less than root. `anabranch status` \
+               says which layers hold.",
+    },
+    Key {
         name: "users",
         form: "a path",
         default: Said("`/var/lib/anabranch/users.toml`, or below the home of who is not root"),

@@ -1,0 +1,75 @@
+//! What the running server has given up, as the kernel reports it of each thread.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod support;
+
+use support::client::Client;
+use support::{Running, Setup};
+
+/// CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, SETGID, SETUID, NET_BIND_SERVICE and
+/// SYS_ADMIN, by their numbers in the kernel.
+const KEPT: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 10 | 1 << 21;
+const MKNOD: u64 = 1 << 27;
+
+/// `/proc/PID/task/*/status` of a server that has served something.
+fn threads(server: &Running) -> Vec<String> {
+    let mut client = Client::ready(server);
+    client.create("file");
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.process_id())).unwrap();
+    // A worker that has nothing to do may end meanwhile.
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok())
+        .collect()
+}
+
+fn field<'a>(status: &'a str, name: &str) -> &'a str {
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap().trim()
+}
+
+fn assert_capabilities(threads: &[String], kept: u64) {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: capabilities are those of root, and this test does not run as root");
+        return;
+    }
+    for status in threads {
+        for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            let held = u64::from_str_radix(field(status, name), 16).unwrap();
+            assert_eq!(held & !kept, 0, "{name} in {status}");
+        }
+    }
+    // Acting as a caller still works in the thread that began.
+    let all = field(&threads[0], "CapPrm");
+    assert_ne!(u64::from_str_radix(all, 16).unwrap() & (1 << 7), 0, "no SETUID: {all}");
+}
+
+#[test]
+fn every_thread_of_the_server_is_confined() {
+    let server = Setup::new().start();
+    let threads = threads(&server);
+    assert!(threads.len() > 1, "{threads:?}");
+    for status in &threads {
+        assert_eq!(field(status, "NoNewPrivs"), "1", "{status}");
+        assert_eq!(field(status, "Seccomp"), "2", "{status}");
+    }
+    assert_capabilities(&threads, KEPT);
+    let layers = server.status()["confinement"].clone();
+    for name in ["capabilities", "no_new_privs", "seccomp"] {
+        assert_eq!(layers[name], true, "{name}: {layers}");
+    }
+}
+
+#[test]
+fn share_with_device_nodes_keeps_mknod_only() {
+    let mut setup = Setup::new();
+    setup.shares += "device_nodes = true\n";
+    assert_capabilities(&threads(&setup.start()), KEPT | MKNOD);
+}
+
+#[test]
+fn server_without_confinement_says_so() {
+    let server = Setup::new().server("confinement = \"off\"").start();
+    server.logged("confinement is off");
+    assert_eq!(server.status()["confinement"]["seccomp"], false);
+    assert_eq!(server.status()["confinement"]["landlock"], false);
+}

@@ -1,0 +1,80 @@
+//! Confinement: what the process gives up before it serves, one module a layer.
+//!
+//! A defect in a decoder must not give its exploiter the machine. The layers apply to the
+//! calling thread and are inherited by threads that it starts, so [`confine`] runs before the
+//! runtime exists. [`layers`] reads them back from the kernel.
+
+mod capabilities;
+mod landlock;
+mod seccomp;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use crate::config::{Config, Confinement};
+pub use status::{Layers, layers, layers_of};
+
+/// A layer that the system refused.
+#[derive(Debug)]
+pub struct ConfinementError {
+    layer: &'static str,
+    cause: String,
+}
+
+impl ConfinementError {
+    fn new(layer: &'static str, cause: impl std::fmt::Display) -> Self {
+        Self { layer, cause: cause.to_string() }
+    }
+}
+
+impl std::fmt::Display for ConfinementError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "cannot confine the server ({}): {}; use a kernel that has it, or set confinement = \"off\" in [server]",
+            self.layer, self.cause
+        )
+    }
+}
+
+impl std::error::Error for ConfinementError {}
+
+/// Gives up the capabilities, system calls and addresses that `config` does not need, for the
+/// calling thread and all that it starts. To be called while there are no other threads.
+///
+/// Landlock is passed over with a warning where the kernel lacks it.
+///
+/// # Errors
+/// [`ConfinementError`]: a layer that every supported kernel has was refused.
+pub fn confine(config: &Config) -> Result<(), ConfinementError> {
+    if config.confinement == Confinement::Off {
+        tracing::warn!(
+            "confinement is off: a defect in the server would give all that root may do; \
+             set confinement = \"on\" in [server]"
+        );
+        return Ok(());
+    }
+    capabilities::limit(needs_device_nodes(config))?;
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|error| ConfinementError::new("no_new_privs", error))?;
+    // Last but one: the calls that make a ruleset are not among those that remain.
+    landlock::restrict(&ports(config))?;
+    seccomp::install()
+}
+
+/// Whether a share lets clients make device nodes, which takes a capability of its own.
+#[must_use]
+pub fn needs_device_nodes(config: &Config) -> bool {
+    config.shares.iter().any(|share| share.device_nodes)
+}
+
+/// TCP ports that the server binds: none is bound after the start.
+fn ports(config: &Config) -> Vec<u16> {
+    let admin = match config.admin {
+        Some(crate::config::AdminAddress::Tcp(address)) => Some(address),
+        _ => None,
+    };
+    let all = config.smb.iter().chain(&config.nfs).chain(&admin);
+    all.map(std::net::SocketAddr::port).collect()
+}
