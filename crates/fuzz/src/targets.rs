@@ -32,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     of_decoder("control_codes", messages::control_codes),
     of_decoder("persistent_record", messages::persistent_record),
     of_decoder("security_tokens", security::security_tokens),
+    of_decoder("ticket_pac", security::ticket_pac),
     // Each input has a logon's work before it.
     Target { rounds: 60_000, ..of_decoder("set_up_replies", client_side::set_up_replies) },
     Target { rounds: 40_000, ..of_decoder("server_replies", client_side::server_replies) },

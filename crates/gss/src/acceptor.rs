@@ -10,6 +10,8 @@ use std::ptr::null_mut;
 
 /// GSS_C_ACCEPT.
 const ACCEPT: i32 = 2;
+/// The attribute of MIT krb5 for PAC buffers of type 1. MS-PAC 2.4.
+const LOGON_INFO: &str = "urn:mspac:logon-info";
 /// GSS_C_INDEFINITE.
 const FOREVER: u32 = u32::MAX;
 
@@ -83,6 +85,10 @@ pub struct Accepted {
     pub principal: String,
     /// What both know now.
     pub key: Key,
+    /// When the ticket ends, in seconds since 1970.
+    pub end_time: u64,
+    /// The KERB_VALIDATION_INFO of the ticket's PAC, if it has one that the realm has signed.
+    pub logon_info: Option<Vec<u8>>,
 }
 
 /// One exchange.
@@ -103,7 +109,7 @@ impl Acceptor {
     /// # Errors
     /// A broken or old token, one for another server, one that was used before, and clients that
     /// want more than one round, which SMB's do not.
-    pub fn handle(&mut self, keytab: &Keytab, token: &[u8]) -> Result<Accepted, Error> {
+    pub fn handle(mut self, keytab: &Keytab, token: &[u8]) -> Result<Accepted, Error> {
         let library = keytab.library;
         let (mut minor, mut source, mut out, mut token) =
             (0, null_mut(), Buffer::EMPTY, Buffer::of(token));
@@ -125,7 +131,7 @@ impl Acceptor {
             )
         };
         let token = library.take(out);
-        let principal = Name::given(library, source).text();
+        let source = Name::given(library, source);
         if is_error(status) {
             return Err(library.refused("the client's ticket", status, minor));
         }
@@ -133,6 +139,8 @@ impl Acceptor {
             let reason = "it wants more than one round".to_owned();
             return Err(Error::Refused { what: "the client's ticket", reason });
         }
-        Ok(Accepted { token, principal, key: self.context.key()? })
+        let (key, end_time) = (self.context.key()?, self.context.end_time()?);
+        let logon_info = source.authenticated(LOGON_INFO);
+        Ok(Accepted { token, principal: source.text(), key, end_time, logon_info })
     }
 }

@@ -1,6 +1,6 @@
 //! A security context of either side.
 
-use crate::library::{Buffer, Handle, Library, is_error, session_key};
+use crate::library::{Buffer, Handle, Library, LucidContext, is_error, session_key};
 use crate::{Error, Key};
 use std::ptr::null_mut;
 
@@ -43,6 +43,26 @@ impl Context {
         unsafe { (self.library.release_buffer_set)(&mut minor, &mut set) };
         key.filter(|key| !key.is_empty())
             .ok_or(Error::Refused { what: "the session's key", reason: "there is none".to_owned() })
+    }
+}
+
+impl Context {
+    /// When the ticket ends, in seconds since 1970. [`Self::key`] has to be asked before: the
+    /// library gives the context up for this. The lifetime that it tells elsewhere has the
+    /// tolerance of clocks added.
+    pub fn end_time(mut self) -> Result<u64, Error> {
+        let (mut minor, mut lucid) = (0, null_mut());
+        // SAFETY: the context is established, all other pointers are to locals.
+        let status =
+            unsafe { (self.library.export_lucid)(&mut minor, &mut self.handle, 1, &mut lucid) };
+        if is_error(status) || lucid.is_null() {
+            return Err(self.library.refused("the ticket's end", status, minor));
+        }
+        // SAFETY: the library made a context of version 1, which begins so.
+        let end_time = unsafe { (*lucid.cast::<LucidContext>()).end_time };
+        // SAFETY: it comes from the library, and is not used again.
+        unsafe { (self.library.free_lucid)(&mut minor, lucid) };
+        Ok(u64::from(end_time))
     }
 }
 

@@ -51,6 +51,15 @@ pub struct Store {
     pub elements: *mut Element,
 }
 
+/// The beginning of gss_krb5_lucid_context_v1_t, as gssapi_krb5.h has it.
+#[repr(C)]
+pub struct LucidContext {
+    pub version: u32,
+    pub initiate: u32,
+    /// Seconds since 1970.
+    pub end_time: u32,
+}
+
 /// What stands behind handles of the library.
 pub type Handle = *mut c_void;
 
@@ -105,6 +114,10 @@ functions! {
     inquire: c"gss_inquire_sec_context_by_oid", fn(*mut Status, Handle, *mut Oid, *mut *mut BufferSet);
     release_buffer: c"gss_release_buffer", fn(*mut Status, *mut Buffer);
     release_buffer_set: c"gss_release_buffer_set", fn(*mut Status, *mut *mut BufferSet);
+    name_attribute: c"gss_get_name_attribute",
+        fn(*mut Status, Handle, *mut Buffer, *mut c_int, *mut c_int, *mut Buffer, *mut Buffer, *mut c_int);
+    export_lucid: c"gss_krb5_export_lucid_sec_context", fn(*mut Status, *mut Handle, u32, *mut *mut c_void);
+    free_lucid: c"gss_krb5_free_lucid_sec_context", fn(*mut Status, *mut c_void);
     display_status: c"gss_display_status", fn(*mut Status, Status, c_int, *mut Oid, *mut u32, *mut Buffer);
 }
 

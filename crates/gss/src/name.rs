@@ -33,6 +33,33 @@ impl Name {
         Ok(Self::given(library, handle))
     }
 
+    /// An attribute that the realm vouches for; none if there is none, or nobody does. RFC 6680.
+    pub fn authenticated(&self, attribute: &str) -> Option<Vec<u8>> {
+        if self.handle.is_null() {
+            return None;
+        }
+        let mut attribute = Buffer::of(attribute.as_bytes());
+        let (mut minor, mut is_authenticated, mut is_complete, mut more) = (0, 0, 0, -1);
+        let (mut value, mut shown) = (Buffer::EMPTY, Buffer::EMPTY);
+        // SAFETY: the name is the library's, which reads the attribute during the call; all other
+        // pointers are to locals.
+        let status = unsafe {
+            (self.library.name_attribute)(
+                &mut minor,
+                self.handle,
+                &mut attribute,
+                &mut is_authenticated,
+                &mut is_complete,
+                &mut value,
+                &mut shown,
+                &mut more,
+            )
+        };
+        let value = self.library.take(value);
+        drop(self.library.take(shown));
+        (!is_error(status) && is_authenticated != 0).then_some(value)
+    }
+
     /// As text; empty if it has none.
     pub fn text(&self) -> String {
         if self.handle.is_null() {

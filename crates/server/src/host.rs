@@ -3,12 +3,14 @@
 use crate::connections::Connections;
 use crate::interfaces::Interfaces;
 use crate::journal::{Journal, Records};
+use crate::kerberos::Judge;
 use crate::limits::{
     LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
 };
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_records::{NfsRecords, OWN_RECORD};
 use crate::quiet::Quiet;
+use crate::sid_pins::SidPins;
 use crate::system_users;
 use crate::users::Users;
 use files::Caller;
@@ -19,12 +21,13 @@ use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
-use wire::spnego::Tickets;
+use wire::spnego::Shown;
 
 /// What is known of a system user.
 #[derive(Clone)]
@@ -38,7 +41,9 @@ pub struct ProcessHost {
     users: RwLock<Users>,
     guest: RwLock<Option<String>>,
     /// What judges Kerberos tickets.
-    tickets: RwLock<Option<Arc<dyn Tickets>>>,
+    tickets: RwLock<Option<Arc<Judge>>>,
+    /// Whose tickets accounts are for; none without tickets.
+    pins: RwLock<Option<Arc<SidPins>>>,
     /// Callers by system user, so that a logon reads no file twice.
     callers: Mutex<HashMap<String, SystemUser>>,
     failures: Quiet,
@@ -65,6 +70,7 @@ impl ProcessHost {
             users: RwLock::new(users),
             guest: RwLock::new(guest),
             tickets: RwLock::default(),
+            pins: RwLock::default(),
             callers: Mutex::default(),
             failures: Quiet::new(LOGON_LINES_MAX),
             troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
@@ -131,8 +137,10 @@ impl ProcessHost {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What judges Kerberos tickets from now on.
-    pub fn set_tickets(&self, tickets: Option<Arc<dyn Tickets>>) {
+    /// What judges Kerberos tickets from now on, and where the SIDs of accounts are kept.
+    pub fn set_tickets(&self, tickets: Option<Arc<Judge>>, state: &Path) {
+        let pins = tickets.is_some().then(|| Arc::new(SidPins::of(state)));
+        *self.pins.write().unwrap_or_else(PoisonError::into_inner) = pins;
         *self.tickets.write().unwrap_or_else(PoisonError::into_inner) = tickets;
     }
 
@@ -243,18 +251,39 @@ impl Host for ProcessHost {
             );
             return None;
         };
-        Some(Account { name: name.to_owned(), nt_hash, caller, groups })
+        let root_by_ticket = users.is_root_by_ticket(name);
+        Some(Account { name: name.to_owned(), nt_hash, caller, groups, root_by_ticket })
     }
 
     fn guest(&self) -> Option<Account> {
         let guest = self.guest.read().unwrap_or_else(PoisonError::into_inner).clone()?;
         let SystemUser { caller, groups } = self.system_user(&guest)?;
         let nt_hash = wire::ntlm::NtHash([0; 16]);
-        Some(Account { name: "anonymous".into(), nt_hash, caller, groups })
+        let name = "anonymous".into();
+        Some(Account { name, nt_hash, caller, groups, root_by_ticket: false })
     }
 
-    fn tickets(&self) -> Option<Arc<dyn Tickets>> {
-        self.tickets.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn takes_tickets(&self) -> bool {
+        self.tickets.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn judge_ticket(&self, ticket: Vec<u8>) -> BoxFuture<'static, Result<Shown, String>> {
+        match &*self.tickets.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(judge) => Box::pin(judge.judge(ticket)),
+            None => Box::pin(std::future::ready(Err("no keys are configured".to_owned()))),
+        }
+    }
+
+    fn check_sid(
+        &self,
+        account: &str,
+        sid: Option<String>,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let pins = self.pins.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(pins) = pins else { return Box::pin(std::future::ready(Ok(()))) };
+        let account = account.to_owned();
+        let check = self.runtime.spawn_blocking(move || pins.check(&account, sid.as_deref()));
+        Box::pin(async move { check.await.unwrap_or_else(|error| Err(error.to_string())) })
     }
 
     fn unix_names(&self) -> Arc<UnixNames> {

@@ -1,25 +1,33 @@
 //! Tickets that clients show, judged by the system's Kerberos with the keys of a keytab.
 //!
-//! On a thread of their own: the library reads the keytab and its list of tickets seen for each of
-//! them, as whoever the thread acts as, and threads that serve act as one user or another.
+//! On threads of their own: the library reads the keytab and its list of tickets seen for each of
+//! them, as the user that the thread acts as, and threads that serve act as one user or another.
 
 use crate::config::KerberosKeys;
 use gss::{Accepted, Acceptor, Keytab};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use smb::limits::WAITING_TICKETS_MAX;
+use std::future::Future;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
 use wire::crypto::SessionKey;
-use wire::spnego::{Shown, Tickets};
+use wire::spnego::Shown;
 
-/// Tickets that wait at the same time; who shows one more waits for room.
-const WAITING_MAX: usize = 64;
+/// Threads that judge: one that waits for a file does not hold up the next ticket.
+const JUDGES: usize = 4;
 
-/// A ticket, and who waits for what it comes to.
-type Case = (Vec<u8>, SyncSender<Result<Accepted, gss::Error>>);
+/// A client waits for so long at most.
+const JUDGED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Keys, and whose tickets count. Its thread ends with it.
+/// A ticket, and where the verdict goes.
+type Case = (Vec<u8>, oneshot::Sender<Result<Accepted, gss::Error>>);
+
+/// Keys, and whose tickets count. Its threads end with it.
 #[derive(Debug)]
 pub struct Judge {
     cases: SyncSender<Case>,
-    realm: String,
+    realm: Arc<str>,
 }
 
 impl Judge {
@@ -29,24 +37,79 @@ impl Judge {
     /// # Errors
     /// In words: no library, or no keytab that can be read.
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
-        let keytab = Keytab::open(&keys.keytab).map_err(|e| {
-            format!("{}: {e}; export the keys of cifs/HOST to it", keys.keytab.display())
-        })?;
-        let (cases, arriving) = sync_channel(WAITING_MAX);
-        std::thread::Builder::new()
-            .name("kerberos".into())
-            .spawn(move || judge(&keytab, &arriving))
-            .map_err(|e| format!("no thread for Kerberos: {e}"))?;
-        Ok(Self { cases, realm: keys.realm.clone() })
+        let (cases, arriving) = sync_channel(WAITING_TICKETS_MAX);
+        let arriving = Arc::new(Mutex::new(arriving));
+        for _ in 0..JUDGES {
+            // The library locks a credential while it reads the file.
+            let keytab = Keytab::open(&keys.keytab).map_err(|e| {
+                format!("{}: {e}; export the keys of cifs/HOST to it", keys.keytab.display())
+            })?;
+            let arriving = arriving.clone();
+            std::thread::Builder::new()
+                .name("kerberos".into())
+                .spawn(move || judge(&keytab, &arriving))
+                .map_err(|e| format!("no thread for Kerberos: {e}"))?;
+        }
+        Ok(Self { cases, realm: keys.realm.as_str().into() })
+    }
+
+    /// Judges a ticket.
+    ///
+    /// # Errors
+    /// In words, why it is refused.
+    pub fn judge(
+        &self,
+        ticket: Vec<u8>,
+    ) -> impl Future<Output = Result<Shown, String>> + Send + 'static {
+        let (verdict, judged) = oneshot::channel();
+        let sent = self.cases.try_send((ticket, verdict)).map_err(|error| match error {
+            TrySendError::Full(_) => "too many tickets wait to be judged",
+            TrySendError::Disconnected(_) => "the threads for Kerberos have ended",
+        });
+        let realm = self.realm.clone();
+        async move {
+            sent?;
+            let judged = tokio::time::timeout(JUDGED_WITHIN, judged).await;
+            let judged = judged.map_err(|_| "the system's Kerberos does not answer; see whether the keytab and the replay cache can be read")?;
+            let accepted = judged.map_err(|_| "the thread for Kerberos has ended")?;
+            shown(accepted.map_err(|error| error.to_string())?, &realm)
+        }
     }
 }
 
-fn judge(keytab: &Keytab, arriving: &Receiver<Case>) {
-    for (token, waits) in arriving {
-        let judged = Acceptor::new(keytab).handle(keytab, &token);
-        // Who does not wait any more has gone.
-        let _ = waits.send(judged);
+fn judge(keytab: &Keytab, arriving: &Mutex<Receiver<Case>>) {
+    loop {
+        let case = arriving.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((ticket, verdict)) = case else { return };
+        if !verdict.is_closed() {
+            // A client that does not wait any more has gone.
+            let _ = verdict.send(Acceptor::new(keytab).handle(keytab, &ticket));
+        }
     }
+}
+
+/// What a ticket shows of its client, if it is for a user and has not ended.
+fn shown(accepted: Accepted, realm: &str) -> Result<Shown, String> {
+    let user = user_of(&accepted.principal, realm)?.to_owned();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // The library takes a ticket for some minutes more; such a session would have ended already.
+    if accepted.end_time <= now {
+        let ago = now - accepted.end_time;
+        return Err(format!(
+            "the ticket of {user} ended {ago} s ago; compare the client's clock with the server's"
+        ));
+    }
+    let sid = accepted.logon_info.as_deref().map(wire::pac::user_sid).transpose();
+    let sid =
+        sid.map_err(|error| format!("the PAC in the ticket of {user} is wrong: {}", error.what))?;
+    Ok(Shown {
+        token: accepted.token,
+        user,
+        realm: realm.to_owned(),
+        session_key: SessionKey::new(&accepted.key),
+        end_time: accepted.end_time,
+        sid,
+    })
 }
 
 /// The user of this server that a principal is: one of the realm's, and no service.
@@ -56,18 +119,6 @@ fn user_of<'a>(principal: &'a str, realm: &str) -> Result<&'a str, String> {
             Ok(user)
         }
         _ => Err(format!("{principal} is no user of the realm {realm}")),
-    }
-}
-
-impl Tickets for Judge {
-    fn accept(&self, token: &[u8]) -> Result<Shown, String> {
-        let (waits, judged) = sync_channel(1);
-        let gone = "the thread for Kerberos has ended";
-        self.cases.send((token.to_vec(), waits)).map_err(|_| gone)?;
-        let accepted = judged.recv().map_err(|_| gone)?.map_err(|e| e.to_string())?;
-        let user = user_of(&accepted.principal, &self.realm)?.to_owned();
-        let session_key = SessionKey::new(&accepted.key);
-        Ok(Shown { token: accepted.token, user, realm: self.realm.clone(), session_key })
     }
 }
 

@@ -42,6 +42,7 @@ mod service;
 mod share_credits;
 mod share_facts;
 mod share_limits;
+mod sid_pins;
 mod smb_protocol;
 mod spare;
 mod state;

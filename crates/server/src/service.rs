@@ -41,7 +41,6 @@ use tokio::time::MissedTickBehavior;
 use vfs::{Case, Snapshots, Vfs};
 use vfs_cache::CachedVfs;
 use vfs_local::{LocalSnapshots, LocalVfs};
-use wire::spnego::Tickets;
 
 /// Connections that the system holds until they are taken.
 const ACCEPT_QUEUE: u32 = 4096;
@@ -92,7 +91,7 @@ impl Service {
         let users = load_users(config, extra)?;
         let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
         host.set_tls(load_tls(config)?);
-        host.set_tickets(load_tickets(config)?);
+        host.set_tickets(load_tickets(config)?, config.state_folder());
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
@@ -268,7 +267,7 @@ impl Service {
         let tickets = load_tickets(config)?;
         self.host.configure(users, config.guest.clone());
         self.host.set_tls(tls);
-        self.host.set_tickets(tickets);
+        self.host.set_tickets(tickets, config.state_folder());
         self.limits.configure(&config.shares, now);
         self.host.interfaces().configure(config.multichannel.addresses.clone());
         let plan = descriptor_plan(config)?;
@@ -533,9 +532,9 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     guid
 }
 
-fn load_tickets(config: &Config) -> Result<Option<Arc<dyn Tickets>>, StartError> {
+fn load_tickets(config: &Config) -> Result<Option<Arc<Judge>>, StartError> {
     let judge = config.kerberos.as_ref().map(Judge::load).transpose().map_err(StartError)?;
-    Ok(judge.map(|judge| Arc::new(judge) as Arc<dyn Tickets>))
+    Ok(judge.map(Arc::new))
 }
 
 fn load_tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, StartError> {

@@ -282,6 +282,7 @@ impl<P: Protocol> Task<P> {
                 self.clock = now.instant;
                 if let Some(finished) = finished {
                     self.conn.handle_finished(finished, now);
+                    self.start_jobs(0, now).await;
                 }
             }
             received = receive(&mut self.input, &mut self.tls, &mut reader, room, &mut self.lease), if reads => {
@@ -300,7 +301,12 @@ impl<P: Protocol> Task<P> {
             _ = OptionFuture::from(freed), if waits => self.clock = self.now().instant,
             // Sent after this step.
             () = P::told(&self.shared) => self.clock = self.now().instant,
-            () = self.alarm.rings() => self.handle_timeout()?,
+            () = self.alarm.rings() => {
+                self.handle_timeout()?;
+                // What waited for a time may go on by work of its own.
+                let now = self.now();
+                self.start_jobs(0, now).await;
+            }
             // A cut and a doubt are looked at in the next step.
             () = link.told(), if self.ending.is_none() => {
                 if link.is_stopped() && !link.is_cut() {

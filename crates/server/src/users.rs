@@ -39,6 +39,9 @@ pub struct User {
     /// The system user whose files are touched; the one of the same name if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_user: Option<String>,
+    /// A Kerberos ticket may log on as this user though its system user is root.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub root_by_ticket: bool,
 }
 
 /// All users, by name in lower case.
@@ -165,8 +168,12 @@ impl Users {
             return Err(format!("{name:?} cannot be a user's name"));
         }
         let nt_hash = hash.to_hex();
-        let system_user = self.user.get(&key).and_then(|u| u.system_user.clone());
-        self.user.insert(key, User { nt_hash, system_user });
+        let user = self.user.entry(key).or_insert_with(|| User {
+            nt_hash: String::new(),
+            system_user: None,
+            root_by_ticket: false,
+        });
+        user.nt_hash = nt_hash;
         Ok(())
     }
 
@@ -179,6 +186,12 @@ impl Users {
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.user.contains_key(&key_of(name))
+    }
+
+    /// Whether a ticket may make somebody root by this user.
+    #[must_use]
+    pub fn is_root_by_ticket(&self, name: &str) -> bool {
+        self.user.get(&key_of(name)).is_some_and(|user| user.root_by_ticket)
     }
 
     /// Takes over all users of `others`, replacing those of the same name.

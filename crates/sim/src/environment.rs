@@ -277,7 +277,13 @@ impl Host for Environment {
         let is_confused = self.lock().is_confused;
         let name = if is_confused { "everyone" } else { user }.to_owned();
         let nt_hash = NtHash::of_password(PASSWORD);
-        Some(Account { name, nt_hash, caller: self.caller.clone(), groups: Arc::default() })
+        Some(Account {
+            name,
+            nt_hash,
+            caller: self.caller.clone(),
+            groups: Arc::default(),
+            root_by_ticket: false,
+        })
     }
 
     fn guest(&self) -> Option<Account> {

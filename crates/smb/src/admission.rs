@@ -124,6 +124,7 @@ mod tests {
             nt_hash: wire::ntlm::NtHash([0; 16]),
             caller: Arc::new(Caller::of(Identity::root())),
             groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+            root_by_ticket: false,
         }
     }
 

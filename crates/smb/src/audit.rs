@@ -38,7 +38,7 @@ impl Conn {
         &self,
         header: &Header,
         session: Option<&Arc<Session>>,
-        user: &str,
+        (user, is_ticket): (&str, bool),
         status: NtStatus,
     ) {
         let facts = self.shared.facts;
@@ -53,7 +53,11 @@ impl Conn {
                 None => AuditEvent {
                     session: shown(header.session_id),
                     user: user.to_owned(),
-                    authentication: Authentication::NTLMv2.name(),
+                    authentication: if is_ticket {
+                        Authentication::Kerberos.name()
+                    } else {
+                        Authentication::NTLMv2.name()
+                    },
                     ..AuditEvent::new(AuditKind::SessionSetup, Protocol::Smb)
                 },
             }

@@ -14,6 +14,7 @@ use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
 use crate::pending::WaitTicket;
 use crate::server::Server;
+use crate::ticket::JudgedSetup;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use crate::trouble;
 use bytes::Bytes;
@@ -44,6 +45,8 @@ pub struct Finished {
     pub transmit: Option<Transmit>,
     /// A session that logged off in it.
     pub logged_off: Option<SessionId>,
+    /// The verdict on a ticket, by which a SESSION_SETUP goes on.
+    pub(crate) judged: Option<JudgedSetup>,
     /// What the reply grants; to be dropped once it is queued.
     pub granted: SmallVec<[CacheGrant; 1]>,
     /// Keeps back what the requests make their own client be told; as long.

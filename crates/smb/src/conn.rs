@@ -86,6 +86,8 @@ pub struct Conn {
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
     pub(crate) parked: Vec<Parked>,
+    /// Sessions whose ticket is being judged.
+    pub(crate) judged: Vec<SessionId>,
     /// Wrong passwords that came by it.
     pub(crate) failures: FailureCount,
     /// Someone with a name has logged on: until then nothing may come sealed
@@ -131,6 +133,7 @@ impl Conn {
             jobs: VecDeque::new(),
             outbox: Outbox::default(),
             parked: Vec::new(),
+            judged: Vec::new(),
             failures: FailureCount::default(),
             spare: Vec::new(),
             checked: None,
@@ -342,6 +345,27 @@ impl Conn {
         element: &Element,
         sealed: Option<&Arc<Channel>>,
     ) -> Result<(), NtStatus> {
+        self.verify_origin(frame, element, sealed)?;
+        let session = element.channel.as_ref().map(|channel| &channel.session);
+        let outlives = matches!(
+            element.header.command,
+            Command::LOGOFF | Command::CLOSE | Command::LOCK | Command::CANCEL | Command::ECHO
+        );
+        match session {
+            Some(session) if !outlives && session.is_expired(|| self.server.host.now().wall) => {
+                Err(NtStatus::NETWORK_SESSION_EXPIRED)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a request comes from the client of its session.
+    fn verify_origin(
+        &self,
+        frame: &mut [u8],
+        element: &Element,
+        sealed: Option<&Arc<Channel>>,
+    ) -> Result<(), NtStatus> {
         let Some(channel) = &element.channel else {
             // ECHO needs no session; any other command does.
             let free = element.header.command == Command::ECHO
@@ -410,9 +434,12 @@ impl Conn {
     }
 
     /// Takes a job's result.
-    pub fn handle_finished(&mut self, finished: Finished, _now: Now) {
+    pub fn handle_finished(&mut self, finished: Finished, now: Now) {
         if let Some(transmit) = finished.transmit {
             self.outbox.push(transmit);
+        }
+        if let Some(judged) = finished.judged {
+            self.handle_judged(judged, now);
         }
         // Breaks of what the reply grants may follow it.
         drop(finished.granted);
@@ -513,6 +540,10 @@ impl Conn {
     #[must_use]
     pub fn frame_length_max(&self) -> usize {
         if self.is_established() { FRAME_BYTES_MAX } else { FRAME_BYTES_MAX_BEFORE_LOGIN }
+    }
+
+    pub(crate) fn start_job(&mut self, job: Job) {
+        self.jobs.push_back((job, 0));
     }
 
     pub(crate) fn transmit(&mut self, transmit: Transmit) {

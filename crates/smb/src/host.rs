@@ -11,7 +11,7 @@ use std::time::Instant;
 use vfs::Timestamp;
 use wire::ntlm::NtHash;
 use wire::rpc::UnixNames;
-use wire::spnego::Tickets;
+use wire::spnego::Shown;
 
 /// The time, read by the server and handed down.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +41,27 @@ pub trait Host: Send + Sync {
     /// Whom a guest or anonymous session acts as, where the configuration allows it.
     fn guest(&self) -> Option<Account>;
 
-    /// What judges Kerberos tickets, where the configuration names keys.
-    fn tickets(&self) -> Option<Arc<dyn Tickets>> {
-        None
+    /// Whether Kerberos tickets are judged: the configuration names keys.
+    fn takes_tickets(&self) -> bool {
+        false
+    }
+
+    /// Judges a ticket, elsewhere than on the caller's thread. The error says why it is refused:
+    /// for the log, not for the client.
+    fn judge_ticket(&self, ticket: Vec<u8>) -> BoxFuture<'static, Result<Shown, String>> {
+        drop(ticket);
+        Box::pin(std::future::ready(Err("no keys are configured".to_owned())))
+    }
+
+    /// Compares the SID of a ticket for an account with that of the account's first one,
+    /// elsewhere than on the caller's thread. The error says why the ticket is refused.
+    fn check_sid(
+        &self,
+        account: &str,
+        sid: Option<String>,
+    ) -> BoxFuture<'static, Result<(), String>> {
+        let _ = (account, sid);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Names of the system's users and groups, to be shown for their numbers.
@@ -148,6 +166,8 @@ pub struct Account {
     pub caller: Arc<Caller>,
     /// Names of the system groups that the user is in.
     pub groups: Arc<[String]>,
+    /// A ticket may make somebody the superuser by this account.
+    pub root_by_ticket: bool,
 }
 
 /// One address of a network interface. MS-SMB2 2.2.32.5.

@@ -54,6 +54,7 @@ mod signatures;
 pub mod snapshot;
 mod status;
 mod throttle;
+mod ticket;
 mod transmit;
 mod tree;
 mod trouble;

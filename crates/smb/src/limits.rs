@@ -76,6 +76,12 @@ pub const WAITING_LOGONS_PER_ACCOUNT: usize = 16;
 /// See [`WAITING_LOGONS_PER_PAIR`].
 pub const WAITING_LOGONS_MAX: usize = 1024;
 
+/// Kerberos tickets that are being judged, in all and of one network: a whole office behind one
+/// address comes back at once. A ticket has at most [`TOKEN_BYTES_MAX`].
+pub const WAITING_TICKETS_MAX: usize = 1024;
+/// See [`WAITING_TICKETS_MAX`].
+pub const WAITING_TICKETS_PER_NETWORK: usize = 256;
+
 /// How long such an attempt waits: three times the longest delay, and less than a connection may
 /// take to log on.
 pub const LOGON_WAITS: Duration = Duration::from_secs(15);

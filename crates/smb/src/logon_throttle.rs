@@ -8,6 +8,7 @@
 use crate::limits::{
     THROTTLE_ENTRIES_MAX, USUAL_FOR, USUAL_NETWORKS_MAX, WAITING_LOGONS_MAX,
     WAITING_LOGONS_PER_ACCOUNT, WAITING_LOGONS_PER_NETWORK, WAITING_LOGONS_PER_PAIR,
+    WAITING_TICKETS_MAX, WAITING_TICKETS_PER_NETWORK,
 };
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -85,6 +86,9 @@ struct State {
     waiting_pairs: HashMap<Pair, usize>,
     waiting_accounts: HashMap<u64, usize>,
     waiting_networks: HashMap<IpAddr, usize>,
+    /// Tickets that are being judged.
+    tickets: usize,
+    tickets_of_networks: HashMap<IpAddr, usize>,
 }
 
 /// Failures of all connections.
@@ -108,6 +112,21 @@ impl Drop for WaitingLogon {
         leave(&mut state.waiting_pairs, self.attempt.pair());
         leave(&mut state.waiting_accounts, self.attempt.account);
         leave(&mut state.waiting_networks, self.attempt.network);
+    }
+}
+
+/// A place among the tickets that are being judged, until it is dropped.
+#[derive(Debug)]
+pub struct WaitingTicket {
+    throttle: Arc<LogonThrottle>,
+    network: IpAddr,
+}
+
+impl Drop for WaitingTicket {
+    fn drop(&mut self) {
+        let mut state = self.throttle.state();
+        state.tickets -= 1;
+        leave(&mut state.tickets_of_networks, self.network);
     }
 }
 
@@ -159,6 +178,20 @@ impl LogonThrottle {
         *state.waiting_accounts.entry(attempt.account).or_default() += 1;
         *state.waiting_networks.entry(attempt.network).or_default() += 1;
         Some(WaitingLogon { throttle: self.clone(), attempt })
+    }
+
+    /// A place for a ticket from an address, if there is one. Nobody guesses tickets: they are
+    /// bounded, and not slowed.
+    pub fn wait_for_ticket(self: &Arc<Self>, address: IpAddr) -> Option<WaitingTicket> {
+        let network = network_of(address);
+        let mut state = self.state();
+        let of_network = state.tickets_of_networks.get(&network).copied().unwrap_or_default();
+        if state.tickets >= WAITING_TICKETS_MAX || of_network >= WAITING_TICKETS_PER_NETWORK {
+            return None;
+        }
+        state.tickets += 1;
+        *state.tickets_of_networks.entry(network).or_default() += 1;
+        Some(WaitingTicket { throttle: self.clone(), network })
     }
 
     /// Counts an attempt that was judged wrong.

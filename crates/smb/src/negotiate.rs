@@ -141,7 +141,7 @@ impl Conn {
             read_bytes_max: io_bytes_max,
             write_bytes_max: io_bytes_max,
             now: FileTime::from_unix_nanos(now.0),
-            token: hint(self.server.host.tickets().is_some()),
+            token: hint(self.server.host.takes_tickets()),
             contexts: Vec::new(),
         }
     }

@@ -92,7 +92,8 @@ impl Conn {
     /// Whether a message of this session has to be answered before the next one.
     pub(crate) fn is_setup_waiting(&self, session: SessionId) -> bool {
         let late = |wait: &SetupWait| !matches!(wait, SetupWait::Room { .. });
-        self.parked.iter().any(|parked| parked.is_of(session) && late(&parked.wait))
+        self.judged.contains(&session)
+            || self.parked.iter().any(|parked| parked.is_of(session) && late(&parked.wait))
     }
 
     /// Has a message wait for the one before it; gives it back where there is no place.

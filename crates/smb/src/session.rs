@@ -20,9 +20,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
+use vfs::Timestamp;
 use wire::crypto::{OpeningKey, SealingKey, SigningKey};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, FileId, SessionId, TreeId};
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
 /// Who a session acts as; replaced by re-authentication.
 #[derive(Clone, Debug)]
@@ -33,8 +36,8 @@ pub struct SessionUser {
     pub is_guest: bool,
     /// Logged on without a name.
     pub is_anonymous: bool,
-    /// Logged on by a Kerberos ticket.
-    pub by_ticket: bool,
+    /// When the Kerberos ticket ends that it logged on by, in seconds since 1970.
+    pub ticket_end: Option<u64>,
 }
 
 /// Keys to seal and open messages of a session: one pair for all channels.
@@ -127,6 +130,8 @@ pub struct Session {
     opens: Mutex<OpenTable>,
     channels: Mutex<Vec<ChannelFact>>,
     next_tree: AtomicU32,
+    /// Session.ExpirationTime, in seconds since 1970; [`u64::MAX`] without one.
+    expiration: AtomicU64,
     is_ended: AtomicBool,
     is_lost: AtomicBool,
     /// It was told something that is to be answered at once.
@@ -224,7 +229,7 @@ impl SessionUser {
 
     /// By what its requests are counted.
     fn authentication(&self) -> Authentication {
-        match (self.is_proven(), self.by_ticket) {
+        match (self.is_proven(), self.ticket_end.is_some()) {
             (false, _) => Authentication::Anonymous,
             (true, true) => Authentication::Kerberos,
             (true, false) => Authentication::NTLMv2,
@@ -251,6 +256,7 @@ impl Session {
             holder: parts.holder,
             _charge: parts.charge,
             ended: Signal::default(),
+            expiration: AtomicU64::new(parts.user.ticket_end.unwrap_or(u64::MAX)),
             authentication: AtomicUsize::new(parts.user.authentication() as usize),
             user: RwLock::new(Arc::new(parts.user)),
             trees: Mutex::default(),
@@ -275,8 +281,15 @@ impl Session {
         Authentication::ALL.get(number).copied().unwrap_or(Authentication::Anonymous)
     }
 
+    /// Whether the ticket has ended that its user logged on by. MS-SMB2 3.3.5.2.9.
+    pub fn is_expired(&self, now: impl FnOnce() -> Timestamp) -> bool {
+        let end = self.expiration.load(Ordering::Relaxed);
+        end != u64::MAX && now().0 >= i128::from(end) * NANOS_PER_SECOND
+    }
+
     /// Re-authentication: later requests act as `user`.
     pub fn set_user(&self, user: SessionUser) {
+        self.expiration.store(user.ticket_end.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.authentication.store(user.authentication() as usize, Ordering::Relaxed);
         *self.user.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(user);
     }

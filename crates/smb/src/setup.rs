@@ -28,7 +28,7 @@ use wire::smb::{
     Dialect, ErrorResponse, Flags, Header, SessionFlags, SessionId, SessionSetupRequest,
     SessionSetupResponse,
 };
-use wire::spnego;
+use wire::spnego::{self, RefusedTicket, Shown};
 
 /// What a guest is called. No account can have this name.
 const GUEST: &str = "@guest";
@@ -58,10 +58,12 @@ enum Taken {
     Step(Step),
     /// A password that may not be judged yet.
     Early(EarlyLogon),
+    /// A ticket, which is judged elsewhere.
+    Ticket(Vec<u8>),
 }
 
 /// What a token led to.
-struct Step {
+pub struct Step {
     status: NtStatus,
     flags: SessionFlags,
     token: Vec<u8>,
@@ -70,10 +72,12 @@ struct Step {
     refused_binding: Option<Arc<Session>>,
     /// Who was refused, as they say.
     refused_user: String,
+    /// By a ticket.
+    is_ticket: bool,
 }
 
 impl Step {
-    fn refused(status: NtStatus) -> Self {
+    pub(crate) fn refused(status: NtStatus) -> Self {
         Self {
             status,
             flags: SessionFlags::default(),
@@ -81,6 +85,7 @@ impl Step {
             channel: None,
             refused_binding: None,
             refused_user: String::new(),
+            is_ticket: false,
         }
     }
 }
@@ -128,6 +133,7 @@ impl Conn {
                 };
                 (setup, self.refuse_unjudged(header.session_id, early.user))
             }
+            Ok(Taken::Ticket(ticket)) => return self.judge_ticket(setup, header, ticket),
             Err(NtStatus::INSUFFICIENT_RESOURCES) if is_first => {
                 let Some(setup) = self.wait_for_room(setup, waited.as_ref(), now) else { return };
                 (setup, Step::refused(NtStatus::INSUFFICIENT_RESOURCES))
@@ -139,10 +145,11 @@ impl Conn {
     }
 
     /// `header` has the session's id, where there is one now.
-    fn answer_setup(&mut self, setup: ArrivedSetup, header: &Header, mut step: Step) {
+    pub(crate) fn answer_setup(&mut self, setup: ArrivedSetup, header: &Header, mut step: Step) {
         if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
             let session = step.channel.as_ref().map(|channel| &channel.session);
-            self.audit_setup(header, session, &step.refused_user, step.status);
+            let refused = (step.refused_user.as_str(), step.is_ticket);
+            self.audit_setup(header, session, refused, step.status);
         }
         let ArrivedSetup { frame, grant, is_sealed, .. } = setup;
         step.refused_binding = self.bindable(&frame, header).filter(|_| step.channel.is_none());
@@ -171,6 +178,11 @@ impl Conn {
             self.begin_renewal(frame, header, *is_sealed)?;
         }
         let id = header.session_id;
+        if let Some(ticket) =
+            self.setups.get(&id.0).and_then(|s| s.acceptor.claimed_ticket(request.token))
+        {
+            return Ok(Taken::Ticket(ticket));
+        }
         let attempt = match self.attempt_of(id, request.token, now)? {
             Ok(attempt) => attempt,
             Err(early) => return Ok(Taken::Early(early)),
@@ -186,17 +198,50 @@ impl Conn {
         if let Some(attempt) = attempt {
             self.count_attempt(attempt, &result, now);
         }
+        self.conclude(id, &request, negotiated, setup, result).map(Taken::Step)
+    }
+
+    fn conclude(
+        &mut self,
+        id: SessionId,
+        request: &SessionSetupRequest<'_>,
+        negotiated: &Negotiated,
+        setup: PendingSetup,
+        result: Result<spnego::Step, Refused>,
+    ) -> Result<Step, NtStatus> {
         match result {
             Ok(spnego::Step::Continue(token)) => {
                 self.setups.insert(id.0, setup);
-                let status = NtStatus::MORE_PROCESSING_REQUIRED;
-                Ok(Taken::Step(Step { token, ..Step::refused(status) }))
+                Ok(Step { token, ..Step::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
             }
             Ok(spnego::Step::Done(token, logon)) => {
-                self.log_on(id, &request, negotiated, setup, token, *logon).map(Taken::Step)
+                self.log_on(id, request, negotiated, setup, token, *logon)
             }
-            Err(refused) => Ok(Taken::Step(self.refuse_logon(refused, setup.purpose))),
+            Err(refused) => Ok(self.refuse_logon(refused, setup.purpose)),
         }
+    }
+
+    /// Goes on with a SESSION_SETUP by the verdict on its ticket.
+    pub(crate) fn take_verdict(
+        &mut self,
+        frame: &Bytes,
+        id: SessionId,
+        verdict: Result<Shown, RefusedTicket>,
+    ) -> Result<Step, NtStatus> {
+        let negotiated = self.negotiated.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
+        let mut r = Reader::new(frame);
+        let skipped = r.skip(Header::LENGTH, "header");
+        let request = skipped.and_then(|()| SessionSetupRequest::decode(&mut r));
+        let request = request.map_err(|_| NtStatus::INVALID_PARAMETER)?;
+        let mut setup = self.setups.remove(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        if negotiated.dialect == Dialect::Smb311 {
+            setup.preauth.update(frame);
+        }
+        let result = setup.acceptor.handle_ticket(request.token, verdict);
+        let is_refused = result.is_err();
+        let mut step = self.conclude(id, &request, &negotiated, setup, result)?;
+        step.is_ticket = is_refused;
+        Ok(step)
     }
 
     /// The attempt at an account that a token is, if it is one and may be judged now.
@@ -235,12 +280,12 @@ impl Conn {
 
     /// Too many attempts wait already. The session that was to be renewed goes on: its client has
     /// shown nothing wrong.
-    fn refuse_unjudged(&mut self, id: SessionId, user: String) -> Step {
+    pub(crate) fn refuse_unjudged(&mut self, id: SessionId, user: String) -> Step {
         self.setups.remove(&id.0);
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
         stats.logons_unjudged.fetch_add(1, Ordering::Relaxed);
-        let why = "too many attempts wait after wrong passwords; try again later";
+        let why = "too many attempts to log on wait; try again later";
         self.server.host.logon_failed(self.shared.facts.peer, &user, why);
         Step { refused_user: user, ..Step::refused(NtStatus::REQUEST_NOT_ACCEPTED) }
     }
@@ -272,7 +317,7 @@ impl Conn {
         let is_new = matches!(purpose, Purpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
         let acceptor = spnego::Acceptor::new(exchange, Unproven { anonymous, guest })
-            .with_tickets(self.server.host.tickets());
+            .with_tickets(self.server.host.takes_tickets());
         self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
         Ok(id)
     }
@@ -309,7 +354,7 @@ impl Conn {
             Refused::Mic { user } => (user.clone(), "the messages were changed on the way"),
             Refused::UnknownUser { user } => (user.clone(), "no such user"),
             Refused::WrongPassword { user } => (user.clone(), "wrong password"),
-            Refused::Ticket { why } => (String::new(), why.as_str()),
+            Refused::Ticket { user, why } => (user.clone(), why.as_str()),
         };
         self.server.host.logon_failed(peer, &user, why);
         // A session whose renewal fails is over.
@@ -374,7 +419,7 @@ impl Conn {
             account: account.ok_or(NtStatus::LOGON_FAILURE)?,
             is_guest: logon.kind == LogonKind::Guest,
             is_anonymous: logon.kind == LogonKind::Anonymous,
-            by_ticket: logon.by_ticket,
+            ticket_end: logon.ticket_end,
         })
     }
 

@@ -12,6 +12,7 @@ pub mod fscc;
 pub mod nfs;
 pub mod ntlm;
 pub mod ntstatus;
+pub mod pac;
 pub mod rpc;
 pub mod smb;
 pub mod spnego;

@@ -24,6 +24,13 @@ pub fn security_tokens(mut input: &[u8]) {
     }
 }
 
+/// Privilege attributes of a ticket: a SID is one that can be written down.
+pub fn ticket_pac(bytes: &[u8]) {
+    if let Ok(sid) = wire::pac::user_sid(bytes) {
+        assert!(sid.starts_with("S-1-") && sid.len() < 256, "{sid}");
+    }
+}
+
 /// What is read is read again from what is written, and every use of it ends.
 pub fn security_descriptor(bytes: &[u8]) {
     let Ok(descriptor) = Descriptor::decode(bytes) else { return };

@@ -5,20 +5,23 @@ use crate::slow::{Carried, Cold, Hands, Slow, Work};
 use bytes::BytesMut;
 use files::{Caller, Files, Volume, VolumeOptions};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use smb::{
     Account, Config, Conn, ConnFacts, Dialect, Encryption, Host, InterfaceFact, Job, Multichannel,
     Now, Server, Share,
 };
+use std::future::{poll_fn, ready};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp, Vfs};
 use wire::codec::{Reader, Writer, put_utf16};
-use wire::crypto::{KeyPurpose, SigningAlgorithm, SigningKey, derive};
+use wire::crypto::{KeyPurpose, SessionKey, SigningAlgorithm, SigningKey, derive};
 use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, capabilities};
@@ -27,6 +30,7 @@ use wire::smb::{
     IoctlRequest, Lease, LeaseV2, MessageId, SessionId, SessionSetupRequest, TreeConnectRequest,
     TreeId, put_context,
 };
+use wire::spnego::{Initiator, Shown, Ticket};
 
 pub const ALICE: &str = "alice";
 pub const BOB: &str = "bob";
@@ -38,6 +42,34 @@ struct StillHost {
     passed_seconds: Arc<AtomicU64>,
     carried: Arc<Carried>,
     doubts: Arc<Doubts>,
+    tickets: Arc<TicketDesk>,
+}
+
+/// What is known of tickets: one is the name of its user.
+#[derive(Default)]
+pub struct TicketDesk {
+    /// Verdicts are held back.
+    pub holds: AtomicBool,
+    /// In seconds since 1970.
+    pub end_time: AtomicU64,
+    /// All SIDs are others than the accounts' own.
+    pub refuses_sids: AtomicBool,
+}
+
+/// The key of every session by a ticket.
+const TICKET_KEY: [u8; 16] = [9; 16];
+
+#[derive(Debug)]
+struct HeldTicket(Vec<u8>);
+
+impl Ticket for HeldTicket {
+    fn first(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn handle_answer(&mut self, _: &[u8]) -> Result<SessionKey, String> {
+        Ok(SessionKey::new(&TICKET_KEY))
+    }
 }
 
 /// Connections that the server asks the network about, if it can be asked.
@@ -58,7 +90,8 @@ impl Host for StillHost {
 
     fn now(&self) -> Now {
         let passed = Duration::from_secs(self.passed_seconds.load(Ordering::Relaxed));
-        Now { instant: self.begun.instant + passed, ..self.begun }
+        let wall = Timestamp(self.begun.wall.0 + i128::try_from(passed.as_nanos()).unwrap());
+        Now { instant: self.begun.instant + passed, wall }
     }
 
     fn account(&self, user: &str) -> Option<Account> {
@@ -69,11 +102,39 @@ impl Host for StillHost {
             nt_hash,
             caller,
             groups: Arc::default(),
+            root_by_ticket: user == BOB,
         })
     }
 
     fn guest(&self) -> Option<Account> {
         None
+    }
+
+    fn takes_tickets(&self) -> bool {
+        true
+    }
+
+    fn judge_ticket(&self, ticket: Vec<u8>) -> BoxFuture<'static, Result<Shown, String>> {
+        let desk = self.tickets.clone();
+        Box::pin(poll_fn(move |_| {
+            if desk.holds.load(Ordering::Relaxed) {
+                return Poll::Pending;
+            }
+            Poll::Ready(Ok(Shown {
+                token: vec![8; 16],
+                user: String::from_utf8(ticket.clone()).unwrap(),
+                realm: "REALM".into(),
+                session_key: SessionKey::new(&TICKET_KEY),
+                end_time: desk.end_time.load(Ordering::Relaxed),
+                sid: None,
+            }))
+        }))
+    }
+
+    fn check_sid(&self, _: &str, _: Option<String>) -> BoxFuture<'static, Result<(), String>> {
+        let is_other = self.tickets.refuses_sids.load(Ordering::Relaxed);
+        let verdict = if is_other { Err("another SID".into()) } else { Ok(()) };
+        Box::pin(ready(verdict))
     }
 
     fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
@@ -103,6 +164,7 @@ pub struct Net {
     passed_seconds: Arc<AtomicU64>,
     next: AtomicU64,
     pub doubts: Arc<Doubts>,
+    pub tickets: Arc<TicketDesk>,
 }
 
 impl Net {
@@ -122,6 +184,10 @@ impl Net {
         let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
         let carries = carried.clone();
         let doubts = Arc::<Doubts>::default();
+        let tickets = Arc::new(TicketDesk {
+            end_time: AtomicU64::new(1_750_000_100),
+            ..TicketDesk::default()
+        });
         let passed_seconds = Arc::<AtomicU64>::default();
         let host = StillHost {
             random: AtomicU64::new(1),
@@ -129,6 +195,7 @@ impl Net {
             passed_seconds: passed_seconds.clone(),
             carried: carries,
             doubts: doubts.clone(),
+            tickets: tickets.clone(),
         };
         let share = Arc::new(Share {
             name: "data".into(),
@@ -140,7 +207,10 @@ impl Net {
         let config = config(&share, Multichannel::default());
         let server = Server::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
         let next = AtomicU64::new(1);
-        (Self { server, share, now, passed_seconds, next, doubts }, Slow { hands, carried })
+        (
+            Self { server, share, now, passed_seconds, next, doubts, tickets },
+            Slow { hands, carried },
+        )
     }
 
     /// A reload of the configuration.
@@ -526,6 +596,24 @@ impl Client {
         assert_eq!(self.begin(0, None), NtStatus::MORE_PROCESSING_REQUIRED);
         let (token, _) = authenticate(user, password, &self.challenge);
         self.send_setup(0, None, &token)
+    }
+
+    /// Begins a logon or a renewal by a ticket, of which the answer may be long in coming.
+    pub fn send_ticket(&mut self, user: &str) -> MessageId {
+        let ticket = HeldTicket(user.as_bytes().to_vec());
+        let token = Initiator::by_ticket(Box::new(ticket)).first();
+        let key = self.signing.clone();
+        self.send_setup(0, key.as_deref(), &token)
+    }
+
+    /// The answer to a ticket, if it is there.
+    pub fn status_of_ticket(&mut self, id: MessageId) -> Option<NtStatus> {
+        let reply = self.reply_to(id)?;
+        if reply.header.status == NtStatus::SUCCESS {
+            self.session = reply.header.session_id;
+            self.signing = Some(Arc::new(signing_key(&TICKET_KEY)));
+        }
+        Some(reply.header.status)
     }
 
     /// Sends the first token again, which begins the exchange anew.

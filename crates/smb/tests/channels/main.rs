@@ -10,4 +10,5 @@ mod harness;
 mod replay;
 mod returning;
 mod slow;
+mod tickets;
 mod together;

@@ -82,6 +82,8 @@ pub enum Refused {
     },
     /// A ticket that is not for this server, is old, or was changed.
     Ticket {
+        /// The user that it is for, if that is known.
+        user: String,
         /// In the words of who judged it.
         why: String,
     },

@@ -32,15 +32,19 @@ pub struct Shown {
     pub realm: String,
     /// The key that both have now.
     pub session_key: SessionKey,
+    /// When the ticket ends, in seconds since 1970.
+    pub end_time: u64,
+    /// The client's SID, where the realm tells it.
+    pub sid: Option<String>,
 }
 
-/// What judges tickets that are shown to a server.
-pub trait Tickets: fmt::Debug + Send + Sync {
-    /// Takes a client's first token.
-    ///
-    /// # Errors
-    /// Why it is refused: for the log, not for the client.
-    fn accept(&self, token: &[u8]) -> Result<Shown, String>;
+/// Why a ticket is refused: for the log, not for the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedTicket {
+    /// The user that its principal is, if it came so far.
+    pub user: String,
+    /// In words.
+    pub why: String,
 }
 
 #[cfg(test)]
@@ -49,20 +53,34 @@ mod tests {
     use super::*;
     use crate::fscc::FileTime;
     use crate::ntlm::{self, Refused, TargetFacts, Unproven};
-    use std::sync::Arc;
 
     /// Knows one ticket, of 32 bytes of 7, for which it proves itself by 32 bytes of 8.
     #[derive(Debug)]
     struct Realm;
 
-    impl Tickets for Realm {
-        fn accept(&self, token: &[u8]) -> Result<Shown, String> {
+    impl Realm {
+        fn judge(&self, token: &[u8]) -> Result<Shown, RefusedTicket> {
             if token != [7; 32] {
-                return Err("the clock is wrong".into());
+                let why = "the clock is wrong".into();
+                return Err(RefusedTicket { user: String::new(), why });
             }
-            let session_key = SessionKey::new(&[9; 32]);
-            Ok(Shown { token: vec![8; 32], user: "alice".into(), realm: "R".into(), session_key })
+            Ok(Shown {
+                token: vec![8; 32],
+                user: "alice".into(),
+                realm: "R".into(),
+                session_key: SessionKey::new(&[9; 32]),
+                end_time: 1_700_000_000,
+                sid: None,
+            })
         }
+    }
+
+    /// Shows a client's first token to the realm.
+    fn show(client: &Initiator) -> Result<Step, Refused> {
+        let acceptor = acceptor(true);
+        let token = client.first();
+        let ticket = acceptor.claimed_ticket(&token).expect("a ticket");
+        acceptor.handle_ticket(&token, Realm.judge(&ticket))
     }
 
     #[derive(Debug)]
@@ -78,23 +96,19 @@ mod tests {
         }
     }
 
-    fn acceptor(tickets: Option<Arc<dyn Tickets>>) -> Acceptor {
+    fn acceptor(takes_tickets: bool) -> Acceptor {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
-        Acceptor::new(ntlm, Unproven::default()).with_tickets(tickets)
+        Acceptor::new(ntlm, Unproven::default()).with_tickets(takes_tickets)
     }
 
     #[test]
     fn a_ticket_is_taken_at_once_and_both_sides_have_the_whole_of_its_key() {
         let mut client = Initiator::by_ticket(Box::new(Held([7; 32])));
-        let Ok(Step::Done(last, logon)) =
-            acceptor(Some(Arc::new(Realm))).handle_token(&client.first(), |_| None)
-        else {
-            panic!("refused")
-        };
+        let Ok(Step::Done(last, logon)) = show(&client) else { panic!("refused") };
         assert_eq!(
-            (logon.user.as_str(), logon.domain.as_str(), logon.by_ticket),
-            ("alice", "R", true)
+            (logon.user.as_str(), logon.domain.as_str(), logon.ticket_end),
+            ("alice", "R", Some(1_700_000_000))
         );
         let key = client.handle_last(&last).unwrap().unwrap();
         assert_eq!((key.full(), &key), (&[9; 32][..], &logon.session_key));
@@ -103,11 +117,7 @@ mod tests {
     #[test]
     fn a_server_that_proves_nothing_gets_no_session() {
         let client = || Initiator::by_ticket(Box::new(Held([7; 32])));
-        let Ok(Step::Done(last, _)) =
-            acceptor(Some(Arc::new(Realm))).handle_token(&client().first(), |_| None)
-        else {
-            panic!("refused")
-        };
+        let Ok(Step::Done(last, _)) = show(&client()) else { panic!("refused") };
         for at in [last.len() - 1, last.len() - 32] {
             let mut changed = last.clone();
             changed[at] ^= 1;
@@ -122,13 +132,14 @@ mod tests {
     #[test]
     fn bad_tickets_are_refused_and_without_keys_there_is_ntlm_alone() {
         let bad = Initiator::by_ticket(Box::new(Held([6; 32])));
-        let refused = acceptor(Some(Arc::new(Realm))).handle_token(&bad.first(), |_| None);
-        assert_eq!(refused.unwrap_err(), Refused::Ticket { why: "the clock is wrong".into() });
+        let refused = Refused::Ticket { user: String::new(), why: "the clock is wrong".into() };
+        assert_eq!(show(&bad).unwrap_err(), refused);
         let good = Initiator::by_ticket(Box::new(Held([7; 32])));
         assert!(matches!(
-            acceptor(None).handle_token(&good.first(), |_| None),
+            acceptor(false).handle_token(&good.first(), |_| None),
             Err(Refused::Malformed("no mechanism in common"))
         ));
+        assert!(acceptor(false).claimed_ticket(&good.first()).is_none());
         let offers = |takes: bool, oid: &[u8]| hint(takes).windows(oid.len()).any(|w| w == oid);
         assert!(offers(true, KERBEROS) && offers(true, MS_KERBEROS) && offers(true, NTLMSSP));
         assert!(!offers(false, KERBEROS) && offers(false, NTLMSSP));

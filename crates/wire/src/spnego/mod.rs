@@ -6,14 +6,13 @@ mod initiator;
 mod kerberos;
 
 pub use initiator::{Answer, Initiator};
-pub use kerberos::{Shown, Ticket, Tickets};
+pub use kerberos::{RefusedTicket, Shown, Ticket};
 
 use crate::codec::Malformed;
 use crate::crypto::SessionKey;
 use crate::ntlm::{self, Authenticated, LogonKind, NtHash, Refused, Unproven};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use kerberos::{KERBEROS, MS_KERBEROS};
-use std::sync::Arc;
 
 /// 1.3.6.1.4.1.311.2.2.10
 const NTLMSSP: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A];
@@ -65,8 +64,8 @@ pub struct Logon {
     pub session_key: SessionKey,
     /// How.
     pub kind: LogonKind,
-    /// By Kerberos.
-    pub by_ticket: bool,
+    /// When the ticket ends, in seconds since 1970; none if it was no ticket.
+    pub ticket_end: Option<u64>,
 }
 
 impl From<Authenticated> for Logon {
@@ -77,7 +76,7 @@ impl From<Authenticated> for Logon {
             domain: ntlm.domain,
             session_key,
             kind: ntlm.kind,
-            by_ticket: false,
+            ticket_end: None,
         }
     }
 }
@@ -88,7 +87,7 @@ pub struct Acceptor {
     ntlm: ntlm::Acceptor,
     wrapped: Option<Wrapped>,
     unproven: Unproven,
-    tickets: Option<Arc<dyn Tickets>>,
+    takes_tickets: bool,
 }
 
 #[derive(Debug)]
@@ -103,13 +102,54 @@ impl Acceptor {
     /// An exchange around `ntlm`.
     #[must_use]
     pub fn new(ntlm: ntlm::Acceptor, unproven: Unproven) -> Self {
-        Self { ntlm, wrapped: None, unproven, tickets: None }
+        Self { ntlm, wrapped: None, unproven, takes_tickets: false }
     }
 
-    /// The same, which takes tickets too.
+    /// The same, which takes tickets too, if it is to.
     #[must_use]
-    pub fn with_tickets(self, tickets: Option<Arc<dyn Tickets>>) -> Self {
-        Self { tickets, ..self }
+    pub fn with_tickets(self, takes_tickets: bool) -> Self {
+        Self { takes_tickets, ..self }
+    }
+
+    /// The ticket in the client's next token, if it shows one: to be judged, and then to be handed
+    /// to [`Self::handle_ticket`] with the verdict.
+    #[must_use]
+    pub fn claimed_ticket(&self, token: &[u8]) -> Option<Vec<u8>> {
+        let (_, ticket) = self.ticket_of(token)?;
+        Some(ticket.to_vec())
+    }
+
+    /// A ticket is shown at once, by a client that chose Kerberos first: no list needs a proof
+    /// then. RFC 4178 5.
+    fn ticket_of<'a>(&self, token: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        if !self.takes_tickets || token.first() != Some(&APPLICATION_0) {
+            return None;
+        }
+        let init = NegTokenInit::decode(token).ok()?;
+        let oid = init.mechanisms.first().copied()?;
+        [KERBEROS, MS_KERBEROS].contains(&oid).then_some((oid, init.token?))
+    }
+
+    /// Takes the client's token with the verdict on its ticket.
+    ///
+    /// # Errors
+    /// [`Refused`]: the exchange is over.
+    pub fn handle_ticket(
+        &self,
+        token: &[u8],
+        verdict: Result<Shown, RefusedTicket>,
+    ) -> Result<Step, Refused> {
+        let (oid, _) = self.ticket_of(token).ok_or(Refused::Malformed("no ticket"))?;
+        let shown = verdict.map_err(|RefusedTicket { user, why }| Refused::Ticket { user, why })?;
+        let answer = response(ACCEPT_COMPLETED, Some(oid), Some(&shown.token), None);
+        let logon = Logon {
+            user: shown.user,
+            domain: shown.realm,
+            session_key: shown.session_key,
+            kind: LogonKind::User,
+            ticket_end: Some(shown.end_time),
+        };
+        Ok(Step::Done(answer, Box::new(logon)))
     }
 
     /// The user whose password the client's next token claims to prove, if it claims that.
@@ -155,13 +195,10 @@ impl Acceptor {
 
     fn handle_init(&mut self, token: &[u8]) -> Result<Step, Refused> {
         let init = NegTokenInit::decode(token)?;
-        let first = init.mechanisms.first().copied();
-        if let (Some(tickets), Some(oid @ (KERBEROS | MS_KERBEROS)), Some(token)) =
-            (&self.tickets, first, init.token)
-        {
-            return accept_ticket(&**tickets, oid, token);
+        if self.ticket_of(token).is_some() {
+            return Err(Refused::Malformed("a ticket without a verdict"));
         }
-        let first = first == Some(NTLMSSP);
+        let first = init.mechanisms.first().copied() == Some(NTLMSSP);
         if !init.mechanisms.contains(&NTLMSSP) {
             return Err(Refused::Malformed("no mechanism in common"));
         }
@@ -206,21 +243,6 @@ impl Acceptor {
         let answer = response(ACCEPT_COMPLETED, None, None, mic.as_ref().map(|m| &m[..]));
         Ok(Step::Done(answer, Box::new(logon.into())))
     }
-}
-
-/// A ticket is shown at once, by who chose Kerberos first: no list needs a proof then.
-/// RFC 4178 5.
-fn accept_ticket(tickets: &dyn Tickets, oid: &[u8], token: &[u8]) -> Result<Step, Refused> {
-    let shown = tickets.accept(token).map_err(|why| Refused::Ticket { why })?;
-    let answer = response(ACCEPT_COMPLETED, Some(oid), Some(&shown.token), None);
-    let logon = Logon {
-        user: shown.user,
-        domain: shown.realm,
-        session_key: shown.session_key,
-        kind: LogonKind::User,
-        by_ticket: true,
-    };
-    Ok(Step::Done(answer, Box::new(logon)))
 }
 
 const ACCEPT_COMPLETED: u8 = 0;

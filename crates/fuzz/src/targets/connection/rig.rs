@@ -59,6 +59,7 @@ impl Host for StillHost {
             nt_hash,
             caller,
             groups: Arc::default(),
+            root_by_ticket: false,
         })
     }
 

@@ -1,0 +1,144 @@
+//! The SID that each account first logged on with by a ticket.
+//!
+//! A realm may give a name to another person: the name of the principal alone would let that
+//! person into the files of the one before. The SID in the ticket's PAC is never given twice.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// In the state directory.
+const FILE_NAME: &str = "pinned-sids.toml";
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PinFile {
+    /// SIDs by account.
+    #[serde(default)]
+    sid: BTreeMap<String, String>,
+}
+
+/// The pinned SIDs. An administrator may change the file at any time.
+#[derive(Debug)]
+pub struct SidPins {
+    path: PathBuf,
+    pinned: Mutex<PinFile>,
+}
+
+impl SidPins {
+    /// Those of a state directory.
+    #[must_use]
+    pub fn of(state: &Path) -> Self {
+        Self { path: state.join(FILE_NAME), pinned: Mutex::default() }
+    }
+
+    /// Compares the SID of a ticket for an account with the account's own; the first one becomes
+    /// that. None is a ticket without a PAC. Reads and writes a file.
+    ///
+    /// # Errors
+    /// Why the ticket is to be refused, with the remedy.
+    pub fn check(&self, account: &str, sid: Option<&str>) -> Result<(), String> {
+        let mut pins = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
+        if sid.is_some() && pins.sid.get(account).map(String::as_str) == sid {
+            return Ok(());
+        }
+        *pins = self.load()?;
+        let file = self.path.display();
+        match (pins.sid.get(account), sid) {
+            (None, None) => Ok(()),
+            (None, Some(sid)) => {
+                pins.sid.insert(account.to_owned(), sid.to_owned());
+                self.save(&pins).map_err(|error| {
+                    pins.sid.remove(account);
+                    format!("the SID of {account} cannot be kept: {file}: {error}")
+                })
+            }
+            (Some(pinned), Some(sid)) if pinned == sid => Ok(()),
+            (Some(pinned), Some(sid)) => Err(format!(
+                "the ticket's SID is {sid}, and {account} is {pinned}: the realm has given the name to somebody else; if the account is to be theirs, take {account} out of {file}"
+            )),
+            (Some(pinned), None) => Err(format!(
+                "the ticket has no PAC, and {account} is {pinned}; have the realm issue tickets with a PAC, or take {account} out of {file}"
+            )),
+        }
+    }
+
+    fn load(&self) -> Result<PinFile, String> {
+        let wrong = |error: String| format!("{}: {error}", self.path.display());
+        match std::fs::read_to_string(&self.path) {
+            Ok(text) => toml::from_str(&text).map_err(|error| wrong(error.to_string())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(PinFile::default()),
+            Err(error) => Err(wrong(error.to_string())),
+        }
+    }
+
+    fn save(&self, pins: &PinFile) -> std::io::Result<()> {
+        let text = toml::to_string(pins).map_err(std::io::Error::other)?;
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        crate::state::make(folder)?;
+        let beside = self.path.with_extension("new");
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+        // One that was left behind may have another mode.
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&beside, &self.path)?;
+        File::open(folder)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Option<&str> = Some("S-1-5-21-1-2-3-1106");
+    const OTHER: Option<&str> = Some("S-1-5-21-1-2-3-1109");
+
+    #[test]
+    fn first_sid_of_an_account_is_pinned_and_another_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let pins = SidPins::of(&folder.path().join("state"));
+        assert_eq!(pins.check("alice", FIRST), Ok(()));
+        assert_eq!(pins.check("alice", FIRST), Ok(()));
+        assert_eq!(pins.check("bob", OTHER), Ok(()));
+        let refused = pins.check("alice", OTHER).unwrap_err();
+        assert!(refused.contains("S-1-5-21-1-2-3-1109") && refused.contains("take alice out of"));
+        // After a restart, too.
+        let again = SidPins::of(&folder.path().join("state"));
+        assert!(again.check("alice", OTHER).is_err());
+        assert_eq!(again.check("alice", FIRST), Ok(()));
+        let file = folder.path().join("state").join(FILE_NAME);
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn ticket_without_a_pac_is_refused_for_a_pinned_account_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let pins = SidPins::of(folder.path());
+        assert_eq!(pins.check("alice", None), Ok(()));
+        assert_eq!(pins.check("alice", FIRST), Ok(()));
+        assert!(pins.check("alice", None).unwrap_err().contains("no PAC"));
+    }
+
+    #[test]
+    fn pin_that_an_administrator_took_out_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let pins = SidPins::of(folder.path());
+        assert_eq!(pins.check("alice", FIRST), Ok(()));
+        std::fs::write(folder.path().join(FILE_NAME), "[sid]\n").unwrap();
+        assert_eq!(pins.check("alice", OTHER), Ok(()));
+        assert!(pins.check("alice", FIRST).is_err());
+    }
+
+    #[test]
+    fn file_that_cannot_be_read_refuses_tickets() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE_NAME), "sid = 3\n").unwrap();
+        assert!(SidPins::of(folder.path()).check("alice", FIRST).is_err());
+    }
+}
