@@ -19,9 +19,8 @@ impl Identity {
     /// The id that the kernel takes for "no change": no user and no group has it.
     pub const INVALID_ID: u32 = u32::MAX;
 
-    /// The superuser, for a session that has logged on as it.
-    ///
-    /// The server's own work names its reason instead: [`Elevated`].
+    /// The superuser, for tests. The server's own work names its reason: [`ServerWork`].
+    #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn root() -> Self {
         Self { uid: 0, gid: 0, groups: Vec::new() }
@@ -193,6 +192,9 @@ pub enum ServerWork {
     ShareRoot,
     /// Snapshots of a share.
     Snapshots,
+    /// The times of a file that a client with a write delegation has changed and not sent yet.
+    /// RFC 8881 10.4.3.
+    DelegatedWrite,
     /// What the server keeps beside a file: descriptors, streams, verifiers, change watches.
     Metadata,
 }

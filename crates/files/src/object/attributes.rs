@@ -8,7 +8,7 @@ use acl::ExecuteRule;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, Attributes, DosInfo, Elevated, FileKind, FsError, OwnerChange,
-    RelPath, Result, SecurityChange, TimeChange, Wanted,
+    RelPath, Result, SecurityChange, ServerWork, TimeChange, Wanted,
 };
 
 /// What to change of an object; the default changes nothing.
@@ -117,6 +117,26 @@ impl Files {
             let vfs = &object.volume.vfs;
             table.break_directory_of(vfs, &caller, &path, None);
             table.watches.report(vfs, Some(&caller), what, &[(ChangeKind::Modified, &path)]);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Moves the times of a file that another client has changed by its write delegation and not
+    /// sent yet, so that each look at it finds it changed. The caller is who looks.
+    /// RFC 8881 10.4.3.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub async fn touch_delegated(&self, caller: &Arc<Caller>, object: &Object) -> Result<()> {
+        let (caller, object, table) = (caller.clone(), object.clone(), self.table.clone());
+        self.offload(move || {
+            let now = AttributeChanges { modified: TimeChange::Now, ..AttributeChanges::default() };
+            object.node.set_attributes(Actor::Server(ServerWork::DelegatedWrite), &now)?;
+            let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
+            let (vfs, change) = (&object.volume.vfs, [(ChangeKind::Modified, &path)]);
+            table.break_directory_of(vfs, &caller, &path, None);
+            table.watches.report(vfs, Some(&caller), Filter::LAST_WRITE, &change);
             Ok(())
         })
         .await

@@ -235,9 +235,8 @@ pub(crate) async fn with_kept(
     let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
     // It has something that we have not: so the file is another than it was, each time
     // that somebody looks, and stays so if the client never sends what it has.
-    let touched = ObjectChanges { modified: TimeChange::Now, ..ObjectChanges::default() };
-    let root = server.host.caller(Identity::root());
-    let touch = server.files.set_object_attributes(&root, object, None, &touched);
+    let caller = run.caller(&run.object_place()?.export);
+    let touch = server.files.touch_delegated(&caller, object);
     Asking::new(writer.tag()).around(touch).await.or_status()?;
     let attributes = server.files.object_attributes(object).or_status()?;
     Ok(Attributes { size_bytes: said.size_bytes, ..attributes })
