@@ -158,6 +158,7 @@ mod tests {
             "state",
             "cause",
             "kind",
+            "outcome",
             "reason",
             "core",
             "stage",
