@@ -11,12 +11,12 @@ use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
 use crate::place::Place;
 use crate::recall::ask_back;
 use crate::status::OrStatus;
-use files::{Asking, Delegate, Object, ObjectChanges, OpenFile};
+use files::{Asking, Delegate, Object, OpenFile};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{Attributes, FileKey, Identity, TimeChange};
+use vfs::{Attributes, FileKey};
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, who};
 use wire::nfs::attributes::{Fattr, attribute};
 use wire::nfs::callback::{Callback, CbGetAttrArgs};
@@ -235,7 +235,8 @@ pub(crate) async fn with_kept(
     let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
     // It has something that we have not: so the file is another than it was, each time
     // that somebody looks, and stays so if the client never sends what it has.
-    let caller = run.caller(&run.object_place()?.export);
+    let export = run.object_place()?.export.clone();
+    let caller = run.caller(&export);
     let touch = server.files.touch_delegated(&caller, object);
     Asking::new(writer.tag()).around(touch).await.or_status()?;
     let attributes = server.files.object_attributes(object).or_status()?;
