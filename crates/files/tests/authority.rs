@@ -162,7 +162,8 @@ fn set_id_bits_go_with_each_change_of_data() {
     let source = f.open_as(&f.other, "source", WishedKind::File);
     f.files.write(&source, 0, &[1; 8192]).unwrap();
     let open = f.open_as(&f.other, "tool", WishedKind::File);
-    let changes: [(&str, Box<dyn Fn() -> vfs::Result<()>>); 5] = [
+    type Change<'a> = Box<dyn Fn() -> vfs::Result<()> + 'a>;
+    let changes: [(&str, Change<'_>); 5] = [
         ("write", Box::new(|| f.files.write(&open, 0, b"evil"))),
         ("truncate", Box::new(|| now(f.files.set_size(&open, 2)))),
         ("extend", Box::new(|| now(f.files.set_size(&open, 100_000)))),
