@@ -1,0 +1,200 @@
+"""What a caller may do to a file, by MS-DTYP 2.5.3.2, MS-FSA 2.1.5, acl(5) and chmod(2), chown(2):
+the expectation of conformance/authority, written without the server's code.
+
+A stored descriptor decides alone. Where none is stored the first class of the POSIX permissions
+that is about the caller decides. The superuser may all, but nobody makes a device node.
+"""
+
+import functools
+from dataclasses import dataclass, field
+
+READ_DATA, WRITE_DATA, APPEND_DATA, READ_EA, WRITE_EA = 1, 2, 4, 8, 0x10
+EXECUTE, DELETE_CHILD, READ_ATTRIBUTES, WRITE_ATTRIBUTES = 0x20, 0x40, 0x80, 0x100
+DELETE, READ_CONTROL, WRITE_DAC, WRITE_OWNER, SYNCHRONIZE = 0x10000, 0x20000, 0x40000, 0x80000, 0x100000
+ALL, GENERIC_READ, GENERIC_WRITE, GENERIC_EXECUTE = 0x1F01FF, 0x120089, 0x120116, 0x1200A0
+MODIFY = 0x1301BF
+
+EVERYONE, OWNER_RIGHTS = "everyone", "owner rights"
+R, W, X = 4, 2, 1
+
+
+@dataclass(frozen=True)
+class Caller:
+    name: str
+    uid: int
+    gid: int
+    groups: tuple = ()
+
+    @property
+    def is_root(self):
+        return self.uid == 0
+
+    def is_in(self, gid):
+        return gid == self.gid or gid in self.groups
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A file or directory: its permissions, and the entries of its stored list, if it has one:
+    (allows, whom, mask). `named` are the POSIX entries: ("user" or "group", number) to bits."""
+
+    name: str
+    uid: int
+    gid: int
+    mode: int
+    named: dict = field(default_factory=dict)
+    mask: int = 7
+    stored: tuple = None
+    is_directory: bool = False
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+def posix_bits(caller, subject):
+    """acl(5), access check algorithm; with no named entries the mode's."""
+    mask = subject.mask if subject.named else 7
+    if caller.uid == subject.uid:
+        return subject.mode >> 6 & 7
+    if ("user", caller.uid) in subject.named:
+        return subject.named["user", caller.uid] & mask
+    entries = [bits for (kind, gid), bits in subject.named.items() if kind == "group" and caller.is_in(gid)]
+    entries += [subject.mode >> 3 & 7] if caller.is_in(subject.gid) else []
+    if entries:
+        return functools.reduce(int.__or__, entries) & mask
+    return subject.mode & 7
+
+
+def by_list(caller, subject):
+    """MS-DTYP 2.5.3.2: of each right the first entry decides; owners may read and change the list
+    unless an entry is about owners."""
+    granted = denied = 0
+    is_owner = caller.uid == subject.uid
+    for allows, whom, mask in subject.stored:
+        is_about = (
+            whom == EVERYONE
+            or (whom == OWNER_RIGHTS and is_owner)
+            or whom == ("user", caller.uid)
+            or (whom[0] == "group" and caller.is_in(whom[1]))
+        )
+        if is_about and allows:
+            granted |= mask & ~denied
+        elif is_about:
+            denied |= mask & ~granted
+    if is_owner and all(whom != OWNER_RIGHTS for _, whom, _ in subject.stored):
+        granted |= READ_CONTROL | WRITE_DAC
+    return granted
+
+
+def rights(caller, subject):
+    """By the rules of SMB, where the right to execute comes with that to read."""
+    if caller.is_root:
+        return ALL
+    if subject.stored is not None:
+        return by_list(caller, subject)
+    bits = posix_bits(caller, subject)
+    data = READ_DATA | READ_EA | EXECUTE if bits & R else 0
+    data |= WRITE_DATA | APPEND_DATA | WRITE_EA | WRITE_ATTRIBUTES if bits & W else 0
+    data |= DELETE_CHILD if bits & W and subject.is_directory else 0
+    data |= EXECUTE if bits & X else 0
+    if caller.uid == subject.uid:
+        # The owner may change all but data, whatever the bits say.
+        child = DELETE_CHILD if bits & W else 0
+        return data | child | WRITE_ATTRIBUTES | DELETE | READ_CONTROL | WRITE_DAC | WRITE_OWNER | \
+            READ_ATTRIBUTES | SYNCHRONIZE
+    return data | READ_ATTRIBUTES | READ_CONTROL | SYNCHRONIZE
+
+
+def executes(caller, subject):
+    """By the rules of NFS: the x bit, and for the superuser any; the mask is the mode's group."""
+    if caller.is_root:
+        group = subject.mask << 3 if subject.named else subject.mode
+        return subject.is_directory or (subject.mode & 0o101 | group & 0o010) != 0
+    if subject.stored is not None:
+        return by_list(caller, subject) & EXECUTE != 0
+    return posix_bits(caller, subject) & X != 0
+
+
+def has(right):
+    return lambda caller, subject: rights(caller, subject) & right == right
+
+
+def is_owner(caller, subject):
+    return caller.is_root or caller.uid == subject.uid
+
+
+def takes(caller, subject):
+    """Ownership is taken by who was granted to, for themselves alone. MS-FSA 2.1.5.17."""
+    return has(WRITE_OWNER)(caller, subject)
+
+
+def takes_over_nfs(caller, subject):
+    """The same; an owner that is the owner already changes nothing."""
+    return is_owner(caller, subject) or takes(caller, subject)
+
+
+def gives(caller, _subject):
+    """Nobody gives a file, or gives it a group that they are not in, but the superuser. chown(2)."""
+    return caller.is_root
+
+
+def sets_times(caller, subject):
+    """utimensat(2) asks for the owner; a stored list for the right."""
+    if subject.stored is None:
+        return is_owner(caller, subject)
+    return has(WRITE_ATTRIBUTES)(caller, subject)
+
+
+def touches(caller, subject):
+    """Times move to now by who may write, too."""
+    return rights(caller, subject) & (WRITE_ATTRIBUTES | WRITE_DATA) != 0
+
+
+def changes_by_anothers_open(caller, subject):
+    """WRITE by the state id of another user. RFC 8881 18.32.3; the owner as by knfsd."""
+    return has(WRITE_DATA)(caller, subject) or (subject.stored is None and is_owner(caller, subject))
+
+
+def reads_over_nfs(caller, subject):
+    """Who may execute may read: a client must fetch what it executes."""
+    return has(READ_DATA)(caller, subject) or executes(caller, subject) and not caller.is_root
+
+
+def deletes_in_closed(caller, subject):
+    """Out of a directory of root that nobody else may write to."""
+    return caller.is_root or (subject.stored is not None and has(DELETE)(caller, subject))
+
+
+def never(_caller, _subject):
+    return False
+
+
+def adds(right):
+    """Something new in a directory: POSIX asks for w and x, a list for ADD_FILE (WRITE_DATA) or
+    ADD_SUBDIRECTORY (APPEND_DATA)."""
+
+    def may(caller, directory):
+        if caller.is_root:
+            return True
+        if directory.stored is None:
+            return posix_bits(caller, directory) & (W | X) == W | X
+        return has(right)(caller, directory)
+
+    return may
+
+
+def removes(caller, directory):
+    """A name of a file of the directory's owner that has no list. MS-FSA 2.1.5.1.2.1: DELETE_CHILD
+    of the directory, or DELETE of the file, which its owner has as far as POSIX lets them: w and x of
+    the directory, and of owners where it is sticky."""
+    if caller.is_root:
+        return True
+    is_owner_of_both = caller.uid == directory.uid
+    if directory.stored is None:
+        is_sticky = directory.mode & 0o1000 != 0 and not is_owner_of_both
+        return posix_bits(caller, directory) & (W | X) == W | X and not is_sticky
+    return has(DELETE_CHILD)(caller, directory) or is_owner_of_both and has(WRITE_DATA)(caller, directory)
+
+
+def moves(caller, directory):
+    return removes(caller, directory) and adds(WRITE_DATA)(caller, directory)
