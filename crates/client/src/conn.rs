@@ -145,7 +145,7 @@ impl Conn {
         own[frame..frame + PREFIX_BYTES].copy_from_slice(&head);
         if let Some(sealing) = session.sealing.as_ref().filter(|_| is_sealed) {
             let body = &mut own[frame + PREFIX_BYTES..];
-            sealing.seal.seal_in_place(body, session.id, sealing.next_nonce());
+            sealing.seal.seal_in_place(body, session.id);
         }
         if let Some(data) = shared {
             out.share(data);
@@ -242,8 +242,12 @@ impl Conn {
         if is_interim && one.is_pending {
             return Err(Error::Hostile("two interim answers"));
         }
+        // Signatures of this status are not verified, so it must not complete a request.
+        if !is_interim && header.status == NtStatus::PENDING {
+            return Err(Error::Hostile("a final answer with an interim status"));
+        }
         let is_signed = message.is_sealed || header.flags.contains(Flags::SIGNED);
-        if one.is_signed && !is_signed && header.status != NtStatus::PENDING {
+        if one.is_signed && !is_signed && !is_interim {
             return Err(Error::Hostile("an answer that is not signed"));
         }
         let token = one.token;

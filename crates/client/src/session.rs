@@ -1,7 +1,7 @@
 //! What the channels of one session share. MS-SMB2 3.2.1.3.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use wire::crypto::{
     Cipher, KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey,
     SigningAlgorithm, SigningKey,
@@ -36,14 +36,6 @@ pub struct Negotiated {
 pub(crate) struct Sealing {
     pub(crate) seal: SealingKey,
     pub(crate) open: OpeningKey,
-    /// One counter for all channels: they share the key.
-    nonce: AtomicU64,
-}
-
-impl Sealing {
-    pub(crate) fn next_nonce(&self) -> u64 {
-        self.nonce.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 /// A session.
@@ -87,7 +79,6 @@ impl Session {
             Sealing {
                 seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
                 open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
-                nonce: AtomicU64::new(0),
             }
         });
         let signing_key = Arc::new(source.signing(negotiated.signing));

@@ -139,7 +139,7 @@ impl Server {
         }
         if let Some(key) = &self.sealing {
             let from = from + HEAD - 64 - TransformHeader::LENGTH;
-            key.seal_in_place(&mut self.buffers[0][from..], SessionId(1), self.count + 1);
+            key.seal_in_place(&mut self.buffers[0][from..], SessionId(1));
         }
         self.socket.write_all(&self.buffers[0][from..])
     }

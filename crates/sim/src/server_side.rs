@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use wire::wiretap::Wiretap;
 
 /// Bytes of answers beyond which no more is read. Small, so that slow readers
 /// matter.
@@ -67,13 +68,16 @@ pub struct ServerSide {
     pub input: VecDeque<u8>,
     /// Bytes to send.
     pub output: VecDeque<u8>,
+    /// Listens to all that is sent.
+    wiretap: Wiretap,
 }
 
 impl ServerSide {
     /// The end of a connection that was just accepted.
     #[must_use]
     pub fn new(conn: Conn) -> Self {
-        Self { jobs: Vec::new(), conn, input: VecDeque::new(), output: VecDeque::new() }
+        let (input, output) = Default::default();
+        Self { jobs: Vec::new(), conn, input, output, wiretap: Wiretap::default() }
     }
 
     /// All that could be done next.
@@ -142,11 +146,19 @@ impl ServerSide {
 
     fn collect(&mut self) {
         while let Some(Transmit { buffer, start, .. }) = self.conn.poll_transmit() {
-            self.output.extend(&buffer[start..]);
+            self.send(&buffer[start..]);
             self.conn.recycle(buffer);
         }
         while let Some(Transmit { buffer, start, .. }) = self.conn.poll_notice() {
-            self.output.extend(&buffer[start..]);
+            self.send(&buffer[start..]);
         }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        if let Err(reuse) = self.wiretap.observe(&frame[PREFIX..]) {
+            // The fiber reports it with the seed.
+            panic!("{reuse}");
+        }
+        self.output.extend(frame);
     }
 }

@@ -412,7 +412,9 @@ impl Chain {
         }
         let must_sign = element.header.flags.contains(Flags::SIGNED)
             || session.is_some_and(|s| s.signing_required);
-        let signer = element.channel.clone().filter(|_| must_sign);
+        // The final answer is signed under the same message id, and AES-GMAC takes its nonce
+        // from that: two signatures give the key away. MS-SMB2 3.1.4.1, 3.3.4.1.1.
+        let signer = element.channel.clone().filter(|_| must_sign && is_final);
         if signer.is_some() && written.seal_with.is_none() {
             header.flags = header.flags | Flags::SIGNED;
         }
@@ -428,7 +430,7 @@ fn protect(mut out: Vec<u8>, mut written: Written) -> Transmit {
     if let Some(channel) = &written.seal_with
         && let Some(sealing) = &channel.session.sealing
     {
-        sealing.seal.seal_in_place(&mut out[PREFIX..], channel.session.id, sealing.next_nonce());
+        sealing.seal.seal_in_place(&mut out[PREFIX..], channel.session.id);
         return Transmit::sealed(out);
     }
     if let [(_, Some(channel))] = &mut written.replies[..]

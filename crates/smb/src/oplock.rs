@@ -146,7 +146,7 @@ pub fn send_notice(
     let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
     let transmit = match sealing {
         Some(keys) => {
-            keys.seal.seal_in_place(&mut out[PREFIX..], session.id, keys.next_nonce());
+            keys.seal.seal_in_place(&mut out[PREFIX..], session.id);
             Transmit::sealed(out)
         }
         None => Transmit::plain(out, None),

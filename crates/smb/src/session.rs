@@ -47,20 +47,13 @@ pub struct SealingKeys {
     pub seal: SealingKey,
     /// Client to server.
     pub open: OpeningKey,
-    /// The next nonce; never reused under one key.
-    nonce: AtomicU64,
 }
 
 impl SealingKeys {
-    /// Keys with a fresh nonce counter.
+    /// The keys of both directions.
     #[must_use]
     pub fn new(seal: SealingKey, open: OpeningKey) -> Self {
-        Self { seal, open, nonce: AtomicU64::new(1) }
-    }
-
-    /// A nonce that was not used before.
-    pub fn next_nonce(&self) -> u64 {
-        self.nonce.fetch_add(1, Ordering::Relaxed)
+        Self { seal, open }
     }
 }
 

@@ -528,11 +528,7 @@ impl Conn {
             step.channel.as_ref().or(self.channels.get(&header.session_id.0)).filter(|_| is_sealed);
         let mut transmit = match sealing.and_then(|c| c.session.sealing.as_ref()) {
             Some(keys) => {
-                keys.seal.seal_in_place(
-                    &mut buffer[PREFIX..],
-                    header.session_id,
-                    keys.next_nonce(),
-                );
+                keys.seal.seal_in_place(&mut buffer[PREFIX..], header.session_id);
                 Transmit::sealed(buffer)
             }
             None => Transmit::plain(buffer, None),

@@ -16,3 +16,5 @@ pub mod pac;
 pub mod rpc;
 pub mod smb;
 pub mod spnego;
+#[cfg(any(test, feature = "testing"))]
+pub mod wiretap;

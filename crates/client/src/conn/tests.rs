@@ -190,7 +190,7 @@ fn a_sealed_connection_takes_sealed_answers_only() {
     assert!(matches!(take(&mut conn, plain.clone()), Err(Error::Hostile(_))));
     let seal = SealingKey::new(Cipher::Aes128Gcm, &server.cipher_key(KeyPurpose::ServerToClient));
     let mut good = [&[0; 52][..], &plain].concat();
-    seal.seal_in_place(&mut good, SessionId(77), 1);
+    seal.seal_in_place(&mut good, SessionId(77));
     let mut other = good.clone();
     other[44] ^= 1;
     assert!(matches!(take(&mut conn, other), Err(Error::Hostile(_))), "another session");
@@ -229,6 +229,13 @@ fn what_is_asked_signed_must_be_answered_signed_even_if_nothing_else_is() {
     assert!(header.flags.contains(Flags::SIGNED), "3.1.1 signs TREE_CONNECT");
     let mut reply = answer(&header, NtStatus::SUCCESS, 1);
     assert!(matches!(take(&mut conn, reply.clone()), Err(Error::Hostile(_))));
+    let pending = answer(&header, NtStatus::PENDING, 1);
+    assert!(matches!(take(&mut conn, pending), Err(Error::Hostile(_))), "final, not interim");
+    let mut interim = header.reply(NtStatus::PENDING, 1);
+    interim.set_async(wire::smb::AsyncId(1));
+    let mut bytes = Vec::new();
+    interim.encode(&mut Writer::new(&mut bytes));
+    assert_eq!(take(&mut conn, bytes), Ok(vec![Taken::Interim(0)]), "interim replies are unsigned");
     reply[16] |= Flags::SIGNED.0 as u8;
     server.key(&server.logon.as_ref().unwrap().session_key).sign(&mut reply);
     assert_eq!(take(&mut conn, reply), Ok(vec![Taken::Answer(0)]));

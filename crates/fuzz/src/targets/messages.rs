@@ -112,7 +112,7 @@ pub fn transform(frame: &[u8]) {
         assert!(open.open_in_place(&mut foreign).is_err());
         let mut sealed = vec![0; TransformHeader::LENGTH];
         sealed.extend_from_slice(frame);
-        SealingKey::new(cipher, &[7; 32]).seal_in_place(&mut sealed, SessionId(1), 1);
+        SealingKey::new(cipher, &[7; 32]).seal_in_place(&mut sealed, SessionId(1));
         open.open_in_place(&mut sealed).unwrap();
         assert_eq!(&sealed[TransformHeader::LENGTH..], frame);
     }

@@ -4,7 +4,7 @@
 use crate::harness::{ALICE, BOB, Net};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
-use wire::smb::Command;
+use wire::smb::{Command, Flags};
 
 const BATCH: u8 = 9;
 const LEVEL_II: u8 = 1;
@@ -138,6 +138,23 @@ fn a_cancel_reaches_the_requests_of_its_own_channel_only() {
     assert!(first.reply_to(watch).is_none(), "ids are of each connection");
     first.cancel(watch, Some(waits));
     assert_eq!(first.reply_to(watch).unwrap().header.status, NtStatus::CANCELLED);
+}
+
+#[test]
+fn interim_reply_is_unsigned_and_final_reply_is_signed() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let directory = client.create("", 0);
+    let watch = client.send_watch(directory);
+    let interim = client.interim_to(watch);
+    assert!(!interim.flags.contains(Flags::SIGNED), "{interim:?}");
+    assert_eq!(interim.signature, [0; 16]);
+    client.cancel(watch, Some(interim.async_id()));
+    let mut reply = client.reply_to(watch).unwrap();
+    assert_eq!(reply.header.status, NtStatus::CANCELLED);
+    assert!(reply.header.flags.contains(Flags::SIGNED));
+    let key = client.signing.as_ref().unwrap();
+    assert!(key.verify_in_place(&mut reply.bytes));
 }
 
 #[test]

@@ -31,6 +31,7 @@ use wire::smb::{
     TreeId, put_context,
 };
 use wire::spnego::{Initiator, Shown, Ticket};
+use wire::wiretap::Wiretap;
 
 pub const ALICE: &str = "alice";
 pub const BOB: &str = "bob";
@@ -227,6 +228,7 @@ impl Net {
             conn: Some(Conn::new(self.server.clone(), facts)),
             jobs: Vec::new(),
             replies: Vec::new(),
+            wiretap: Wiretap::default(),
             now: self.now,
             next_id: 0,
             session: SessionId(0),
@@ -345,6 +347,8 @@ pub struct Client {
     conn: Option<Conn>,
     jobs: Vec<Job>,
     replies: Vec<Reply>,
+    /// Listens to all that the server sends.
+    wiretap: Wiretap,
     now: Now,
     next_id: u64,
     pub session: SessionId,
@@ -488,6 +492,7 @@ impl Client {
         self.jobs = waiting;
         while let Some(transmit) = conn.poll_transmit().or_else(|| conn.poll_notice()) {
             let bytes = transmit.buffer[transmit.start + 4..].to_vec();
+            self.wiretap.observe(&bytes).unwrap();
             let header = Header::decode(&mut Reader::new(&bytes)).unwrap();
             self.replies.push(Reply { header, bytes });
         }
@@ -503,11 +508,16 @@ impl Client {
 
     /// The async id of a request that waits.
     pub fn waits(&mut self, id: MessageId) -> wire::smb::AsyncId {
+        self.interim_to(id).async_id()
+    }
+
+    /// The header of the interim reply to a request that waits.
+    pub fn interim_to(&mut self, id: MessageId) -> Header {
         self.step();
         let interim = |r: &&Reply| r.header.message_id == id;
         let reply = self.replies.iter().find(interim).expect("an interim reply");
         assert_eq!(reply.header.status, NtStatus::PENDING);
-        reply.header.async_id()
+        reply.header
     }
 
     pub fn call(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> Reply {
@@ -837,6 +847,7 @@ impl Client {
             conn: None,
             jobs: Vec::new(),
             replies: Vec::new(),
+            wiretap: Wiretap::default(),
             signing: self.signing.clone(),
             ..*self
         }

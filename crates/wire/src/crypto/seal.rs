@@ -5,6 +5,7 @@ use aes::{Aes128, Aes256};
 use aws_lc_rs::aead;
 use ccm::aead::{AeadInOut, KeyInit};
 use ccm::consts::{U11, U16};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Ciphers with their numbers in the encryption context. MS-SMB2 2.2.3.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +67,14 @@ impl Cipher {
 pub struct Broken;
 
 /// A key to seal with. May be used by several threads at once.
+///
+/// The key owns the counter that its nonces come from and cannot be cloned, so no two messages
+/// under it share a nonce: all channels of a session use the same one. MS-SMB2 3.1.4.3.
 #[derive(Debug)]
-pub struct SealingKey(Key);
+pub struct SealingKey {
+    key: Key,
+    next_nonce: AtomicU64,
+}
 
 /// A key to open with. May be used by several threads at once.
 #[derive(Debug)]
@@ -167,15 +174,17 @@ impl SealingKey {
     /// Prepares a key; ciphers of 128 bits use its first half.
     #[must_use]
     pub fn new(cipher: Cipher, key: &[u8; 32]) -> Self {
-        Self(Key::new(cipher, key))
+        Self { key: Key::new(cipher, key), next_nonce: AtomicU64::new(1) }
     }
 
-    /// Seals `frame[52..]` in place and writes the transform header in front
-    /// of it. `counter` must never repeat under one key.
+    /// Seals `frame[52..]` in place under a nonce of its own and writes the transform header in
+    /// front of it.
     ///
     /// # Panics
     /// If `frame` is shorter than a transform header.
-    pub fn seal_in_place(&self, frame: &mut [u8], session_id: SessionId, counter: u64) {
+    pub fn seal_in_place(&self, frame: &mut [u8], session_id: SessionId) {
+        // 64 bits do not wrap while a session lives.
+        let counter = self.next_nonce.fetch_add(1, Ordering::Relaxed);
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&counter.to_le_bytes());
         let (head, body) = frame.split_at_mut(TransformHeader::LENGTH);
@@ -187,7 +196,7 @@ impl SealingKey {
         };
         header.put(head);
         header.signature = self
-            .0
+            .key
             .seal(&nonce, &head[TransformHeader::AUTHENTICATED..], body)
             .expect("lengths are bounded by the frame, far below the ciphers' limits");
         header.put(head);
@@ -226,13 +235,30 @@ mod tests {
     }
 
     #[test]
+    fn messages_sealed_by_many_threads_have_different_nonces() {
+        let key = SealingKey::new(Cipher::Aes128Gcm, &[7; 32]);
+        let seal = || {
+            let mut frame = [0; TransformHeader::LENGTH + 8];
+            key.seal_in_place(&mut frame, SessionId(5));
+            TransformHeader::decode(&frame).unwrap().nonce
+        };
+        let nonces: Vec<[u8; 16]> = std::thread::scope(|scope| {
+            let sealer = |_| scope.spawn(|| (0..100).map(|_| seal()).collect::<Vec<_>>());
+            let sealers: Vec<_> = (0..4).map(sealer).collect();
+            sealers.into_iter().flat_map(|sealer| sealer.join().unwrap()).collect()
+        });
+        let unique: std::collections::BTreeSet<_> = nonces.iter().collect();
+        assert_eq!((nonces.len(), unique.len()), (400, 400));
+    }
+
+    #[test]
     fn what_is_sealed_opens_with_the_same_key_and_no_other() {
         for number in 1..=4 {
             let cipher = Cipher::from_number(number).unwrap();
             let mut frame = vec![0; TransformHeader::LENGTH];
             frame.extend_from_slice(b"some message of no round length");
             let plain = frame[TransformHeader::LENGTH..].to_vec();
-            SealingKey::new(cipher, &[7; 32]).seal_in_place(&mut frame, SessionId(5), 99);
+            SealingKey::new(cipher, &[7; 32]).seal_in_place(&mut frame, SessionId(5));
             assert_ne!(frame[TransformHeader::LENGTH..], plain);
             for at in [4, 20, 44, 60] {
                 let mut changed = frame.clone();
