@@ -54,7 +54,7 @@ impl Crowd {
             let client = (Dialect::Smb311, guid, "user".to_owned());
             let mut link = Link::new(number, Role::New(SessionId(0)), client);
             let connection = crowd.process.accept(number as u32 + 1);
-            link.side = Some(Box::new(ServerSide::new(connection)));
+            link.side = Some(Box::new(ServerSide::without_wiretap(connection)));
             crowd.clients.push(link);
             while crowd.clients[number].has_set_up_to_do() {
                 crowd.clients[number].set_up();
@@ -140,7 +140,7 @@ impl Crowd {
             while !self.process.environment.task_weights().is_empty() {
                 (self.process.environment.take_task(0).run)();
             }
-            let Some(step) = side.steps().first().copied() else { break };
+            let Some(step) = side.steps(now.instant).first().copied() else { break };
             side.step(step, now).map_err(|close| format!("{close:?}"))?;
         }
         let output: Vec<u8> = side.output.drain(..).collect();

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
 use wire::wiretap::Wiretap;
 
 /// Bytes of answers beyond which no more is read. Small, so that slow readers
@@ -27,6 +28,8 @@ pub enum Step {
     Job(usize),
     /// What the client is told unasked is sent.
     Notice,
+    /// What waited for a time is tried again.
+    Timeout,
 }
 
 /// Whether work can go on.
@@ -69,7 +72,7 @@ pub struct ServerSide {
     /// Bytes to send.
     pub output: VecDeque<u8>,
     /// Listens to all that is sent.
-    wiretap: Wiretap,
+    wiretap: Option<Wiretap>,
 }
 
 impl ServerSide {
@@ -77,12 +80,18 @@ impl ServerSide {
     #[must_use]
     pub fn new(conn: Conn) -> Self {
         let (input, output) = Default::default();
-        Self { jobs: Vec::new(), conn, input, output, wiretap: Wiretap::default() }
+        Self { jobs: Vec::new(), conn, input, output, wiretap: Some(Wiretap::default()) }
+    }
+
+    /// The same without the wiretap, which remembers every message: for what measures memory.
+    #[must_use]
+    pub fn without_wiretap(conn: Conn) -> Self {
+        Self { wiretap: None, ..Self::new(conn) }
     }
 
     /// All that could be done next.
     #[must_use]
-    pub fn steps(&self) -> Vec<Step> {
+    pub fn steps(&self, now: Instant) -> Vec<Step> {
         let woken =
             |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| flag.is_raised().then_some(Step::Job(at));
         let mut steps: Vec<Step> = self.jobs.iter().enumerate().filter_map(woken).collect();
@@ -92,7 +101,16 @@ impl ServerSide {
         if self.conn.shared().notices.ready().now_or_never().is_some() {
             steps.push(Step::Notice);
         }
+        if self.due().is_some_and(|due| due <= now) {
+            steps.push(Step::Timeout);
+        }
         steps
+    }
+
+    /// When something that waits for a time is to be tried again.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        self.conn.poll_timeout()
     }
 
     fn reads(&self) -> bool {
@@ -112,6 +130,10 @@ impl ServerSide {
         match step {
             Step::Frame => self.take_frame(now)?,
             Step::Notice => {}
+            Step::Timeout => {
+                self.conn.handle_timeout(now);
+                self.poll_new_jobs(now);
+            }
             Step::Job(at) => {
                 let (job, flag) = self.jobs.swap_remove(at);
                 flag.lower();
@@ -126,10 +148,14 @@ impl ServerSide {
         let length = self.frame_length().unwrap_or(0);
         let frame: Vec<u8> = self.input.drain(..PREFIX + length).skip(PREFIX).collect();
         self.conn.handle_frame(BytesMut::from(&frame[..]), now)?;
+        self.poll_new_jobs(now);
+        Ok(())
+    }
+
+    fn poll_new_jobs(&mut self, now: Now) {
         while let Some(job) = self.conn.poll_job() {
             self.poll(job, Arc::default(), now);
         }
-        Ok(())
     }
 
     fn poll(&mut self, mut job: Job, flag: Arc<Flag>, now: Now) {
@@ -155,7 +181,8 @@ impl ServerSide {
     }
 
     fn send(&mut self, frame: &[u8]) {
-        if let Err(reuse) = self.wiretap.observe(&frame[PREFIX..]) {
+        let wiretap = self.wiretap.as_mut();
+        if let Some(Err(reuse)) = wiretap.map(|wiretap| wiretap.observe(&frame[PREFIX..])) {
             // The fiber reports it with the seed.
             panic!("{reuse}");
         }

@@ -227,7 +227,8 @@ impl World {
                 actions.push((requests, Action::Deliver(*session)));
             }
             let Some(side) = &link.side else { continue };
-            let steps = side.steps().into_iter();
+            let now = smb::Host::now(&*self.process.environment).instant;
+            let steps = side.steps(now).into_iter();
             actions.extend(steps.map(|step| (serves, Action::Serve(*session, step))));
             if !side.output.is_empty() {
                 actions.push((answers, Action::Receive(*session)));

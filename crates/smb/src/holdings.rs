@@ -39,8 +39,6 @@ pub struct Charges {
     pub open: Option<Share>,
     /// That it may outlive its connection.
     pub durable: OnceLock<Share>,
-    /// That it may outlive the server.
-    pub persistent: Option<Share>,
 }
 
 impl SessionUser {

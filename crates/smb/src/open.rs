@@ -14,6 +14,7 @@ use crate::quota::OpenQuotas;
 use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{OpenAction, OpenFile};
+use limits::Share;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::Timestamp;
@@ -64,7 +65,7 @@ pub struct Origin {
     /// Its place among the opens of its application, if that was named.
     pub membership: Option<Membership>,
     /// It is written down, to outlive the server.
-    pub persistence: Option<Persistence>,
+    pub persistence: Option<Box<Persistence>>,
     /// What its user is charged for it.
     pub charges: Charges,
 }
@@ -78,19 +79,21 @@ pub struct Persistence {
     pub is_restored: bool,
     /// Held while the open is looked at and the writing is queued.
     pub turn: Mutex<()>,
+    /// What its user is charged for that; none for what cannot be charged.
+    pub charge: Option<Share>,
 }
 
 impl Persistence {
     /// Of a file that was made then.
     #[must_use]
-    pub fn new(born: Option<Timestamp>) -> Self {
-        Self { born, is_restored: false, turn: Mutex::default() }
+    pub fn new(born: Option<Timestamp>, charge: Option<Share>) -> Self {
+        Self { born, is_restored: false, turn: Mutex::default(), charge }
     }
 
     /// The same of an open that was made again.
     #[must_use]
-    pub fn restored(born: Option<Timestamp>) -> Self {
-        Self { is_restored: true, ..Self::new(born) }
+    pub fn restored(born: Option<Timestamp>, charge: Share) -> Self {
+        Self { is_restored: true, ..Self::new(born, Some(charge)) }
     }
 }
 

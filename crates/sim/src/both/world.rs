@@ -386,7 +386,8 @@ impl World {
             actions.push((6, Action::AskWindows(number)));
         }
         let Some(side) = &link.side else { return };
-        let steps = side.steps().into_iter();
+        let now = smb::Host::now(&*self.servers.environment).instant;
+        let steps = side.steps(now).into_iter();
         actions.extend(steps.map(|step| (serves, Action::ServeWindows(number, step))));
         if !link.on_the_way.is_empty() {
             actions.push((requests, Action::DeliverWindows(number)));

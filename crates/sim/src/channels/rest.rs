@@ -7,6 +7,8 @@ use super::referee::{Owner, Referee, Standing};
 use super::world::World;
 use crate::runner::Outcome;
 
+/// How often time passes for passwords that wait, in one rest.
+const JUDGEMENTS_MAX: u32 = 1000;
 const SECOND: u64 = 1_000_000_000;
 /// See [`smb::limits::RECONNECT_WAITS`].
 const RECONNECT_NANOS: u64 = smb::limits::RECONNECT_WAITS.as_nanos() as u64;
@@ -26,6 +28,7 @@ impl World {
         }
         self.tick()?;
         self.settle()?;
+        self.wait_for_judgements()?;
         self.check_unanswered()?;
         self.referee.check_told()?;
         self.each_file(|referee, file, found| referee.check_kept(file, found))?;
@@ -35,6 +38,18 @@ impl World {
             self.leap()?;
         }
         Ok(())
+    }
+
+    /// Passwords that follow wrong ones are judged late: time passes until all are.
+    fn wait_for_judgements(&mut self) -> Result<(), String> {
+        for _ in 0..JUDGEMENTS_MAX {
+            let sides = self.links.values().filter_map(|link| link.side.as_ref());
+            let Some(due) = sides.filter_map(|side| side.due()).min() else { return Ok(()) };
+            let now = smb::Host::now(&*self.process.environment).instant;
+            self.pass(due.saturating_duration_since(now).as_nanos() as u64);
+            self.settle()?;
+        }
+        Err("passwords wait that are never judged".into())
     }
 
     /// The server looks at its clock.

@@ -306,7 +306,9 @@ impl World {
             if !link.on_the_way.is_empty() {
                 actions.push((requests, Action::Deliver(*number)));
             }
-            actions.extend(side.steps().into_iter().map(|s| (serves, Action::Serve(*number, s))));
+            let now = smb::Host::now(&*self.process.environment).instant;
+            let steps = side.steps(now).into_iter();
+            actions.extend(steps.map(|step| (serves, Action::Serve(*number, step))));
             if !side.output.is_empty() {
                 actions.push((answers, Action::Receive(*number)));
             }

@@ -18,7 +18,7 @@ use crate::server::Server;
 use crate::tree::{Admitted, Tree};
 use files::{CacheHolder, CacheKey, OpenFacts, OpenFile};
 use futures_util::future::BoxFuture;
-use limits::{Holder, Ledger};
+use limits::{Holder, Ledger, Share as Charge};
 pub use record::OpenRecord;
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -245,6 +245,7 @@ impl Server {
         let counted = self.files.meter().share(&share.name);
         let (share, volume) = (share.clone(), Some(volume.clone()));
         let admitted = Admitted { share, volume, forced, counted };
+        let (charges, persistent) = self.charges_of_restored(&record.owner);
         let open = Arc::new(Open::new(OpenParts {
             id,
             tree: Arc::new(Tree::new(TreeId(0), admitted, None)),
@@ -257,8 +258,8 @@ impl Server {
                 client_guid: record.client_guid,
                 create_guid: Some(record.create_guid),
                 membership: None,
-                persistence: Some(Persistence::restored(record.file.born)),
-                charges: self.charges_of_restored(&record.owner),
+                persistence: Some(Box::new(Persistence::restored(record.file.born, persistent))),
+                charges,
             }),
             oplock: lease.is_none().then_some(oplock),
             lease,
@@ -274,14 +275,14 @@ impl Server {
 
 impl Server {
     /// What was there before the restart is not refused.
-    fn charges_of_restored(&self, owner: &str) -> Charges {
+    fn charges_of_restored(&self, owner: &str) -> (Charges, Charge) {
         let holder = Holder::User(owner.into());
         let of = |ledger: &Arc<Ledger>| ledger.account(&holder).force(1);
-        Charges {
+        let charges = Charges {
             open: Some(of(self.files.opens())),
             durable: of(&self.holdings.durable).into(),
-            persistent: Some(of(&self.holdings.persistent)),
-        }
+        };
+        (charges, of(&self.holdings.persistent))
     }
 }
 

@@ -31,7 +31,7 @@ use files::{
     Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, Volume, WaitingOpen,
 };
 use first::{First, Made};
-use limits::Cost;
+use limits::{Cost, Share as Charge};
 use plan::{Again, May, Plan};
 use std::sync::Arc;
 use vfs::FsError;
@@ -159,6 +159,8 @@ struct Creating {
     /// Opens on the tree may be persistent.
     may_persist: bool,
     charges: Charges,
+    /// What it is charged for outliving the server.
+    persistent_charge: Option<Charge>,
 }
 
 /// By what the client keeps something, if it does.
@@ -199,6 +201,7 @@ impl Creating {
             claim,
             may_persist,
             charges,
+            persistent_charge: None,
             client_guid: request.negotiated.client_guid,
             channel_sequence: request.header.channel_sequence(),
         })
@@ -271,6 +274,7 @@ impl Creating {
         };
         let durability = self.granted_durability(opened);
         let persists = durability.is_some_and(|d| d.kind == DurableKind::Persistent);
+        let persistent = self.persistent_charge.take();
         Open::new(OpenParts {
             id: self.id,
             tree: self.tree.clone(),
@@ -287,7 +291,8 @@ impl Creating {
                     let id = self.id.persistent;
                     self.server.app_instances.enter(instance, id, self.client_guid)
                 }),
-                persistence: persists.then(|| Persistence::new(opened.attributes.born)),
+                persistence: persists
+                    .then(|| Box::new(Persistence::new(opened.attributes.born, persistent))),
                 charges: std::mem::take(&mut self.charges),
             }),
             oplock,
@@ -310,7 +315,7 @@ impl Creating {
         let (holdings, holder) = (&self.server.holdings, &self.session.holder);
         let durable = holdings.durable.take(holder).ok()?;
         let durability = if persists {
-            self.charges.persistent = Some(holdings.persistent.take(holder).ok()?);
+            self.persistent_charge = Some(holdings.persistent.take(holder).ok()?);
             Durability { kind: DurableKind::Persistent, ..wish.durability }
         } else {
             wish.durability
