@@ -119,6 +119,8 @@ pub struct Session {
     user: RwLock<Arc<SessionUser>>,
     /// [`Authentication`] of the user, as a number: so that requests are counted without a lock.
     authentication: AtomicUsize,
+    /// The account whose logon made the keys; none if nobody has proven anything.
+    owner: Option<Box<str>>,
     trees: Mutex<HashMap<u32, Arc<Tree>>>,
     opens: Mutex<OpenTable>,
     channels: Mutex<Vec<ChannelFact>>,
@@ -247,6 +249,7 @@ impl Session {
             is_multichannel: parts.is_multichannel,
             wants_multichannel: parts.wants_multichannel,
             holder: parts.holder,
+            owner: parts.user.is_proven().then(|| parts.user.account.name.as_str().into()),
             _charge: parts.charge,
             ended: Signal::default(),
             expiration: AtomicU64::new(parts.user.ticket_end.unwrap_or(u64::MAX)),
@@ -261,6 +264,14 @@ impl Session {
             was_told_at_once: AtomicBool::new(false),
             orphans: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether a logon of this user may renew the session: only of the account whose logon made
+    /// its keys, or of nobody in particular. What was made for nobody in particular, whose keys
+    /// prove nothing, stays so.
+    #[must_use]
+    pub fn may_be_renewed_by(&self, user: &SessionUser) -> bool {
+        !user.is_proven() || self.owner.as_deref() == Some(user.account.name.as_str())
     }
 
     /// Who the session acts as now.

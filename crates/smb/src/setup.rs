@@ -382,7 +382,7 @@ impl Conn {
         let channel = match setup.purpose {
             Purpose::Binds(session) => self.bind(session, negotiated, &setup.preauth, &logon)?,
             Purpose::Renews(session) => {
-                session.set_user(self.user_of(&logon)?);
+                self.renew(&session, self.user_of(&logon)?)?;
                 self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
             }
             Purpose::New => {
@@ -406,6 +406,39 @@ impl Conn {
         }
         let status = NtStatus::SUCCESS;
         Ok(Step { status, flags, token, channel: Some(channel), ..Step::refused(status) })
+    }
+
+    /// The account whose logon made the session's keys goes on, or gives its rights up. Anybody
+    /// else would act under keys that another has: so the session is over. MS-SMB2 3.3.5.5.3.
+    fn renew(&self, session: &Arc<Session>, user: SessionUser) -> Result<(), NtStatus> {
+        if !session.may_be_renewed_by(&user) {
+            let why = "a session is renewed only by the account that it was made for";
+            let name = &user.account.name;
+            self.server.stats.logons_failed.fetch_add(1, Ordering::Relaxed);
+            self.server.host.logon_failed(self.shared.facts.peer, name, why);
+            self.server.end_session(session);
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let (account, is_proven) = (user.account.clone(), user.is_proven());
+        session.set_user(user);
+        if is_proven {
+            self.drop_refused_trees(session, &account);
+        }
+        Ok(())
+    }
+
+    /// Ends tree connects that the account may not have by now.
+    fn drop_refused_trees(&self, session: &Session, account: &Account) {
+        let peer = self.shared.facts.peer.ip();
+        for tree in session.trees() {
+            let admission = &tree.share.admission;
+            if admission.admits_host(peer) && admission.admits(account, true) {
+                continue;
+            }
+            if let Ok(opens) = session.remove_tree(tree.id) {
+                self.server.close_all(opens);
+            }
+        }
     }
 
     fn user_of(&self, logon: &spnego::Logon) -> Result<SessionUser, NtStatus> {

@@ -7,6 +7,7 @@ mod chaos;
 mod ending;
 mod guessing;
 mod harness;
+mod renewal;
 mod replay;
 mod returning;
 mod slow;
