@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use server::config::{AdminAddress, Config};
+use server::log::{Escaped, escape_json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -112,7 +113,7 @@ impl Admin {
     /// The server's page at `path`, to be shown; none if it was printed as the JSON it is.
     pub fn page(&self, path: &str, as_json: bool) -> Result<Option<Value>> {
         if as_json {
-            println!("{}", self.request("GET", path, None)?);
+            println!("{}", escape_json(&self.request("GET", path, None)?));
             return Ok(None);
         }
         self.ask("GET", path, None).map(Some)
@@ -172,5 +173,5 @@ pub fn plain(value: &Value) -> String {
         Value::Bool(yes) => (if *yes { "yes" } else { "no" }).to_owned(),
         _ => "-".to_owned(),
     };
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    Escaped(&text).to_string()
 }

@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     runtime.shutdown_background();
     let facts = measured.context("the server takes too long")??;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&json(&facts))?);
+        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&facts))?));
     } else {
         print!("{}", shown(&facts));
     }

@@ -174,7 +174,7 @@ mod tests {
         let wanted = "\
 Multichannel on, at most 4 channels a session
 
-session 1  user a\u{fffd}  channels 2 of 4
+session 1  user a\\u{1b}  channels 2 of 4
   client       server     connection  interface  RSS  SMB    signing       cipher  credits  received  sent  core
   [::1]:7      [::1]:445  7           1          yes  3.1.1  AES-128-GMAC  -       8        12        3     -
   [::1]:40000  [::1]:445  40000       1          yes  3.1.1  AES-128-GMAC  -       8        12        3     -

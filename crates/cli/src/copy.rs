@@ -234,7 +234,9 @@ async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()
 
 fn report(args: &Args, summary: &Summary) -> Result<()> {
     match args.json.as_deref() {
-        Some("-") => println!("{}", serde_json::to_string_pretty(summary)?),
+        Some("-") => {
+            println!("{}", server::log::escape_json(&serde_json::to_string_pretty(summary)?))
+        }
         json => {
             if let Some(file) = json {
                 std::fs::write(file, serde_json::to_string_pretty(summary)? + "\n")?;

@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let all = serde_json::json!({
             "state": doctor::worst(&findings), "findings": findings, "facts": facts,
         });
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
     } else {
         print!("{}", doctor::shown(&findings));
     }

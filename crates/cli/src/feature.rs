@@ -175,7 +175,7 @@ mod tests {
             "Alias": "Other", "Since": null, "Shares": shares,
         });
         let text = shown(&[feature]);
-        let share = "  share da\u{fffd}ta  stable (Registered)  since 1970-01-01 00:00:00 UTC\n";
+        let share = "  share da\\u{1b}ta  stable (Registered)  since 1970-01-01 00:00:00 UTC\n";
         assert_eq!(text, format!("metadata-cache  Registered\n  also Other\n{share}"));
     }
 }

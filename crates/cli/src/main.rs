@@ -16,7 +16,6 @@ mod export_url;
 mod feature;
 mod generate;
 mod import;
-mod logging;
 mod mounts;
 mod probe;
 mod remote;
@@ -31,6 +30,7 @@ mod user;
 
 use clap::{Parser, Subcommand};
 use server::config::Logging;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Requests allocate and free buffers of all sizes on every core.
@@ -107,7 +107,9 @@ fn main() -> ExitCode {
     });
     // A server's log is as its configuration says.
     if !matches!(cli.command, Command::Serve(_)) {
-        logging::begin(&Logging::default());
+        server::log::begin(&Logging::default());
+        // Without a thread the lines are written at the end.
+        let _ = server::log::start_writing();
     }
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
@@ -128,10 +130,13 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Generate(args) => generate::run(&args),
     };
+    server::log::finish();
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("anabranch: {error:#}");
+            // Messages of others are among them, and standard error may be full or gone.
+            let text = format!("anabranch: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{}", server::log::EscapedLines(&text));
             ExitCode::FAILURE
         }
     }

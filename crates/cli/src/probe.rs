@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&json(&hosts))?);
+        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&hosts))?));
     } else {
         print!("{}", shown(&hosts));
     }
@@ -167,5 +167,5 @@ fn shown(hosts: &[Host]) -> String {
 
 /// Names of others may not speak to the terminal.
 fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+    server::log::Escaped(text).to_string()
 }

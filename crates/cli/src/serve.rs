@@ -1,6 +1,6 @@
 //! `anabranch serve`.
 
-use crate::{admin, logging, mounts};
+use crate::{admin, mounts};
 use anyhow::{Context, Result, anyhow, bail};
 use server::Service;
 use server::config::{Config, Confinement, Encryption, NfsTls, Signing};
@@ -89,7 +89,7 @@ enum EncryptionArg {
 /// Serves until told to stop.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let mut config = configuration(args)?;
-    logging::begin(&config.log);
+    server::log::begin(&config.log);
     let users = users_of(args)?;
     if config.shares.is_empty() {
         bail!("nothing to serve; name a directory, as in: anabranch serve /srv/data");
@@ -102,6 +102,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     server::heed_limits().context("cannot give up being exempt from quotas")?;
     // Threads inherit what is given up here, so none is started before.
     confinement::confine(&config)?;
+    server::log::start_writing().context("cannot start the thread of the log")?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .max_blocking_threads(config.workers)
@@ -193,7 +194,7 @@ fn warn_of_confinement(config: &Config, first: &Config) {
 
 fn warn(config: &Config) {
     for warning in config.warnings() {
-        tracing::warn!("{}", warning.text);
+        tracing::warn!(target: server::log::CONFIGURATION_TARGET, "{}", warning.text);
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
             "id": "2", "owner": "o", "client": "192.0.2.2:7", "sessions": [{}], "states": 4,
         }] });
         let wanted = "\
-1  a\u{fffd}  SMB 3.1.1  from 192.0.2.1:7  channels 2  open 3  received 10  sent 14
+1  a\\u{1b}  SMB 3.1.1  from 192.0.2.1:7  channels 2  open 3  received 10  sent 14
 2  o  NFS  from 192.0.2.2:7  sessions 1  states 4
 ";
         assert_eq!(shown(&sessions, &clients), wanted);

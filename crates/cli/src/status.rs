@@ -139,6 +139,6 @@ mod tests {
             shown.starts_with("2 connections, 1 session, 0 requests, 0 logons, 0 refused\n"),
             "{shown}"
         );
-        assert!(shown.contains("data:/\u{fffd}[2Jx\u{fffd}\u{fffd}y  access 0x1"), "{shown}");
+        assert!(shown.contains("data:/\\u{1b}[2Jx\\n\\u{9b}y  access 0x1"), "{shown}");
     }
 }

@@ -108,3 +108,69 @@ fn slow_requests_are_told_to_a_collector() {
     assert_eq!(lock["attributes"][0]["value"]["stringValue"], "data");
     wait_for("the count", || (server.metric("anabranch_traces_sent_total") > 0).then_some(()));
 }
+
+/// A name that would end its line, begin another one, clear the screen and turn the text around.
+const HOSTILE: &str = "x\n2026-01-01T00:00:00Z  INFO forged\r\u{1b}[2J\u{9b}31m\u{202e}\u{2028}";
+
+/// Tries to log on under a hostile name.
+fn log_on_as_hostile(server: &support::Running) {
+    let mut client = Client::connect(server.smb);
+    client.negotiate();
+    assert_eq!(client.log_on(HOSTILE, "a wrong password"), LOGON_FAILURE);
+}
+
+#[test]
+fn hostile_user_name_stays_on_one_line_of_log_and_audit() {
+    for format in ["text", "json"] {
+        let mut setup = Setup::new();
+        let (log, audit) = (setup.folder.path().join("log"), setup.folder.path().join("audit"));
+        let lines = format!("[log]\nformat = \"{format}\"\naudit = \"{}\"\n", audit.display());
+        setup.shares += &lines;
+        setup.log_to = Some(log.clone());
+        let server = setup.start();
+        log_on_as_hostile(&server);
+        for path in [&log, &audit] {
+            let written = wait_for("the name", || {
+                let text = std::fs::read_to_string(path).ok()?;
+                text.contains("forged").then_some(text)
+            });
+            assert_eq!(written.lines().filter(|line| line.contains("forged")).count(), 1);
+            let unsafe_letters = |text: &str| text.chars().any(server::log::is_unsafe);
+            assert!(!written.lines().any(unsafe_letters), "{format}: {written:?}");
+        }
+    }
+}
+
+#[test]
+fn log_that_cannot_be_written_harms_no_client_and_is_counted() {
+    let mut setup = Setup::new();
+    setup.log_to = Some("/dev/full".into());
+    let mut server = setup.start();
+    let mut client = Client::ready(&server);
+    let file = client.create("mine");
+    for _ in 0..3 {
+        log_on_as_hostile(&server);
+    }
+    let wait = || (server.metric("anabranch_log_lines_dropped_total") >= 3).then_some(());
+    wait_for("the count", wait);
+    // The connection of before, and a new one, go on.
+    client.send(support::client::LOCK, &Client::lock_body(file, false));
+    assert_eq!(client.receive().unwrap().status, SUCCESS);
+    Client::ready(&server).create("another");
+    assert!(server.is_running());
+}
+
+#[test]
+fn one_client_writes_a_bounded_number_of_lines_to_the_log() {
+    let server = Setup::new().start();
+    for _ in 0..40 {
+        let mut stream = std::net::TcpStream::connect(server.smb).unwrap();
+        stream.write_all(b"\0\0\0\x04none").unwrap();
+        // The server ends the connection.
+        let _ = stream.read(&mut [0]);
+    }
+    let wait = || (server.metric("anabranch_log_lines_suppressed_total") >= 20).then_some(());
+    wait_for("the count", wait);
+    let lines = server.log().lines().filter(|l| l.contains("connection closed")).count();
+    assert!((1..=20).contains(&lines), "{lines}");
+}

@@ -5,6 +5,7 @@
 //! by source; what was left out is told by number.
 
 use crate::config::AuditTarget;
+use crate::log::{AUDIT_TARGET, escape_json};
 use crate::observer::Told;
 use meter::{AuditEvent, AuditKind, AuditSink};
 use serde_json::{Value, json};
@@ -141,9 +142,9 @@ impl AuditSink for Audit {
         };
         drop(sources);
         let Some(left_out) = admitted else { return self.left_out() };
-        let line = json_of(event, left_out, SystemTime::now()).to_string();
+        let line = escape_json(&json_of(event, left_out, SystemTime::now()).to_string());
         match &self.target {
-            Target::Log => tracing::info!(target: "audit", "{line}"),
+            Target::Log => tracing::info!(target: AUDIT_TARGET, "{line}"),
             Target::Thread(sender) => match sender.try_send(Order::Write(line)) {
                 Ok(()) => {}
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.left_out(),

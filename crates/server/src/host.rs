@@ -4,12 +4,9 @@ use crate::connections::Connections;
 use crate::interfaces::Interfaces;
 use crate::journal::{Journal, Records};
 use crate::kerberos::Judge;
-use crate::limits::{
-    LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX, LOGON_LINES_MAX, TROUBLE_LINES_MAX,
-};
+use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX};
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_records::{NfsRecords, OWN_RECORD};
-use crate::quiet::Quiet;
 use crate::sid_pins::SidPins;
 use crate::system_users;
 use crate::users::Users;
@@ -46,10 +43,6 @@ pub struct ProcessHost {
     pins: RwLock<Option<Arc<SidPins>>>,
     /// Callers by system user, so that a logon reads no file twice.
     callers: Mutex<HashMap<String, SystemUser>>,
-    failures: Quiet,
-    /// By kind: one kind of trouble does not hide another.
-    troubles: [Quiet; 4],
-    refused_dialects: Quiet,
     interfaces: Arc<Interfaces>,
     runtime: tokio::runtime::Handle,
     journal: RwLock<Option<Journal>>,
@@ -72,9 +65,6 @@ impl ProcessHost {
             tickets: RwLock::default(),
             pins: RwLock::default(),
             callers: Mutex::default(),
-            failures: Quiet::new(LOGON_LINES_MAX),
-            troubles: std::array::from_fn(|_| Quiet::new(TROUBLE_LINES_MAX)),
-            refused_dialects: Quiet::new(TROUBLE_LINES_MAX),
             interfaces: Arc::default(),
             runtime: tokio::runtime::Handle::current(),
             journal: RwLock::default(),
@@ -296,11 +286,8 @@ impl Host for ProcessHost {
     }
 
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str) {
-        let now = Instant::now();
-        if let Some(unsaid) = self.failures.says(now) {
-            let user: String = user.chars().take(LOGGED_NAME_CHARS_MAX).collect();
-            tracing::warn!(%peer, user, why, unsaid, "logon refused");
-        }
+        let user: String = user.chars().take(LOGGED_NAME_CHARS_MAX).collect();
+        tracing::warn!(%peer, user, why, "logon refused");
     }
 
     fn logon_succeeded(&self, peer: SocketAddr, user: &str) {
@@ -310,20 +297,19 @@ impl Host for ProcessHost {
     fn trouble(&self, trouble: &Trouble) {
         let Trouble { kind, peer, request, user, share, path } = trouble;
         let request = format_args!("{}.{}", request.0, request.1);
-        let Some(unsaid) = self.troubles[*kind as usize].says(Instant::now()) else { return };
         let path: String = path.chars().take(LOGGED_PATH_CHARS_MAX).collect();
         match kind {
             TroubleKind::NoSpace => {
-                tracing::error!(share, path, user, %peer, %request, unsaid, "no space left, or the user's quota is used up");
+                tracing::error!(share, path, user, %peer, %request, "no space left, or the user's quota is used up");
             }
             TroubleKind::Failed => {
-                tracing::error!(share, path, user, %peer, %request, unsaid, "the file system failed");
+                tracing::error!(share, path, user, %peer, %request, "the file system failed");
             }
             TroubleKind::ShareGone => {
-                tracing::error!(share, user, %peer, %request, unsaid, "the share's directory was removed; put one there and reload");
+                tracing::error!(share, user, %peer, %request, "the share's directory was removed; put one there and reload");
             }
             TroubleKind::Denied => {
-                tracing::info!(share, path, user, %peer, %request, unsaid, "access denied");
+                tracing::info!(share, path, user, %peer, %request, "access denied");
             }
         }
     }
@@ -338,10 +324,9 @@ impl Host for ProcessHost {
     }
 
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
-        let Some(unsaid) = self.refused_dialects.says(Instant::now()) else { return };
         let offered = offered.iter().map(|number| Dialect::from_number(*number));
         let best = offered.flatten().max().map_or("1".to_owned(), |best| best.to_string());
-        tracing::warn!(%peer, unsaid, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
+        tracing::warn!(%peer, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
     }
 
     fn keeps_opens(&self) -> bool {

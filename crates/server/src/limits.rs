@@ -148,22 +148,6 @@ pub const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 /// What is under way at the end of a connection may take this long.
 pub const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Failed logons written to the log in [`LOG_PERIOD`]; the others are counted.
-pub const LOGON_LINES_MAX: u32 = 100;
-
-/// See [`LOGON_LINES_MAX`].
-pub const LOG_PERIOD: Duration = Duration::from_mins(1);
-
-/// Lines about connections that were not taken, in [`LOG_PERIOD`].
-pub const REFUSED_LINES_MAX: u32 = 10;
-
-/// Lines about connections that were ended for what the client did, in
-/// [`LOG_PERIOD`]; all are counted.
-pub const ENDED_LINES_MAX: u32 = 100;
-
-/// Lines about requests that failed for one kind of reason, in [`LOG_PERIOD`].
-pub const TROUBLE_LINES_MAX: u32 = 20;
-
 /// Characters of a path that the log shows.
 pub const LOGGED_PATH_CHARS_MAX: usize = 256;
 

@@ -2,16 +2,13 @@
 
 use crate::connections::{Connections, Full, Place};
 use crate::host::ProcessHost;
-use crate::limits::{ENDED_LINES_MAX, REFUSED_LINES_MAX};
 use crate::network;
 use crate::protocol::{End, Facts, Protocol};
-use crate::quiet::Quiet;
 use crate::seats::{Seat, Seats};
 use crate::task::{Left, Task};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use meter::Meter;
-use smb::Host;
 use std::any::Any;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -34,7 +31,6 @@ pub struct Listener<P: Protocol> {
     pub connections: Arc<Connections>,
     seats: Arc<Seats>,
     meter: Arc<Meter>,
-    quiet: Arc<QuietLines>,
 }
 
 // Not derived: a connection need not be cloned for it.
@@ -46,15 +42,8 @@ impl<P: Protocol> Clone for Listener<P> {
             connections: self.connections.clone(),
             seats: self.seats.clone(),
             meter: self.meter.clone(),
-            quiet: self.quiet.clone(),
         }
     }
-}
-
-/// What clients can make the log say is bounded.
-struct QuietLines {
-    refused: Quiet,
-    ended: Quiet,
 }
 
 impl<P: Protocol> Listener<P> {
@@ -67,9 +56,7 @@ impl<P: Protocol> Listener<P> {
         seats: Arc<Seats>,
         meter: Arc<Meter>,
     ) -> Self {
-        let (refused, ended) = (Quiet::new(REFUSED_LINES_MAX), Quiet::new(ENDED_LINES_MAX));
-        let quiet = Arc::new(QuietLines { refused, ended });
-        Self { server, host, connections, seats, meter, quiet }
+        Self { server, host, connections, seats, meter }
     }
 
     /// Accepts until the task is dropped.
@@ -89,9 +76,7 @@ impl<P: Protocol> Listener<P> {
         let place = match self.connections.enter(peer.ip()) {
             Ok(place) => place,
             Err(full) => {
-                if let Some(unsaid) = self.quiet.refused.says(Host::now(&*self.host).instant) {
-                    tracing::warn!(%peer, unsaid, "{} connection refused: {}", P::NAME, why(full));
-                }
+                tracing::warn!(%peer, "{} connection refused: {}", P::NAME, why(full));
                 return;
             }
         };
@@ -134,10 +119,8 @@ impl<P: Protocol> Listener<P> {
 
     fn count_end(&self, end: &End, peer: SocketAddr) {
         let (kind, why) = kind_of(end);
-        if let Some(what) = why
-            && let Some(unsaid) = self.quiet.ended.says(Host::now(&*self.host).instant)
-        {
-            tracing::info!(%peer, what, unsaid, "{} connection closed: {}", P::NAME, reason(kind));
+        if let Some(what) = why {
+            tracing::info!(%peer, what, "{} connection closed: {}", P::NAME, reason(kind));
         }
         self.connections.count_end(kind);
     }

@@ -80,6 +80,7 @@ impl Observer {
             processor: &self.processor.seconds(),
             traces_sent: self.told.traces_sent.load(Ordering::Relaxed),
             audit_left_out: self.told.audit_left_out.load(Ordering::Relaxed),
+            log: crate::log::counts(),
         })
     }
 

@@ -44,7 +44,7 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
     let verified = steps(&facts);
     if args.json {
         let all = serde_json::json!({ "Session": facts, "Steps": verified });
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
     } else {
         print!("{}", shown(&facts));
     }

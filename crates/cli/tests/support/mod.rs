@@ -10,6 +10,7 @@ pub mod library;
 pub mod relay;
 pub mod samba;
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -99,6 +100,8 @@ pub struct Setup {
     pub launcher: Vec<String>,
     /// See the method of this name.
     pub in_small_pages: bool,
+    /// A file that takes the log, which is collected otherwise.
+    pub log_to: Option<PathBuf>,
 }
 
 impl Setup {
@@ -110,7 +113,15 @@ impl Setup {
         let shares = format!("[[share]]\nname = \"data\"\npath = \"{}\"\n", data.display());
         let arguments = vec!["--user".into(), format!("{}:{PASSWORD}", user())];
         let server = "signing = \"offered\"\n".into();
-        Self { folder, server, shares, arguments, launcher: Vec::new(), in_small_pages: false }
+        Self {
+            folder,
+            server,
+            shares,
+            arguments,
+            launcher: Vec::new(),
+            in_small_pages: false,
+            log_to: None,
+        }
     }
 
     pub fn server(mut self, line: &str) -> Self {
@@ -180,9 +191,13 @@ impl Setup {
             command.env_remove("ANABRANCH_LOG").stdin(Stdio::null());
         }
         command.arg("serve").arg("--config").arg(&config).args(&self.arguments);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let log = collect(child.stderr.take().expect("it is piped"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(path) = &self.log_to {
+            let file = File::options().append(true).create(true).open(path).expect("a file");
+            command.stderr(file);
+        }
+        let mut child = command.spawn().expect("the binary runs");
+        let log = child.stderr.take().map_or_else(Arc::default, collect);
         let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let (mut printed, mut smb) = (String::new(), None);
         let admin = loop {
@@ -213,18 +228,11 @@ fn collect(from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     std::thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
             let mut log = kept.lock().unwrap();
-            *log += &without_colours(&line);
+            *log += &line;
             *log += "\n";
         }
     });
     log
-}
-
-fn without_colours(line: &str) -> String {
-    let mut parts = line.split('\x1b');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    parts.for_each(|part| out += part.split_once('m').map_or("", |(_, text)| text));
-    out
 }
 
 impl Running {

@@ -5,6 +5,7 @@ use super::listen::Peer;
 use super::table::{Access, Operation};
 use super::visitors::Visitor;
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_ITEMS_MAX, ADMIN_WITHIN};
+use crate::log::escape_json;
 use axum::body::{Body, to_bytes};
 use axum::extract::{RawPathParams, Request};
 use axum::http::header::{self, HeaderMap, HeaderValue};
@@ -112,7 +113,8 @@ impl Refusal {
         let (status, detail) = self.parts();
         let title = status.canonical_reason().unwrap_or_default();
         let body = json!({ "status": status.as_u16(), "title": title, "detail": detail });
-        let mut response = response(status, "application/problem+json", body.to_string());
+        let mut response =
+            response(status, "application/problem+json", escape_json(&body.to_string()));
         if status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer realm=\"anabranch\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
@@ -150,7 +152,9 @@ fn response(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> Re
 impl Answer {
     fn response(self) -> Response {
         match self {
-            Self::Json(value) => response(StatusCode::OK, "application/json", value.to_string()),
+            Self::Json(value) => {
+                response(StatusCode::OK, "application/json", escape_json(&value.to_string()))
+            }
             Self::Text(kind, text) => response(StatusCode::OK, kind, text),
             Self::Page(kind, text) => response(StatusCode::OK, kind, text),
         }

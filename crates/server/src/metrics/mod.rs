@@ -5,6 +5,7 @@ mod text;
 
 use crate::connections::Counts;
 use crate::features::FeatureState;
+use crate::log::LogCounts;
 use crate::metadata_cache::Count;
 use crate::share_facts::ShareFact;
 use files::BreakCounts;
@@ -46,6 +47,8 @@ pub struct Moment<'a> {
     pub traces_sent: u64,
     /// Events that the audit log has only the number of.
     pub audit_left_out: u64,
+    /// Lines that the log does not have.
+    pub log: LogCounts,
 }
 
 fn all() -> impl Iterator<Item = &'static Metric> {
@@ -130,6 +133,7 @@ mod tests {
             processor: &[(1, Stage::Io, 0.25)],
             traces_sent: 0,
             audit_left_out: 0,
+            log: LogCounts::default(),
         })
     }
 

@@ -332,6 +332,18 @@ const CLIENTS: &[Metric] = &[
         "Events that the audit log says only the number of.",
         |m, lines| lines.put(&[], m.audit_left_out),
     ),
+    counter(
+        "anabranch_log_lines_dropped_total",
+        &[],
+        "Lines of the log that could not be written: its disk is full, or its reader has stopped.",
+        |m, lines| lines.put(&[], m.log.dropped),
+    ),
+    counter(
+        "anabranch_log_lines_suppressed_total",
+        &[],
+        "Lines of the log that were too many of their kind; the next one of the kind has the number.",
+        |m, lines| lines.put(&[], m.log.suppressed),
+    ),
 ];
 
 const CACHES: &[Metric] = &[

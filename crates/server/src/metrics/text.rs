@@ -1,5 +1,6 @@
 //! The text format that collectors read (Prometheus's, version 0.0.4).
 
+use crate::log::is_unsafe;
 use meter::{BOUNDS_MICROSECONDS, Histogram};
 use std::fmt::{Display, Write};
 
@@ -72,6 +73,9 @@ impl<'a> Lines<'a> {
                 '\\' => self.out.push_str("\\\\"),
                 '"' => self.out.push_str("\\\""),
                 '\n' => self.out.push_str("\\n"),
+                other if is_unsafe(other) => {
+                    let _ = write!(self.out, "\\\\u{{{:x}}}", u32::from(other));
+                }
                 other => self.out.push(other),
             }
         }
@@ -105,6 +109,15 @@ impl<'a> Lines<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn label_with_control_characters_stays_printable() {
+        let mut out = String::new();
+        let mut lines = Lines::begin(&mut out, ("m", Kind::Gauge), "Help.", &["share"]);
+        lines.put(&["a\r\u{1b}[2J\u{9b}\u{202e}\u{2028}"], 1);
+        let share = r"a\\u{d}\\u{1b}[2J\\u{9b}\\u{202e}\\u{2028}";
+        assert!(out.ends_with(&format!("m{{share=\"{share}\"}} 1\n")), "{out}");
+    }
 
     #[test]
     fn labels_are_escaped_and_buckets_add_up() {

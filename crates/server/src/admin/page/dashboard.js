@@ -131,8 +131,11 @@ function keyed(body, items, keyOf, build) {
   for (const row of rows.values()) row.remove();
 }
 
+/** Clients choose some names: what is invisible or turns the direction of text is spelt out. */
+const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
 function text(element, value) {
-  const string = String(value);
+  const string = String(value).replace(unsafe, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
   if (element.textContent !== string) element.textContent = string;
 }
 

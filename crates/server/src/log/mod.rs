@@ -1,0 +1,149 @@
+//! The log: lines on standard error, for people or for machines.
+//!
+//! One layer sees every event and decides in one place what holds for all: what others chose is
+//! escaped ([`escape`]), a client cannot flood it ([`rate`]), and that it cannot be written
+//! harms nobody ([`sink`]).
+
+mod escape;
+mod limits;
+mod line;
+mod rate;
+mod sink;
+
+pub use escape::{Escaped, EscapedLines, escape_json, is_unsafe};
+pub use limits::LINES_OF_PEER_MAX;
+
+use crate::config::{LogFormat, Logging};
+use line::{Fields, Layout};
+use rate::{Kind, LineRates};
+use sink::{Counts, Sink};
+use std::io::IsTerminal;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tracing::callsite::Identifier;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, registry};
+
+/// Target of the audit log's lines: it bounds them itself and says how many it left out.
+pub const AUDIT_TARGET: &str = "audit";
+/// Target of remarks on the configuration: an administrator causes them, and wants them all.
+pub const CONFIGURATION_TARGET: &str = "configuration";
+
+/// The log of this process: there is one, as there is one standard error.
+static LOG: OnceLock<Arc<Log>> = OnceLock::new();
+
+/// Lines that the log does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Could not be written.
+    pub dropped: u64,
+    /// Too many of their kind.
+    pub suppressed: u64,
+}
+
+/// What the process's log does not have so far.
+#[must_use]
+pub fn counts() -> LogCounts {
+    LOG.get().map_or_else(LogCounts::default, |log| LogCounts {
+        dropped: log.counts.dropped.load(Ordering::Relaxed),
+        suppressed: log.counts.suppressed.load(Ordering::Relaxed),
+    })
+}
+
+/// Begins to take lines. What the environment says counts more than the configuration.
+///
+/// Lines are queued until [`start_writing`] or [`finish`].
+pub fn begin(config: &Logging) {
+    let filter =
+        EnvFilter::try_from_env("ANABRANCH_LOG").unwrap_or_else(|_| EnvFilter::new(&config.level));
+    let out = std::io::stderr();
+    let has_colours = config.format == LogFormat::Text
+        && out.is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let layout = Layout { format: config.format, has_colours };
+    let log = LOG.get_or_init(|| Arc::new(Log::new(out, layout))).clone();
+    // The first of a process counts.
+    let _ = registry().with(filter).with(LogLayer(log)).try_init();
+}
+
+/// Starts the thread that writes the lines. It has the rights of the calling thread, so a server
+/// calls this when it is confined.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn start_writing() -> std::io::Result<()> {
+    LOG.get().map_or(Ok(()), |log| log.sink.start_thread())
+}
+
+/// Waits a moment until what was logged is written: before the process ends.
+pub fn finish() {
+    if let Some(log) = LOG.get() {
+        log.sink.flush(limits::FLUSH_WITHIN);
+    }
+}
+
+#[derive(Debug)]
+struct Log {
+    layout: Layout,
+    rates: LineRates<Identifier>,
+    sink: Sink,
+    counts: Arc<Counts>,
+}
+
+impl Log {
+    fn new(out: impl std::io::Write + Send + 'static, layout: Layout) -> Self {
+        let counts = Arc::<Counts>::default();
+        let notice = move |count| {
+            let fields = Fields::notice("lines of the log could not be written", "dropped", count);
+            layout.line(&time(), (Level::ERROR, module_path!()), &fields)
+        };
+        let sink = Sink::new(out, counts.clone(), notice);
+        Self { layout, rates: LineRates::new(), sink, counts }
+    }
+
+    fn take(&self, event: &Event<'_>, now: Instant) {
+        let metadata = event.metadata();
+        let is_bounded = ![AUDIT_TARGET, CONFIGURATION_TARGET].contains(&metadata.target());
+        let kind = || Kind { site: metadata.callsite(), level: *metadata.level() };
+        if is_bounded && !self.rates.has_room(kind(), now) {
+            self.counts.suppressed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        if is_bounded {
+            match self.rates.admit(kind(), fields.peer, now) {
+                None => {
+                    self.counts.suppressed.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                Some(0) => {}
+                Some(suppressed) => fields.put_count("suppressed", suppressed),
+            }
+        }
+        self.sink.put(self.layout.line(&time(), line::facts(metadata), &fields));
+    }
+}
+
+fn time() -> String {
+    let mut time = String::new();
+    // Writing to a string does not fail.
+    let _ = SystemTime.format_time(&mut Writer::new(&mut time));
+    time
+}
+
+struct LogLayer(Arc<Log>);
+
+impl<S: Subscriber> Layer<S> for LogLayer {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.0.take(event, Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! Where lines go: a thread writes them, so that neither a full disk, nor a reader that has
+//! stopped, nor one that is gone holds up a request. What cannot be written is counted.
+//!
+//! A sink takes lines before it has its thread: the server's process gives up its rights in
+//! between, and a thread that is older keeps them.
+
+use super::limits::{QUEUE_BYTES_MAX, QUEUE_LINES_MAX};
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What became of lines.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Lines that could not be written.
+    pub dropped: AtomicU64,
+    /// Lines that were too many of their kind.
+    pub suppressed: AtomicU64,
+    queued_bytes: AtomicUsize,
+}
+
+#[derive(Debug)]
+enum Order {
+    Write(String),
+    Flush(SyncSender<()>),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Sink {
+    orders: SyncSender<Order>,
+    counts: Arc<Counts>,
+    /// What writes, until the thread takes it.
+    idle: Arc<Mutex<Option<LineWriter>>>,
+}
+
+impl Sink {
+    /// Queues lines for `out`; `notice` makes a line that says how many were dropped.
+    pub fn new(
+        out: impl Write + Send + 'static,
+        counts: Arc<Counts>,
+        notice: impl Fn(u64) -> String + Send + 'static,
+    ) -> Self {
+        let (sender, orders) = sync_channel(QUEUE_LINES_MAX);
+        let writer = LineWriter {
+            orders,
+            out: Box::new(out),
+            notice: Box::new(notice),
+            counts: counts.clone(),
+            reported: 0,
+            is_torn: false,
+        };
+        Self { orders: sender, counts, idle: Arc::new(Mutex::new(Some(writer))) }
+    }
+
+    /// Starts the thread that writes, with the rights of the calling thread.
+    ///
+    /// # Errors
+    /// The system gives no thread. Lines are queued as before.
+    pub fn start_thread(&self) -> std::io::Result<()> {
+        let idle = self.idle.clone();
+        std::thread::Builder::new().name("log".into()).spawn(move || {
+            let writer = idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(mut writer) = writer {
+                writer.run();
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Takes a line, with its end. Never waits.
+    pub fn put(&self, line: String) {
+        let length = line.len();
+        let queued = self.counts.queued_bytes.fetch_add(length, Ordering::Relaxed);
+        let sent = queued + length <= QUEUE_BYTES_MAX
+            && match self.orders.try_send(Order::Write(line)) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
+            };
+        if !sent {
+            self.counts.queued_bytes.fetch_sub(length, Ordering::Relaxed);
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until what was taken is written, but no longer than `within`. Writes it itself,
+    /// however long that takes, while there is no thread.
+    pub fn flush(&self, within: Duration) {
+        if let Some(writer) = &mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner) {
+            writer.drain();
+            return;
+        }
+        let (done, is_done) = sync_channel(1);
+        if self.orders.try_send(Order::Flush(done)).is_ok() {
+            // After that time the process ends without those lines.
+            let _ = is_done.recv_timeout(within);
+        }
+    }
+}
+
+struct LineWriter {
+    orders: Receiver<Order>,
+    out: Box<dyn Write + Send>,
+    /// Makes a line that says how many were dropped.
+    notice: Box<dyn Fn(u64) -> String + Send>,
+    counts: Arc<Counts>,
+    /// How many dropped lines the log has been told of.
+    reported: u64,
+    /// Whether the last line was written in part.
+    is_torn: bool,
+}
+
+impl std::fmt::Debug for LineWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LineWriter")
+            .field("reported", &self.reported)
+            .field("is_torn", &self.is_torn)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LineWriter {
+    fn run(&mut self) {
+        while let Ok(order) = self.orders.recv() {
+            self.execute(order);
+        }
+    }
+
+    /// Writes what is queued.
+    fn drain(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            self.execute(order);
+        }
+    }
+
+    fn execute(&mut self, order: Order) {
+        match order {
+            Order::Write(line) => {
+                self.counts.queued_bytes.fetch_sub(line.len(), Ordering::Relaxed);
+                self.write(&line);
+            }
+            Order::Flush(done) => {
+                // A flush that waited too long has no receiver any more.
+                let _ = done.try_send(());
+            }
+        }
+    }
+
+    fn write(&mut self, line: &str) {
+        let dropped = self.counts.dropped.load(Ordering::Relaxed);
+        let unreported = dropped - self.reported;
+        if unreported > 0 {
+            let notice = (self.notice)(unreported);
+            if self.try_write(&notice) {
+                self.reported = dropped;
+            }
+        }
+        // What the notice does not fit into has no room for the line either.
+        if dropped > self.reported || !self.try_write(line) {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn try_write(&mut self, line: &str) -> bool {
+        if self.is_torn && !self.try_write_bytes(b"\n") {
+            return false;
+        }
+        self.try_write_bytes(line.as_bytes())
+    }
+
+    fn try_write_bytes(&mut self, mut bytes: &[u8]) -> bool {
+        let whole = bytes.len();
+        while !bytes.is_empty() {
+            match self.out.write(bytes) {
+                Ok(0) => break,
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let is_partial = !bytes.is_empty() && bytes.len() < whole;
+        self.is_torn = is_partial || (self.is_torn && !bytes.is_empty());
+        bytes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Condvar, Mutex};
+
+    /// A disk with room for so many bytes.
+    #[derive(Clone, Default)]
+    struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let mut disk = self.0.lock().unwrap();
+            let count = bytes.len().min(disk.1 - disk.0.len());
+            disk.0.extend_from_slice(&bytes[..count]);
+            if count == 0 { Err(ErrorKind::StorageFull.into()) } else { Ok(count) }
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn notice(count: u64) -> String {
+        format!("dropped={count}\n")
+    }
+
+    #[test]
+    fn full_disk_drops_lines_and_the_next_line_reports_them() {
+        let (disk, counts) = (Disk::default(), Arc::<Counts>::default());
+        disk.0.lock().unwrap().1 = 6;
+        let sink = Sink::new(disk.clone(), counts.clone(), notice);
+        sink.start_thread().unwrap();
+        for line in ["one\n", "two\n", "three\n"] {
+            sink.put(line.into());
+        }
+        sink.flush(LONG);
+        assert_eq!(counts.dropped.load(Ordering::Relaxed), 2);
+        disk.0.lock().unwrap().1 = 1000;
+        sink.put("four\n".into());
+        sink.put("five\n".into());
+        sink.flush(LONG);
+        let written = String::from_utf8(disk.0.lock().unwrap().0.clone()).unwrap();
+        assert_eq!(written, "one\ntw\ndropped=2\nfour\nfive\n");
+        assert_eq!(counts.dropped.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn lines_before_the_thread_are_written_by_flush_or_by_it() {
+        let (disk, counts) = (Disk::default(), Arc::<Counts>::default());
+        disk.0.lock().unwrap().1 = 1000;
+        let sink = Sink::new(disk.clone(), counts.clone(), notice);
+        let written = || String::from_utf8(disk.0.lock().unwrap().0.clone()).unwrap();
+        sink.put("one\n".into());
+        assert_eq!(written(), "");
+        sink.flush(LONG);
+        assert_eq!(written(), "one\n");
+        sink.put("two\n".into());
+        sink.start_thread().unwrap();
+        sink.put("three\n".into());
+        sink.flush(LONG);
+        assert_eq!(written(), "one\ntwo\nthree\n");
+        assert_eq!(counts.queued_bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// A reader that has stopped, until it goes on.
+    #[derive(Clone, Default)]
+    struct Stuck(Arc<(Mutex<bool>, Condvar)>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let goes_on = self.0.0.lock().unwrap();
+            drop(self.0.1.wait_while(goes_on, |goes_on| !*goes_on).unwrap());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn stuck_reader_holds_up_nobody_and_the_queue_is_bounded() {
+        let (stuck, counts) = (Stuck::default(), Arc::<Counts>::default());
+        let sink = Sink::new(stuck.clone(), counts.clone(), notice);
+        sink.start_thread().unwrap();
+        let line = "x".repeat(QUEUE_BYTES_MAX / 8);
+        for _ in 0..100 {
+            sink.put(line.clone());
+        }
+        let dropped = counts.dropped.load(Ordering::Relaxed);
+        assert!((91..=92).contains(&dropped), "{dropped}");
+        *stuck.0.0.lock().unwrap() = true;
+        stuck.0.1.notify_all();
+        sink.flush(LONG);
+        assert_eq!(counts.queued_bytes.load(Ordering::Relaxed), 0);
+    }
+}
