@@ -15,6 +15,7 @@ use crate::limits::JOURNAL_BYTES_MAX;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use twox_hash::XxHash3_64;
 
@@ -124,7 +125,8 @@ impl Journal {
         std::fs::create_dir_all(folder)?;
         let path = path_of(folder, key);
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(&path)?;
         let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         rustix::fs::flock(&file, exclusive).map_err(|_| Error::Busy)?;
         let mut bytes = Vec::new();

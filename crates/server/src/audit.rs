@@ -30,7 +30,8 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// Events of one source in a period, by whether they are refusals.
 const REFUSALS_MAX: u32 = 30;
 const EVENTS_MAX: u32 = 600;
-/// Who may read it: it names users and files.
+/// Not the mode of state files: the group of a log collector may read it. An administrator may
+/// narrow it, and what exists keeps its mode.
 const FILE_MODE: u32 = 0o640;
 
 /// What one source had written in the present period.

@@ -11,7 +11,6 @@ use smb::limits::PERSISTENT_RECORD_BYTES_MAX;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -65,8 +64,8 @@ impl Journal {
         crate::state::make(folder).map_err(said)?;
         // Held until the process ends. The journal itself cannot carry it: it is replaced.
         let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(false).mode(0o600);
-        let lock = options.open(path.with_extension("lock")).map_err(said)?;
+        let options = options.write(true).create(true).truncate(false);
+        let lock = crate::state::open(&path.with_extension("lock"), options).map_err(said)?;
         if !is_locked_in_time(&lock) {
             return Err(format!(
                 "{} is in use by another server; give each its own `state`",
@@ -121,15 +120,7 @@ impl Disk {
         for (id, record) in &live {
             put_entry(&mut bytes, *id, Some(record));
         }
-        let next = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&next)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&next, &path)?;
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+        let file = crate::state::replace(&path, &bytes)?;
         let length = bytes.len() as u64;
         Ok(Self { path, file, live, live_bytes: length, length })
     }

@@ -74,9 +74,9 @@ impl CreditFile {
         }
         let written = serde_json::to_string(&next)
             .map_err(std::io::Error::from)
-            .and_then(|text| crate::state::replace(&self.path, &text));
+            .and_then(|text| crate::state::replace(&self.path, text.as_bytes()));
         match written {
-            Ok(()) => *lock(&self.kept) = next,
+            Ok(_) => *lock(&self.kept) = next,
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "credits of shares cannot be written down");
             }

@@ -173,7 +173,7 @@ impl LimitsBook {
             (key.clone(), serde_json::json!({ "gib": size.gib, "raised": size.raised }))
         });
         let text = serde_json::Value::Object(rows.collect()).to_string();
-        if let Err(error) = crate::state::replace(&self.path, &text) {
+        if let Err(error) = crate::state::replace(&self.path, text.as_bytes()) {
             tracing::warn!(path = %self.path.display(), %error, "when sizes of shares were raised cannot be written down");
         }
     }

@@ -5,9 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -78,23 +76,14 @@ impl SidPins {
 
     fn save(&self, pins: &PinFile) -> std::io::Result<()> {
         let text = toml::to_string(pins).map_err(std::io::Error::other)?;
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        crate::state::make(folder)?;
-        let beside = self.path.with_extension("new");
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        // One that was left behind may have another mode.
-        file.set_permissions(Permissions::from_mode(0o600))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&beside, &self.path)?;
-        File::open(folder)?.sync_all()
+        crate::state::replace(&self.path, text.as_bytes()).map(drop)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     const FIRST: Option<&str> = Some("S-1-5-21-1-2-3-1106");
     const OTHER: Option<&str> = Some("S-1-5-21-1-2-3-1109");

@@ -1,46 +1,107 @@
-//! The directory for what must survive the server.
+//! The directory for what must survive the server, and the files in it: for the server's user
+//! alone, whatever the umask is.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Makes it, and what is missing above, for the server's user alone: hashes of passwords are
-/// kept there, and whoever may write in it puts in what the server takes for its own.
+/// Permission bits of every file in the directory.
+const FILE_MODE: u32 = 0o600;
+
+/// Creates the directory, and what is missing above, for the server's user alone: password
+/// hashes are stored there, and the server trusts its contents.
 ///
 /// # Errors
-/// What the system says.
+/// The system's.
 pub fn make(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Puts a text in the place of a file there, so that one of both is there whatever happens.
+/// Opens a file of the directory as `options` say, with [`FILE_MODE`]: a file that exists with
+/// other permission bits gets these.
 ///
 /// # Errors
-/// What the system says; the old file is there then.
-pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    make(path.parent().unwrap_or(Path::new(".")))?;
+/// The system's.
+pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
+    let file = options.mode(FILE_MODE).open(path)?;
+    // The umask narrows what is created, and a file that exists keeps what it has.
+    if file.metadata()?.permissions().mode() & 0o7777 != FILE_MODE {
+        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    }
+    Ok(file)
+}
+
+/// Puts `bytes` in the place of a file there; after a power failure the file has either the old
+/// bytes or these. The file is returned for reading and writing, at its end. Only one caller at
+/// a time may replace a file.
+///
+/// # Errors
+/// The system's; the old file is there then.
+pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    make(folder)?;
     let beside = path.with_extension("new");
-    let mut file = File::create(&beside)?;
-    file.write_all(text.as_bytes())?;
+    // A file that a killed server left is open to whoever opened it then.
+    match fs::remove_file(&beside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = open(&beside, OpenOptions::new().read(true).write(true).create_new(true))?;
+    file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&beside, path)
+    fs::rename(&beside, path)?;
+    File::open(folder)?.sync_all()?;
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().expect("it is there").permissions().mode() & 0o7777
+    }
 
     #[test]
-    fn what_is_made_is_its_owners_alone_and_what_is_there_stays() {
+    fn created_directory_is_private_and_existing_one_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let (above, state) = (folder.path().join("a"), folder.path().join("a/state"));
-        let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
         make(&state).expect("it can be made");
         assert_eq!((mode(&above), mode(&state)), (0o700, 0o700));
-        std::fs::set_permissions(&state, PermissionsExt::from_mode(0o750)).expect("ours");
+        fs::set_permissions(&state, Permissions::from_mode(0o750)).expect("ours");
         make(&state).expect("it is there");
         assert_eq!(mode(&state), 0o750);
+    }
+
+    #[test]
+    fn opened_file_of_any_mode_becomes_private() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        open(&path, OpenOptions::new().write(true).create(true)).expect("it can be made");
+        assert_eq!(mode(&path), 0o600);
+        for wider in [0o666, 0o640, 0o4700] {
+            fs::set_permissions(&path, Permissions::from_mode(wider)).expect("ours");
+            open(&path, OpenOptions::new().append(true)).expect("it is there");
+            assert_eq!(mode(&path), 0o600, "{wider:o}");
+        }
+    }
+
+    #[test]
+    fn replaced_file_is_private_and_not_what_was_left_behind() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, left) = (folder.path().join("file.json"), folder.path().join("file.new"));
+        for old in [&path, &left] {
+            fs::write(old, "old").expect("ours");
+            fs::set_permissions(old, Permissions::from_mode(0o666)).expect("ours");
+        }
+        let mut reader = File::open(&left).expect("it is there");
+        replace(&path, b"new").expect("it can be replaced");
+        assert_eq!((fs::read(&path).expect("it is there"), mode(&path)), (b"new".to_vec(), 0o600));
+        assert!(!left.exists());
+        let mut seen = String::new();
+        std::io::Read::read_to_string(&mut reader, &mut seen).expect("it is open");
+        assert_eq!(seen, "old", "the reader of a file that was left sees nothing of the new one");
     }
 }

@@ -7,8 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wire::ntlm::NtHash;
 
@@ -89,26 +88,8 @@ impl Users {
     pub fn save(&self, path: &Path) -> Result<(), UsersError> {
         let error = |why: String| UsersError { path: path.to_path_buf(), why };
         let text = toml::to_string(self).map_err(|e| error(e.to_string()))?;
-        let write = || -> std::io::Result<()> {
-            let folder = folder_of(path);
-            crate::state::make(folder)?;
-            let temporary = path.with_extension(format!("new-{}", std::process::id()));
-            // What a process of the same number left behind may have another mode.
-            match std::fs::remove_file(&temporary) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-            let mut file = std::fs::OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, path)?;
-            std::fs::File::open(folder)?.sync_all()
-        };
-        write().map_err(|e| error(e.to_string()))
+        let replaced = crate::state::replace(path, text.as_bytes());
+        replaced.map(drop).map_err(|e| error(e.to_string()))
     }
 
     /// Changes the file as `change` says, with nobody else changing it meanwhile.
@@ -123,12 +104,8 @@ impl Users {
         crate::state::make(folder_of(path)).map_err(said)?;
         // Held until it is closed. The users' file itself cannot carry it: it is replaced.
         let mut options = std::fs::OpenOptions::new();
-        let lock = options
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.with_extension("lock"));
+        let options = options.write(true).create(true).truncate(false);
+        let lock = crate::state::open(&path.with_extension("lock"), options);
         let lock = lock.map_err(said)?;
         lock.lock().map_err(said)?;
         let mut users = Self::load(path).map_err(|e| e.to_string())?;

@@ -2,9 +2,10 @@
 //! the state directory, for the server's user alone.
 
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN};
+use crate::state;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The file of the token for everything.
@@ -64,8 +65,7 @@ impl Token {
         let mut random = [0; 32];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
+        let mut file = state::open(path, OpenOptions::new().write(true).create_new(true))?;
         file.write_all(format!("{token}\n").as_bytes())?;
         Ok(Self(token.into_bytes()))
     }
@@ -86,8 +86,7 @@ impl Tokens {
     /// # Errors
     /// What is wrong, with a remedy.
     pub fn open(folder: &Path) -> Result<Self, String> {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| wrong(folder, &error.to_string()))?;
+        state::make(folder).map_err(|error| wrong(folder, &error.to_string()))?;
         let open = |name: &str| {
             let path = folder.join(name);
             Token::open(&path).map_err(|why| wrong(&path, &why))
