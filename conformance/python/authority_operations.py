@@ -12,7 +12,7 @@ from authority_model import adds, has
 from raw_nfs import ANONYMOUS, NfsStatus, attributes, long, opaque, put, words
 from raw_smb import POSIX_EXTENSIONS, Refused, descriptor, sid
 
-SIZE, ACL, MODE, OWNER, GROUP, ACCESSED, MODIFIED, MASKED = 4, 12, 33, 36, 37, 48, 54, 74
+SIZE, ACL, MODE, OWNER, GROUP, ACCESSED, CREATED, MODIFIED, MASKED = 4, 12, 33, 36, 37, 48, 50, 54, 74
 STRANGER, STRANGERS = 61099, 61098
 EVERYONE_ALL = [(0, 0, model.ALL, sid(1, 0))]
 DELETE_ON_CLOSE = 0x1000
@@ -315,6 +315,8 @@ NFS_FILE = [
               set_attributes((ACCESSED, TO_CLIENT_TIME), (MODIFIED, TO_CLIENT_TIME)), changed("modified")),
     Operation("set times to now", "NFS", model.touches,
               set_attributes((ACCESSED, words(0)), (MODIFIED, words(0))), changed("modified")),
+    Operation("set the time of creation", "NFS", has(model.WRITE_ATTRIBUTES),
+              set_attributes((CREATED, long(1_000_000_000) + words(0))), changed("xattrs")),
     Operation("set the list", "NFS", has(model.WRITE_DAC), set_attributes((ACL, EVERYONE_ALL_NFS)),
               lambda before, after, _: after["mode"] & 0o666 == 0o666, True),
     Operation("set an extended attribute", "NFS", has(model.WRITE_EA),

@@ -1,6 +1,6 @@
 //! Attributes, times, length, space, holes.
 
-use crate::authorize::as_owner;
+use crate::authorize::{as_owner, dos_authority};
 use crate::table::lock;
 use crate::volume::dos;
 use crate::watch::Filter;
@@ -87,8 +87,12 @@ impl Files {
             dos: (stored != DosInfo::default()).then_some(stored),
             ..AttributeChanges::default()
         };
-        // The right was decided by the descriptor; POSIX asks for the owner.
-        open.present().set_attributes(as_owner(&open.caller, &present).actor(), &changes)?;
+        // The right was decided by the descriptor; POSIX asks for the owner, and for w.
+        let authority = match changes.dos {
+            Some(_) => dos_authority(&open.caller, &present),
+            None => as_owner(&open.caller, &present),
+        };
+        open.present().set_attributes(authority.actor(), &changes)?;
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
@@ -272,7 +276,7 @@ impl Files {
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
-        open.node.set_attributes(as_owner(&open.caller, &present).actor(), &changes)?;
+        open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
         open.report_modified(Filter::ATTRIBUTES);
         Ok(())
     }

@@ -284,8 +284,26 @@ impl Authority {
 /// With which power attributes are changed that POSIX reserves for the owner, once the
 /// descriptor has decided that the caller may.
 pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Authority {
-    let is_own = caller.is_root() || caller.identity.uid == attributes.uid;
-    if is_own { Authority::of(caller) } else { Authority::beyond(caller, Elevated::Attributes) }
+    match is_own(caller, attributes) {
+        true => Authority::of(caller),
+        false => Authority::beyond(caller, Elevated::Attributes),
+    }
+}
+
+/// With which power DOS attributes and reparse data are changed, once the right to was checked:
+/// they are extended attributes, for which POSIX asks the owner for the w bit, and
+/// WRITE_ATTRIBUTES does not.
+pub(crate) fn dos_authority(caller: &Caller, attributes: &Attributes) -> Authority {
+    const OWNER_WRITES: u32 = 0o200;
+    match attributes.mode & OWNER_WRITES {
+        0 => Authority::beyond(caller, Elevated::Attributes),
+        _ => as_owner(caller, attributes),
+    }
+}
+
+/// Whether the caller is the file's owner, or the superuser, who may what owners may.
+pub(crate) fn is_own(caller: &Caller, attributes: &Attributes) -> bool {
+    caller.is_root() || caller.identity.uid == attributes.uid
 }
 
 /// With which power extended attributes and streams are changed, once the rights to were
@@ -304,8 +322,7 @@ pub(crate) const SET_IDS: u32 = 0o6000;
 /// The permission bits that the caller gives a file by asking for `mode`: set-user-ID and
 /// set-group-ID bits are the owner's to give and to keep, whatever a stored list grants.
 pub(crate) fn mode_by(caller: &Caller, present: &Attributes, mode: u32) -> u32 {
-    let is_own = caller.is_root() || caller.identity.uid == present.uid;
-    if is_own { mode } else { mode & !SET_IDS }
+    if is_own(caller, present) { mode } else { mode & !SET_IDS }
 }
 
 /// Whether the caller, who was granted to change owners, may have these: a file is taken for

@@ -1,6 +1,6 @@
 //! One open of a file or directory.
 
-use crate::authorize::as_owner;
+use crate::authorize::dos_authority;
 use crate::directory_lease::ParentKey;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
@@ -423,7 +423,7 @@ impl OpenFile {
             };
             let dos = Some(vfs::DosInfo { bits: Some(bits | dos::ARCHIVE), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
-            self.node.set_attributes(as_owner(&self.caller, &present).actor(), &changes)
+            self.node.set_attributes(dos_authority(&self.caller, &present).actor(), &changes)
         });
         if let Err(error) = changed {
             tracing::debug!(%error, "the archive bit could not be set");

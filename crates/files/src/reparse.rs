@@ -4,7 +4,7 @@
 //! A link that a client makes becomes a symbolic link on the disk, which all see. It
 //! takes the place of the empty file that it was made of, and the open goes on with it.
 
-use crate::authorize::as_owner;
+use crate::authorize::dos_authority;
 use crate::table::Table;
 use crate::volume::dos;
 use crate::watch::Filter;
@@ -115,7 +115,7 @@ impl Files {
         }
         let node = open.present().clone();
         let present = node.attributes(WANTED)?;
-        let owner = as_owner(&open.caller, &present);
+        let owner = dos_authority(&open.caller, &present);
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE) & !(dos::REPARSE_POINT | dos::NORMAL);
         let mark = if data.is_some() { dos::REPARSE_POINT } else { 0 };
         let dos = Some(DosInfo { bits: Some(bits | mark), created: None });

@@ -3,20 +3,25 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acl::{Ace, control};
+use files::dos;
 use files::{
-    Access, Caller, Descriptor, Files, IfExists, IfMissing, Inline, NewObject, Object,
-    ObjectChanges, OpenFile, OpenPlan, SecurityParts, Semantics, Share, Sid, Volume, VolumeOptions,
-    WishedKind,
+    Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, NewObject, Object,
+    ObjectChanges, OpenFile, OpenPlan, SecurityParts, Semantics, Share, Sid, TimeSetting, Volume,
+    VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
 use std::sync::Arc;
-use vfs::{Device, FsError, Identity, Name, OwnerChange, RelPath, SpecialKind};
+use vfs::{
+    Device, DosInfo, FsError, Identity, Name, OwnerChange, RelPath, SpecialKind, TimeChange,
+    Timestamp,
+};
 
 const OWNER: u32 = 54_301;
 const OTHER: u32 = 54_302;
 const FOREIGN: u32 = 54_303;
+const SHARED: u32 = 54_304;
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -81,11 +86,23 @@ impl Fixture {
 
     /// A program of the owner, on which a stored list grants everyone everything.
     fn granted_file(&self, name: &str) -> PathBuf {
+        self.listed_file(name, &full_control())
+    }
+
+    /// A program of the owner with this stored list.
+    fn listed_file(&self, name: &str, list: &Descriptor) -> PathBuf {
         let open = self.open_as(&self.owner, name, WishedKind::File);
         self.files.write(&open, 0, b"#!/bin/sh\n").unwrap();
-        self.files.set_descriptor(&open, &full_control(), LIST).unwrap();
+        self.files.set_descriptor(&open, list, LIST).unwrap();
         now(self.files.close(open)).unwrap();
         self.at(name)
+    }
+
+    fn list_of(&self, name: &str) -> Option<Vec<Ace>> {
+        let open = self.open_as(&self.root, name, WishedKind::File);
+        let list = self.files.descriptor(&open, LIST).unwrap().dacl;
+        now(self.files.close(open)).unwrap();
+        list
     }
 
     fn object(&self, name: &str) -> Object {
@@ -178,6 +195,88 @@ fn set_id_bits_go_with_each_change_of_data() {
             change().unwrap();
         });
         assert_eq!(mode(&at), 0o777, "{what}");
+    }
+}
+
+/// The owner may read, and nothing else: OWNER RIGHTS take away what owners have by themselves.
+fn read_only_for_its_owner() -> Descriptor {
+    let dacl = Some(vec![Ace::allow(Sid::owner_rights(), Access::FILE_READ)]);
+    Descriptor { dacl, ..full_control() }
+}
+
+/// Each change of attributes that POSIX leaves to the owner of a file.
+fn changes_of_owner() -> [(&'static str, ObjectChanges); 5] {
+    let past = TimeChange::Set(Timestamp(1_000_000_000_000_000_000));
+    let hidden = DosInfo { bits: Some(dos::HIDDEN), created: None };
+    let default = ObjectChanges::default();
+    [
+        ("mode", of_mode(0o4755)),
+        ("group", of_owner(None, Some(SHARED))),
+        ("times", ObjectChanges { accessed: past, modified: past, ..default }),
+        ("times to now", ObjectChanges { modified: TimeChange::Now, ..default }),
+        ("DOS attributes", ObjectChanges { dos: Some(hidden), ..default }),
+    ]
+}
+
+#[test]
+fn stored_list_binds_the_owner_over_nfs() {
+    let Some(f) = fixture(false) else { return };
+    let owner =
+        Arc::new(Caller::of(Identity { uid: OWNER, gid: OWNER, groups: vec![OWNER, SHARED] }));
+    let at = f.listed_file("f", &read_only_for_its_owner());
+    let metadata = || std::fs::symlink_metadata(&at).unwrap();
+    let (list, before) = (f.list_of("f"), metadata());
+    for (what, changes) in changes_of_owner() {
+        assert_eq!(f.set(&owner, "f", changes), Err(FsError::AccessDenied), "{what}");
+        let after = metadata();
+        assert_eq!((mode(&at), ids(&at)), (before.mode() & 0o7777, (OWNER, OWNER)), "{what}");
+        assert_eq!(after.modified().unwrap(), before.modified().unwrap(), "{what}");
+        assert_eq!(f.list_of("f"), list, "{what}");
+    }
+    f.set(&owner, "f", of_owner(Some(OWNER), Some(OWNER))).expect("names the present owner");
+    for (what, changes) in changes_of_owner() {
+        f.granted_file("g");
+        f.set(&owner, "g", changes).expect(what);
+        std::fs::remove_file(f.at("g")).unwrap();
+    }
+}
+
+#[test]
+fn created_object_gets_its_attributes_whatever_list_it_inherits() {
+    let Some(f) = fixture(false) else { return };
+    for (what, changes) in changes_of_owner().into_iter().filter(|(what, _)| *what != "group") {
+        let at = f.listed_file("new", &read_only_for_its_owner());
+        let object = f.object("new");
+        let set = f.files.initialise_object_attributes(&f.owner, &object, None, &changes);
+        assert_eq!(now(set), Ok(()), "{what}");
+        std::fs::remove_file(at).unwrap();
+    }
+}
+
+#[test]
+fn owner_without_the_w_bit_sets_dos_attributes() {
+    let Some(f) = fixture(false) else { return };
+    let hidden = |name: &str| {
+        let bits = f.files.object_attributes(&f.object(name)).unwrap().dos.bits;
+        bits.unwrap_or(0) & dos::HIDDEN != 0
+    };
+    let past = TimeSetting::Set(Timestamp(1_000_000_000_000_000_000));
+    let basic = BasicChange { dos_bits: Some(dos::HIDDEN), modified: past, ..Default::default() };
+    for name in ["smb", "nfs"] {
+        let at = f.at(name);
+        let open = f.open_as(&f.owner, name, WishedKind::File);
+        std::fs::set_permissions(&at, PermissionsExt::from_mode(0o4500)).unwrap();
+        match name {
+            "smb" => f.files.set_basic(&open, &basic).unwrap(),
+            _ => {
+                let (_, changes) = changes_of_owner()[4];
+                f.set(&f.owner, name, ObjectChanges { mode: Some(0o6500), ..changes }).unwrap();
+                assert_eq!(mode(&at), 0o6500, "the owner's bits beside them");
+                assert_eq!(f.set(&f.other, name, changes), Err(FsError::AccessDenied));
+            }
+        }
+        assert!(hidden(name), "{name}");
+        now(f.files.close(open)).unwrap();
     }
 }
 

@@ -1,7 +1,9 @@
 //! Attributes of objects, and what a caller may do to them.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::authorize::{InForce, as_owner, check_new_owner, mode_by, rights_to};
+use crate::authorize::{
+    InForce, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to, stored,
+};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, Files, OpenFile, OpenPlan, Share};
 use acl::ExecuteRule;
@@ -93,6 +95,31 @@ impl Files {
         by: Option<&Arc<OpenFile>>,
         changes: &ObjectChanges,
     ) -> Result<()> {
+        self.set_attributes_of(caller, object, by, (changes, Lifecycle::Present)).await
+    }
+
+    /// Gives an object that the caller has just created the attributes that the request for it
+    /// names. The descriptor that the object inherited does not decide about them.
+    ///
+    /// # Errors
+    /// As [`Files::set_object_attributes`].
+    pub async fn initialise_object_attributes(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        by: Option<&Arc<OpenFile>>,
+        changes: &ObjectChanges,
+    ) -> Result<()> {
+        self.set_attributes_of(caller, object, by, (changes, Lifecycle::Created)).await
+    }
+
+    async fn set_attributes_of(
+        &self,
+        caller: &Arc<Caller>,
+        object: &Object,
+        by: Option<&Arc<OpenFile>>,
+        (changes, lifecycle): (&ObjectChanges, Lifecycle),
+    ) -> Result<()> {
         if object.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
         }
@@ -112,7 +139,7 @@ impl Files {
         let (caller, object) = (caller.clone(), object.clone());
         let table = self.table.clone();
         self.offload(move || {
-            change(&caller, &object, &changes)?;
+            change(&caller, &object, &changes, lifecycle)?;
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             let vfs = &object.volume.vfs;
             table.break_directory_of(vfs, &caller, &path, None);
@@ -180,14 +207,33 @@ fn watched(changes: &ObjectChanges) -> Filter {
         | when(changes.dos.is_some(), Filter::ATTRIBUTES)
 }
 
+/// Whether an object stood before the request that changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lifecycle {
+    /// The request creates it: its creator gives it its first attributes.
+    Created,
+    /// A stored descriptor decides about changes of it, for its owner as for others.
+    Present,
+}
+
 /// Changes all but the length.
-fn change(caller: &Caller, object: &Object, changes: &ObjectChanges) -> Result<()> {
+fn change(
+    caller: &Caller,
+    object: &Object,
+    changes: &ObjectChanges,
+    lifecycle: Lifecycle,
+) -> Result<()> {
     let ObjectChanges { mode, owner, accessed, modified, dos, .. } = *changes;
     let changed = AttributeChanges { mode, owner, accessed, modified, dos };
     let node = &object.node;
-    match node.set_attributes(caller.identity.actor(), &changed) {
-        Err(FsError::AccessDenied) => change_by_descriptor(caller, object, changed)?,
-        other => other?,
+    // DOS attributes are extended attributes, for which the kernel asks even the owner for w.
+    if !caller.is_root() && (dos.is_some() || stored(&**node).is_some()) {
+        change_checked(caller, object, changed, lifecycle)?;
+    } else {
+        match node.set_attributes(caller.identity.actor(), &changed) {
+            Err(FsError::AccessDenied) => change_checked(caller, object, changed, lifecycle)?,
+            other => other?,
+        }
     }
     if mode.is_none() {
         return Ok(());
@@ -199,32 +245,53 @@ fn change(caller: &Caller, object: &Object, changes: &ObjectChanges) -> Result<(
     }
 }
 
-/// Changes what POSIX refuses to the caller, where a descriptor grants it: owner and group as far
-/// as they are the caller's, and no bits that have a program run as somebody else.
-fn change_by_descriptor(
+/// Changes what the descriptor or the permissions in force let the caller change, without the
+/// kernel's word on it: owner and group as far as they are the caller's, and no bits that have a
+/// program run as somebody else.
+fn change_checked(
     caller: &Caller,
     object: &Object,
     mut changes: AttributeChanges,
+    lifecycle: Lifecycle,
 ) -> Result<()> {
     let node = &object.node;
     let present = node.attributes(Wanted::default())?;
     check_new_owner(caller, &present, changes.owner)?;
-    if !lets_change(caller, object, &present, &changes) {
+    let is_creator = lifecycle == Lifecycle::Created && is_own(caller, &present);
+    if !is_creator && !lets_change(caller, object, &present, &changes) {
         return Err(FsError::AccessDenied);
     }
     changes.mode = changes.mode.map(|mode| mode_by(caller, &present, mode));
     let owner = std::mem::take(&mut changes.owner);
     if owner != OwnerChange::default() {
         let taken = AttributeChanges { owner, ..AttributeChanges::default() };
-        let taker = Actor::Beyond(&caller.identity, Elevated::TakeOwnership);
+        let taker = match confirms_owner(caller, &present, owner) {
+            true => caller.identity.actor(),
+            false => Actor::Beyond(&caller.identity, Elevated::TakeOwnership),
+        };
         node.set_attributes(taker, &taken)?;
+    }
+    if let Some(dos) = changes.dos.take() {
+        let marked = AttributeChanges { dos: Some(dos), ..AttributeChanges::default() };
+        node.set_attributes(dos_authority(caller, &present).actor(), &marked)?;
+    }
+    if changes == AttributeChanges::default() {
+        return Ok(());
     }
     node.set_attributes(as_owner(caller, &present).actor(), &changes)
 }
 
-/// Whether the caller may change what the system refused: by a stored descriptor, or since who
-/// may write moves times to the present one, also one of them alone, for which the system asks
-/// for the owner.
+/// Whether the owner names the owner and group that the file has, which changes nothing: chown(2)
+/// lets it.
+fn confirms_owner(caller: &Caller, present: &Attributes, owner: OwnerChange) -> bool {
+    is_own(caller, present)
+        && owner.uid.is_none_or(|uid| uid == present.uid)
+        && owner.gid.is_none_or(|gid| gid == present.gid)
+}
+
+/// Whether the caller may make these changes: by a stored descriptor, or DOS attributes by the
+/// permissions, or since the right to write moves times to the present one, also one of them
+/// alone, for which the kernel asks for the owner.
 fn lets_change(
     caller: &Caller,
     object: &Object,
@@ -233,18 +300,21 @@ fn lets_change(
 ) -> bool {
     let in_force = InForce::of(&*object.node, present);
     let rights = in_force.rights(&object.volume, caller);
-    let AttributeChanges { accessed, modified, .. } = *changes;
+    let AttributeChanges { accessed, modified, owner, .. } = *changes;
     let times_alone = AttributeChanges { accessed, modified, ..AttributeChanges::default() };
     let sets = |time| matches!(time, TimeChange::Set(_));
     if *changes == times_alone && !sets(accessed) && !sets(modified) {
         return rights.intersects(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES);
     }
+    // Permissions leave all of this but DOS attributes to the owner.
+    let is_owners = in_force.is_stored() || is_own(caller, present);
+    let gives = owner != OwnerChange::default() && !confirms_owner(caller, present, owner);
     let needed = [
-        (changes.mode.is_some(), Access::WRITE_DAC),
-        (changes.owner != OwnerChange::default(), Access::WRITE_OWNER),
-        (changes.dos.is_some(), Access::WRITE_ATTRIBUTES),
-        (accessed != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
-        (modified != TimeChange::Keep, Access::WRITE_ATTRIBUTES),
+        (changes.mode.is_some(), is_owners, Access::WRITE_DAC),
+        (gives, is_owners, Access::WRITE_OWNER),
+        (accessed != TimeChange::Keep, is_owners, Access::WRITE_ATTRIBUTES),
+        (modified != TimeChange::Keep, is_owners, Access::WRITE_ATTRIBUTES),
+        (changes.dos.is_some(), true, Access::WRITE_ATTRIBUTES),
     ];
-    in_force.is_stored() && needed.iter().all(|(is, right)| !is || rights.contains(*right))
+    needed.iter().all(|(is, may, right)| !is || *may && rights.contains(*right))
 }

@@ -1,7 +1,7 @@
 //! Stage 6: making, cutting, furnishing.
 
 use super::Opening;
-use crate::authorize::{as_granted, as_owner, facts};
+use crate::authorize::{as_granted, dos_authority, facts};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Caller, Volume};
@@ -99,7 +99,7 @@ impl Opening {
         }
         opened.node.set_size(self.caller.identity.actor(), 0)?;
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
-            opened.node.set_reparse_data(as_owner(&self.caller, present).actor(), None)?;
+            opened.node.set_reparse_data(dos_authority(&self.caller, present).actor(), None)?;
         }
         self.furnish_cut(opened, bits)
     }
@@ -115,7 +115,7 @@ impl Opening {
             ..AttributeChanges::default()
         };
         if changes != AttributeChanges::default() {
-            opened.node.set_attributes(as_owner(&self.caller, present).actor(), &changes)?;
+            opened.node.set_attributes(dos_authority(&self.caller, present).actor(), &changes)?;
         }
         self.set_xattrs(opened)?;
         match self.plan.allocation_bytes {

@@ -133,7 +133,7 @@ pub(crate) async fn create(
     changes.mode = None;
     changes.size_bytes = None;
     if changes != Default::default() {
-        files.set_object_attributes(&caller, &made, None, &changes).await.or_status()?;
+        files.initialise_object_attributes(&caller, &made, None, &changes).await.or_status()?;
     }
     set_list(run, (&made, &caller), list.as_ref()).await?;
     let change = change_info(run, &directory, before);

@@ -376,7 +376,8 @@ async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4,
         let files = &run.server().files;
         let object = opened.open.object();
         let by = Some(&opened.open);
-        files.set_object_attributes(&wish.caller, &object, by, &changes).await.or_status()?;
+        let caller = &wish.caller;
+        files.initialise_object_attributes(caller, &object, by, &changes).await.or_status()?;
     }
     set_list(run, (&opened.open.object(), &wish.caller), wish.wished.list.as_ref()).await?;
     Ok(wish.wished.mask)
