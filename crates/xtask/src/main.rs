@@ -1,6 +1,7 @@
-//! Project automation: `cargo xtask tidy|licences|coverage|conformance|bench|sim|fuzz`.
+//! Project automation: `cargo xtask tidy|licences|advisories|coverage|conformance|bench|sim|fuzz`.
 #![forbid(unsafe_code)]
 
+mod advisories;
 mod bench;
 mod conformance;
 mod coverage;
@@ -28,6 +29,8 @@ enum Task {
     Tidy,
     /// Check that every dependency's licence is one we may use
     Licences,
+    /// Check dependencies for known faults, other sources and duplicates
+    Advisories(advisories::Args),
     /// Write which test or command shows each requirement, or check it
     Coverage(coverage::Args),
     /// Run a foreign test suite against the server
@@ -44,6 +47,7 @@ fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Tidy => tidy::run(&root()),
         Task::Licences => licences::run(&root()),
+        Task::Advisories(args) => advisories::run(&root(), &args),
         Task::Coverage(args) => coverage::run(&root(), &args),
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
