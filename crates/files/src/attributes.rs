@@ -4,7 +4,7 @@ use crate::authorize::{as_owner, dos_authority};
 use crate::table::lock;
 use crate::volume::dos;
 use crate::watch::Filter;
-use crate::{Access, Caller, Files, OpenFile, Volume};
+use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
@@ -42,7 +42,7 @@ pub struct BasicChange {
 const TRIM_BYTES: u64 = 4096;
 const WANTED: Wanted = Wanted { dos: true };
 
-impl Files {
+impl RequestFiles {
     /// Present attributes.
     ///
     /// # Errors
@@ -99,10 +99,10 @@ impl Files {
         freeze(open, change);
         let what = watched(change);
         if what != Filter::default() {
-            open.report_modified(what);
+            open.report_modified(&self.context, what);
         } else {
             // What nobody watches is listed all the same.
-            open.break_directory(&open.path());
+            open.break_directory(&self.context, &open.path());
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Files {
         let present = open.node.attributes(Wanted::default())?.size_bytes;
         let (from, to) = (present.min(size_bytes), present.max(size_bytes));
         open.need_unlocked(from, to - from, true)?;
-        open.break_readers();
+        open.break_readers(&self.context);
         let (node, caller) = (open.node.clone(), open.caller.clone());
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
@@ -130,8 +130,8 @@ impl Files {
         if size_bytes < present {
             open.note_cut(size_bytes);
         }
-        open.break_directory(&open.path());
-        open.note_listed_change();
+        open.break_directory(&self.context, &open.path());
+        open.note_listed_change(&self.context);
         open.restore_frozen(kept);
         Ok(())
     }
@@ -139,14 +139,14 @@ impl Files {
     /// Sets how much space is reserved; less than the length cuts the file.
     ///
     /// # Errors
-    /// As [`Files::set_size`].
+    /// As [`RequestFiles::set_size`].
     pub async fn set_allocation(&self, open: &Arc<OpenFile>, bytes: u64) -> Result<()> {
         need_write(open)?;
         let size = open.node.attributes(Wanted::default())?.size_bytes;
         if bytes < size {
             return self.set_size(open, bytes).await;
         }
-        open.break_readers();
+        open.break_readers(&self.context);
         let kept = open.node.attributes(Wanted::default())?;
         open.claim_room(0, bytes)?;
         if bytes > 0 {
@@ -167,18 +167,18 @@ impl Files {
     /// Makes a range read as zeros.
     ///
     /// # Errors
-    /// As [`Files::write`].
+    /// As [`RequestFiles::write`].
     pub async fn zero_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<()> {
         need_write(open)?;
         if length == 0 {
             return Ok(());
         }
         open.need_unlocked(offset, length, true)?;
-        open.break_readers();
+        open.break_readers(&self.context);
         let (node, caller) = (open.node.clone(), open.caller.clone());
         let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(caller.identity.actor(), offset, length)).await?;
-        open.note_changed();
+        open.note_changed(&self.context);
         open.restore_frozen(kept);
         Ok(())
     }
@@ -187,7 +187,7 @@ impl Files {
     /// more; they read as zeros. False if there is no whole block in it.
     ///
     /// # Errors
-    /// As [`Files::zero_range`].
+    /// As [`RequestFiles::zero_range`].
     pub async fn trim_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<bool> {
         need_write(open)?;
         let size = open.node.attributes(Wanted::default())?.size_bytes;
@@ -218,7 +218,7 @@ impl Files {
         };
         let owner = as_owner(&open.caller, &present);
         self.offload(move || node.set_compressed(owner.actor(), compressed)).await?;
-        open.report_modified(Filter::ATTRIBUTES);
+        open.report_modified(&self.context, Filter::ATTRIBUTES);
         Ok(())
     }
 
@@ -277,7 +277,7 @@ impl Files {
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
         open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
-        open.report_modified(Filter::ATTRIBUTES);
+        open.report_modified(&self.context, Filter::ATTRIBUTES);
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! class of the POSIX permissions that is about the caller decides: see
 //! [`acl::PosixAcl::access`]. A descriptor that shows permissions is never added up.
 
-use crate::{Caller, Files, OpenFile, Volume};
+use crate::{Caller, OpenFile, RequestFiles, Volume};
 use acl::{Access, Descriptor, ExecuteRule, PosixAcl, PosixFacts};
 use vfs::{
     Actor, Attributes, Elevated, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result,
@@ -90,7 +90,7 @@ impl InForce {
 pub(crate) type Subject<'a> = (&'a dyn Node, &'a Attributes, Option<&'a KnownSecurity>);
 
 /// All that `caller` may do to a node, within what the volume lets anybody do. Deleting may
-/// also be the parent's to grant: see [`crate::Files::open`].
+/// also be the parent's to grant: see [`crate::RequestFiles::open`].
 ///
 /// The superuser needs no grant, but executes a file by [`ExecuteRule::ByBit`] only if
 /// somebody may: the kernel's CAP_DAC_OVERRIDE asks for one x bit.
@@ -115,7 +115,7 @@ pub(crate) fn rights_to_opened(volume: &Volume, caller: &Caller, opened: &Opened
     rights_to(volume, caller, subject, ExecuteRule::WithRead)
 }
 
-impl Files {
+impl RequestFiles {
     /// Whether a request of `caller` may read or write by an open that may be somebody else's:
     /// clients of NFS send one user's state ids with another's credentials. RFC 8881 18.22.3,
     /// 18.32.3.
@@ -275,8 +275,8 @@ impl Authority {
     /// Who makes the backend call.
     pub(crate) fn actor(&self) -> Actor<'_> {
         match self.elevated {
-            Some(elevated) => Actor::Beyond(&self.identity, elevated),
-            None => Actor::User(&self.identity),
+            Some(elevated) => Actor::beyond(&self.identity, elevated),
+            None => self.identity.actor(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! is told by it. A backup is a directory `NAME.sparsebundle`, whose data lies
 //! in files of one size below `bands`; the size stands in its `Info.plist`.
 
-use crate::{Files, Volume};
+use crate::{RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
     Actor, Case, FileKind, FsError, Name, Node, OpenHow, RelPath, Result, ServerWork, Vfs, Wait,
@@ -16,7 +16,7 @@ const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
 /// Size of a band where none is told: what macOS has used for long.
 const BAND_BYTES: u64 = 8 * 1024 * 1024;
 
-impl Files {
+impl RequestFiles {
     /// Bytes that all backups in the root of the volume may take, as their
     /// numbers of bands say.
     ///
@@ -76,7 +76,7 @@ fn open(vfs: &dyn Vfs, path: &RelPath) -> Result<Arc<dyn Node>> {
         no_follow: true,
         wait: Wait::Allowed,
     };
-    match vfs.open(Actor::Server(ServerWork::ShareRoot), path, how) {
+    match vfs.open(Actor::server(ServerWork::ShareRoot), path, how) {
         Err(FsError::NotFound) if path.is_root() => Err(FsError::Stale),
         other => other.map(|opened| opened.node),
     }

@@ -5,10 +5,10 @@
 mod keys;
 mod outside;
 
-use crate::asking::{begin_wait, present};
+use crate::context::RequestContext;
 use crate::delegation::delegation_key;
 use crate::table::FileState;
-use crate::{Files, OpenFile, Workers};
+use crate::{OpenFile, RequestFiles, Workers};
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
@@ -37,7 +37,7 @@ pub trait CacheHolder: Any + Send + Sync + Debug {
     fn handle_break(&self, told: &CacheBreak);
 
     /// Whose client it is, by whatever its protocol tells clients apart: what that does
-    /// itself it is told of after the answer. See [`crate::Asking`].
+    /// itself it is told of after the answer. See [`crate::PendingAnswer`].
     fn client(&self) -> Option<[u8; 16]> {
         None
     }
@@ -118,7 +118,7 @@ impl Drop for CacheGrant {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// The client of an oplock gives back all but `keeps`.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Files {
     /// may: then it has nothing any more.
     pub fn acknowledge(&self, open: &OpenFile, keeps: Caching) -> Result<()> {
         let owner = CacheOwner::Open(open.id);
-        let mut held = open.state.lock();
+        let mut held = open.state.lock(&self.context);
         held.grants.caches.handle_acknowledge(owner, keeps).map_err(|_| FsError::InvalidParameter)
     }
 
@@ -140,7 +140,7 @@ impl Files {
         keeps: Caching,
     ) -> std::result::Result<(), Option<AcknowledgeRefusal>> {
         let state = self.table.keys.find(key).ok_or(None)?;
-        let mut held = state.lock();
+        let mut held = state.lock(&self.context);
         held.grants.caches.handle_acknowledge(CacheOwner::Key(key), keeps).map_err(Some)
     }
 }
@@ -151,7 +151,7 @@ impl OpenFile {
     #[must_use]
     pub fn cache_state(&self) -> CacheState {
         if self.key.is_some() || self.state.has_caches() {
-            self.state.lock().grants.caches.state(self.cache_owner())
+            self.state.look().grants.caches.state(self.cache_owner())
         } else {
             CacheState::default()
         }
@@ -172,15 +172,15 @@ impl OpenFile {
     /// Its client is told again what it has.
     #[must_use]
     pub fn grant_again(&self) -> (CacheState, Option<CacheGrant>) {
-        let held = self.state.lock();
+        let held = self.state.look();
         let owner = self.cache_owner();
         (held.grants.caches.state(owner), held.holder(owner).cloned().map(CacheGrant::new))
     }
 
     /// Its client, which was away, is asked again for what it has not given back.
-    pub fn ask_again(&self) {
+    pub fn ask_again(&self, context: &RequestContext) {
         if self.is_breaking() {
-            self.state.lock().grants.caches.handle_unheard(self.cache_owner());
+            self.state.lock(context).grants.caches.handle_unheard(self.cache_owner());
         }
     }
 
@@ -196,9 +196,9 @@ impl OpenFile {
 
     /// The data is about to change, or to be locked: what others have read is
     /// not to be relied on. One load where nobody keeps anything.
-    pub(crate) fn break_readers(&self) {
+    pub(crate) fn break_readers(&self, context: &RequestContext) {
         if self.state.has_caches() {
-            self.state.lock().grants.caches.handle_change(self.cache_owner());
+            self.state.lock(context).grants.caches.handle_change(self.cache_owner());
         }
     }
 }
@@ -216,18 +216,20 @@ impl BreakWait {
     /// what it has.
     ///
     /// # Errors
-    /// [`FsError::Unavailable`] if the present request would rather be asked again.
-    pub async fn settled(self, workers: &dyn Workers) -> Result<()> {
-        begin_wait();
+    /// [`FsError::Unavailable`] if the request would rather be asked again.
+    pub async fn settled(self, context: &RequestContext, workers: &dyn Workers) -> Result<()> {
+        context.begin_wait();
         let Self { state, number, settled } = self;
         let time_out = workers.sleep(ACKNOWLEDGED_WITHIN);
         let wait = async move {
             match select(settled, time_out).await {
                 Either::Left(_) => {}
-                Either::Right(_) => state.lock().grants.caches.handle_timeout(number),
+                Either::Right(_) => {
+                    state.lock(&RequestContext::SERVER).grants.caches.handle_timeout(number)
+                }
             }
         };
-        let Some(patience) = present().and_then(|asking| asking.patience()) else {
+        let Some(patience) = context.patience() else {
             wait.await;
             return Ok(());
         };

@@ -1,6 +1,6 @@
 //! Copying within the server.
 
-use crate::{Access, Files, OpenFile};
+use crate::{Access, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Actor, FsError, Node, Result, Wait};
 
@@ -8,7 +8,7 @@ use vfs::{Actor, FsError, Node, Result, Wait};
 /// and a named stream.
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
-impl Files {
+impl RequestFiles {
     /// Copies `length` bytes between two open files, by the backend's own
     /// means where it has any. All of it, or an error.
     ///
@@ -78,11 +78,11 @@ impl Files {
         target: &OpenFile,
         call: impl FnOnce(&dyn Node, &dyn Node) -> Result<()> + Send + 'static,
     ) -> Result<()> {
-        target.break_readers();
+        target.break_readers(&self.context);
         let (from, to) = (source.node.clone(), target.node.clone());
         let kept = target.keep_frozen();
         self.offload(move || call(&*from, &*to)).await?;
-        target.note_changed();
+        target.note_changed(&self.context);
         target.restore_frozen(kept);
         Ok(())
     }

@@ -5,11 +5,11 @@
 //! All opens of a client come under the client's key for the file
 //! ([`crate::CacheWish`] with nothing wanted): they do not disturb its delegation.
 
-use crate::asking::present;
 use crate::caching::{BreakWait, CacheGrant};
+use crate::context::RequestContext;
 use crate::open_file::OpenParts;
 use crate::table::{Entered, Entry, FileState, NotEntered};
-use crate::{Access, CacheState, Caching, Files, OpenFile, Semantics, Share};
+use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, Share};
 use grants::{Awaited, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{FileKey, FsError, Result, Wanted};
@@ -94,7 +94,7 @@ impl Delegation {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Gives the client of `open`, which came under the client's key, the file to
     /// itself; none if others use it, if the client has a delegation of it already, or if
     /// the open is for less. The holder of the key is told when it is to be given back:
@@ -111,7 +111,7 @@ impl Files {
         if is_unheard || !open.granted().contains(delegate.access()) {
             return Ok(None);
         }
-        let held = open.state.lock();
+        let held = open.state.look();
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
         }
@@ -173,7 +173,7 @@ impl Files {
             firm: true,
             ..OpenWish::new(id, Access::NONE, Share::ALL)
         };
-        Ok((id, self.table.delegate(&entry, wish)?))
+        Ok((id, self.table.delegate(&self.context, &entry, wish)?))
     }
 
     /// The client gives a delegation back: who waits for it goes on.
@@ -193,32 +193,36 @@ impl Files {
     /// [`FsError::Unavailable`] if the request would rather be asked again than wait.
     pub(crate) async fn recall(&self, file: FileKey, by: Option<&OpenFile>) -> Result<()> {
         while let Some(wait) = self.begin_recall(file, by) {
-            wait.settled(&*self.workers).await?;
+            wait.settled(&self.context, &*self.workers).await?;
         }
         Ok(())
     }
 
     fn begin_recall(&self, file: FileKey, by: Option<&OpenFile>) -> Option<BreakWait> {
         let state = self.table.find(file).filter(|state| state.has_caches())?;
-        let own = by.map_or_else(|| asking_owner(file), OpenFile::cache_owner);
-        ask_back(&state, own)
+        let own = by.map_or_else(|| client_owner(&self.context, file), OpenFile::cache_owner);
+        ask_back(&self.context, &state, own)
     }
 }
 
-/// Who asks, as the owner of a delegation of the file.
-pub(crate) fn asking_owner(file: FileKey) -> CacheOwner {
-    match present() {
-        Some(asking) => CacheOwner::Key(delegation_key(asking.client(), file)),
+/// The client of a request, as the owner of a delegation of the file.
+pub(crate) fn client_owner(context: &RequestContext, file: FileKey) -> CacheOwner {
+    match context.client() {
+        Some(client) => CacheOwner::Key(delegation_key(client, file)),
         None => CacheOwner::Open(OpenId(0)),
     }
 }
 
 /// Asks all delegations but that of `by` back; what to wait for, if anybody must.
-pub(crate) fn ask_back(state: &Arc<FileState>, by: CacheOwner) -> Option<BreakWait> {
+pub(crate) fn ask_back(
+    context: &RequestContext,
+    state: &Arc<FileState>,
+    by: CacheOwner,
+) -> Option<BreakWait> {
     if !state.has_caches() {
         return None;
     }
-    let mut held = state.lock();
+    let mut held = state.lock(context);
     if !held.grants.caches.handle_recall(by) {
         return None;
     }
@@ -229,7 +233,7 @@ pub(crate) fn ask_back(state: &Arc<FileState>, by: CacheOwner) -> Option<BreakWa
 impl Drop for Delegation {
     fn drop(&mut self) {
         // Its client's other opens stay, and keep nothing by it any more.
-        let mut held = self.open.state.lock();
+        let mut held = self.open.state.lock(&RequestContext::SERVER);
         held.grants.caches.handle_return(self.open.cache_owner());
     }
 }

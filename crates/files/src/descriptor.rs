@@ -2,7 +2,7 @@
 
 use crate::authorize::{as_owner, check_new_owner, facts, mode_by, rights_to, shown};
 use crate::watch::Filter;
-use crate::{Access, Caller, Files, OpenFile};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
 use vfs::{AttributeChanges, Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
 
@@ -19,7 +19,7 @@ pub struct SecurityParts {
     pub sacl: bool,
 }
 
-impl Files {
+impl RequestFiles {
     /// The parts of the descriptor in force.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Files {
         }
         let merged = merged.with_rights_of_files();
         store(open, &attributes, &merged, parts)?;
-        open.report_modified(Filter::SECURITY);
+        open.report_modified(&self.context, Filter::SECURITY);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl Files {
             Ok(()) | Err(FsError::NotSupported) => {}
             Err(error) => return Err(error),
         }
-        open.report_modified(Filter::SECURITY);
+        open.report_modified(&self.context, Filter::SECURITY);
         Ok(())
     }
 

@@ -2,8 +2,9 @@
 //! cache is asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
 
 use crate::caching::BreakWait;
+use crate::context::RequestContext;
 use crate::table::{FileState, NotEntered, Table};
-use crate::{Access, Files, OpenFile};
+use crate::{Access, OpenFile, RequestFiles};
 use grants::{Awaited, CacheOwner};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,11 +16,15 @@ pub(crate) const WAITS_MAX: u32 = 64;
 
 /// Asks all leases on a file but that of `by` to let go of handles; what to
 /// wait for, if anybody must. One load where nobody keeps anything.
-pub(crate) fn ask_for_handles(state: &Arc<FileState>, by: CacheOwner) -> Option<BreakWait> {
+pub(crate) fn ask_for_handles(
+    context: &RequestContext,
+    state: &Arc<FileState>,
+    by: CacheOwner,
+) -> Option<BreakWait> {
     if !state.has_caches() {
         return None;
     }
-    let mut held = state.lock();
+    let mut held = state.lock(context);
     if !held.grants.caches.handle_name_change(by) {
         return None;
     }
@@ -40,23 +45,24 @@ impl Below {
     /// [`FsError::AccessDenied`] if one is open and stays so; a wait.
     pub fn clear(
         &mut self,
+        context: &RequestContext,
         table: &Table,
         open: &OpenFile,
         directory: &RelPath,
     ) -> std::result::Result<(), NotEntered> {
         if self.0.is_none() {
             let states = table.open_below(open.volume(), directory, open.is_posix());
-            if states.iter().any(|state| !state.lock().grants.is_open_by_handles_only()) {
+            if states.iter().any(|state| !state.look().grants.is_open_by_handles_only()) {
                 return Err(FsError::AccessDenied.into());
             }
             self.0 = Some(states.into());
         }
         let queue = self.0.get_or_insert_default();
         while let Some(state) = queue.front() {
-            if let Some(wait) = ask_for_handles(state, CacheOwner::Open(open.id)) {
+            if let Some(wait) = ask_for_handles(context, state, CacheOwner::Open(open.id)) {
                 return Err(NotEntered::Breaking(wait));
             }
-            if state.lock().grants.open_count() > 0 {
+            if state.look().grants.open_count() > 0 {
                 return Err(FsError::AccessDenied.into());
             }
             queue.pop_front();
@@ -69,9 +75,9 @@ impl Below {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Has others let go of what they keep open of a file that is to vanish;
-    /// to be awaited before [`Files::set_delete`].
+    /// to be awaited before [`RequestFiles::set_delete`].
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] without DELETE.
@@ -82,7 +88,7 @@ impl Files {
     }
 
     /// Has others let go of what they keep open of a file that vanishes by the wish of
-    /// this open, made with delete-on-close; to be awaited before [`Files::close`]
+    /// this open, made with delete-on-close; to be awaited before [`RequestFiles::close`]
     /// where a client asks for it. What is marked already has been asked for.
     ///
     /// # Errors
@@ -96,8 +102,8 @@ impl Files {
 
     async fn have_handles_given_back(&self, open: &OpenFile) -> Result<()> {
         for _ in 0..WAITS_MAX {
-            match ask_for_handles(&open.state, open.cache_owner()) {
-                Some(wait) => wait.settled(&*self.workers).await?,
+            match ask_for_handles(&self.context, &open.state, open.cache_owner()) {
+                Some(wait) => wait.settled(&self.context, &*self.workers).await?,
                 None => break,
             }
         }

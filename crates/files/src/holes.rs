@@ -1,11 +1,11 @@
 //! Where a file has data and where it has none, as POSIX sees it: whether or not it was
 //! made sparse. NFS. RFC 7862 15.1, 15.4, 15.11.
 
-use crate::{Access, Files, OpenFile};
+use crate::{Access, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
-impl Files {
+impl RequestFiles {
     /// Reserves space for a range; a file that ends before the range's end grows to it.
     ///
     /// # Errors
@@ -22,12 +22,12 @@ impl Files {
         open.need_unlocked(offset, length, true)?;
         offset.checked_add(length).ok_or(FsError::TooLarge)?;
         open.claim_room(offset, length)?;
-        open.break_readers();
+        open.break_readers(&self.context);
         let (node, caller) = (open.node.clone(), open.caller.clone());
         // Growing it afterwards might cut what others have written by then.
         self.offload(move || node.allocate_and_grow(caller.identity.actor(), offset, length))
             .await?;
-        open.note_changed();
+        open.note_changed(&self.context);
         Ok(())
     }
 

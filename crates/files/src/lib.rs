@@ -10,11 +10,11 @@
 //! an open or one watch. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
-mod asking;
 mod attributes;
 mod authorize;
 mod backup;
 mod caching;
+mod context;
 mod copy;
 mod courtesy;
 mod delegation;
@@ -55,10 +55,12 @@ use std::time::Duration;
 pub use acl::{
     Access, Ace, AceKind, Descriptor, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid, Token,
 };
-pub use asking::{Asking, BreakCounts, Patience, begin_wait, break_counts};
 pub use attributes::{BasicChange, TimeSetting};
 pub use caching::{
     ACKNOWLEDGED_WITHIN, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, KEYS_PER_CLIENT_MAX,
+};
+pub use context::{
+    BreakCounts, Patience, PendingAnswer, Protocol, RequestContext, RequestFiles, break_counts,
 };
 pub use courtesy::Courtesy;
 pub use delegation::{Delegate, Delegation, delegation_key};
@@ -172,7 +174,9 @@ impl Files {
     /// be asked for again, since they may be given more meanwhile.
     #[must_use]
     pub fn ask_back(&self) -> usize {
-        let ask = |state: &Arc<table::FileState>| state.lock().grants.caches.handle_end_near();
+        let ask = |state: &Arc<table::FileState>| {
+            state.lock(&RequestContext::SERVER).grants.caches.handle_end_near()
+        };
         self.table.cached().iter().map(ask).sum()
     }
 

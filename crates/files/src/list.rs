@@ -1,7 +1,7 @@
 //! Listing directories.
 
 use crate::authorize::{as_granted, rights_by_mode, rights_to_opened};
-use crate::{Access, Caller, Files, OpenFile};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
@@ -44,7 +44,7 @@ impl Child {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Gives entries after `cookie` to `each` until it returns false. True at
     /// the end. Names that the volume does not serve are left out.
     ///
@@ -71,17 +71,17 @@ impl Files {
     pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
         let how = OpenHow { wanted: Wanted::default(), ..LOOK };
         let caller = &open.caller;
-        let found =
-            open.volume().vfs.open(caller.identity.actor(), &open.path().join(name), how)?;
+        let who = self.context.call(caller.identity.actor());
+        let found = open.volume().vfs.open(who, &open.path().join(name), how)?;
         let access = rights_to_opened(open.volume(), caller, &found) - Access::SYSTEM_SECURITY;
         Ok(Child { node: found.node, caller: caller.clone(), access })
     }
 
-    /// As [`Files::list`], with what `wanted` says of each entry that `sink` chooses,
-    /// as [`Files::child_attributes`] has it.
+    /// As [`RequestFiles::list`], with what `wanted` says of each entry that `sink` chooses,
+    /// as [`RequestFiles::child_attributes`] has it.
     ///
     /// # Errors
-    /// As [`Files::list`].
+    /// As [`RequestFiles::list`].
     pub fn list_with_attributes(
         &self,
         open: &OpenFile,
@@ -102,15 +102,16 @@ impl Files {
         let mut screen = Screen { files: self, open, sink };
         let who = as_granted(&open.caller, &*open.node);
         let vfs = &open.volume().vfs;
-        vfs.list_with_attributes(&*open.node, who.actor(), cookie, wanted, &mut screen)
+        let who = self.context.call(who.actor());
+        vfs.list_with_attributes(&*open.node, who, cookie, wanted, &mut screen)
     }
 
     /// The same on a worker: a long listing takes long.
     ///
     /// # Errors
-    /// As [`Files::list`]; [`FsError::TooMany`].
+    /// As [`RequestFiles::list`]; [`FsError::TooMany`].
     pub async fn list_on_worker<S: ListSink + Send + 'static>(
-        self: &Arc<Self>,
+        &self,
         open: Arc<OpenFile>,
         cookie: u64,
         wanted: ListWanted,
@@ -127,7 +128,7 @@ impl Files {
     /// The stored name of the child that `name` means to the open, and its attributes.
     ///
     /// # Errors
-    /// As [`Files::child_attributes`].
+    /// As [`RequestFiles::child_attributes`].
     pub fn find_child(&self, open: &OpenFile, name: &Name) -> Result<(Name, Attributes)> {
         open.need_any(Access::READ_DATA)?;
         let volume = open.volume();
@@ -141,7 +142,8 @@ impl Files {
         }
         let how = OpenHow { case, ..LOOK };
         let who = as_granted(&open.caller, &*open.node);
-        let found = volume.vfs.open(who.actor(), &open.path().join(name), how)?;
+        let found =
+            volume.vfs.open(self.context.call(who.actor()), &open.path().join(name), how)?;
         let (_, name) = found.path.split().ok_or(FsError::NotFound)?;
         Ok((name.clone(), self.child_attributes(open, &name)?))
     }
@@ -216,7 +218,7 @@ fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
 
 /// Lets through what clients are shown.
 struct Screen<'a> {
-    files: &'a Files,
+    files: &'a RequestFiles,
     open: &'a OpenFile,
     sink: &'a mut dyn ListSink,
 }

@@ -1,7 +1,8 @@
 //! Byte-range locks.
 
+use crate::context::RequestContext;
 use crate::table::{FileState, LockAnswer};
-use crate::{Files, OpenFile};
+use crate::{OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{LockRefusal, Locking, OpenId, Range, RangeLock, WaitId};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use vfs::{FsError, Result};
 /// How often a lock looks whether it has to wait for clients of before a restart.
 const AWAITED_LOOK: Duration = Duration::from_millis(500);
 
-impl Files {
+impl RequestFiles {
     /// Locks all ranges, or none.
     ///
     /// # Errors
@@ -22,8 +23,10 @@ impl Files {
         if !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
             return Err(FsError::LockNotGranted);
         }
-        match try_once(open, wanted) {
-            Err(FsError::LockNotGranted) if self.table.let_go(open.key()) => try_once(open, wanted),
+        match try_once(&self.context, open, wanted) {
+            Err(FsError::LockNotGranted) if self.table.let_go(open.key()) => {
+                try_once(&self.context, open, wanted)
+            }
             other => other,
         }
     }
@@ -37,7 +40,7 @@ impl Files {
         while !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
             self.workers.sleep(AWAITED_LOOK).await;
         }
-        match stand_in_line(open, wanted)? {
+        match stand_in_line(&self.context, open, wanted)? {
             None => Ok(()),
             Some(waiting) => {
                 self.table.let_go(open.key());
@@ -51,7 +54,7 @@ impl Files {
     /// # Errors
     /// [`FsError::RangeNotLocked`] if this open has no lock with exactly this range.
     pub fn unlock(&self, open: &OpenFile, range: Range) -> Result<()> {
-        open.state.lock().grants.locks.handle_unlock(open.id, range).map_err(refused)
+        open.state.lock(&self.context).grants.locks.handle_unlock(open.id, range).map_err(refused)
     }
 }
 
@@ -59,7 +62,7 @@ impl OpenFile {
     /// Whether it has locks.
     #[must_use]
     pub fn has_locks(&self) -> bool {
-        self.state.has_locks() && self.state.lock().grants.locks.has_of(self.id)
+        self.state.has_locks() && self.state.look().grants.locks.has_of(self.id)
     }
 
     /// Refuses what a lock of another open forbids: one load where there are none.
@@ -78,7 +81,7 @@ impl OpenFile {
     }
 
     fn is_unlocked(&self, range: Range, writes: bool) -> bool {
-        let held = self.state.lock();
+        let held = self.state.look();
         let locks = &held.grants.locks;
         match (self.is_of_object(), writes) {
             (true, writes) => locks.may_use_beside_owners(range, writes),
@@ -88,8 +91,8 @@ impl OpenFile {
     }
 }
 
-fn try_once(open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
-    let mut held = open.state.lock();
+fn try_once(context: &RequestContext, open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
+    let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
     }
@@ -98,8 +101,12 @@ fn try_once(open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
 }
 
 /// Locks at once, or enters the line.
-fn stand_in_line(open: &OpenFile, wanted: RangeLock) -> Result<Option<Waiting>> {
-    let mut held = open.state.lock();
+fn stand_in_line(
+    context: &RequestContext,
+    open: &OpenFile,
+    wanted: RangeLock,
+) -> Result<Option<Waiting>> {
+    let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
     }
@@ -143,7 +150,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let Some(told) = &mut self.told else { return };
-        let mut held = self.state.lock();
+        let mut held = self.state.lock(&RequestContext::SERVER);
         if held.cancel_wait(self.wait) {
             return;
         }

@@ -1,7 +1,6 @@
 //! Calls that may take long, on threads that may be held up.
 
 use crate::Files;
-use crate::asking::{on_behalf, present};
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -51,10 +50,9 @@ pub(crate) async fn offload<T: Send + 'static>(
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let (tell, told) = oneshot::channel();
-    let who = present();
     workers.run(Box::new(move || {
         // The asker may have given up meanwhile.
-        let _ = tell.send(on_behalf(who, call));
+        let _ = tell.send(call());
     }));
     told.await.unwrap_or(Err(FsError::TooMany))
 }

@@ -1,13 +1,14 @@
 //! One open of a file or directory.
 
 use crate::authorize::dos_authority;
+use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
 use crate::watch::{Filter, Watcher};
-use crate::{Access, CacheKey, Caller, Files, OpenId, Share, Volume};
+use crate::{Access, CacheKey, Caller, OpenId, RequestFiles, Share, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +20,7 @@ use vfs::{
 /// A larger file is removed by a worker.
 pub(crate) const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// An open. Dropping it closes it; [`Files::close`] does so with an answer.
+/// An open. Dropping it closes it; [`RequestFiles::close`] does so with an answer.
 pub struct OpenFile {
     pub(crate) id: OpenId,
     pub(crate) node: Arc<dyn Node>,
@@ -240,12 +241,17 @@ impl OpenFile {
         Share(self.share.load(Ordering::Relaxed))
     }
 
-    /// See [`Files::narrow`].
-    pub(crate) fn narrow(&self, access: Access, share: Share) -> Result<()> {
+    /// See [`RequestFiles::narrow`].
+    pub(crate) fn narrow(
+        &self,
+        context: &RequestContext,
+        access: Access,
+        share: Share,
+    ) -> Result<()> {
         if !self.granted().contains(access) || !share.contains(self.share()) {
             return Err(FsError::InvalidParameter);
         }
-        let mut held = self.state.lock();
+        let mut held = self.state.lock(context);
         if !held.grants.handle_narrow(self.id, access, share) {
             return Err(FsError::Stale);
         }
@@ -293,7 +299,7 @@ impl OpenFile {
 
     /// Whether the stream `name` of the file that this is a stream of is open.
     pub(crate) fn file_has_open_stream(&self, name: &StreamName) -> bool {
-        self.table.find(self.key()).is_some_and(|file| file.lock().has_open_stream(name))
+        self.table.find(self.key()).is_some_and(|file| file.look().has_open_stream(name))
     }
 
     /// The volume it is in.
@@ -306,7 +312,7 @@ impl OpenFile {
     /// its file's.
     #[must_use]
     pub fn is_delete_pending(&self) -> bool {
-        self.state.lock().grants.is_delete_pending(self.name.link)
+        self.state.look().grants.is_delete_pending(self.name.link)
             || lock(&self.hold).as_ref().is_some_and(|hold| hold.is_delete_pending())
     }
 
@@ -335,22 +341,22 @@ impl OpenFile {
     }
 
     /// Closes once; removes the name if this was its last open and it is doomed.
-    fn close_now(&self) -> Result<()> {
+    fn close_now(&self, context: &RequestContext) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.report_unreported();
+        self.report_unreported(context);
         if self.delete_on_close {
-            let mut held = self.state.lock();
+            let mut held = self.state.lock(context);
             held.grants.caches.handle_name_change(self.cache_owner());
             held.doom(self.doomed());
         }
-        let removal = self.table.close(&self.state, self.id, true);
+        let removal = self.table.close(context, &self.state, self.id, true);
         // After it: a watch that begins now finds the open closed.
         self.end_watch();
         let result = match removal {
             Some(removal) => {
-                let result = carry_out(&self.table, &self.state, removal, self.parent_key);
+                let result = carry_out(context, &self.table, &self.state, removal, self.parent_key);
                 match result {
                     Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty)
                         if !self.tells_removal.load(Ordering::Relaxed) =>
@@ -369,7 +375,7 @@ impl OpenFile {
         };
         // A stream's file after the stream.
         let hold = lock(&self.hold).take();
-        result.and(hold.map_or(Ok(()), |hold| hold.release()))
+        result.and(hold.map_or(Ok(()), |hold| hold.release(context)))
     }
 
     /// Its name is to vanish by its wish.
@@ -387,11 +393,11 @@ impl OpenFile {
     }
 
     /// Tells watches what was noted since the last time.
-    pub(crate) fn report_unreported(&self) {
+    pub(crate) fn report_unreported(&self, context: &RequestContext) {
         if self.unreported.load(Ordering::Relaxed) != 0 {
             let noted = self.unreported.swap(0, Ordering::Relaxed);
             if noted & UNLISTED != 0 {
-                self.break_directory(&self.path());
+                self.break_directory(context, &self.path());
             }
             self.tell_watches(Filter(noted & !UNLISTED));
         }
@@ -400,15 +406,15 @@ impl OpenFile {
     /// The data has changed: watches will be told, and the archive bit is set
     /// if it is stored as cleared. Who was granted to keep it while it changed may have read
     /// it as it was. Costs three loads where nothing is to be done.
-    pub(crate) fn note_changed(&self) {
-        self.break_readers();
+    pub(crate) fn note_changed(&self, context: &RequestContext) {
+        self.break_readers(context);
         self.note_unreported(self.data_filter() | Filter(UNLISTED));
         self.note_archived();
     }
 
     /// The same for a change of which leases on the directory know already.
-    pub(crate) fn note_listed_change(&self) {
-        self.break_readers();
+    pub(crate) fn note_listed_change(&self, context: &RequestContext) {
+        self.break_readers(context);
         self.note_unreported(self.data_filter());
         self.note_archived();
     }
@@ -434,13 +440,13 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         // An explicit close has reported what went wrong already.
-        if let Err(error) = self.close_now() {
+        if let Err(error) = self.close_now(&RequestContext::SERVER) {
             tracing::warn!(path = ?self.path(), %error, "a file marked for deletion could not be removed");
         }
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Closes an open: its locks and its share mode end, and a file that was
     /// marked for deletion vanishes with its last open. Other holders of the
     /// same `Arc` find it closed.
@@ -451,7 +457,7 @@ impl Files {
         self.close_sized(open, None).await
     }
 
-    /// As [`Files::close`]; the file has so many bytes, as far as that is known.
+    /// As [`RequestFiles::close`]; the file has so many bytes, as far as that is known.
     async fn close_sized(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
         let removes = open.delete_on_close || open.is_delete_pending();
         // Else the file might vanish by its old name, and stay by its new one:
@@ -462,22 +468,23 @@ impl Files {
             false => None,
         };
         if removes && open.is_better_removed_apart(size_bytes) {
+            let context = self.context.clone();
             let close = move || {
                 let _turn = turn;
-                open.close_now()
+                open.close_now(&context)
             };
             return self.offload(close).await;
         }
-        open.close_now()
+        open.close_now(&self.context)
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Closes an open whose name is to vanish, of a file that had so many bytes a moment ago,
     /// and says whether that could be.
     ///
     /// # Errors
-    /// As [`Files::close`]; [`FsError::NotEmpty`] if something was put into the
+    /// As [`RequestFiles::close`]; [`FsError::NotEmpty`] if something was put into the
     /// directory meanwhile, [`FsError::NotFound`] if somebody else removed the name.
     pub(crate) async fn close_removing(&self, open: Arc<OpenFile>, size_bytes: u64) -> Result<()> {
         open.tells_removal.store(true, Ordering::Relaxed);

@@ -2,15 +2,16 @@
 //! and split. They meet the locks of opens in one list ([`grants::RangeLocks`]).
 //! RFC 8881 9, 18.10 to 18.12.
 
+use crate::context::RequestContext;
 use crate::lock::refused;
 use crate::table::{FileState, LockAnswer};
-use crate::{Files, Object, OpenFile};
+use crate::{Object, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{LockHeld, LockOwner, OwnerLocking, Range, RangeLock, WaitId};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
-impl Files {
+impl RequestFiles {
     /// Locks a range for `owner`, in place of what it has of it already: part of a lock
     /// may become another kind. `open` is what it is locked by, and gone with.
     ///
@@ -26,10 +27,10 @@ impl Files {
         if wanted.range.length == 0 {
             return Err(FsError::InvalidParameter);
         }
-        let locking = lock_once(open, owner, wanted)?;
+        let locking = lock_once(&self.context, open, owner, wanted)?;
         let is_denied = matches!(locking, OwnerLocking::Denied(_));
         match is_denied && self.table.let_go(open.key()) {
-            true => lock_once(open, owner, wanted),
+            true => lock_once(&self.context, open, owner, wanted),
             false => Ok(locking),
         }
     }
@@ -39,7 +40,12 @@ impl Files {
     /// # Errors
     /// [`FsError::TooMany`] if it would leave more locks than there may be.
     pub fn unlock_owned(&self, open: &OpenFile, owner: LockOwner, range: Range) -> Result<()> {
-        open.state.lock().grants.locks.handle_owner_unlock(owner, range).map_err(refused)
+        open.state
+            .lock(&self.context)
+            .grants
+            .locks
+            .handle_owner_unlock(owner, range)
+            .map_err(refused)
     }
 
     /// The lock that keeps `owner` (none: anybody) from this one, if any does. Needs no
@@ -51,7 +57,7 @@ impl Files {
         owner: Option<LockOwner>,
         wanted: RangeLock,
     ) -> Option<LockHeld> {
-        let find = || self.table.find(object.key())?.lock().grants.locks.find(owner, wanted);
+        let find = || self.table.find(object.key())?.look().grants.locks.find(owner, wanted);
         let held = find()?;
         if self.table.let_go(object.key()) { find() } else { Some(held) }
     }
@@ -69,7 +75,7 @@ impl Files {
     ) -> Result<()> {
         let (tell, told): (LockAnswer, _) = oneshot::channel();
         let waiting = {
-            let mut held = open.state.lock();
+            let mut held = open.state.lock(&self.context);
             if !held.grants.is_open(open.id) {
                 return Err(FsError::RangeNotLocked);
             }
@@ -85,8 +91,13 @@ impl Files {
     }
 }
 
-fn lock_once(open: &OpenFile, owner: LockOwner, wanted: RangeLock) -> Result<OwnerLocking> {
-    let mut held = open.state.lock();
+fn lock_once(
+    context: &RequestContext,
+    open: &OpenFile,
+    owner: LockOwner,
+    wanted: RangeLock,
+) -> Result<OwnerLocking> {
+    let mut held = open.state.lock(context);
     if !held.grants.may_lock(open.id) {
         return Err(FsError::RangeNotLocked);
     }
@@ -101,7 +112,7 @@ impl OpenFile {
     /// Whether `owner` has locks on the file.
     #[must_use]
     pub fn has_locks_of(&self, owner: LockOwner) -> bool {
-        self.state.has_locks() && self.state.lock().grants.locks.has_of_owner(owner)
+        self.state.has_locks() && self.state.look().grants.locks.has_of_owner(owner)
     }
 }
 
@@ -113,6 +124,6 @@ struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.state.lock().cancel_wait(self.wait);
+        self.state.lock(&RequestContext::SERVER).cancel_wait(self.wait);
     }
 }

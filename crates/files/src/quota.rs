@@ -1,11 +1,11 @@
 //! Quotas of users: everyone may know their own; those of others are the
 //! superuser's affair, as on Windows they are the administrators'.
 
-use crate::{Caller, Files, Volume};
+use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
 
-impl Files {
+impl RequestFiles {
     /// What the volume's file system does about quotas.
     #[must_use]
     pub fn quota_state(&self, volume: &Volume) -> QuotaState {

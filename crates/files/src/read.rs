@@ -1,6 +1,6 @@
 //! Reading.
 
-use crate::{Access, Files, OpenFile};
+use crate::{Access, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wait, Wanted};
@@ -42,7 +42,7 @@ impl Drop for Lent {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Appends up to `length` bytes at `offset` to `into`; fewer only at the
     /// end of the file. Answers at once from memory; else on a worker. Of a read that is
     /// refused nothing is appended.
@@ -85,7 +85,7 @@ impl Files {
     /// and can be sent from there; none if it must be read.
     ///
     /// # Errors
-    /// As [`Files::read`].
+    /// As [`RequestFiles::read`].
     pub fn read_resident(
         &self,
         open: &OpenFile,

@@ -2,11 +2,12 @@
 //! 2.1.5.15.3.
 
 use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
+use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
-use crate::{Access, Caller, Files, OpenFile};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
     Actor, Attributes, Case, Elevated, FileKey, FileKind, FsError, OpenHow, Opened, RelPath,
@@ -16,7 +17,7 @@ use vfs::{
 /// Times that a name is looked for again because it was renamed meanwhile.
 const REMOVE_TRIES_MAX: u32 = 4;
 
-impl Files {
+impl RequestFiles {
     /// Marks the name to vanish at its last close, or takes the mark away.
     ///
     /// # Errors
@@ -29,17 +30,17 @@ impl Files {
         if delete {
             let ignores = ignore_readonly || open.is_posix();
             let attributes = open.node.attributes(Wanted { dos: !ignores })?;
-            check_deletable(open, &attributes, ignores)?;
+            check_deletable(&self.context, open, &attributes, ignores)?;
         }
         self.dispose(open, delete)
     }
 
-    /// As [`Files::set_delete`]; on a worker where all looks take long.
+    /// As [`RequestFiles::set_delete`]; on a worker where all looks take long.
     ///
     /// # Errors
-    /// As [`Files::set_delete`].
+    /// As [`RequestFiles::set_delete`].
     pub async fn mark_deleted(
-        self: &Arc<Self>,
+        &self,
         open: &Arc<OpenFile>,
         delete: bool,
         ignore_readonly: bool,
@@ -55,16 +56,16 @@ impl Files {
     /// attributes say; it has these attributes.
     ///
     /// # Errors
-    /// As [`Files::set_delete`].
+    /// As [`RequestFiles::set_delete`].
     pub(crate) fn doom(&self, open: &OpenFile, attributes: &Attributes) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
-        check_deletable(open, attributes, true)?;
+        check_deletable(&self.context, open, attributes, true)?;
         self.dispose(open, true)
     }
 
     fn dispose(&self, open: &OpenFile, delete: bool) -> Result<()> {
-        let mut held = open.state.lock();
+        let mut held = open.state.lock(&self.context);
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
         }
@@ -84,7 +85,12 @@ impl Files {
     }
 }
 
-fn check_deletable(open: &OpenFile, attributes: &Attributes, ignore_readonly: bool) -> Result<()> {
+fn check_deletable(
+    context: &RequestContext,
+    open: &OpenFile,
+    attributes: &Attributes,
+    ignore_readonly: bool,
+) -> Result<()> {
     let readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
     if open.name.stream.is_some() {
         return check_stream_deletable(open, attributes, readonly && !ignore_readonly);
@@ -93,12 +99,12 @@ fn check_deletable(open: &OpenFile, attributes: &Attributes, ignore_readonly: bo
     if readonly && !ignore_readonly {
         return Err(FsError::CannotDelete);
     }
-    if open.is_directory() && !is_empty(open)? {
+    if open.is_directory() && !is_empty(context, open)? {
         return Err(FsError::NotEmpty);
     }
     // Better refused now than when nobody listens any more.
     let (vfs, who) = (&open.volume().vfs, &open.caller.identity);
-    match vfs.open_directory(who.actor(), &parent, Case::Sensitive, Wait::Allowed) {
+    match vfs.open_directory(context.call(who.actor()), &parent, Case::Sensitive, Wait::Allowed) {
         Ok(found) if forbids(open, &found.opened, attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
@@ -122,8 +128,8 @@ fn forbids(open: &OpenFile, parent: &Opened, child: &Attributes) -> bool {
 
 /// Whether a directory is empty, looked at through a handle of its own: the
 /// open's may not be for listing.
-fn is_empty(open: &OpenFile) -> Result<bool> {
-    match look(open, &open.path(), true) {
+fn is_empty(context: &RequestContext, open: &OpenFile) -> Result<bool> {
+    match look(context, open, &open.path(), true) {
         Ok(found) => found.node.is_empty(),
         // Who may not list it learns at the removal.
         Err(FsError::AccessDenied) => Ok(true),
@@ -131,8 +137,9 @@ fn is_empty(open: &OpenFile) -> Result<bool> {
     }
 }
 
-fn look(open: &OpenFile, path: &RelPath, read: bool) -> Result<Opened> {
-    open.volume().vfs.open(open.caller.identity.actor(), path, exact(read, true))
+fn look(context: &RequestContext, open: &OpenFile, path: &RelPath, read: bool) -> Result<Opened> {
+    let who = context.call(open.caller.identity.actor());
+    open.volume().vfs.open(who, path, exact(read, true))
 }
 
 fn exact(read: bool, no_follow: bool) -> OpenHow {
@@ -150,22 +157,23 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
 ///
 /// The directory is kept by `parent_key` for the client of the last open.
 pub(crate) fn carry_out(
+    context: &RequestContext,
     table: &Table,
     state: &FileState,
     removal: Removal,
     parent_key: Option<ParentKey>,
 ) -> Result<()> {
     let result = match &removal.doomed {
-        Some(doomed) => unlink(doomed, state.present_key()),
+        Some(doomed) => unlink(context, doomed, state.present_key()),
         None => Err(FsError::NotFound),
     };
     if let (Ok(gone), Some(doomed)) = (&result, &removal.doomed) {
         // Who wanted it and who did it must be one to know of it.
         let except = parent_key.filter(|key| doomed.parent_key == Some(*key));
-        report(table, doomed, gone, state.is_directory, except);
+        report(context, table, doomed, gone, state.is_directory, except);
         doomed.name.volume.note_freed();
     }
-    table.removed(state, removal.link);
+    table.removed(context, state, removal.link);
     result.map(|_| ())
 }
 
@@ -177,6 +185,7 @@ enum Gone {
 }
 
 fn report(
+    context: &RequestContext,
     table: &Table,
     doomed: &Doomed,
     gone: &Gone,
@@ -186,7 +195,7 @@ fn report(
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     match gone {
         Gone::Name(path) => {
-            table.break_directory_of(vfs, caller, path, except);
+            table.break_directory_of(context, vfs, caller, path, except);
             let changes = [(ChangeKind::Removed, path)];
             table.watches.report(vfs, Some(caller), name_filter(is_directory), &changes);
         }
@@ -200,7 +209,7 @@ fn report(
 }
 
 /// Removes a name, or a stream; what it was.
-fn unlink(doomed: &Doomed, key: FileKey) -> Result<Gone> {
+fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gone> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     if let Some(stream) = &doomed.name.stream {
         return stream.remove(caller).map(Gone::Stream);
@@ -208,10 +217,12 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<Gone> {
     let mut path = doomed.name.path();
     let mut result = Ok(());
     for _ in 0..REMOVE_TRIES_MAX {
-        result = match vfs.remove(caller.identity.actor(), &path, key) {
-            Err(FsError::NotFound) => unlink_symlink(vfs, caller, &path, key),
-            Err(FsError::AccessDenied) if stored_lets_unlink(doomed, &path, key) => {
-                vfs.remove(Actor::Beyond(&caller.identity, Elevated::Names), &path, key)
+        let who = context.call(caller.identity.actor());
+        result = match vfs.remove(who, &path, key) {
+            Err(FsError::NotFound) => unlink_symlink(context, vfs, caller, &path, key),
+            Err(FsError::AccessDenied) if stored_lets_unlink(context, doomed, &path, key) => {
+                let beyond = Actor::beyond(&caller.identity, Elevated::Names);
+                vfs.remove(context.call(beyond), &path, key)
             }
             other => other,
         };
@@ -226,10 +237,15 @@ fn unlink(doomed: &Doomed, key: FileKey) -> Result<Gone> {
 }
 
 /// Whether a stored descriptor lets the caller remove a name that POSIX keeps.
-fn stored_lets_unlink(doomed: &Doomed, path: &RelPath, key: FileKey) -> bool {
+fn stored_lets_unlink(
+    context: &RequestContext,
+    doomed: &Doomed,
+    path: &RelPath,
+    key: FileKey,
+) -> bool {
     let (volume, caller) = (&doomed.name.volume, &doomed.caller);
-    let open =
-        |path: &RelPath| volume.vfs.open(caller.identity.actor(), path, exact(false, true)).ok();
+    let who = context.call(caller.identity.actor());
+    let open = |path: &RelPath| volume.vfs.open(who, path, exact(false, true)).ok();
     let parent = path.split().and_then(|(parent, _)| open(&parent));
     let (Some(file), Some(parent)) = (open(path), parent) else { return false };
     let is_same = file.attributes.key == key;
@@ -237,11 +253,18 @@ fn stored_lets_unlink(doomed: &Doomed, path: &RelPath, key: FileKey) -> bool {
 }
 
 /// A file that was opened through a symbolic link: the link goes, not the file.
-fn unlink_symlink(vfs: &Arc<dyn Vfs>, caller: &Caller, path: &RelPath, key: FileKey) -> Result<()> {
-    let link = vfs.open(caller.identity.actor(), path, exact(false, true))?;
-    let target = vfs.open(caller.identity.actor(), path, exact(false, false))?;
+fn unlink_symlink(
+    context: &RequestContext,
+    vfs: &Arc<dyn Vfs>,
+    caller: &Caller,
+    path: &RelPath,
+    key: FileKey,
+) -> Result<()> {
+    let who = context.call(caller.identity.actor());
+    let link = vfs.open(who, path, exact(false, true))?;
+    let target = vfs.open(who, path, exact(false, false))?;
     if link.attributes.kind != FileKind::Symlink || target.attributes.key != key {
         return Err(FsError::NotFound);
     }
-    vfs.remove(caller.identity.actor(), path, link.attributes.key)
+    vfs.remove(who, path, link.attributes.key)
 }

@@ -1,12 +1,13 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::authorize::{may_add, rights_to_opened, stored, stored_lets_remove};
-use crate::delegation::{ask_back, asking_owner};
+use crate::context::RequestContext;
+use crate::delegation::{ask_back, client_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
 use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
-use crate::{Access, Files, OpenFile};
+use crate::{Access, OpenFile, RequestFiles};
 use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +19,7 @@ use vfs::{
 /// Times that a name is looked for again because it was made meanwhile.
 const RENAME_TRIES_MAX: u32 = 4;
 
-impl Files {
+impl RequestFiles {
     /// Gives the file the name `to` instead of its present one. Every open
     /// that came by the old name has the new one then.
     ///
@@ -27,15 +28,15 @@ impl Files {
     /// are open, or if the target is open, a directory or read-only;
     /// [`FsError::AlreadyExists`]; [`FsError::ShareViolation`] if another open
     /// forbids it; either it or [`FsError::InvalidParameter`] for a stream, for
-    /// which there is [`Files::rename_stream`].
+    /// which there is [`RequestFiles::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         self.rename_into(open, to, None, replace).await
     }
 
-    /// As [`Files::rename`], if the directory of the new name is still `into`.
+    /// As [`RequestFiles::rename`], if the directory of the new name is still `into`.
     ///
     /// # Errors
-    /// As [`Files::rename`]; [`FsError::Stale`] if it is not.
+    /// As [`RequestFiles::rename`]; [`FsError::Stale`] if it is not.
     pub(crate) async fn rename_into(
         &self,
         open: &Arc<OpenFile>,
@@ -55,17 +56,20 @@ impl Files {
         let mut below = Below::default();
         for _ in 0..WAITS_MAX {
             let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+            let context = self.context.clone();
             let turn = table.rename_turns.clone().lock_owned().await;
-            let is_quick = moves_at_once(&open, &to);
+            let is_quick = moves_at_once(&context, &open, &to);
             let call = move || {
                 let _turn = turn;
-                let result = rename_now(&table, &open, (&to, into), replace, &mut below);
+                let result = rename_now(&context, &table, &open, (&to, into), replace, &mut below);
                 Ok((result, below))
             };
             let (result, asked) = if is_quick { call()? } else { self.offload(call).await? };
             match result {
                 Err(NotEntered::Refused(error)) => return Err(error),
-                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await?,
+                Err(NotEntered::Breaking(wait)) => {
+                    wait.settled(&self.context, &*self.workers).await?
+                }
                 Ok(()) => return Ok(()),
             }
             below = asked;
@@ -76,15 +80,15 @@ impl Files {
     /// Gives the file the further name `to`.
     ///
     /// # Errors
-    /// As [`Files::rename`]; [`FsError::IsDirectory`] for directories.
+    /// As [`RequestFiles::rename`]; [`FsError::IsDirectory`] for directories.
     pub async fn link(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         self.link_into(open, to, None, replace).await
     }
 
-    /// As [`Files::link`], if the directory of the new name is still `into`.
+    /// As [`RequestFiles::link`], if the directory of the new name is still `into`.
     ///
     /// # Errors
-    /// As [`Files::link`]; [`FsError::Stale`] if it is not.
+    /// As [`RequestFiles::link`]; [`FsError::Stale`] if it is not.
     pub(crate) async fn link_into(
         &self,
         open: &Arc<OpenFile>,
@@ -102,14 +106,17 @@ impl Files {
         open.volume().options.veto_names.check(to, true)?;
         for _ in 0..WAITS_MAX {
             let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+            let context = self.context.clone();
             let turn = table.rename_turns.clone().lock_owned().await;
             let call = move || {
                 let _turn = turn;
-                Ok(link_now(&table, &open, (&to, into), replace))
+                Ok(link_now(&context, &table, &open, (&to, into), replace))
             };
             match self.offload(call).await? {
                 Err(NotEntered::Refused(error)) => return Err(error),
-                Err(NotEntered::Breaking(wait)) => wait.settled(&*self.workers).await?,
+                Err(NotEntered::Breaking(wait)) => {
+                    wait.settled(&self.context, &*self.workers).await?
+                }
                 Ok(()) => return Ok(()),
             }
         }
@@ -120,9 +127,9 @@ impl Files {
 /// Whether giving a file the name `to` takes no longer than others can wait for: it is known to be
 /// free, so nothing is looked for on a disk, and no file goes whose blocks are to be given back.
 /// All renames take turns, so going to a worker and back would be waited for by all.
-fn moves_at_once(open: &OpenFile, to: &RelPath) -> bool {
+fn moves_at_once(context: &RequestContext, open: &OpenFile, to: &RelPath) -> bool {
     let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
-    is_plain && matches!(look_for(open, to, Wait::Never), Err(FsError::NotFound))
+    is_plain && matches!(look_for(context, open, to, Wait::Never), Err(FsError::NotFound))
 }
 
 /// A name out of a kept state would be one of the volume as it is now.
@@ -134,6 +141,7 @@ fn need_same_place(open: &OpenFile) -> Result<()> {
 type Moved<T> = std::result::Result<T, NotEntered>;
 
 fn rename_now(
+    context: &RequestContext,
     table: &Table,
     open: &OpenFile,
     (to, into): (&RelPath, Option<FileKey>),
@@ -147,10 +155,10 @@ fn rename_now(
         return Err(FsError::AccessDenied.into());
     }
     check_open(open)?;
-    if let Some(wait) = ask_for_handles(&open.state, open.cache_owner()) {
+    if let Some(wait) = ask_for_handles(context, &open.state, open.cache_owner()) {
         return Err(NotEntered::Breaking(wait));
     }
-    let held = open.state.lock();
+    let held = open.state.look();
     if held.has_open_streams() {
         return Err(FsError::AccessDenied.into());
     }
@@ -159,27 +167,23 @@ fn rename_now(
     }
     drop(held);
     if open.is_directory() {
-        below.clear(table, open, &from)?;
+        below.clear(context, table, open, &from)?;
     }
-    if open.is_posix() && look(open, &from)?.attributes.key != open.key() {
+    if open.is_posix() && look(context, open, &from)?.attributes.key != open.key() {
         // Its name was removed, and may be another file's by now.
         return Err(FsError::NotFound.into());
     }
-    let (parent, to) = target_directory(table, open, to, into)?;
-    let by_descriptor = Actor::Beyond(&open.caller.identity, Elevated::Names);
+    let (parent, to) = target_directory(context, table, open, to, into)?;
+    let by_descriptor = context.call(Actor::beyond(&open.caller.identity, Elevated::Names));
     for _ in 0..RENAME_TRIES_MAX {
-        let target = target(table, open, &from, &parent, &to, replace)?;
+        let target = target(context, table, open, &from, &parent, &to, replace)?;
         if matches!(target, Target::OtherName) {
             return Ok(());
         }
-        let moved = match move_to(
-            open,
-            open.caller.identity.actor().seen_as().actor(),
-            (&from, &to),
-            &target,
-        ) {
-            Err(FsError::AccessDenied) if stored_lets_move(open, &from, &parent) => {
-                move_to(open, by_descriptor.seen_as().actor(), (&from, &to), &target)
+        let by_mode = context.call(open.caller.identity.actor());
+        let moved = match move_to(context, open, by_mode, (&from, &to), &target) {
+            Err(FsError::AccessDenied) if stored_lets_move(context, open, &from, &parent) => {
+                move_to(context, open, by_descriptor, (&from, &to), &target)
             }
             other => other,
         };
@@ -195,10 +199,15 @@ fn rename_now(
 /// Whether stored descriptors let the caller take the name out of its directory
 /// and put it into `parent`, which POSIX refuses. That it may be made there was
 /// checked.
-fn stored_lets_move(open: &OpenFile, from: &RelPath, parent: &Opened) -> bool {
+fn stored_lets_move(
+    context: &RequestContext,
+    open: &OpenFile,
+    from: &RelPath,
+    parent: &Opened,
+) -> bool {
     let Some((directory, _)) = from.split() else { return false };
     let (Ok(directory), Ok(attributes)) =
-        (look(open, &directory), open.node.attributes(Wanted::default()))
+        (look(context, open, &directory), open.node.attributes(Wanted::default()))
     else {
         return false;
     };
@@ -207,6 +216,7 @@ fn stored_lets_move(open: &OpenFile, from: &RelPath, parent: &Opened) -> bool {
 }
 
 fn move_to(
+    context: &RequestContext,
     open: &OpenFile,
     who: Actor<'_>,
     (from, to): (&RelPath, &RelPath),
@@ -221,37 +231,38 @@ fn move_to(
             // gone; a new spelling is not worth a failure.
             let replace = if open.is_of_object() { Replace::Any } else { Replace::File };
             vfs.rename(who, from, spelt, replace)?;
-            replaced(open, spelt, *key);
-            renamed(open, from, spelt);
+            replaced(context, open, spelt, *key);
+            renamed(context, open, from, spelt);
             if spelt != to && vfs.rename(who, spelt, to, Replace::File).is_ok() {
-                renamed(open, spelt, to);
+                renamed(context, open, spelt, to);
             }
             return Ok(());
         }
     }
-    renamed(open, from, to);
+    renamed(context, open, from, to);
     Ok(())
 }
 
 /// Another file has taken the name of the one with `key`. Opens of POSIX were not
 /// waited for; who keeps one only for its cache would find that file by the name.
-fn replaced(open: &OpenFile, name: &RelPath, key: FileKey) {
+fn replaced(context: &RequestContext, open: &OpenFile, name: &RelPath, key: FileKey) {
     if let Some(state) = open.table.find(key) {
-        state.lock().grants.caches.handle_name_change(CacheOwner::Open(open.id));
+        state.lock(context).grants.caches.handle_name_change(CacheOwner::Open(open.id));
     }
-    open.report_name(ChangeKind::Removed, name);
+    open.report_name(context, ChangeKind::Removed, name);
 }
 
 /// The file has another name: its opens know it, and who watches is told.
-fn renamed(open: &OpenFile, from: &RelPath, to: &RelPath) {
-    open.state.lock().rename(&open.volume().vfs, from, to);
+fn renamed(context: &RequestContext, open: &OpenFile, from: &RelPath, to: &RelPath) {
+    open.state.lock(context).rename(&open.volume().vfs, from, to);
     if open.is_directory() && open.is_posix() {
         open.table.rename_below(&open.volume().vfs, from, to);
     }
-    open.report_renamed(from, to);
+    open.report_renamed(context, from, to);
 }
 
 fn link_now(
+    context: &RequestContext,
     table: &Table,
     open: &OpenFile,
     (to, into): (&RelPath, Option<FileKey>),
@@ -259,42 +270,43 @@ fn link_now(
 ) -> Moved<()> {
     let _renaming = table.begin_rename();
     check_open(open)?;
-    let (parent, to) = target_directory(table, open, to, into)?;
+    let (parent, to) = target_directory(context, table, open, to, into)?;
     let vfs = &open.volume().vfs;
-    let identity = &open.caller.identity;
-    match target(table, open, &open.path(), &parent, &to, replace)? {
-        Target::Free => vfs.link(identity.actor(), &*open.node, &to, Replace::Never)?,
+    let who = context.call(open.caller.identity.actor());
+    match target(context, table, open, &open.path(), &parent, &to, replace)? {
+        Target::Free => vfs.link(who, &*open.node, &to, Replace::Never)?,
         Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
         Target::Replaced(spelt, key) if spelt == to => {
-            vfs.link(identity.actor(), &*open.node, &to, Replace::File)?;
-            replaced(open, &to, key);
+            vfs.link(who, &*open.node, &to, Replace::File)?;
+            replaced(context, open, &to, key);
         }
         Target::Replaced(spelt, key) => {
-            vfs.remove(identity.actor(), &spelt, key)?;
-            replaced(open, &spelt, key);
-            vfs.link(identity.actor(), &*open.node, &to, Replace::File)?;
+            vfs.remove(who, &spelt, key)?;
+            replaced(context, open, &spelt, key);
+            vfs.link(who, &*open.node, &to, Replace::File)?;
         }
     }
-    open.report_name(ChangeKind::Added, &to);
+    open.report_name(context, ChangeKind::Added, &to);
     Ok(())
 }
 
 /// Refuses what comes after the open was closed: what others hold on the file
 /// since then is not known to it.
 fn check_open(open: &OpenFile) -> Result<()> {
-    if open.state.lock().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
+    if open.state.look().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
 }
 
 /// The directory of the new name, in which the caller may make it, and the
 /// new name with its directory as it is stored.
 fn target_directory(
+    context: &RequestContext,
     table: &Table,
     open: &OpenFile,
     to: &RelPath,
     into: Option<FileKey>,
 ) -> Moved<(Opened, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
-    let found = match look(open, &parent) {
+    let found = match look(context, open, &parent) {
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
@@ -309,7 +321,7 @@ fn target_directory(
     }
     may_add(open.volume(), &open.caller, &found, open.is_directory())?;
     if let Some(state) = table.find(found.attributes.key) {
-        check_directory_share(&state)?;
+        check_directory_share(context, &state)?;
     }
     let to = found.path.join(&name);
     Ok((found, to))
@@ -318,10 +330,10 @@ fn target_directory(
 /// Whether the opens of the new name's directory tolerate a new name in it:
 /// as if it were opened for adding one, not shared with those who delete it.
 /// Whoever deletes it only for its client's cache is asked to let it go.
-fn check_directory_share(state: &Arc<FileState>) -> Moved<()> {
+fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> Moved<()> {
     let share = Share(Share::READ.0 | Share::WRITE.0);
     let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
-    let mut held = state.lock();
+    let mut held = state.lock(context);
     match held.grants.ask(&wish) {
         Err(Refusal::ShareViolation) => Err(FsError::ShareViolation.into()),
         Err(Refusal::Breaking(number)) => {
@@ -345,6 +357,7 @@ enum Target {
 
 /// Whether the name `to` may be taken.
 fn target(
+    context: &RequestContext,
     table: &Table,
     open: &OpenFile,
     from: &RelPath,
@@ -352,7 +365,7 @@ fn target(
     to: &RelPath,
     replace: bool,
 ) -> Moved<Target> {
-    let target = match look(open, to) {
+    let target = match look(context, open, to) {
         Err(FsError::NotFound) => return Ok(Target::Free),
         other => other?,
     };
@@ -379,11 +392,12 @@ fn target(
     }
     let used = table.find(target.attributes.key).filter(|state| state.keeps_its_names());
     if let Some(state) = used {
-        let wait = ask_for_handles(&state, CacheOwner::Open(open.id));
+        let wait = ask_for_handles(context, &state, CacheOwner::Open(open.id));
         return Err(wait.map_or(FsError::AccessDenied.into(), NotEntered::Breaking));
     }
     let key = target.attributes.key;
-    let recalled = table.find(key).and_then(|state| ask_back(&state, asking_owner(key)));
+    let recalled =
+        table.find(key).and_then(|state| ask_back(context, &state, client_owner(context, key)));
     if let Some(wait) = recalled {
         return Err(NotEntered::Breaking(wait));
     }
@@ -394,13 +408,19 @@ fn target(
     Ok(Target::Replaced(target.path, key))
 }
 
-fn look(open: &OpenFile, path: &RelPath) -> Result<Opened> {
-    look_for(open, path, Wait::Allowed)
+fn look(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {
+    look_for(context, open, path, Wait::Allowed)
 }
 
-fn look_for(open: &OpenFile, path: &RelPath, wait: Wait) -> Result<Opened> {
+fn look_for(
+    context: &RequestContext,
+    open: &OpenFile,
+    path: &RelPath,
+    wait: Wait,
+) -> Result<Opened> {
     let case = if path.is_root() { Case::Sensitive } else { open.case() };
     let wanted = Wanted { dos: true };
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
-    open.volume().vfs.open(open.caller.identity.actor(), path, how)
+    let who = context.call(open.caller.identity.actor());
+    open.volume().vfs.open(who, path, how)
 }

@@ -5,10 +5,11 @@
 //! takes the place of the empty file that it was made of, and the open goes on with it.
 
 use crate::authorize::dos_authority;
+use crate::context::RequestContext;
 use crate::table::Table;
 use crate::volume::dos;
 use crate::watch::Filter;
-use crate::{Access, Caller, Files, OpenFile, Volume};
+use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
     AttributeChanges, Attributes, Case, CreateHow, DosInfo, FileKind, FsError, Name, Node, OpenHow,
@@ -39,7 +40,7 @@ pub struct MetLink {
     pub rest: RelPath,
 }
 
-impl Files {
+impl RequestFiles {
     /// What the open file stands for.
     ///
     /// # Errors
@@ -99,7 +100,7 @@ impl Files {
     /// Makes the file stand for itself again: a link becomes an empty file.
     ///
     /// # Errors
-    /// As [`Files::set_symlink`]; [`FsError::NotSupported`] for devices and their like.
+    /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for devices and their like.
     pub async fn delete_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
         need_change(open)?;
         match self.reparse(open)? {
@@ -124,19 +125,19 @@ impl Files {
             node.set_attributes(owner.actor(), &AttributeChanges { dos, ..Default::default() })
         })
         .await?;
-        open.report_modified(Filter::ATTRIBUTES);
+        open.report_modified(&self.context, Filter::ATTRIBUTES);
         Ok(())
     }
 
     /// Puts a link, or without a target an empty file, in the place of the open file.
     async fn turn(&self, open: &Arc<OpenFile>, target: Option<Vec<u8>>) -> Result<()> {
         need_change(open)?;
-        let (table, open) = (self.table.clone(), open.clone());
+        let (table, open, context) = (self.table.clone(), open.clone(), self.context.clone());
         open.renames.store(true, std::sync::atomic::Ordering::Release);
         let turn = table.rename_turns.clone().lock_owned().await;
         self.offload(move || {
             let _turn = turn;
-            turn_now(&table, &open, target.as_deref())
+            turn_now(&context, &table, &open, target.as_deref())
         })
         .await
     }
@@ -201,11 +202,16 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
     Ok(None)
 }
 
-fn turn_now(table: &Table, open: &OpenFile, target: Option<&[u8]>) -> Result<()> {
+fn turn_now(
+    context: &RequestContext,
+    table: &Table,
+    open: &OpenFile,
+    target: Option<&[u8]>,
+) -> Result<()> {
     let _renaming = table.begin_rename();
     let path = open.path();
     let (parent, _) = path.split().ok_or(FsError::AccessDenied)?;
-    let held = open.state.lock();
+    let held = open.state.look();
     if !held.grants.is_open(open.id) {
         return Err(FsError::Stale);
     }
@@ -249,7 +255,7 @@ fn turn_now(table: &Table, open: &OpenFile, target: Option<&[u8]>) -> Result<()>
         return Err(error);
     }
     open.become_node(made.node);
-    open.report_modified(Filter::ATTRIBUTES);
+    open.report_modified(context, Filter::ATTRIBUTES);
     Ok(())
 }
 

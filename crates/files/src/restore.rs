@@ -2,9 +2,10 @@
 //! made again before anybody else opens anything.
 
 use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
+use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
-use crate::{Access, Caller, Files, OpenId, Semantics, Share, Volume};
+use crate::{Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use std::sync::Arc;
 use vfs::{Case, FileKey, FileKind, FsError, OpenHow, RelPath, Result, Timestamp, Wait, Wanted};
@@ -48,7 +49,7 @@ impl OpenFile {
         if self.name.stream.is_some() {
             return None;
         }
-        let held = self.state.lock();
+        let held = self.state.look();
         let kept = held.grants.caches.lasting(self.cache_owner());
         Some(OpenFacts {
             key: self.key(),
@@ -68,9 +69,9 @@ impl OpenFile {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Makes an open again as it was, whatever `caller` might be granted now. What
-    /// its client kept is brought back by [`Files::restore_caching`]; under a key
+    /// its client kept is brought back by [`RequestFiles::restore_caching`]; under a key
     /// `holder` is who is told of breaks, if nobody is yet.
     ///
     /// # Errors
@@ -120,14 +121,16 @@ impl Files {
             let key = CacheKeyWish { key, epoch: facts.epoch, parent, of_directories: true };
             CacheWish { wanted: Caching::NONE, key: Some(key), holder: holder.clone() }
         });
-        let Entered { state, name, key, .. } =
-            self.table.open(&entry, wish, cache.as_ref()).map_err(|refusal| match refusal {
+        let Entered { state, name, key, .. } = self
+            .table
+            .open(&self.context, &entry, wish, cache.as_ref())
+            .map_err(|refusal| match refusal {
                 NotEntered::Refused(error) => error,
                 NotEntered::Breaking(_) => FsError::ShareViolation,
             })?;
-        if let Err(error) = hold_again(&state, &name, id, caller, facts) {
+        if let Err(error) = hold_again(&self.context, &state, &name, id, caller, facts) {
             // It never came to be, so nothing is deleted by its end.
-            drop(self.table.close(&state, id, false));
+            drop(self.table.close(&self.context, &state, id, false));
             return Err(error);
         }
         Ok(Arc::new(OpenFile::new(OpenParts {
@@ -158,7 +161,7 @@ impl Files {
         holder: Arc<dyn CacheHolder>,
     ) {
         let had = CacheState { has: facts.caching, is_breaking: false, epoch: facts.epoch };
-        let mut held = open.state.lock();
+        let mut held = open.state.lock(&self.context);
         held.grants.restore_caching(open.id, had);
         let owner = open.cache_owner();
         if held.grants.caches.of(owner) != Caching::NONE {
@@ -169,19 +172,20 @@ impl Files {
     /// The client of an open goes away for a while, or is back: see
     /// [`grants::FileGrants::set_away`].
     pub fn set_away(&self, open: &OpenFile, away: bool) {
-        open.state.lock().grants.set_away(open.id, away);
+        open.state.lock(&self.context).grants.set_away(open.id, away);
     }
 }
 
 /// The locks, and the mark to vanish.
 fn hold_again(
+    context: &RequestContext,
     state: &FileState,
     name: &Arc<OpenName>,
     id: OpenId,
     caller: &Arc<Caller>,
     facts: &OpenFacts,
 ) -> Result<()> {
-    let mut held = state.lock();
+    let mut held = state.lock(context);
     let locked = held.grants.locks.handle_locks(id, &facts.locks);
     locked.map_err(|_| FsError::LockNotGranted)?;
     if facts.delete_pending {

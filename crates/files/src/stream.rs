@@ -5,7 +5,7 @@
 use crate::authorize::{Authority, as_granted};
 use crate::table::lock;
 use crate::watch::{ChangeKind, Filter};
-use crate::{Access, Caller, Files, OpenFile};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -64,7 +64,7 @@ impl OpenStream {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// All named streams of the file, whichever part of it is open.
     ///
     /// # Errors
@@ -111,8 +111,8 @@ impl Files {
         open.need_writable()?;
         open.need_unlocked(0, u64::MAX, true)?;
         open.node.set_size(open.caller.identity.actor(), 0)?;
-        open.note_changed();
-        let mut held = open.state.lock();
+        open.note_changed(&self.context);
+        let mut held = open.state.lock(&self.context);
         held.grants.handle_disposition(open.id, true);
         held.doom(open.doomed());
         Ok(())
@@ -196,7 +196,7 @@ impl Files {
 fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     let Some(stream) = &open.name.stream else { return Err(FsError::NotSupported) };
     let from = stream.reachable()?;
-    if open.state.lock().grants.others_forbid_delete(open.id) {
+    if open.state.look().grants.others_forbid_delete(open.id) {
         return Err(FsError::ShareViolation);
     }
     let taken = match stream.file.find_stream(to, open.volume().options.case) {

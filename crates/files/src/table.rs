@@ -1,10 +1,10 @@
 //! Which files are open, and what is held on them.
 
-use crate::asking;
 use crate::caching::{
     BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, Claim, Heed, KeyIndex,
 };
-use crate::delegation::asking_owner;
+use crate::context::RequestContext;
+use crate::delegation::client_owner;
 use crate::directory_lease::ParentKey;
 use crate::room::Extent;
 use crate::stream::OpenStream;
@@ -112,7 +112,20 @@ pub(crate) struct Doomed {
 /// locks is told when the guard goes.
 pub(crate) struct Guard<'a> {
     state: &'a FileState,
+    /// Whose request locked it, and causes the breaks.
+    context: &'a RequestContext,
     held: Option<MutexGuard<'a, Held>>,
+}
+
+/// The state of one file, locked, and not to be changed.
+pub(crate) struct Look<'a>(MutexGuard<'a, Held>);
+
+impl Deref for Look<'_> {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
 }
 
 impl Deref for Guard<'_> {
@@ -155,7 +168,7 @@ impl Drop for Guard<'_> {
             let _ = answer.send(result);
         }
         for (holder, told) in breaks {
-            asking::tell(holder, told);
+            self.context.tell(holder, told);
         }
         for waiter in settled {
             let _ = waiter.send(());
@@ -269,6 +282,7 @@ impl Held {
     /// Enters an open, and who is to be told if it keeps something.
     fn enter(
         &mut self,
+        context: &RequestContext,
         state: &Arc<FileState>,
         name: Arc<OpenName>,
         mut wish: OpenWish,
@@ -276,7 +290,7 @@ impl Held {
     ) -> std::result::Result<Entered, NotEntered> {
         match cache {
             Some(cache) => cache.enter(&mut wish),
-            None => wish.key = self.key_of_asking(state),
+            None => wish.key = self.key_of_client(context, state),
         }
         let claim = wish.key.map(|key| state.keys.claim(key, state));
         match claim {
@@ -303,8 +317,8 @@ impl Held {
 
     /// The key under which the client that asks keeps the file, if it has delegations:
     /// what is opened for a moment to carry its request out does not disturb its own.
-    fn key_of_asking(&self, state: &FileState) -> Option<CacheKey> {
-        let owner = asking_owner(state.key);
+    fn key_of_client(&self, context: &RequestContext, state: &FileState) -> Option<CacheKey> {
+        let owner = client_owner(context, state.key);
         match owner {
             CacheOwner::Key(key) if self.holder(owner).is_some() => Some(key),
             _ => None,
@@ -374,7 +388,7 @@ impl Held {
     /// Whether an open of a stream does not share deletion: the file then
     /// cannot be opened for it. The other way round nothing is checked.
     pub fn streams_forbid_delete(&self) -> bool {
-        self.streams.iter().any(|s| s.lock().grants.others_forbid_delete(OpenId(0)))
+        self.streams.iter().any(|s| s.look().grants.others_forbid_delete(OpenId(0)))
     }
 
     /// All streams of the file are about to be removed; their opens keep
@@ -422,23 +436,29 @@ impl FileState {
         let _ = self.turned.set(key);
     }
 
-    pub fn lock(&self) -> Guard<'_> {
-        Guard { state: self, held: Some(lock(&self.held)) }
+    /// Locks it, to be changed by a request.
+    pub fn lock<'a>(&'a self, context: &'a RequestContext) -> Guard<'a> {
+        Guard { state: self, context, held: Some(lock(&self.held)) }
+    }
+
+    /// Locks it, to be looked at: nothing comes of that for anybody.
+    pub fn look(&self) -> Look<'_> {
+        Look(lock(&self.held))
     }
 
     /// Whether it is open by this name.
     pub fn has_name(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        self.lock().names.iter().any(|name| name.is(vfs, path))
+        self.look().names.iter().any(|name| name.is(vfs, path))
     }
 
     /// Whether this name of it is about to vanish.
     pub fn is_doomed_at(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        self.lock().doomed.iter().any(|doomed| doomed.name.is(vfs, path))
+        self.look().doomed.iter().any(|doomed| doomed.name.is(vfs, path))
     }
 
     /// Whether it is open in this tree, by whatever name.
     pub fn is_open_in(&self, vfs: &Arc<dyn Vfs>) -> bool {
-        self.lock().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))
+        self.look().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))
     }
 
     /// Whether it is of a named stream.
@@ -457,7 +477,7 @@ impl FileState {
     /// Whether something keeps the file by its names: an open of Windows, or a
     /// removal that is under way.
     pub fn keeps_its_names(&self) -> bool {
-        let held = self.lock();
+        let held = self.look();
         held.grants.open_count() == 0 || !held.grants.all_posix()
     }
 
@@ -593,6 +613,7 @@ impl Table {
     /// Enters an open; the link of `wish` is filled in.
     pub fn open(
         &self,
+        context: &RequestContext,
         entry: &Entry<'_>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
@@ -600,7 +621,7 @@ impl Table {
         let mut shard = self.shard(entry.key);
         let new = || FileState::new(entry.key, entry.is_directory, None, self.keys.clone());
         let state = shard.entry(entry.key).or_insert_with(new).clone();
-        let mut held = state.lock();
+        let mut held = state.lock(context);
         let name = held.name(entry.volume, entry.path);
         wish.link = name.link;
         wish.only_link = entry.only_link;
@@ -611,7 +632,7 @@ impl Table {
         } else if entry.has_too_many(held.grants.open_count()) {
             Err(NotEntered::Refused(FsError::TooManyHandles))
         } else {
-            held.enter(&state, name, wish, cache)
+            held.enter(context, &state, name, wish, cache)
         };
         end_entry(shard, held, &state);
         result
@@ -621,18 +642,19 @@ impl Table {
     /// breaks of its key is told of those of the delegation.
     pub fn delegate(
         &self,
+        context: &RequestContext,
         entry: &Entry<'_>,
         wish: OpenWish,
     ) -> std::result::Result<Entered, NotEntered> {
         let state = self.find(entry.key).ok_or(NotEntered::Refused(FsError::Stale))?;
-        let holder = state.lock().holder(wish.owner()).cloned();
+        let holder = state.look().holder(wish.owner()).cloned();
         let holder = holder.ok_or(NotEntered::Refused(FsError::InvalidParameter))?;
         let CacheOwner::Key(key) = wish.owner() else {
             return Err(NotEntered::Refused(FsError::InvalidParameter));
         };
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
         let cache = CacheWish { wanted: wish.caching, key: Some(key), holder };
-        self.open(entry, wish, Some(&cache))
+        self.open(context, entry, wish, Some(&cache))
     }
 
     /// Asks for streams of a file that only a client's cache may still keep open,
@@ -640,11 +662,16 @@ impl Table {
     ///
     /// # Errors
     /// [`NotEntered::Breaking`]; what is refused for good [`Table::open`] says.
-    pub fn ask_streams(&self, key: FileKey, id: OpenId) -> std::result::Result<(), NotEntered> {
+    pub fn ask_streams(
+        &self,
+        context: &RequestContext,
+        key: FileKey,
+        id: OpenId,
+    ) -> std::result::Result<(), NotEntered> {
         let Some(file) = self.find(key) else { return Ok(()) };
-        let streams = file.lock().streams.clone();
+        let streams = file.look().streams.clone();
         for state in streams {
-            let mut held = state.lock();
+            let mut held = state.lock(context);
             if !held.grants.others_forbid_delete(id) {
                 continue;
             }
@@ -659,6 +686,7 @@ impl Table {
     /// Enters an open of a stream of a file that is open; the link of `wish` is filled in.
     pub fn open_stream(
         &self,
+        context: &RequestContext,
         entry: &StreamEntry<'_>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
@@ -666,29 +694,35 @@ impl Table {
         let key = entry.file.key;
         let shard = self.shard(key);
         let file = shard.get(&key).ok_or(NotEntered::Refused(FsError::Stale))?.clone();
-        let known = file.lock().find_stream(entry.name).cloned();
+        let known = file.look().find_stream(entry.name).cloned();
         let (state, stream) = match known.as_ref().and_then(|s| Some((s, s.stream.as_ref()?))) {
             Some((state, stream)) => (state.clone(), stream.clone()),
             None => {
                 let stream = OpenStream::new(entry.node.clone(), entry.name.clone());
                 let state = FileState::new(key, false, Some(stream.clone()), self.keys.clone());
-                file.lock().streams.push(state.clone());
+                file.lock(context).streams.push(state.clone());
                 (state, stream)
             }
         };
-        let mut held = state.lock();
+        let mut held = state.lock(context);
         let name = held.stream_name(&entry.file, &stream);
         wish.link = name.link;
-        let result = held.enter(&state, name, wish, cache);
+        let result = held.enter(context, &state, name, wish, cache);
         end_entry(shard, held, &state);
         result
     }
 
     /// Takes an open out. A name that must be removed cannot be opened until
     /// [`Table::removed`]. With `came_to_be` false its own wish to delete is void.
-    pub fn close(&self, state: &FileState, id: OpenId, came_to_be: bool) -> Option<Removal> {
+    pub fn close(
+        &self,
+        context: &RequestContext,
+        state: &FileState,
+        id: OpenId,
+        came_to_be: bool,
+    ) -> Option<Removal> {
         let shard = self.shard(state.key);
-        let mut held = state.lock();
+        let mut held = state.lock(context);
         let grants = &mut held.grants;
         let Closed { remove, .. } =
             if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
@@ -701,12 +735,12 @@ impl Table {
     }
 
     /// Ends a removal, whatever came of it.
-    pub fn removed(&self, state: &FileState, link: LinkId) {
+    pub fn removed(&self, context: &RequestContext, state: &FileState, link: LinkId) {
         // Before the entry goes: whoever has looked the name up already must
         // meet either the entry or this.
         self.removals.fetch_add(1, Ordering::SeqCst);
         let shard = self.shard(state.key);
-        let mut held = state.lock();
+        let mut held = state.lock(context);
         held.forgive(link);
         held.grants.handle_removed(link);
         end_entry(shard, held, state);
@@ -720,7 +754,7 @@ impl Table {
     /// Whether a directory is about to vanish, so that nothing may be made in it.
     pub fn is_vanishing(&self, key: FileKey, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
         self.find(key).is_some_and(|state| {
-            let held = state.lock();
+            let held = state.look();
             held.names.iter().any(|n| n.is(vfs, path) && held.grants.is_delete_pending(n.link))
         })
     }
@@ -746,7 +780,7 @@ impl Table {
             let shard = lock(shard);
             let found = shard
                 .values()
-                .filter(|state| minds(state) && state.lock().names.iter().any(is_below));
+                .filter(|state| minds(state) && state.look().names.iter().any(is_below));
             below.extend(found.cloned());
         }
         below
@@ -769,7 +803,7 @@ impl Table {
     pub fn rename_below(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for shard in &self.shards {
             for state in lock(shard).values() {
-                let held = state.lock();
+                let held = state.look();
                 for name in held.names.iter().filter(|n| Arc::ptr_eq(&n.volume.vfs, vfs)) {
                     let mut path = lock(&name.path);
                     if let Some(moved) = path.moved(from, to) {
@@ -831,7 +865,7 @@ fn forget(shard: &mut Shard, state: &FileState) {
     if state.stream.is_none() {
         shard.remove(&state.key);
     } else if let Some(file) = shard.get(&state.key) {
-        file.lock().streams.retain(|s| !std::ptr::eq(&**s, state));
+        file.lock(&RequestContext::SERVER).streams.retain(|s| !std::ptr::eq(&**s, state));
     }
 }
 

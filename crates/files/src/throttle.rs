@@ -6,7 +6,7 @@
 //! booked ahead, of each open one for its file. So bookings of several sessions alternate,
 //! whatever each has under way, and who is late does not lose what came due meanwhile.
 
-use crate::{Files, OpenFile};
+use crate::{OpenFile, RequestFiles};
 use limits::{Admission, BOOKED_BYTES, Cost, Entered, FileUse, Kind, ShareLimits, Throttled};
 use limits::{Turn, Turns};
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn index_of(cost: Cost) -> usize {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Waits until a request may begin: what for. Dropped, what it has booked is given back,
     /// and the next of its session goes on.
     pub async fn admit(

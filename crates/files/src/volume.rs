@@ -1,6 +1,6 @@
 //! What is served, and on whose behalf.
 
-use crate::{Files, NamePatterns};
+use crate::{NamePatterns, RequestFiles};
 use acl::{Access, Sid, Token};
 use limits::ShareLimits;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl Volume {
 
     fn root(&self, wait: Wait) -> Result<Attributes> {
         let how = OpenHow::looking(wait);
-        Ok(self.vfs.open(Actor::Server(ServerWork::ShareRoot), &RelPath::root(), how)?.attributes)
+        Ok(self.vfs.open(Actor::server(ServerWork::ShareRoot), &RelPath::root(), how)?.attributes)
     }
 
     /// What can be stored in it.
@@ -190,7 +190,7 @@ impl Volume {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// When states of the volume were kept, newest first.
     ///
     /// # Errors

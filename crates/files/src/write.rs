@@ -1,6 +1,6 @@
 //! Writing, and making writes durable.
 
-use crate::{Access, Files, OpenFile};
+use crate::{Access, Files, OpenFile, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{FileKey, FsError, Node, Result, Wanted};
@@ -29,7 +29,7 @@ impl FailedFlushes {
 /// The offset that means the end of the file.
 const APPEND: u64 = u64::MAX;
 
-impl Files {
+impl RequestFiles {
     /// Writes all of `data`; an offset of all ones appends, in one step with finding
     /// the end where the backend can. The right to append
     /// is enough to write anywhere, as Windows has it over the network. Once it returns,
@@ -50,14 +50,14 @@ impl Files {
         let at = if appends { end(&*open.node)? } else { offset };
         open.need_unlocked(at, data.len() as u64, true)?;
         open.claim_room(at, data.len() as u64)?;
-        open.break_readers();
+        open.break_readers(&self.context);
         let kept = open.keep_frozen();
         if appends {
             open.node.append(open.caller.identity.actor(), data)?;
         } else {
             open.node.write(open.caller.identity.actor(), offset, data)?;
         }
-        open.note_changed();
+        open.note_changed(&self.context);
         open.restore_frozen(kept);
         Ok(())
     }
@@ -82,13 +82,15 @@ impl Files {
         } else {
             self.offload(call).await?
         }
-        open.report_unreported();
+        open.report_unreported(&self.context);
         Ok(())
     }
+}
 
-    /// How many flushes have failed on the device of a file. Linux tells each descriptor of a failure once, and not those
-    /// that are opened afterwards: what was written before it by whoever finds another number
-    /// now may be lost, though a flush of today succeeds.
+impl Files {
+    /// How many flushes have failed on the device of a file. Linux tells each descriptor of a
+    /// failure once, and not those that are opened afterwards: what was written before it by
+    /// whoever finds another number now may be lost, though a flush of today succeeds.
     #[must_use]
     pub fn flushes_failed(&self, file: FileKey) -> u64 {
         self.flushes_failed.of(file).load(Ordering::Acquire)

@@ -2,11 +2,11 @@
 
 use crate::authorize::{as_granted, rights_to};
 use crate::watch::Filter;
-use crate::{Access, Files, OpenFile};
+use crate::{Access, OpenFile, RequestFiles};
 use acl::ExecuteRule;
 use vfs::{FsError, Name, Result, Wanted};
 
-impl Files {
+impl RequestFiles {
     /// All extended attributes with their values.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Files {
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         let who = as_granted(&open.caller, &*open.node);
         open.node.set_xattr(who.actor(), stored.unwrap_or(name), value)?;
-        open.report_modified(Filter::EXTENDED_ATTRIBUTES);
+        open.report_modified(&self.context, Filter::EXTENDED_ATTRIBUTES);
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Files {
         list_bytes(lengths)
     }
 
-    /// As [`Files::xattr_bytes`], of a child by its exact name.
+    /// As [`RequestFiles::xattr_bytes`], of a child by its exact name.
     #[must_use]
     pub fn child_xattr_bytes(&self, open: &OpenFile, name: &Name) -> u32 {
         list_bytes(open.node.child_xattrs(name))

@@ -6,8 +6,8 @@ use acl::{Ace, control};
 use files::dos;
 use files::{
     Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, NewObject, Object,
-    ObjectChanges, OpenFile, OpenPlan, SecurityParts, Semantics, Share, Sid, TimeSetting, Volume,
-    VolumeOptions, WishedKind,
+    ObjectChanges, OpenFile, OpenPlan, RequestFiles, SecurityParts, Semantics, Share, Sid,
+    TimeSetting, Volume, VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -25,7 +25,7 @@ const SHARED: u32 = 54_304;
 
 struct Fixture {
     folder: tempfile::TempDir,
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     root: Arc<Caller>,
     owner: Arc<Caller>,
@@ -48,7 +48,7 @@ fn fixture(device_nodes: bool) -> Option<Fixture> {
     let options = VolumeOptions { device_nodes, ..VolumeOptions::default() };
     let volume = Arc::new(Volume { vfs, options });
     let root = Arc::new(Caller::of(Identity::root()));
-    let files = Files::new(Arc::new(Inline));
+    let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
     Some(Fixture { folder, files, volume, root, owner: caller(OWNER), other: caller(OTHER) })
 }
 

@@ -3,8 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
-    Access, BasicChange, Caller, Files, IfExists, IfMissing, Inline, OpenFile, OpenPlan, Semantics,
-    Share, Volume, VolumeOptions, WishedKind,
+    Access, BasicChange, Caller, Files, IfExists, IfMissing, Inline, OpenFile, OpenPlan,
+    RequestFiles, Semantics, Share, Volume, VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Surroundings for Counting {
 
 struct Served {
     counting: Arc<Counting>,
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
 }
@@ -56,7 +56,7 @@ fn serve(is_cached: bool) -> Served {
     }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Served { counting, files: Files::new(Arc::new(Inline)), volume, caller }
+    Served { counting, files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }
 
 fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
@@ -81,7 +81,7 @@ impl Served {
     fn chain(
         &self,
         plan: OpenPlan,
-        run: impl FnOnce(&Files, &Arc<OpenFile>),
+        run: impl FnOnce(&RequestFiles, &Arc<OpenFile>),
     ) -> Vec<(&'static str, usize)> {
         self.counting.0.lock().unwrap().clear();
         let open = self.open(plan);

@@ -2,7 +2,9 @@
 //! time stays, and asked for when it does not.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
-use files::{Access, Caller, Files, Inline, OpenPlan, Semantics, Share, Volume, VolumeOptions};
+use files::{
+    Access, Caller, Files, Inline, OpenPlan, RequestFiles, Semantics, Share, Volume, VolumeOptions,
+};
 use futures_util::FutureExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use vfs_local::LocalVfs;
 const SETTLED: Duration = Duration::from_millis(80);
 
 struct Served {
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     cache: Arc<CachedVfs>,
     caller: Arc<Caller>,
@@ -28,7 +30,7 @@ fn serve(folder: &Path) -> Served {
     let cache = Arc::new(CachedVfs::new(local, CacheOptions::default(), clock));
     let volume = Arc::new(Volume { vfs: cache.clone(), options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Served { files: Files::new(Arc::new(Inline)), volume, cache, caller }
+    Served { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, cache, caller }
 }
 
 impl Served {

@@ -3,7 +3,8 @@
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, Inline, LockKind, OpenAction, OpenFile, OpenPlan,
-    OpenResult, Range, RangeLock, Semantics, Share, Volume, VolumeOptions, WishedKind,
+    OpenResult, Range, RangeLock, RequestFiles, Semantics, Share, Volume, VolumeOptions,
+    WishedKind,
 };
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
 use futures_util::FutureExt;
@@ -13,7 +14,7 @@ use vfs::{FsError, Identity, Name, RelPath, Result};
 
 struct Fixture {
     folder: tempfile::TempDir,
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
 }
@@ -23,7 +24,7 @@ fn fixture() -> Fixture {
     let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Fixture { folder, files: Files::new(Arc::new(Inline)), volume, caller }
+    Fixture { folder, files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }
 
 fn path(text: &str) -> RelPath {

@@ -4,8 +4,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfMissing, Inline, OpenPlan, Semantics, Share, Volume, VolumeOptions,
-    WishedKind,
+    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, Semantics, Share, Volume,
+    VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
 use rustix::time::{ClockId, clock_gettime};
@@ -21,7 +21,7 @@ const ROUNDS: usize = 400;
 const LONGEST: Duration = Duration::from_millis(600);
 
 struct Fixture {
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
 }
@@ -35,7 +35,7 @@ fn fixture(local: &Arc<LocalVfs>, is_cached: bool) -> Fixture {
     }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Fixture { files: Files::new(Arc::new(Inline)), volume, caller }
+    Fixture { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }
 
 /// What this thread has taken of the processor: it shares that with others.

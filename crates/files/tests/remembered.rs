@@ -4,7 +4,8 @@
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, Inline, ListWish, ListedObject, Object, ObjectOpen,
-    OpenAt, OpenFile, OpenPlan, Share, TakeListed, Volume, VolumeId, VolumeOptions, WishedKind,
+    OpenAt, OpenFile, OpenPlan, RequestFiles, Share, TakeListed, Volume, VolumeId, VolumeOptions,
+    WishedKind,
 };
 use futures_util::FutureExt;
 use std::future::Future;
@@ -19,7 +20,7 @@ use vfs_local::LocalVfs;
 const V: VolumeId = VolumeId(7);
 
 struct Served {
-    files: Files,
+    files: RequestFiles,
     caller: Arc<Caller>,
     directory: Object,
     /// The same directory, of which nothing is remembered.
@@ -39,7 +40,7 @@ fn serve(inner: Arc<dyn Vfs>, clock: impl Fn() -> Timestamp + Send + Sync + 'sta
     let clock = Clock(Arc::new(clock));
     let cached = CachedVfs::new(inner.clone(), CacheOptions::default(), clock);
     let caller = Arc::new(Caller::of(Identity::root()));
-    let files = Files::new(Arc::new(Inline));
+    let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let directory = |vfs: Arc<dyn Vfs>| {
         let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
         let root = now(files.root_object(&volume)).unwrap();

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfMissing, Inline, OpenPlan, Semantics, Share, Volume, VolumeOptions,
-    WishedKind, Workers,
+    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, Semantics, Share, Volume,
+    VolumeOptions, WishedKind, Workers,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl Surroundings for Slow {
 }
 
 struct Fixture {
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
     slow: Arc<Slow>,
@@ -62,7 +62,7 @@ fn fixture(is_cached: bool) -> Fixture {
     }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Fixture { files: Files::new(Arc::new(Inline)), volume, caller, slow }
+    Fixture { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller, slow }
 }
 
 fn path(text: &str) -> RelPath {
@@ -171,7 +171,10 @@ fn a_file_takes_a_name_that_is_known_to_be_free_without_a_worker() {
     let clock = Clock(Arc::new(|| Quick.now()));
     let vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
-    let (files, caller) = (Files::new(workers.clone()), Arc::new(Caller::of(Identity::root())));
+    let (files, caller) = (
+        Arc::new(Files::new(workers.clone())).for_server(),
+        Arc::new(Caller::of(Identity::root())),
+    );
     let make = |name: &str| {
         let plan = OpenPlan {
             path: path(name),
@@ -237,7 +240,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
         vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
     }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
-    let files = Arc::new(Files::new(Arc::new(Marked)));
+    let files = Arc::new(Files::new(Arc::new(Marked))).for_server();
     let who = Identity { uid: 1000, gid: 1000, ..Identity::root() };
     let caller = Arc::new(Caller::of(who));
     let open = |at: &str, desired, if_missing, delete_on_close| {
@@ -311,6 +314,10 @@ fn what_was_there_before_a_read_that_no_worker_takes_is_there_after_it() {
     let plan = || OpenPlan { path: path("file"), ..OpenPlan::posix(Access::READ_DATA, Share::ALL) };
     let open = f.files.open(&f.volume, &f.caller, plan()).now_or_never().unwrap().unwrap().open;
     let mut into = b"head".to_vec();
-    let read = Files::new(Arc::new(Full)).read(&open, 0, 100, &mut into).now_or_never().unwrap();
+    let read = Arc::new(Files::new(Arc::new(Full)))
+        .for_server()
+        .read(&open, 0, 100, &mut into)
+        .now_or_never()
+        .unwrap();
     assert_eq!((read, into), (Err(FsError::TooMany), b"head".to_vec()));
 }

@@ -19,13 +19,16 @@ use crate::session::{Permit, Session, SlotWish, Start};
 use crate::slot::Fingerprint;
 use crate::status::OrStatus;
 use bytes::Bytes;
-use files::{Access as Rights, Asking, CacheGrant, Caller, Object, ResidentRange, ShareQueue};
+use files::{
+    Access as Rights, CacheGrant, Caller, Object, PendingAnswer, Protocol, RequestContext,
+    RequestFiles, ResidentRange, ShareQueue,
+};
 use limits::Throttled;
 use meter::{Api, Arrival, NfsOperation, ShareId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use vfs::{Attributes, FileKey};
+use vfs::{ArrivalOrder, Attributes, FileKey};
 use wire::nfs::callback::{ReferringCall, ReferringCalls};
 use wire::nfs::compound::{BadOperation, Compound, CompoundReply};
 use wire::nfs::ops::{Operation, SequenceArgs, SequenceResult, SequenceStatusFlags, SetAttrReply};
@@ -56,6 +59,8 @@ pub struct Call {
     pub request_bytes: usize,
     /// When and how it came.
     pub arrival: Arrival,
+    /// Its place among all that have come.
+    pub order: ArrivalOrder,
     /// Room for the answer.
     pub buffer: Vec<u8>,
 }
@@ -63,6 +68,8 @@ pub struct Call {
 /// What the operations of one COMPOUND hand on to each other.
 pub(crate) struct Run<'c> {
     pub call: &'c Call,
+    /// The file layer, as this request uses it.
+    files: RequestFiles,
     pub config: Arc<Config>,
     pub minor_version: u32,
     /// None outside of a session.
@@ -313,7 +320,8 @@ impl Call {
         };
         let number = operation.number();
         let is_alone = compound.operation_count == 1;
-        let run = &mut Run::new(self, compound.minor_version, None, self.now());
+        let run =
+            &mut Run::new(self, compound.minor_version, None, self.now(), &RequestContext::SERVER);
         match operation {
             Operation::ExchangeId(_)
             | Operation::CreateSession(_)
@@ -384,15 +392,20 @@ impl Call {
             }
         };
         let client = &permit.session().client;
-        let asking = Asking::impatient(client.tag(), self.server.patience.clone());
+        let patience = Some(self.server.patience.clone());
+        let context = RequestContext::new(Protocol::Nfs, client.tag(), patience, self.order);
+        let pending = PendingAnswer::to(&context);
         tally.end(host, ended(NfsStatus::OK));
-        let work = (compound, now);
+        let work = (compound, now, context);
         let work = self.execute(work, &sequence, &permit, &mut answer, &mut results, tally);
         // It is large, and those that it is in are moved as they begin.
-        let granting = asking.around(Box::pin(work)).await;
+        let granting = Box::pin(work).await;
         results.finish(&mut answer);
         self.keep(permit, sequence.cache_this, &compound, &answer);
-        Finished { after: After { _asking: Some(asking), _granting: granting }, ..answer.finish() }
+        Finished {
+            after: After { _pending: Some(pending), _granting: granting },
+            ..answer.finish()
+        }
     }
 
     /// Finds the session, and asks its slot.
@@ -434,7 +447,7 @@ impl Call {
     /// answer.
     async fn execute(
         &self,
-        (mut compound, now): (Compound<'_>, Instant),
+        (mut compound, now, context): (Compound<'_>, Instant, RequestContext),
         sequence: &SequenceArgs,
         permit: &Permit,
         answer: &mut Answer,
@@ -449,7 +462,7 @@ impl Call {
             answer.too_big = NfsStatus::REP_TOO_BIG_TO_CACHE;
         }
         results.push(answer, OperationNumber::SEQUENCE, &Ok(sequence_result(session, sequence)));
-        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now);
+        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, &context);
         run.sequence = Some(*sequence);
         run.is_sampled = tally.is_sampled;
         while results.status.is_ok() {
@@ -554,12 +567,14 @@ impl<'c> Run<'c> {
         minor_version: u32,
         session: Option<Arc<Session>>,
         now: Instant,
+        context: &RequestContext,
     ) -> Self {
         let config = call.server.config();
         let (current, current_id, saved) = (None, None, None);
         let (granting, sequence) = (Vec::new(), None);
         Self {
             call,
+            files: call.server.files.for_request(context),
             config,
             minor_version,
             session,
@@ -610,6 +625,11 @@ impl<'c> Run<'c> {
         })
     }
 
+    /// The file layer, as this request uses it.
+    pub fn files(&self) -> &RequestFiles {
+        &self.files
+    }
+
     pub fn server(&self) -> &'c Arc<Server> {
         &self.call.server
     }
@@ -636,9 +656,9 @@ impl<'c> Run<'c> {
     /// The object of the current file handle, and who asks for it. The root of all shares
     /// is none: nothing can be changed in it.
     pub async fn object(&mut self) -> Result<(Object, Arc<Caller>), NfsStatus> {
-        let server = self.server();
+        let files = self.files.clone();
         let place = self.object_place()?;
-        let object = place.object(&server.files).await?;
+        let object = place.object(&files).await?;
         let export = place.export.clone();
         Ok((object, self.caller(&export)))
     }
@@ -656,18 +676,17 @@ impl<'c> Run<'c> {
 
     /// The object of the saved file handle, and its share.
     pub async fn saved_object(&mut self) -> Result<(Object, Arc<Export>), NfsStatus> {
-        let server = self.server();
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         match place {
             Place::Root => Err(NfsStatus::ROFS),
-            Place::Object(place) => Ok((place.object(&server.files).await?, place.export.clone())),
+            Place::Object(place) => Ok((place.object(&self.files).await?, place.export.clone())),
         }
     }
 
     /// The open that an operation means by the current file handle and a state id, which
     /// must have been opened for `rights`, by a caller who has them now.
     pub fn open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
-        let files = self.server().files.clone();
+        let files = self.files().clone();
         let handle = self.place()?.handle(&files)?;
         let held = held_by(&*self.client()?, id)?;
         if held.handle != handle {
@@ -687,12 +706,12 @@ impl<'c> Run<'c> {
             return Err(NfsStatus::OPENMODE);
         }
         let caller = self.caller(&held.export);
-        self.server().files.authorize_by_open(&held.open, &caller, rights).or_status()
+        self.files().authorize_by_open(&held.open, &caller, rights).or_status()
     }
 
     /// As [`Run::open_by`], for the saved file handle.
     pub fn saved_open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
-        let files = self.server().files.clone();
+        let files = self.files().clone();
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         let handle = place.handle(&files)?;
         let held = held_by(&*self.client()?, id)?;

@@ -16,7 +16,7 @@ use crate::metering::SentList;
 use crate::server::Server;
 use crate::session::Session;
 use bytes::Bytes;
-use files::{Asking, CacheGrant, ResidentRange};
+use files::{CacheGrant, PendingAnswer, ResidentRange};
 use meter::{Api, Arrival, ResponseType};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use vfs::ArrivalOrder;
 use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_COMPOUND, PROCEDURE_NULL};
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{
@@ -48,7 +49,7 @@ pub struct Finished {
 /// or is told what the request has changed of that.
 #[derive(Debug, Default)]
 pub(crate) struct After {
-    pub _asking: Option<Asking>,
+    pub _pending: Option<PendingAnswer>,
     pub _granting: Vec<CacheGrant>,
 }
 
@@ -183,6 +184,8 @@ pub struct Conn {
     starts_tls: bool,
     /// When and how the next record came, if that was said.
     arrival: Option<Arrival>,
+    /// Its place among all that have come.
+    order: Option<ArrivalOrder>,
 }
 
 /// A job that was not taken yet.
@@ -218,6 +221,7 @@ impl Conn {
             has_worked: false,
             starts_tls: false,
             arrival: None,
+            order: None,
         }
     }
 
@@ -253,9 +257,10 @@ impl Conn {
         max as usize
     }
 
-    /// Says when and how the record came that is handed over next.
-    pub fn note_arrival(&mut self, arrival: Arrival) {
-        self.arrival = Some(arrival);
+    /// Says when and how the record came that is handed over next, and its place among all that
+    /// have come.
+    pub fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
+        (self.arrival, self.order) = (Some(arrival), Some(order));
     }
 
     /// Takes one record, without its marks.
@@ -268,11 +273,12 @@ impl Conn {
             Arrival::at_once(self.server.host.instant(), wire_bytes)
         };
         let arrival = self.arrival.take().unwrap_or_else(at_once);
+        let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
         let mut r = XdrReader::new(&record);
         match Message::decode(&mut r) {
             Ok(Message::Call(call)) => {
                 let arguments = r.position();
-                self.handle_call(&call, record.slice(arguments..), record.len(), arrival);
+                self.handle_call(&call, record.slice(arguments..), record.len(), (arrival, order));
             }
             Ok(Message::Reply(reply)) => {
                 self.count_callback(arrival.wire_bytes, 0);
@@ -298,7 +304,7 @@ impl Conn {
         call: &Call<'_>,
         arguments: Bytes,
         request_bytes: usize,
-        arrival: Arrival,
+        (arrival, order): (Arrival, ArrivalOrder),
     ) {
         let accepted = |status| ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
         let unknown = (Api::NFS_UNKNOWN, ResponseType::ClientOtherError);
@@ -333,6 +339,7 @@ impl Conn {
                     arguments,
                     request_bytes,
                     arrival,
+                    order,
                     buffer: self.spare.pop().unwrap_or_default(),
                 };
                 let answer_bytes = answer_room(&call.arguments);

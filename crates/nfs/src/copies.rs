@@ -8,7 +8,7 @@ use crate::client::{Client, lock};
 use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
 use crate::server::Server;
 use crate::status::status_of;
-use files::{Asking, OpenFile, ShareQueue};
+use files::{OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue};
 use limits::Share;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -147,9 +147,12 @@ pub struct Copying {
 impl Copying {
     /// Copies, and tells the client, unless it has cancelled.
     pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
-        let asking = Asking::new(client.tag());
+        let context =
+            RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
+        let files = server.files.for_request(&context);
+        let _pending = PendingAnswer::to(&context);
         let verifier = server.write_verifier(self.target.0.key());
-        let result = asking.around(self.copy(&server)).await;
+        let result = self.copy(&server, &files).await;
         let status = result.err().unwrap_or(NfsStatus::OK);
         *lock(&self.progress.outcome) = Some(status);
         if self.progress.is_cancelled.load(Ordering::Acquire) {
@@ -161,15 +164,14 @@ impl Copying {
         }
     }
 
-    async fn copy(&self, server: &Server) -> Result<(), NfsStatus> {
+    async fn copy(&self, server: &Server, files: &RequestFiles) -> Result<(), NfsStatus> {
         let ((from, source_at), (to, target_at)) = (&self.source, &self.target);
         let mut done = 0;
         while done < self.length_bytes && !self.progress.is_cancelled.load(Ordering::Acquire) {
             let count = (self.length_bytes - done).min(COPY_PIECE_BYTES);
             let clock = || server.host.now().instant;
-            server.files.admit_copy(&self.queues, [from, to], count, &clock).await;
-            let copied =
-                server.files.copy_range(from, source_at + done, to, target_at + done, count);
+            files.admit_copy(&self.queues, [from, to], count, &clock).await;
+            let copied = files.copy_range(from, source_at + done, to, target_at + done, count);
             copied.await.map_err(status_of)?;
             done += count;
             self.progress.copied_bytes.store(done, Ordering::Release);

@@ -3,7 +3,7 @@
 use crate::config::Export;
 use crate::delegations::Entry;
 use crate::stateids::States;
-use files::{Delegation, Files, OpenFile};
+use files::{Delegation, OpenFile, RequestFiles};
 use std::sync::Arc;
 use wire::nfs::callback::ReferringCalls;
 use wire::nfs::{FileHandle, StateId};
@@ -23,7 +23,7 @@ pub struct HeldOpen {
 
 impl HeldOpen {
     /// Closes it. What became of a name that others wanted gone is not the client's business.
-    pub async fn close(self, files: &Files) {
+    pub async fn close(self, files: &RequestFiles) {
         if let Err(error) = files.close(self.open).await {
             tracing::debug!(%error, "a file could not be removed at its last close");
         }

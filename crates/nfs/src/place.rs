@@ -4,7 +4,7 @@
 use crate::config::{Config, Export};
 use crate::conn::Shared;
 use crate::status::OrStatus;
-use files::{Files, Handle, Object};
+use files::{Files, Handle, Object, RequestFiles};
 use std::sync::Arc;
 use vfs::FsError;
 use wire::nfs::{FileHandle, NfsStatus};
@@ -88,7 +88,7 @@ impl ObjectPlace {
     ///
     /// # Errors
     /// STALE if it is gone; BADHANDLE if it never was.
-    pub async fn object(&mut self, files: &Files) -> Result<Object, NfsStatus> {
+    pub async fn object(&mut self, files: &RequestFiles) -> Result<Object, NfsStatus> {
         if let Some(object) = &self.object {
             return Ok(object.clone());
         }

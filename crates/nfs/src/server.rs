@@ -15,7 +15,7 @@ use crate::holdings::Holdings;
 use crate::host::{Host, Now};
 use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
 use crate::session::{Session, SessionShares};
-use files::{Courtesy, Files, Patience};
+use files::{Courtesy, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
 use limits::{Account, Share};
 use std::collections::HashMap;
@@ -183,14 +183,15 @@ impl Server {
         client.copies.cancel_all();
         // Closed rather than dropped: whoever waits for a lock has its open, too, and what the
         // client had locked and denied would last as long.
-        ended.opens.into_iter().for_each(|held| self.close(held));
+        let files = self.files.for_server();
+        ended.opens.into_iter().for_each(|held| self.close(&files, held));
         drop(ended.delegations);
         self.forget(client);
     }
 
     /// Closes what no state names any more.
-    pub(crate) fn close(&self, held: HeldOpen) {
-        let files = self.files.clone();
+    pub(crate) fn close(&self, files: &RequestFiles, held: HeldOpen) {
+        let files = files.clone();
         let mut closing = Box::pin(async move { held.close(&files).await });
         if (&mut closing).now_or_never().is_none() {
             self.host.carry_on(closing);

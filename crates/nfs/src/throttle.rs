@@ -10,7 +10,7 @@ use crate::operations::{Charge, charge};
 use crate::place::Place;
 use crate::session::Session;
 use crate::status::{OrStatus, status_of};
-use files::{Files, OpenFile, ShareQueue};
+use files::{OpenFile, RequestFiles, ShareQueue};
 use limits::{Cost, ShareLimits, Throttled};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,8 +37,8 @@ impl UnpaidOpen {
     /// The file's size in bytes, by which the cost of some operations is known.
     ///
     /// # Errors
-    /// Those of [`files::Files::attributes_unchecked`].
-    pub fn size_bytes(&self, files: &Files) -> Result<u64, NfsStatus> {
+    /// Those of [`RequestFiles::attributes_unchecked`].
+    pub fn size_bytes(&self, files: &RequestFiles) -> Result<u64, NfsStatus> {
         Ok(files.attributes_unchecked(&self.0).or_status()?.size_bytes)
     }
 }
@@ -113,11 +113,11 @@ impl Run<'_> {
         if queues.iter().all(Option::is_none) {
             return;
         }
-        files::begin_wait();
+        self.files().context().begin_wait();
         let _counted = self.session.as_ref().map(Counted::among);
         let server = self.server().clone();
         let clock = || server.host.now().instant;
-        self.throttled = server.files.admit_copy(queues, files, bytes, &clock).await;
+        self.throttled = self.files().clone().admit_copy(queues, files, bytes, &clock).await;
         self.now = clock();
     }
 
@@ -132,11 +132,11 @@ impl Run<'_> {
     }
 
     async fn wait_for_limits(&mut self, queue: &ShareQueue, open: Option<&OpenFile>, cost: Cost) {
-        files::begin_wait();
+        self.files().context().begin_wait();
         let _counted = self.session.as_ref().map(Counted::among);
         let server = self.server().clone();
         let clock = || server.host.now().instant;
-        self.throttled = server.files.admit(queue, open, cost, &clock).await;
+        self.throttled = self.files().clone().admit(queue, open, cost, &clock).await;
         self.now = clock();
     }
 

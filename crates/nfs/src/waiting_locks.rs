@@ -68,7 +68,8 @@ impl Waiting {
         let host = server.host.clone();
         host.carry_on(Box::pin(async move {
             let lease = server.config().lease;
-            let free = pin!(server.files.until_unlocked(&held.open, self.owner, self.wanted));
+            let files = server.files.for_server();
+            let free = pin!(files.until_unlocked(&held.open, self.owner, self.wanted));
             let is_free = match select(free, server.files.pause_for(lease)).await {
                 Either::Left((waited, _)) => waited.is_ok(),
                 Either::Right(_) => false,

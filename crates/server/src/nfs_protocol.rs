@@ -10,6 +10,7 @@ use smb::Now;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
+use vfs::ArrivalOrder;
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{Scan, scan_record};
 
@@ -82,8 +83,8 @@ impl Protocol for Conn {
         self.is_known()
     }
 
-    fn note_arrival(&mut self, arrival: Arrival) {
-        self.note_arrival(arrival);
+    fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
+        self.note_arrival(arrival, order);
     }
 
     fn handle_message(

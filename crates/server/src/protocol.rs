@@ -14,6 +14,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use vfs::ArrivalOrder;
 
 /// Why a connection ended.
 #[derive(Debug)]
@@ -137,8 +138,9 @@ pub trait Protocol: Sized + Send + 'static {
         messages.iter().map(|_| None).collect()
     }
 
-    /// Says when and how the message came that is handed over next.
-    fn note_arrival(&mut self, arrival: Arrival);
+    /// Says when and how the message came that is handed over next, and its place among all
+    /// that have come.
+    fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder);
 
     /// Takes one message.
     ///

@@ -31,11 +31,11 @@ impl ShareFacts {
     }
 
     /// Looks again; may take as long as a disk does.
-    pub fn refresh(&self, config: &smb::Config, files: &Files) {
+    pub fn refresh(&self, config: &smb::Config, files: &Arc<Files>) {
         let caller = Caller::of(system_users::own_identity());
         let fact = |share: &Arc<smb::Share>| {
             let volume = share.volume.as_ref()?;
-            let space = files.space(volume, &caller).ok()?;
+            let space = files.for_server().space(volume, &caller).ok()?;
             let snapshots = volume.options.snapshots.as_ref().and_then(|all| all.list().ok());
             Some(ShareFact {
                 share: share.name.clone(),

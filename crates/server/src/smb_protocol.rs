@@ -8,6 +8,7 @@ use meter::Arrival;
 use smb::{Checked, Close, Conn, ConnFacts, Finished, Job, Now, Server, Shared, Transmit};
 use std::sync::Arc;
 use std::time::Instant;
+use vfs::ArrivalOrder;
 use wire::frame::{PREFIX_BYTES, payload_length};
 
 /// The 4-byte prefix of direct TCP. MS-SMB2 2.1.
@@ -89,8 +90,8 @@ impl Protocol for Conn {
         self.verify_together(messages)
     }
 
-    fn note_arrival(&mut self, arrival: Arrival) {
-        self.note_arrival(arrival);
+    fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
+        self.note_arrival(arrival, order);
     }
 
     fn handle_message(

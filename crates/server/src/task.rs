@@ -34,12 +34,12 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::runtime::Handle;
-use vfs::asked::Together;
+use vfs::ArrivalOrder;
 
 /// A connection being served.
 pub struct Task<P: Protocol> {
@@ -70,8 +70,8 @@ pub struct Task<P: Protocol> {
     doubted_until: Option<Instant>,
     /// When the last request came; none once the buffers were given back.
     used: Option<Instant>,
-    /// Of the requests that were received last.
-    together: Together,
+    /// The place of the requests that were received last among all that have come.
+    order: ArrivalOrder,
     /// Nothing more is read; when what is under way is done, or at the latest
     /// then, the connection ends.
     ending: Option<(End, Instant)>,
@@ -163,7 +163,7 @@ impl<P: Protocol> Task<P> {
             stuck_since: None,
             doubted_until: None,
             used: None,
-            together: Together::default(),
+            order: ArrivalOrder::next(),
             ending: None,
             meter,
         }
@@ -368,7 +368,7 @@ impl<P: Protocol> Task<P> {
         self.used = Some(now.instant);
         self.seat.count_turn();
         self.place.link().set_core(rustix::thread::sched_getcpu());
-        self.together = Together::default();
+        self.order = ArrivalOrder::next();
         while self.reads() {
             if self.conn.verifies_together() {
                 let (mut frames, arrivals) = self.gather(now)?;
@@ -377,14 +377,14 @@ impl<P: Protocol> Task<P> {
                 }
                 let checked = self.conn.verify_together(&mut frames);
                 for ((frame, checked), arrival) in frames.into_iter().zip(checked).zip(arrivals) {
-                    self.conn.note_arrival(arrival);
+                    self.conn.note_arrival(arrival, self.order);
                     self.take_frame(frame, checked, now).await?;
                 }
                 continue;
             }
             let length_max = self.message_bytes_max();
             let Some(frame) = self.input.take_frame(length_max)? else { break };
-            self.conn.note_arrival(self.input.arrival(now.instant));
+            self.conn.note_arrival(self.input.arrival(now.instant), self.order);
             self.take_frame(frame, None, now).await?;
         }
         self.input.watch(now.instant);
@@ -416,7 +416,7 @@ impl<P: Protocol> Task<P> {
                 return Ok((frames, arrivals));
             }
             self.place.link().count_received(count);
-            self.together = Together::default();
+            self.order = ArrivalOrder::next();
         }
     }
 
@@ -495,8 +495,7 @@ impl<P: Protocol> Task<P> {
     async fn begin(&mut self, held: HeldBack<P::Job>, now: Now) {
         let HeldBack { mut job, bytes, answer_bytes } = held;
         // Now, if it can be answered now; else later.
-        let mut begin = |cx: &mut Context<'_>| self.together.begin(|| job.poll_unpin(cx));
-        match poll_fn(|cx| Poll::Ready(begin(cx))).await {
+        match poll_fn(|cx| Poll::Ready(job.poll_unpin(cx))).await {
             Poll::Ready(finished) => self.conn.handle_finished(finished, now),
             Poll::Pending => self.jobs.push(job, bytes, answer_bytes),
         }

@@ -6,8 +6,8 @@ use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::Flag;
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAction, OpenAt, OpenFile,
-    OpenPlan, Share, Volume,
+    Access, Caller, IfExists, IfMissing, Object, ObjectOpen, OpenAction, OpenAt, OpenFile,
+    OpenPlan, RequestFiles, Share, Volume,
 };
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -56,14 +56,14 @@ pub struct Direct {
 /// What it works on.
 #[derive(Clone)]
 struct Place {
-    files: Arc<Files>,
+    files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
 }
 
 impl Direct {
     pub fn new(session: u32, process: &Process) -> Self {
-        let (files, volume) = (process.files.clone(), process.volume.clone());
+        let (files, volume) = (process.files.for_server(), process.volume.clone());
         let at = Place { files, volume, caller: process.environment.caller.clone() };
         Self { session, at, opens: BTreeMap::new(), running: None, is_served: false }
     }
@@ -185,7 +185,7 @@ impl Place {
     }
 }
 
-async fn use_open(files: Arc<Files>, open: Arc<OpenFile>, request: Request) -> Answered {
+async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) -> Answered {
     let bytes = |cells: u8| u64::from(cells) * CELL_BYTES as u64;
     let result = match request.op {
         Op::Close { .. } => files.close(open).await,

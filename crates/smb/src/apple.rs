@@ -3,7 +3,9 @@
 
 use crate::attributes::times;
 use crate::tree::Tree;
-use files::{Access, Ace, AceKind, Descriptor, Files, OpenAction, OpenFile, OpenResult, Sid};
+use files::{
+    Access, Ace, AceKind, Descriptor, OpenAction, OpenFile, OpenResult, RequestFiles, Sid,
+};
 use std::ops::Range;
 use vfs::{Attributes, Case, FileKind, Name, StreamName};
 use wire::ntstatus::NtStatus;
@@ -147,7 +149,7 @@ fn kind_bits(kind: FileKind) -> u32 {
 
 /// What is told of one entry of a directory. What cannot be seen is left out.
 pub fn details(
-    files: &Files,
+    files: &RequestFiles,
     directory: &OpenFile,
     name: &Name,
     attributes: &Attributes,

@@ -18,7 +18,7 @@ use crate::ticket::JudgedSetup;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use crate::trouble;
 use bytes::Bytes;
-use files::{Asking, CacheGrant, ResidentRange};
+use files::{CacheGrant, PendingAnswer, RequestFiles, ResidentRange};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use limits::Throttled;
@@ -50,7 +50,7 @@ pub struct Finished {
     /// What the reply grants; to be dropped once it is queued.
     pub granted: SmallVec<[CacheGrant; 1]>,
     /// Keeps back what the requests make their own client be told; as long.
-    pub asking: Option<Asking>,
+    pub pending: Option<PendingAnswer>,
 }
 
 /// One request of a frame.
@@ -95,6 +95,8 @@ struct Progress {
 /// The requests of one frame and the reply under construction.
 pub struct Chain {
     pub(crate) server: Arc<Server>,
+    /// The file layer, as the requests use it.
+    pub(crate) files: RequestFiles,
     pub(crate) shared: Arc<Shared>,
     pub(crate) negotiated: Arc<Negotiated>,
     pub(crate) frame: Bytes,
@@ -125,14 +127,10 @@ struct Written {
 impl Chain {
     /// Answers every request in order.
     pub(crate) async fn run(self) -> Finished {
-        let reads = |element: &Element| element.header.command == Command::READ;
-        let changes = !self.elements.iter().all(reads);
-        let asking = changes.then(|| Asking::new(self.negotiated.client_guid));
+        let pending = PendingAnswer::to(self.files.context());
         // In one place: it is large.
-        let answer = pin!(self.answer());
-        let Some(asking) = asking else { return answer.await };
-        let finished = asking.around(answer).await;
-        Finished { asking: Some(asking), ..finished }
+        let finished = pin!(self.answer()).await;
+        Finished { pending: Some(pending), ..finished }
     }
 
     async fn answer(mut self) -> Finished {
@@ -226,6 +224,7 @@ impl Chain {
         }
         let mut request = Request {
             server: &self.server,
+            files: &self.files,
             negotiated: &self.negotiated,
             shared: &self.shared,
             now: self.now,
@@ -271,7 +270,7 @@ impl Chain {
         if let Some(result) = (&mut rest).now_or_never() {
             return (result, start, None);
         }
-        files::begin_wait();
+        self.files.context().begin_wait();
         // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
         let is_last = at + 1 == self.elements.len();
         let command = self.elements[at].header.command;

@@ -27,6 +27,7 @@ use crate::setup::PendingSetup;
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
+use files::{Protocol, RequestContext};
 use limits::Holder;
 use meter::{Arrival, StageTimes};
 use smallvec::SmallVec;
@@ -36,6 +37,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
+use vfs::ArrivalOrder;
 use wire::crypto::PreauthHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, Dialect, Flags, Header, SessionId, TransformHeader};
@@ -102,6 +104,8 @@ pub struct Conn {
     checked: Option<Checked>,
     /// When and how that frame came.
     pub(crate) arrival: Option<Arrival>,
+    /// Its place among all that have come.
+    order: Option<ArrivalOrder>,
 }
 
 impl std::fmt::Debug for Conn {
@@ -138,12 +142,14 @@ impl Conn {
             spare: Vec::new(),
             checked: None,
             arrival: None,
+            order: None,
         }
     }
 
-    /// Says when and how the frame came that is handed over next.
-    pub fn note_arrival(&mut self, arrival: Arrival) {
-        self.arrival = Some(arrival);
+    /// Says when and how the frame came that is handed over next, and its place among all that
+    /// have come.
+    pub fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
+        (self.arrival, self.order) = (Some(arrival), Some(order));
     }
 
     /// Takes one direct-TCP payload (without its 4-byte prefix).
@@ -168,7 +174,7 @@ impl Conn {
         let wire_bytes = (PREFIX + frame.len()) as u64;
         self.arrival.get_or_insert(Arrival::at_once(now.instant, wire_bytes));
         let result = self.take_frame(frame, now);
-        (self.checked, self.arrival) = (None, None);
+        (self.checked, self.arrival, self.order) = (None, None, None);
         if result.is_err() {
             self.server.stats.garbage.fetch_add(1, Ordering::Relaxed);
         }
@@ -275,8 +281,16 @@ impl Conn {
             return Err(Close::Garbage("a frame that did not come"));
         };
         let buffer = self.spare.pop().unwrap_or_default();
+        let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
+        // Reads cause nobody to be told of anything.
+        let reads = |element: &Element| element.header.command == Command::READ;
+        let context = match elements.iter().all(reads) {
+            true => RequestContext::SERVER,
+            false => RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order),
+        };
         let chain = Chain {
             server: self.server.clone(),
+            files: self.server.files.for_request(&context),
             shared: self.shared.clone(),
             negotiated,
             frame: frame.freeze(),
@@ -444,7 +458,7 @@ impl Conn {
         // Breaks of what the reply grants may follow it.
         drop(finished.granted);
         // And those that the request has caused.
-        drop(finished.asking);
+        drop(finished.pending);
         if let Some(session) = finished.logged_off {
             self.channels.remove(&session.0);
         }

@@ -11,7 +11,7 @@ use crate::open::{Open, UnderWay};
 use crate::server::Server;
 use crate::session::Session;
 use crate::tree::Tree;
-use files::{CacheGrant, ResidentRange};
+use files::{CacheGrant, RequestFiles, ResidentRange};
 use limits::Throttled;
 use std::future::Future;
 use std::pin::Pin;
@@ -26,6 +26,8 @@ use wire::smb::{Command, Dialect, FileId, Flags, Header, SessionId, TreeId};
 pub struct Request<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
+    /// The file layer, as this request uses it.
+    pub files: &'a RequestFiles,
     /// What was negotiated on it.
     pub negotiated: &'a Arc<Negotiated>,
     /// What it shares with the other requests of its connection.

@@ -15,7 +15,7 @@ use crate::open::{Open, Target};
 use crate::reserve::Reserve;
 use crate::session::Session;
 use crate::signal::Signal;
-use files::{CacheKey, Caching, Files};
+use files::{CacheKey, Caching, RequestFiles};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -154,7 +154,12 @@ pub struct DurableOpens {
 impl DurableOpens {
     /// The connection is lost. Keeps those of its opens that may be kept; the
     /// others are returned, to be closed.
-    pub fn detach(&self, files: &Files, opens: Vec<Arc<Open>>, now: Instant) -> Vec<Arc<Open>> {
+    pub fn detach(
+        &self,
+        files: &RequestFiles,
+        opens: Vec<Arc<Open>>,
+        now: Instant,
+    ) -> Vec<Arc<Open>> {
         let mut gone = Vec::new();
         for open in opens {
             let Some(durability) = kept_as(&open).filter(|_| self.len() < DETACHED_MAX) else {

@@ -67,7 +67,7 @@ pub async fn query(
 ) -> Result<NtStatus, NtStatus> {
     let query = QuotaQuery::decode(body.input).map_err(|_| NtStatus::INVALID_PARAMETER)?;
     let user = request.session()?.user();
-    let (files, caller) = (&request.server.files, open.tree.caller(&user));
+    let (files, caller) = (request.files, open.tree.caller(&user));
     let count_max = if query.single { 1 } else { QUOTAS_MAX };
     let is_listing = query.users.is_empty();
     let found = if is_listing {
@@ -125,7 +125,7 @@ pub async fn set(
     });
     let limits = limits.collect::<Result<Vec<_>, NtStatus>>()?;
     let user = request.session()?.user();
-    let (files, caller) = (&request.server.files, open.tree.caller(&user));
+    let (files, caller) = (request.files, open.tree.caller(&user));
     files.set_quotas(&quotas.volume, caller, limits).await.map_err(status_of)
 }
 

@@ -15,7 +15,7 @@ use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
-use files::Files;
+use files::{Files, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -221,7 +221,7 @@ impl Server {
     /// Keeps those opens whose clients may come back for them, and closes the others.
     pub fn detach_all(&self, opens: Vec<Arc<Open>>) {
         let now = self.host.now().instant;
-        self.close_all(self.durable.detach(&self.files, opens, now));
+        self.close_all(self.durable.detach(&self.files.for_server(), opens, now));
     }
 
     /// The open of a client by the lasting half of its id, whether the client is here
@@ -232,8 +232,8 @@ impl Server {
         open.or_else(|| self.durable.find(id))
     }
 
-    /// Closes an open of `client`, which did not ask for it.
-    pub async fn force_close(&self, client: [u8; 16], open: &Arc<Open>) {
+    /// Closes an open of `client`, which did not ask for it; the request does that `files` is of.
+    pub async fn force_close(&self, files: &RequestFiles, client: [u8; 16], open: &Arc<Open>) {
         for session in self.sessions_of(client) {
             drop(session.remove_open(open.id));
         }
@@ -241,7 +241,7 @@ impl Server {
         open.closed.raise();
         self.forget(open).await;
         if let Ok(file) = open.file()
-            && let Err(error) = self.files.close(file.clone()).await
+            && let Err(error) = files.close(file.clone()).await
         {
             tracing::warn!(%error, "a file whose last open was taken over could not be removed");
         }

@@ -76,7 +76,7 @@ impl Request<'_> {
         cost: Cost,
     ) -> Result<(), NtStatus> {
         let Some(queue) = tree.queue() else { return Ok(()) };
-        files::begin_wait();
+        self.files.context().begin_wait();
         let session = self.session()?;
         let _counted = Counted::among(self.shared);
         let ticket = self.shared.waiting.enter_throttled(self.header.message_id);
@@ -89,7 +89,7 @@ impl Request<'_> {
         };
         let host = &self.server.host;
         let clock = || host.now().instant;
-        let admitted = self.server.files.admit(queue, file, cost, &clock);
+        let admitted = self.files.admit(queue, file, cost, &clock);
         let (cancelled, ended) = (pin!(cancelled), pin!(session.ended.raised()));
         match select(pin!(admitted), select(cancelled, ended)).await {
             Either::Left((throttled, _)) => {

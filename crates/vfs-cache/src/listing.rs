@@ -5,8 +5,8 @@ use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{
-    Actor, Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, OpenHow,
-    Opened, Result, Wanted,
+    Actor, ArrivalOrder, Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed,
+    Node, OpenHow, Opened, Result, Wanted,
 };
 
 /// How a part of a listing ended.
@@ -153,7 +153,7 @@ impl CachedVfs {
     fn begin_to_keep(&self, feed: &dyn ListingFeed, directory: &dyn Node) -> Option<Ticket> {
         let key = directory.key();
         // The disk may take its time: not under the lock.
-        let change = self.inner.look_at_change(directory).ok()?;
+        let change = self.inner.look_at_change(directory, ArrivalOrder::next()).ok()?;
         if !self.listings().is_worth_keeping(key, change) {
             return None;
         }

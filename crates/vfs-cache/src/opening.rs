@@ -6,8 +6,8 @@ use crate::state::{Foreknown, State, parent_of, split};
 use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
-    Actor, Attributes, Case, DosInfo, FileKey, FileKind, FsError, KnownOpen, Located, Node,
-    NodeHandle, OpenHow, Opened, RelPath, Result, ServerWork, Timestamp, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, DosInfo, FileKey, FileKind, FsError, KnownOpen, Located,
+    Node, NodeHandle, OpenHow, Opened, RelPath, Result, ServerWork, Timestamp, Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -70,22 +70,25 @@ impl CachedVfs {
             }
             state = self.stale();
         }
-        let (path, prior) = match self.first_look(self.freshened(state), who, path, &how) {
-            First::Absent => return Err(FsError::NotFound),
-            First::Ask(path, prior) => (path, prior),
-            First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
-                Some(known) => return Ok(known),
-                None => (path, Prior { is_wanted: true, ..Prior::default() }),
-            },
-            First::Made(path, made) => match self.open_made(who, &path, &made, how) {
-                Some(known) => return Ok(known),
-                None => (path, Prior::default()),
-            },
-            First::Reopen(path, node, facts) => match self.reopen(who, &path, &node, facts, how) {
-                Some(known) => return Ok(known),
-                None => (path, Prior::default()),
-            },
-        };
+        let (path, prior) =
+            match self.first_look(self.freshened(state, who.order()), who, path, &how) {
+                First::Absent => return Err(FsError::NotFound),
+                First::Ask(path, prior) => (path, prior),
+                First::Kept(path, node, facts) => match self.open_kept(&path, node, &facts, &how) {
+                    Some(known) => return Ok(known),
+                    None => (path, Prior { is_wanted: true, ..Prior::default() }),
+                },
+                First::Made(path, made) => match self.open_made(who, &path, &made, how) {
+                    Some(known) => return Ok(known),
+                    None => (path, Prior::default()),
+                },
+                First::Reopen(path, node, facts) => {
+                    match self.reopen(who, &path, &node, facts, how) {
+                        Some(known) => return Ok(known),
+                        None => (path, Prior::default()),
+                    }
+                }
+            };
         let is_there = prior.is_there;
         match self.ask(who, &path, exact, prior) {
             // No other spelling is meant.
@@ -255,7 +258,7 @@ impl CachedVfs {
 
     /// A directory that is kept, as far as its permissions go: nobody is asked.
     pub(crate) fn kept_directory(&self, who: Actor<'_>, path: &RelPath) -> Option<KnownOpen> {
-        let (node, facts) = self.fresh().kept_directory(who.seen_as(), path)?;
+        let (node, facts) = self.fresh(who.order()).kept_directory(who.seen_as(), path)?;
         self.counters.handles.hit();
         let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
         Some(known(Opened { node, attributes, path: path.clone() }, &facts))
@@ -270,8 +273,8 @@ impl CachedVfs {
         mut prior: Prior,
     ) -> Result<KnownOpen> {
         let above = || path.split().map_or_else(RelPath::root, |(parent, _)| parent);
-        if prior.is_to_follow && self.establish(&above(), how.wait) {
-            prior.look = Some(self.fresh().places.begin_look(path.as_bytes()));
+        if prior.is_to_follow && self.establish(who.order(), &above(), how.wait) {
+            prior.look = Some(self.fresh(who.order()).places.begin_look(path.as_bytes()));
         }
         let Some(look) = prior.look else {
             return self.open_beside(who, path, how, prior.facts);
@@ -283,7 +286,9 @@ impl CachedVfs {
         let is_settled = |opened: &Opened| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
             Some(FileKind::File) => prior.is_wanted && result.as_ref().is_ok_and(is_settled),
-            Some(FileKind::Directory) => prior.is_wanted && self.establish(path, how.wait),
+            Some(FileKind::Directory) => {
+                prior.is_wanted && self.establish(who.order(), path, how.wait)
+            }
             _ => false,
         };
         let keepsake = result.as_ref().ok().filter(|_| can_be_kept);
@@ -406,14 +411,15 @@ impl CachedVfs {
     /// Keeps what a handle leads to, from the second time on, where it is heard when its
     /// path leads elsewhere.
     pub(crate) fn keep_found(&self, handle: &NodeHandle, Located { node, path, .. }: &Located) {
-        if path.is_nameless() || !self.fresh().places.is_seen_again(path.as_bytes()) {
+        if path.is_nameless() || !self.stale().places.is_seen_again(path.as_bytes()) {
             return;
         }
         let above = path.split().map_or_else(RelPath::root, |(parent, _)| parent);
-        if !self.establish(&above, Wait::Allowed) {
+        let order = ArrivalOrder::next();
+        if !self.establish(order, &above, Wait::Allowed) {
             return;
         }
-        let look = self.fresh().places.begin_look(path.as_bytes());
+        let look = self.fresh(order).places.begin_look(path.as_bytes());
         // It was found before that began.
         let now = self.inner.path_of(&**node);
         let mut state = self.present();
@@ -425,17 +431,17 @@ impl CachedVfs {
 
     /// Follows the directory at `path` and those above it; whether they are followed
     /// and no symbolic links.
-    fn establish(&self, path: &RelPath, wait: Wait) -> bool {
-        if self.fresh().places.directory(path.as_bytes()).is_some() {
+    fn establish(&self, order: ArrivalOrder, path: &RelPath, wait: Wait) -> bool {
+        if self.fresh(order).places.directory(path.as_bytes()).is_some() {
             return true;
         }
         let above = path.split().map(|(parent, _)| parent);
-        if above.is_some_and(|parent| !self.establish(&parent, wait)) {
+        if above.is_some_and(|parent| !self.establish(order, &parent, wait)) {
             return false;
         }
-        let look = self.fresh().places.begin_look(path.as_bytes());
+        let look = self.fresh(order).places.begin_look(path.as_bytes());
         let how = OpenHow::looking(wait);
-        let opened = self.inner.open(Actor::Server(ServerWork::FillCache), path, how);
+        let opened = self.inner.open(Actor::server(ServerWork::FillCache), path, how);
         self.follow_place(path, look, opened)
     }
 

@@ -4,8 +4,8 @@
 use crate::recent::{Keepsake, Made};
 use crate::tree::CachedVfs;
 use vfs::{
-    Actor, Attributes, CreateHow, FileKind, KnownOpen, Name, Node, NodeHandle, OpenHow, Opened,
-    RelPath, Result, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, CreateHow, FileKind, KnownOpen, Name, Node, NodeHandle,
+    OpenHow, Opened, RelPath, Result, Wait, Wanted,
 };
 
 impl CachedVfs {
@@ -18,7 +18,7 @@ impl CachedVfs {
         how: CreateHow,
     ) -> Result<Opened> {
         let is_file = how.kind == FileKind::File;
-        let making = is_file.then(|| self.begin_making(path)).flatten();
+        let making = is_file.then(|| self.begin_making(who.order(), path)).flatten();
         let Some(number) = making else { return self.create_exact(who, path, how) };
         let result = self.create_exact(who, path, how);
         let opened = result.as_ref().ok();
@@ -60,8 +60,8 @@ impl CachedVfs {
         Some(KnownOpen::from(Opened { path: path.clone(), ..opened }))
     }
 
-    fn begin_making(&self, path: &RelPath) -> Option<u64> {
-        let mut state = self.fresh();
+    fn begin_making(&self, order: ArrivalOrder, path: &RelPath) -> Option<u64> {
+        let mut state = self.fresh(order);
         let (directory, name) = state.followed_parent(path)?;
         state.recent.begin(directory, name)
     }
@@ -121,7 +121,7 @@ impl CachedVfs {
             return None;
         }
         let (parent, name) = path.split()?;
-        let mut state = self.freshened(state);
+        let mut state = self.freshened(state, who.order());
         let made = state.made(path)?;
         let (key, born, handle) = (made.key, made.born, made.handle.clone()?);
         let (kept, _) = state.kept_directory(who.seen_as(), &parent)?;

@@ -4,8 +4,8 @@ use crate::directories::Answer;
 use crate::index::{NameIndex, Spelling, hash_of};
 use crate::tree::CachedVfs;
 use vfs::{
-    Actor, Case, FileKey, FileKind, FsError, Name, Node, OpenHow, Opened, RelPath, Result,
-    ServerWork, Wait, Wanted, has_case,
+    Actor, ArrivalOrder, Case, FileKey, FileKind, FsError, Name, Node, OpenHow, Opened, RelPath,
+    Result, ServerWork, Wait, Wanted, has_case,
 };
 
 /// A path as far as it is known.
@@ -47,7 +47,7 @@ impl CachedVfs {
             Place::Missing(error) => return Ok(Spelt::Missing(error)),
             Place::Unknown => return Ok(Spelt::Unknown),
         };
-        let spelt = self.spell_name((directory.key, &directory.path), &name, wait)?;
+        let spelt = self.spell_name(who.order(), (directory.key, &directory.path), &name, wait)?;
         match spelt {
             Spelt::Missing(_) if directory.path != parent => {
                 Ok(Spelt::Absent(directory.path.join(&name)))
@@ -96,12 +96,13 @@ impl CachedVfs {
     /// [`FsError::WouldBlock`] if that cannot be told without waiting.
     pub(crate) fn spell_name(
         &self,
+        order: ArrivalOrder,
         (key, path): (FileKey, &RelPath),
         name: &Name,
         wait: Wait,
     ) -> Result<Spelt> {
         let mut may_read = true;
-        let mut state = self.fresh();
+        let mut state = self.fresh(order);
         loop {
             match state.directories.find(key, name.as_bytes()) {
                 Answer::Found(found) => {
@@ -125,7 +126,7 @@ impl CachedVfs {
                     if !std::mem::take(&mut may_read) || !self.read_names(key, path) {
                         break;
                     }
-                    state = self.fresh();
+                    state = self.fresh(order);
                 }
             }
         }
@@ -144,7 +145,7 @@ impl CachedVfs {
             wait: Wait::Allowed,
         };
         // With the power of the process: who may look names up need not be one who may list.
-        let Ok(opened) = self.inner.open(Actor::Server(ServerWork::FillCache), path, how) else {
+        let Ok(opened) = self.inner.open(Actor::server(ServerWork::FillCache), path, how) else {
             return false;
         };
         if opened.attributes.key != key {

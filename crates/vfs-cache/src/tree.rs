@@ -8,12 +8,13 @@ use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use vfs::asked::{self, Listener};
+use vfs::freshness::{self, Listener};
 use vfs::{
-    Actor, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
-    Keyed, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow,
-    Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
-    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
+    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey,
+    FileKind, FsError, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node,
+    NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
+    Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait,
+    Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -104,7 +105,7 @@ impl CachedVfs {
             listings: Mutex::new(listings),
             feed: OnceLock::new(),
             state: Mutex::new(state),
-            listener: Listener::new(),
+            listener: Listener::default(),
             clock,
             pace: Pace::default(),
             counters,
@@ -182,15 +183,15 @@ impl CachedVfs {
         ]
     }
 
-    /// The state, with all taken in that was done before the present request came, and what it
-    /// has done itself ([`asked`]); without a request all that was done before this call.
-    pub(crate) fn fresh(&self) -> Fresh<'_> {
-        self.freshened(self.stale())
+    /// The state, with all taken in that was done before the request with this place came, and
+    /// what this process has done since ([`freshness`]).
+    pub(crate) fn fresh(&self, order: ArrivalOrder) -> Fresh<'_> {
+        self.freshened(self.stale(), order)
     }
 
     /// The same, of the state as it was left.
-    pub(crate) fn freshened<'a>(&'a self, state: Fresh<'a>) -> Fresh<'a> {
-        if self.listener.has_heard() { state } else { self.heard(state) }
+    pub(crate) fn freshened<'a>(&'a self, state: Fresh<'a>, order: ArrivalOrder) -> Fresh<'a> {
+        if self.listener.has_heard(order) { state } else { self.heard(state) }
     }
 
     /// The state, with all that was done before this call taken in: for what is to be kept, and
@@ -289,8 +290,7 @@ impl CachedVfs {
         };
         let _making = self.making(key, name.as_bytes());
         // What was made in another case while this waited for its turn counts.
-        asked::listen_again();
-        match self.spell_name((key, &parent), &name, Wait::Allowed)? {
+        match self.spell_name(ArrivalOrder::next(), (key, &parent), &name, Wait::Allowed)? {
             Spelt::As(_) => Err(FsError::AlreadyExists),
             Spelt::Missing(_) | Spelt::Absent(_) => {
                 let path = parent.join(&name);
@@ -307,7 +307,7 @@ impl CachedVfs {
 
     /// Has the backend make something.
     fn make(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.inner.create(who, path, case, how)
     }
 
@@ -333,7 +333,8 @@ impl CachedVfs {
     fn remove_name(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let active = self.is_active().then(|| path.split()).flatten();
         if let Some(kept) = active.and_then(|(parent, _)| self.kept_directory(who, &parent)) {
-            let is_made = self.fresh().made(path).is_some_and(|made| made.key == expected);
+            let is_made =
+                self.fresh(who.order()).made(path).is_some_and(|made| made.key == expected);
             let expected = Expected { key: expected, is_file_as_seen: is_made };
             match self.inner.remove_in(who, &*kept.opened.node, path, expected) {
                 // It is elsewhere, or was never there.
@@ -370,7 +371,7 @@ impl CachedVfs {
         who: Actor<'_>,
         parent: &RelPath,
     ) -> Result<Option<(FileKey, RelPath)>> {
-        if let Some(key) = self.fresh().places.directory(parent.as_bytes()) {
+        if let Some(key) = self.fresh(who.order()).places.directory(parent.as_bytes()) {
             return Ok(Some((key, parent.clone())));
         }
         match self.directory(who, parent, Wait::Allowed)? {
@@ -461,7 +462,7 @@ impl Vfs for CachedVfs {
         path: &RelPath,
         how: CreateHow,
     ) -> Result<Opened> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.inner.create_in(who, directory, path, how)
     }
 
@@ -471,7 +472,7 @@ impl Vfs for CachedVfs {
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.remove_name(who, path, expected)?;
         self.let_go(path);
         Ok(())
@@ -484,20 +485,20 @@ impl Vfs for CachedVfs {
         path: &RelPath,
         expected: Expected,
     ) -> Result<()> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.inner.remove_in(who, directory, path, expected)?;
         self.let_go(path);
         Ok(())
     }
 
-    fn known_change(&self, directory: &dyn Node) -> Option<u64> {
-        self.is_active().then(|| self.fresh().directories.change_of(directory.key())).flatten()
+    fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+        self.is_active().then(|| self.fresh(order).directories.change_of(directory.key())).flatten()
     }
 
-    fn look_at_change(&self, directory: &dyn Node) -> Result<u64> {
+    fn look_at_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Result<u64> {
         let key = directory.key();
-        let told = self.is_active().then(|| self.fresh().directories.told_of(key)).flatten();
-        let change = self.inner.look_at_change(directory)?;
+        let told = self.is_active().then(|| self.fresh(order).directories.told_of(key)).flatten();
+        let change = self.inner.look_at_change(directory, order)?;
         if let Some(told) = told {
             self.stale().directories.note_change(key, told, change);
         }
@@ -505,7 +506,7 @@ impl Vfs for CachedVfs {
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        let (begun, _changing) = (self.now(), asked::changing());
+        let (begun, _changing) = (self.now(), freshness::changing());
         let renamed = self.inner.rename(who, from, to, replace);
         self.pace.took(begun, self.now());
         renamed?;
@@ -514,12 +515,12 @@ impl Vfs for CachedVfs {
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.inner.link(who, node, to, replace)
     }
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.inner.symlink(who, path, target)
     }
 
@@ -607,11 +608,15 @@ impl Vfs for CachedVfs {
         Ok(located)
     }
 
-    fn find_known(&self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, RelPath)> {
+    fn find_known(
+        &self,
+        handle: &NodeHandle,
+        order: ArrivalOrder,
+    ) -> Option<(Arc<dyn Node>, RelPath)> {
         if !self.is_active() {
             return None;
         }
-        let mut state = self.fresh();
+        let mut state = self.fresh(order);
         let (node, path) = state.places.find_by_handle(handle)?;
         let path = RelPath::of_bytes(path)?;
         state.touch_parent(&path);
@@ -624,8 +629,8 @@ impl Vfs for CachedVfs {
         self.path_by(node, Self::present)
     }
 
-    fn path_since_asked(&self, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(node, Self::fresh)
+    fn path_since(&self, node: &dyn Node, order: ArrivalOrder) -> Result<RelPath> {
+        self.path_by(node, |cache| cache.fresh(order))
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
@@ -642,7 +647,7 @@ impl Vfs for CachedVfs {
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
-        let _changing = asked::changing();
+        let _changing = freshness::changing();
         self.inner.make_special(who, path, kind, mode)
     }
 

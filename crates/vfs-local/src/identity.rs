@@ -39,7 +39,7 @@ thread_local! {
 }
 
 /// The process's own credentials, as every reason of its own has them.
-const SERVER: Actor<'static> = Actor::Server(ServerWork::Metadata);
+const SERVER: Actor<'static> = Actor::server(ServerWork::Metadata);
 
 /// Whether this process may act as others.
 fn may_switch() -> bool {
@@ -89,7 +89,7 @@ impl Acting {
     /// # Errors
     /// As [`Acting::begin`].
     pub fn server(work: ServerWork) -> Result<Self> {
-        Self::begin(Actor::Server(work))
+        Self::begin(Actor::server(work))
     }
 }
 
@@ -196,8 +196,8 @@ impl ThreadCredentials {
         match before {
             Some(Credentials { identity, elevated }) => {
                 let actor = match elevated {
-                    Some(elevated) => Actor::Beyond(&identity, elevated),
-                    None => Actor::User(&identity),
+                    Some(elevated) => Actor::beyond(&identity, elevated),
+                    None => identity.actor(),
                 };
                 self.present = None;
                 self.become_actor(actor)
@@ -360,7 +360,7 @@ mod tests {
         }
         let one = user(54_321);
         for elevated in Elevated::ALL {
-            let acting = Acting::begin(Actor::Beyond(&one, elevated)).unwrap();
+            let acting = Acting::begin(Actor::beyond(&one, elevated)).unwrap();
             assert_eq!(of_thread().0, 54_321, "{elevated:?}");
             assert_eq!(held(), capabilities_of(elevated), "{elevated:?}");
             let never = CapabilitySet::FSETID | CapabilitySet::MKNOD;

@@ -102,7 +102,7 @@ impl LocalNode {
         value: Option<&[u8]>,
         flags: XattrFlags,
     ) -> rustix::io::Result<()> {
-        let _telling = (self.telling(), vfs::asked::changing());
+        let _telling = (self.telling(), vfs::freshness::changing());
         match (value, self.path_only) {
             (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
             (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
@@ -279,7 +279,7 @@ impl Node for LocalNode {
             return Err(FsError::AccessDenied);
         }
         let _acting = Acting::begin(who)?;
-        let _changing = vfs::asked::changing();
+        let _changing = vfs::freshness::changing();
         // The kernel takes a new time of access alone for a read.
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
         let _telling = (alone || self.is_unheard).then(Unheard::telling);
@@ -671,7 +671,7 @@ impl Node for LocalNode {
     }
 
     fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
-        let _changing = vfs::asked::changing();
+        let _changing = vfs::freshness::changing();
         security::store(self, who, change)
     }
 

@@ -80,10 +80,7 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
 
 /// The actor with a power of its own for this part of the change.
 fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
-    match who {
-        Actor::User(user) | Actor::Beyond(user, _) => Actor::Beyond(user, power),
-        Actor::Server(_) => who,
-    }
+    who.user().map_or(who, |user| Actor::beyond(user, power))
 }
 
 /// Sets permissions. What runs as its owner or group is for the owner to share out: anybody else

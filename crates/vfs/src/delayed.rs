@@ -6,10 +6,10 @@
 //! takes no longer, since a system has that in memory, and feeds tell of changes as before.
 
 use crate::{
-    Actor, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FsError,
-    KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened,
-    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind,
-    TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey,
+    FsError, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle,
+    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
+    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -100,12 +100,12 @@ impl Vfs for Delayed {
         self.inner.remove_in(who, directory, path, expected)
     }
 
-    fn known_change(&self, directory: &dyn Node) -> Option<u64> {
-        self.inner.known_change(directory)
+    fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+        self.inner.known_change(directory, order)
     }
 
-    fn look_at_change(&self, directory: &dyn Node) -> Result<u64> {
-        self.inner.look_at_change(directory)
+    fn look_at_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Result<u64> {
+        self.inner.look_at_change(directory, order)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
@@ -205,16 +205,20 @@ impl Vfs for Delayed {
         self.inner.find(handle, wanted)
     }
 
-    fn find_known(&self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, RelPath)> {
-        self.inner.find_known(handle)
+    fn find_known(
+        &self,
+        handle: &NodeHandle,
+        order: ArrivalOrder,
+    ) -> Option<(Arc<dyn Node>, RelPath)> {
+        self.inner.find_known(handle, order)
     }
 
     fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
         self.inner.path_of(node)
     }
 
-    fn path_since_asked(&self, node: &dyn Node) -> Result<RelPath> {
-        self.inner.path_since_asked(node)
+    fn path_since(&self, node: &dyn Node, order: ArrivalOrder) -> Result<RelPath> {
+        self.inner.path_since(node, order)
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {

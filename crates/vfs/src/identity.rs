@@ -1,5 +1,7 @@
 //! On whose behalf a backend call is made.
 
+use crate::freshness::ArrivalOrder;
+
 /// A local user and its groups. Shared by `Arc`; immutable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
@@ -42,14 +44,22 @@ impl Identity {
     /// A call by this user, with the user's own rights.
     #[must_use]
     pub fn actor(&self) -> Actor<'_> {
-        Actor::User(self)
+        Actor::new(Role::User(self))
     }
 }
 
-/// Who makes a backend call: a user with the user's own rights, or one with a power that is
-/// named with its reason.
+/// Who makes a backend call, and with which place among the requests that have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Actor<'a> {
+pub struct Actor<'a> {
+    role: Role<'a>,
+    /// None for what is done by no request.
+    order: Option<ArrivalOrder>,
+}
+
+/// As whom a backend call is made: a user with the user's own rights, or one with a power that
+/// is named with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role<'a> {
     /// The user; what is created belongs to it.
     User(&'a Identity),
     /// The user, beyond what POSIX permissions let it do; what is created still belongs to it.
@@ -64,16 +74,52 @@ static SUPERUSER: Identity = Identity { uid: 0, gid: 0, groups: Vec::new() };
 #[cfg(any(test, feature = "testing"))]
 impl Actor<'static> {
     /// The superuser as a user, for tests that are about something else.
-    pub const SUPERUSER: Self = Self::User(&SUPERUSER);
+    pub const SUPERUSER: Self = Self::new(Role::User(&SUPERUSER));
 }
 
 impl<'a> Actor<'a> {
+    /// By no request; see [`Actor::in_order`].
+    const fn new(role: Role<'a>) -> Self {
+        Self { role, order: None }
+    }
+
+    /// The user, beyond what POSIX permissions let it do.
+    #[must_use]
+    pub const fn beyond(user: &'a Identity, reason: Elevated) -> Self {
+        Self::new(Role::Beyond(user, reason))
+    }
+
+    /// The server itself.
+    #[must_use]
+    pub const fn server(work: ServerWork) -> Self {
+        Self::new(Role::Server(work))
+    }
+
+    /// The same by the request with this place: it need not know of what others than this
+    /// process have done since.
+    #[must_use]
+    pub const fn in_order(self, order: ArrivalOrder) -> Self {
+        Self { order: Some(order), ..self }
+    }
+
+    /// As whom the call is made.
+    #[must_use]
+    pub const fn role(self) -> Role<'a> {
+        self.role
+    }
+
+    /// The place of the request; for no request the next one.
+    #[must_use]
+    pub fn order(self) -> ArrivalOrder {
+        self.order.unwrap_or_else(ArrivalOrder::next)
+    }
+
     /// The user; none if the server acts for itself.
     #[must_use]
     pub fn user(self) -> Option<&'a Identity> {
-        match self {
-            Self::User(user) | Self::Beyond(user, _) => Some(user),
-            Self::Server(_) => None,
+        match self.role {
+            Role::User(user) | Role::Beyond(user, _) => Some(user),
+            Role::Server(_) => None,
         }
     }
 
@@ -87,9 +133,9 @@ impl<'a> Actor<'a> {
     /// The power beyond the user's own rights.
     #[must_use]
     pub fn elevated(self) -> Option<Elevated> {
-        match self {
-            Self::Beyond(_, elevated) => Some(elevated),
-            Self::User(_) | Self::Server(_) => None,
+        match self.role {
+            Role::Beyond(_, elevated) => Some(elevated),
+            Role::User(_) | Role::Server(_) => None,
         }
     }
 
@@ -97,25 +143,25 @@ impl<'a> Actor<'a> {
     /// superuser, who sees all of them. What a cache keeps is kept under this.
     #[must_use]
     pub fn seen_as(self) -> &'a Identity {
-        match self {
-            Self::User(user) => user,
-            Self::Beyond(..) | Self::Server(_) => &SUPERUSER,
+        match self.role {
+            Role::User(user) => user,
+            Role::Beyond(..) | Role::Server(_) => &SUPERUSER,
         }
     }
 
     /// Whether it may make device nodes: the superuser for itself, and no elevated call.
     #[must_use]
     pub fn may_make_devices(self) -> bool {
-        matches!(self, Self::User(user) if user.uid == 0)
+        matches!(self.role, Role::User(user) if user.uid == 0)
     }
 
     /// Whether POSIX permission bits and access lists are not asked.
     #[must_use]
     pub fn overrides_permissions(self) -> bool {
-        match self {
-            Self::User(user) => user.uid == 0,
-            Self::Beyond(user, elevated) => user.uid == 0 || elevated != Elevated::TakeOwnership,
-            Self::Server(_) => true,
+        match self.role {
+            Role::User(user) => user.uid == 0,
+            Role::Beyond(user, elevated) => user.uid == 0 || elevated != Elevated::TakeOwnership,
+            Role::Server(_) => true,
         }
     }
 
@@ -123,12 +169,12 @@ impl<'a> Actor<'a> {
     /// permission bits other than set-user-ID and set-group-ID.
     #[must_use]
     pub fn acts_as_owner_of(self, uid: u32) -> bool {
-        match self {
-            Self::User(user) => user.uid == 0 || user.uid == uid,
-            Self::Beyond(user, elevated) => {
+        match self.role {
+            Role::User(user) => user.uid == 0 || user.uid == uid,
+            Role::Beyond(user, elevated) => {
                 user.uid == 0 || user.uid == uid || elevated != Elevated::TakeOwnership
             }
-            Self::Server(_) => true,
+            Role::Server(_) => true,
         }
     }
 
@@ -140,15 +186,15 @@ impl<'a> Actor<'a> {
         const SET_IDS: u32 = 0o6000;
         let crate::OwnerChange { uid, gid } = changes.owner;
         let changes_owner = uid.is_some() || gid.is_some();
-        match self {
-            Self::User(_) => false,
-            Self::Server(_) => changes_owner || changes.mode.is_some(),
-            Self::Beyond(user, _) if user.uid == 0 => false,
-            Self::Beyond(user, Elevated::TakeOwnership) => {
+        match self.role {
+            Role::User(_) => false,
+            Role::Server(_) => changes_owner || changes.mode.is_some(),
+            Role::Beyond(user, _) if user.uid == 0 => false,
+            Role::Beyond(user, Elevated::TakeOwnership) => {
                 let is_own = uid.is_none_or(|uid| uid == user.uid);
                 !is_own || gid.is_some_and(|gid| !user.in_group(gid)) || changes.mode.is_some()
             }
-            Self::Beyond(..) => changes_owner || changes.mode.is_some_and(|m| m & SET_IDS != 0),
+            Role::Beyond(..) => changes_owner || changes.mode.is_some_and(|m| m & SET_IDS != 0),
         }
     }
 }

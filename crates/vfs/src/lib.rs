@@ -9,12 +9,12 @@
 //! protocol cannot spell is mapped in that protocol's crate.
 #![forbid(unsafe_code)]
 
-pub mod asked;
 mod attributes;
 mod case;
 mod changes;
 mod delayed;
 mod error;
+pub mod freshness;
 mod handle;
 mod identity;
 mod keyed;
@@ -43,8 +43,9 @@ pub use case::{fold_case, has_case};
 pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
 pub use delayed::Delayed;
 pub use error::{FsError, Result};
+pub use freshness::ArrivalOrder;
 pub use handle::{Located, NodeHandle, SpecialKind};
-pub use identity::{Actor, Elevated, Identity, ServerWork};
+pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed::Keyed;
 pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
@@ -204,8 +205,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// The change attribute of a directory before one of its names is changed, if that is known
     /// without asking: as [`Vfs::look_at_change`] saw it last, while nothing has been done to its
     /// names since. What else may change it, such as its being moved, is not told.
-    fn known_change(&self, directory: &dyn Node) -> Option<u64> {
-        let _ = directory;
+    fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+        let _ = (directory, order);
         None
     }
 
@@ -213,7 +214,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::attributes`].
-    fn look_at_change(&self, directory: &dyn Node) -> Result<u64> {
+    fn look_at_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Result<u64> {
+        let _ = order;
         directory.attributes(Wanted::default()).map(|attributes| attributes.change)
     }
 
@@ -390,8 +392,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
 
     /// The node of a handle and its path, if both are known without a look: as surely as
     /// [`Vfs::find`] finds them, and at once.
-    fn find_known(&self, handle: &NodeHandle) -> Option<(Arc<dyn Node>, RelPath)> {
-        let _ = handle;
+    fn find_known(
+        &self,
+        handle: &NodeHandle,
+        order: ArrivalOrder,
+    ) -> Option<(Arc<dyn Node>, RelPath)> {
+        let _ = (handle, order);
         None
     }
 
@@ -405,12 +411,13 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// As [`Vfs::path_of`], or where it was since the request came that is worked on
-    /// ([`asked`]): to begin with, not to be sure afterwards that it has not moved.
+    /// As [`Vfs::path_of`], or where it was since the request with this place came
+    /// ([`freshness`]): to begin with, not to be sure afterwards that it has not moved.
     ///
     /// # Errors
     /// As [`Vfs::path_of`].
-    fn path_since_asked(&self, node: &dyn Node) -> Result<RelPath> {
+    fn path_since(&self, node: &dyn Node, order: ArrivalOrder) -> Result<RelPath> {
+        let _ = order;
         self.path_of(node)
     }
 

@@ -33,15 +33,13 @@ const PLACES: [(&str, &[&str], &str); 7] = [
 ];
 
 /// Where the state of a thread is kept, and why that decides nothing about a request.
-const THREAD_STATE: [(&str, &str); 8] = [
-    ("files/src/asking.rs", "deferred breaks: to become an argument"),
+const THREAD_STATE: [(&str, &str); 6] = [
     ("files/tests/slow_backend.rs", "a test's own"),
     ("meter/src/registry.rs", "counters"),
     ("meter/src/stage.rs", "time spans"),
     ("server/src/spare.rs", "spare buffers"),
     ("sim/src/fibers.rs", "simulated threads"),
     ("vfs-local/src/identity.rs", "the kernel keeps credentials by thread"),
-    ("vfs/src/asked.rs", "freshness of a change feed: to become an argument"),
 ];
 
 /// Which crates of ours a crate may depend on.

@@ -5,6 +5,7 @@
 //! write is heard when another process closes it: the system would tell of each
 //! of our own writes, too.
 
+use crate::context::RequestContext;
 use crate::table::{FileState, lock};
 use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
@@ -64,7 +65,7 @@ impl FileState {
 
 fn changed(state: &Weak<FileState>) {
     let Some(state) = state.upgrade() else { return };
-    let mut held = state.lock();
+    let mut held = state.lock(&RequestContext::SERVER);
     if state.is_directory {
         held.grants.caches.handle_entry_change(None);
     } else {

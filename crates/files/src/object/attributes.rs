@@ -5,7 +5,7 @@ use crate::authorize::{
     InForce, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to, stored,
 };
 use crate::watch::{ChangeKind, Filter};
-use crate::{Access, Caller, Files, OpenFile, OpenPlan, Share};
+use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, Share};
 use acl::ExecuteRule;
 use std::sync::Arc;
 use vfs::{
@@ -33,7 +33,7 @@ pub struct ObjectChanges {
 
 const WANTED: Wanted = Wanted { dos: true };
 
-impl Files {
+impl RequestFiles {
     /// Present attributes. [`Attributes::key`] is the file system's number and that of
     /// the file in it, which is the one that SMB shows; [`Attributes::change`] is
     /// another one after every change.
@@ -57,14 +57,18 @@ impl Files {
     /// [`vfs::Vfs::known_change`].
     #[must_use]
     pub fn change_before(&self, directory: &Object) -> u64 {
-        let known = directory.volume.vfs.known_change(&*directory.node);
+        let known = directory.volume.vfs.known_change(&*directory.node, self.context.order());
         known.unwrap_or_else(|| self.change_after(directory))
     }
 
     /// The change attribute of a directory after that.
     #[must_use]
     pub fn change_after(&self, directory: &Object) -> u64 {
-        directory.volume.vfs.look_at_change(&*directory.node).unwrap_or_default()
+        directory
+            .volume
+            .vfs
+            .look_at_change(&*directory.node, self.context.order())
+            .unwrap_or_default()
     }
 
     /// All that the caller may do to the object, as opening, reading and writing it would
@@ -137,12 +141,12 @@ impl Files {
             return Ok(());
         }
         let (caller, object) = (caller.clone(), object.clone());
-        let table = self.table.clone();
+        let (table, context) = (self.table.clone(), self.context.clone());
         self.offload(move || {
             change(&caller, &object, &changes, lifecycle)?;
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             let vfs = &object.volume.vfs;
-            table.break_directory_of(vfs, &caller, &path, None);
+            table.break_directory_of(&context, vfs, &caller, &path, None);
             table.watches.report(vfs, Some(&caller), what, &[(ChangeKind::Modified, &path)]);
             Ok(())
         })
@@ -157,12 +161,13 @@ impl Files {
     /// [`FsError::Io`].
     pub async fn touch_delegated(&self, caller: &Arc<Caller>, object: &Object) -> Result<()> {
         let (caller, object, table) = (caller.clone(), object.clone(), self.table.clone());
+        let context = self.context.clone();
         self.offload(move || {
             let now = AttributeChanges { modified: TimeChange::Now, ..AttributeChanges::default() };
-            object.node.set_attributes(Actor::Server(ServerWork::DelegatedWrite), &now)?;
+            object.node.set_attributes(Actor::server(ServerWork::DelegatedWrite), &now)?;
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             let (vfs, change) = (&object.volume.vfs, [(ChangeKind::Modified, &path)]);
-            table.break_directory_of(vfs, &caller, &path, None);
+            table.break_directory_of(&context, vfs, &caller, &path, None);
             table.watches.report(vfs, Some(&caller), Filter::LAST_WRITE, &change);
             Ok(())
         })
@@ -267,7 +272,7 @@ fn change_checked(
         let taken = AttributeChanges { owner, ..AttributeChanges::default() };
         let taker = match confirms_owner(caller, &present, owner) {
             true => caller.identity.actor(),
-            false => Actor::Beyond(&caller.identity, Elevated::TakeOwnership),
+            false => Actor::beyond(&caller.identity, Elevated::TakeOwnership),
         };
         node.set_attributes(taker, &taken)?;
     }

@@ -1,7 +1,7 @@
 //! Access lists of objects: the same descriptors that SMB shows, also as lists of names.
 
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{Access, Ace, Caller, Descriptor, Files, OpenPlan, SecurityParts, Share};
+use crate::{Access, Ace, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts, Share};
 use acl::{NamedList, NamedWho, Sid, control};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Result, Wanted};
@@ -12,7 +12,7 @@ const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: tr
 /// Bytes of a list that is stored: a descriptor has 64 KiB, an audit list beside.
 const LIST_BYTES_MAX: usize = 48 * 1024;
 
-impl Files {
+impl RequestFiles {
     /// The parts of the descriptor in force.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Files {
     /// Replaces parts of the descriptor; POSIX owner and permissions follow.
     ///
     /// # Errors
-    /// As [`Files::set_descriptor`].
+    /// As [`RequestFiles::set_descriptor`].
     pub async fn set_object_descriptor(
         &self,
         caller: &Arc<Caller>,
@@ -53,7 +53,7 @@ impl Files {
     /// out, and those for the system that no permission bits stand for.
     ///
     /// # Errors
-    /// As [`Files::object_descriptor`].
+    /// As [`RequestFiles::object_descriptor`].
     pub async fn object_list(&self, caller: &Arc<Caller>, object: &Object) -> Result<NamedList> {
         let shown = self.object_descriptor(caller, object, LIST).await?;
         let attributes = object.node.attributes(Wanted::default())?;
@@ -73,7 +73,7 @@ impl Files {
     /// Replaces the access list; POSIX permissions follow.
     ///
     /// # Errors
-    /// As [`Files::set_object_descriptor`]; [`FsError::TooLarge`] past [`acl::NAMED_ACES_MAX`]
+    /// As [`RequestFiles::set_object_descriptor`]; [`FsError::TooLarge`] past [`acl::NAMED_ACES_MAX`]
     /// or more bytes than a descriptor may have.
     pub async fn set_object_list(
         &self,

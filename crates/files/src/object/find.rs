@@ -1,29 +1,26 @@
 //! From handles and names to objects.
 
 use super::{Handle, Object};
-use crate::{Caller, Files, Volume};
+use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
-    Actor, Attributes, FileKind, FsError, Name, OpenHow, Opened, RelPath, Result, ServerWork, Wait,
-    Wanted,
+    Actor, ArrivalOrder, Attributes, FileKind, FsError, Name, OpenHow, Opened, RelPath, Result,
+    ServerWork, Wait, Wanted,
 };
 
 /// Times that an operation begins anew because a directory was moved under it.
 pub(super) const TRIES_MAX: u32 = 8;
 
-impl Files {
+impl RequestFiles {
     /// The root of a volume.
     ///
     /// # Errors
     /// [`FsError::Stale`] if it is gone.
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
-        let volume = volume.clone();
+        let (volume, context) = (volume.clone(), self.context.clone());
         self.looked(move |wait| {
-            match volume.vfs.open(
-                Actor::Server(ServerWork::ShareRoot),
-                &RelPath::root(),
-                OpenHow::looking(wait),
-            ) {
+            let server = context.call(Actor::server(ServerWork::ShareRoot));
+            match volume.vfs.open(server, &RelPath::root(), OpenHow::looking(wait)) {
                 Ok(opened) => Ok(object_of(&volume, opened)),
                 Err(FsError::NotFound) => Err(FsError::Stale),
                 Err(error) => Err(error),
@@ -69,11 +66,11 @@ impl Files {
     /// What was found lately, if it is still there.
     fn find_known(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
         let Some(node) = self.known.find(&volume.vfs, handle.node()) else {
-            let (node, path) = volume.vfs.find_known(handle.node())?;
+            let (node, path) = volume.vfs.find_known(handle.node(), self.context.order())?;
             let is_served = volume.options.veto_names.check(&path, false).is_ok();
             return is_served.then(|| Object { volume: volume.clone(), node, path });
         };
-        let path = volume.vfs.path_since_asked(&*node);
+        let path = volume.vfs.path_since(&*node, self.context.order());
         match path {
             Ok(path) if volume.options.veto_names.check(&path, false).is_ok() => {
                 Some(Object { volume: volume.clone(), node, path })
@@ -110,10 +107,10 @@ impl Files {
         Ok(self.look_at(caller, directory, name).await?.0)
     }
 
-    /// As [`Files::look_up`], with attributes as [`Files::object_attributes_alone`] has them.
+    /// As [`RequestFiles::look_up`], with attributes as [`RequestFiles::object_attributes_alone`] has them.
     ///
     /// # Errors
-    /// As [`Files::look_up`].
+    /// As [`RequestFiles::look_up`].
     pub async fn look_at(
         &self,
         caller: &Arc<Caller>,
@@ -122,22 +119,28 @@ impl Files {
     ) -> Result<(Object, Attributes)> {
         directory.need_directory()?;
         let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
-        self.looked(move |wait| look_at(&caller, &directory, &name, wait)).await
+        let context = self.context.clone();
+        self.looked(move |wait| {
+            let who = context.call(caller.identity.actor());
+            look_at(who, &directory, &name, wait)
+        })
+        .await
     }
 
     /// The directory that `directory` is in.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] for the root of the volume; as [`Files::look_up`].
+    /// [`FsError::NotFound`] for the root of the volume; as [`RequestFiles::look_up`].
     pub async fn look_up_parent(&self, caller: &Arc<Caller>, directory: &Object) -> Result<Object> {
         directory.need_directory()?;
         let (caller, directory) = (caller.clone(), directory.clone());
+        let context = self.context.clone();
         self.looked(move |wait| {
+            let who = context.call(caller.identity.actor());
             directory.steadily(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
                 let volume = &directory.volume;
-                let found =
-                    volume.vfs.open(caller.identity.actor(), &parent, OpenHow::looking(wait))?;
+                let found = volume.vfs.open(who, &parent, OpenHow::looking(wait))?;
                 Ok(object_of(volume, found))
             })
         })
@@ -146,7 +149,7 @@ impl Files {
 }
 
 fn look_at(
-    caller: &Caller,
+    who: Actor<'_>,
     directory: &Object,
     name: &Name,
     wait: Wait,
@@ -155,7 +158,7 @@ fn look_at(
     directory.steadily(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
-        let found = volume.vfs.open(caller.identity.actor(), &path, OpenHow::looking(wait))?;
+        let found = volume.vfs.open(who, &path, OpenHow::looking(wait))?;
         let attributes = found.attributes;
         Ok((object_of(volume, found), attributes))
     })
@@ -179,13 +182,13 @@ impl Object {
         self.or_found_at(self.volume.vfs.path_of(&*self.node))
     }
 
-    /// As [`Object::present_path`], as of what has been heard since the present request came and
-    /// what this process has done itself ([`vfs::Vfs::path_since_asked`]).
+    /// As [`Object::present_path`], as of what has been heard since the request with this place
+    /// came, and what this process has done itself ([`vfs::Vfs::path_since`]).
     ///
     /// # Errors
     /// As [`Object::present_path`].
-    pub(crate) fn path_since_asked(&self) -> Result<RelPath> {
-        self.or_found_at(self.volume.vfs.path_since_asked(&*self.node))
+    pub(crate) fn path_since(&self, order: ArrivalOrder) -> Result<RelPath> {
+        self.or_found_at(self.volume.vfs.path_since(&*self.node, order))
     }
 
     fn or_found_at(&self, told: Result<RelPath>) -> Result<RelPath> {

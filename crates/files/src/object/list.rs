@@ -2,7 +2,8 @@
 
 use super::{Handle, HandleSeal, Object, VolumeId};
 use crate::authorize::rights_to_opened;
-use crate::{Access, Caller, Files};
+use crate::context::RequestContext;
+use crate::{Access, Caller, RequestFiles};
 use std::sync::Arc;
 use vfs::{
     Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow, Result, Wait,
@@ -92,7 +93,7 @@ pub struct ListWish {
 /// threads.
 const INLINE_ENTRIES: usize = 64;
 
-impl Files {
+impl RequestFiles {
     /// A part of a directory, without `.` and `..`, with attributes.
     ///
     /// # Errors
@@ -107,11 +108,11 @@ impl Files {
         Ok(Listed { entries, is_end })
     }
 
-    /// As [`Files::list_objects`], told to `taker`, which comes back with whether there are no
+    /// As [`RequestFiles::list_objects`], told to `taker`, which comes back with whether there are no
     /// more.
     ///
     /// # Errors
-    /// As [`Files::list_objects`].
+    /// As [`RequestFiles::list_objects`].
     pub async fn list_objects_into<T: TakeListed>(
         &self,
         caller: &Arc<Caller>,
@@ -120,7 +121,7 @@ impl Files {
         taker: T,
     ) -> Result<(T, bool)> {
         directory.need_directory()?;
-        let mut listing = Listing::new(caller, directory, wish, taker);
+        let mut listing = Listing::new(&self.context, caller, directory, wish, taker);
         listing.seal = self.seal.clone();
         // What goes on is long.
         let mut is_done = wish.cookie == 0 && {
@@ -142,6 +143,7 @@ impl Files {
 
 /// A listing under way.
 struct Listing<T> {
+    context: RequestContext,
     caller: Arc<Caller>,
     directory: Object,
     wish: ListWish,
@@ -275,11 +277,31 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
 }
 
 impl<T: TakeListed> Listing<T> {
-    fn new(caller: &Arc<Caller>, directory: &Object, wish: ListWish, taker: T) -> Self {
+    fn new(
+        context: &RequestContext,
+        caller: &Arc<Caller>,
+        directory: &Object,
+        wish: ListWish,
+        taker: T,
+    ) -> Self {
+        let context = context.clone();
         let (caller, directory, cookie) = (caller.clone(), directory.clone(), wish.cookie);
         let (node, seal, count, bytes) = (None, None, 0, 0);
         let (is_end, is_full) = (false, false);
-        Self { caller, directory, wish, node, taker, seal, count, cookie, bytes, is_end, is_full }
+        Self {
+            context,
+            caller,
+            directory,
+            wish,
+            node,
+            taker,
+            seal,
+            count,
+            cookie,
+            bytes,
+            is_end,
+            is_full,
+        }
     }
 
     /// Goes on until there are `count_max`, or as many as are wanted: as far as it is known what
@@ -288,14 +310,14 @@ impl<T: TakeListed> Listing<T> {
         let count_max = count_max.min(self.wish.count_max);
         let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
         let (caller, vfs) = (self.caller.clone(), self.directory.volume.vfs.clone());
-        let who = &caller.identity;
+        let context = self.context.clone();
+        let who = context.call(caller.identity.actor());
         let node = match self.node.take() {
             Some(node) => node,
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
-                let known = |sink: &mut Taking<'_, T>| {
-                    vfs.list_known(&*node, who.actor(), cookie, wanted, sink)
-                };
+                let known =
+                    |sink: &mut Taking<'_, T>| vfs.list_known(&*node, who, cookie, wanted, sink);
                 if self.take(&*node, count_max, known)? {
                     return Ok(());
                 }
@@ -304,7 +326,7 @@ impl<T: TakeListed> Listing<T> {
         };
         let cookie = self.cookie;
         let ask = |sink: &mut Taking<'_, T>| {
-            vfs.list_with_attributes(&*node, who.actor(), cookie, wanted, sink).map(Some)
+            vfs.list_with_attributes(&*node, who, cookie, wanted, sink).map(Some)
         };
         self.take(&*node, count_max, ask)?;
         self.node = Some(node);
@@ -332,17 +354,14 @@ impl<T: TakeListed> Listing<T> {
         self.bytes += name.len();
     }
 
-    /// As [`Files::child_attributes`] has it.
+    /// As [`RequestFiles::child_attributes`] has it.
     fn may_read(&self, name: &Name, kind: FileKind) -> bool {
         let reads = Access::FILE_READ - Access::SYNCHRONIZE;
         let Object { volume, path, .. } = &self.directory;
         let look = || {
             let path = path.join(name);
-            let child = volume.vfs.open(
-                self.caller.identity.actor(),
-                &path,
-                OpenHow::looking(Wait::Allowed),
-            )?;
+            let who = self.context.call(self.caller.identity.actor());
+            let child = volume.vfs.open(who, &path, OpenHow::looking(Wait::Allowed))?;
             Ok::<_, FsError>(rights_to_opened(volume, &self.caller, &child).contains(reads))
         };
         self.caller.is_root()
@@ -353,9 +372,9 @@ impl<T: TakeListed> Listing<T> {
     fn open(&self) -> Result<Arc<dyn Node>> {
         let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let Object { volume, node, path } = &self.directory;
-        let identity = &self.caller.identity;
-        match volume.vfs.open_node(identity.actor(), &**node, how) {
-            Err(FsError::NotSupported) => Ok(volume.vfs.open(identity.actor(), path, how)?.node),
+        let who = self.context.call(self.caller.identity.actor());
+        match volume.vfs.open_node(who, &**node, how) {
+            Err(FsError::NotSupported) => Ok(volume.vfs.open(who, path, how)?.node),
             other => Ok(other?.node),
         }
     }

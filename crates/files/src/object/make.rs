@@ -4,7 +4,9 @@ use super::find::object_of;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::may_add;
 use crate::watch::{ChangeKind, name_filter};
-use crate::{Access, Caller, Files, IfExists, IfMissing, NewMode, OpenPlan, Share, WishedKind};
+use crate::{
+    Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, Share, WishedKind,
+};
 use std::sync::Arc;
 use vfs::{Actor, Elevated, FsError, Name, Opened, RelPath, Result, SpecialKind};
 
@@ -39,9 +41,9 @@ impl NewObject {
 /// Longest text of a symbolic link, as Linux stores it.
 const TARGET_BYTES_MAX: usize = 4095;
 
-impl Files {
+impl RequestFiles {
     /// Makes what is no file, called `name` in `directory`. Files are made by
-    /// [`Files::begin_open_object`].
+    /// [`RequestFiles::begin_open_object`].
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::DeletePending`]
@@ -63,6 +65,7 @@ impl Files {
         }
         let (table, caller) = (self.table.clone(), caller.clone());
         let (directory, name) = (directory.clone(), name.clone());
+        let context = self.context.clone();
         self.offload(move || {
             let volume = &directory.volume;
             if volume.is_unchangeable() {
@@ -82,7 +85,7 @@ impl Files {
                 make(&caller, &directory, &path, &new, is_granted)
             })?;
             let vfs = &volume.vfs;
-            table.break_directory_of(vfs, &caller, &made.path, None);
+            table.break_directory_of(&context, vfs, &caller, &made.path, None);
             let change = [(ChangeKind::Added, &made.path)];
             table.watches.report(vfs, Some(&caller), name_filter(false), &change);
             Ok(object_of(volume, made))
@@ -130,7 +133,7 @@ fn make(
     match make_as(caller.identity.actor()) {
         // A device is nobody's to create by what a list grants.
         Err(FsError::AccessDenied) if is_granted && !new.is_device() => {
-            make_as(Actor::Beyond(&caller.identity, Elevated::Names))
+            make_as(Actor::beyond(&caller.identity, Elevated::Names))
         }
         other => other,
     }

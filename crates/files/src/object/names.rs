@@ -2,11 +2,11 @@
 
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
-use crate::{Access, Caller, Files, OpenPlan, OpenResult, Share};
+use crate::{Access, Caller, OpenPlan, OpenResult, RequestFiles, Share};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, Result};
 
-impl Files {
+impl RequestFiles {
     /// Removes a name. What is open as POSIX has it goes on without; while somebody has
     /// it open who does not share deletion, it stays; who keeps it open only for a
     /// cache is asked to close it first, which may take long. A name that others have
@@ -38,7 +38,7 @@ impl Files {
     /// of one file both stay.
     ///
     /// # Errors
-    /// As [`Files::remove_object`] for what loses a name, [`Files::make_object`] for
+    /// As [`RequestFiles::remove_object`] for what loses a name, [`RequestFiles::make_object`] for
     /// the new one; [`FsError::AlreadyExists`] for kinds that do not replace each
     /// other; [`FsError::CrossDevice`]; [`FsError::InvalidParameter`] for a directory
     /// that would come to be within itself.
@@ -75,7 +75,7 @@ impl Files {
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::IsDirectory`], [`FsError::CrossDevice`],
-    /// [`FsError::Stale`] for what has no name any more; as [`Files::make_object`].
+    /// [`FsError::Stale`] for what has no name any more; as [`RequestFiles::make_object`].
     pub async fn link_object(
         &self,
         caller: &Arc<Caller>,

@@ -1,8 +1,10 @@
-//! Opening objects: [`Files::begin_open`] by handle, or by a name in a directory that
+//! Opening objects: [`RequestFiles::begin_open`] by handle, or by a name in a directory that
 //! is known by its handle.
 
 use super::Object;
-use crate::{Access, Begun, CacheHolder, Caller, Files, OpenFile, OpenPlan, OpenResult, Share};
+use crate::{
+    Access, Begun, CacheHolder, Caller, OpenFile, OpenPlan, OpenResult, RequestFiles, Share,
+};
 use std::sync::Arc;
 use vfs::{Name, Result};
 
@@ -59,11 +61,11 @@ impl OpenPlan {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Opens an object, or makes one; says so if it must wait for another client.
     ///
     /// # Errors
-    /// As [`Files::open`]; [`vfs::FsError::IsSymlink`] for a symbolic link unless
+    /// As [`RequestFiles::open`]; [`vfs::FsError::IsSymlink`] for a symbolic link unless
     /// [`OpenPlan::no_follow`]; [`vfs::FsError::Stale`] for an object that is gone.
     pub async fn begin_open_object(
         &self,
@@ -75,10 +77,10 @@ impl Files {
         self.begin_open_at(caller, at, plan, with).await
     }
 
-    /// As [`Files::begin_open_object`], and waits as long as it takes.
+    /// As [`RequestFiles::begin_open_object`], and waits as long as it takes.
     ///
     /// # Errors
-    /// As [`Files::begin_open_object`].
+    /// As [`RequestFiles::begin_open_object`].
     pub async fn open_object(
         &self,
         caller: &Arc<Caller>,
@@ -99,7 +101,7 @@ impl Files {
     /// [`vfs::FsError::InvalidParameter`] if that were more than it has;
     /// [`vfs::FsError::Stale`] if it is closed.
     pub fn narrow(&self, open: &OpenFile, access: Access, share: Share) -> Result<()> {
-        open.narrow(access, share)
+        open.narrow(&self.context, access, share)
     }
 }
 

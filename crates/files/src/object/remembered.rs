@@ -3,19 +3,20 @@
 
 use super::{Handle, Object, VolumeId};
 use crate::authorize::{allowed_by, certainly_unwritable, rights_to};
+use crate::context::RequestContext;
 use crate::open::Ticket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::carry_out;
 use crate::table::{Doomed, Entered, Entry};
-use crate::{Access, Caller, Files, Share, Volume};
+use crate::{Access, Caller, RequestFiles, Share, Volume};
 use acl::ExecuteRule;
 use grants::{CacheOwner, OpenWish};
 use std::sync::Arc;
 use vfs::{Attributes, Case, FileKind, KnownOpen, Name, NodeHandle, RelPath, Result, Wait};
 
-impl Files {
+impl RequestFiles {
     /// Handle and attributes of the file called `name` in `directory`, whose volume is called
-    /// `volume`, if both are known without opening it: as [`Files::look_at`] has them.
+    /// `volume`, if both are known without opening it: as [`RequestFiles::look_at`] has them.
     #[must_use]
     pub fn look_remembered(
         &self,
@@ -24,15 +25,16 @@ impl Files {
         name: &Name,
         volume: VolumeId,
     ) -> Option<(Handle, Attributes)> {
-        let (attributes, node) = directory.remembered(caller, &directory.path.join(name))?;
+        let (attributes, node) =
+            directory.remembered(&self.context, caller, &directory.path.join(name))?;
         Some((self.seal(volume, node), attributes))
     }
 
-    /// Removes a file that nobody has open as [`Files::remove_object`] does. None, with nothing
+    /// Removes a file that nobody has open as [`RequestFiles::remove_object`] does. None, with nothing
     /// done, if something else is to be looked at for that.
     ///
     /// # Errors
-    /// As [`Files::remove_object`].
+    /// As [`RequestFiles::remove_object`].
     pub(super) fn remove_remembered(
         &self,
         caller: &Arc<Caller>,
@@ -46,10 +48,10 @@ impl Files {
         }
         let (epoch, removals) = (table.epoch()?, table.removals());
         let path = directory.path.join(name);
-        let (attributes, _) = directory.remembered(caller, &path)?;
+        let (attributes, _) = directory.remembered(&self.context, caller, &path)?;
         let is_small = attributes.size_bytes <= INLINE_FREE_BYTES_MAX && attributes.links == 1;
         if !is_small
-            || !lets_remove(volume, caller, &directory.path, &attributes)
+            || !lets_remove(&self.context, volume, caller, &directory.path, &attributes)
             || table.find(attributes.key).is_some()
         {
             return None;
@@ -60,20 +62,24 @@ impl Files {
         // From now on renames and removals see it.
         let is_still_so = table.epoch() == Some(epoch)
             && table.removals() == removals
-            && volume.vfs.path_since_asked(&*directory.node).as_ref() == Ok(&directory.path);
+            && volume.vfs.path_since(&*directory.node, self.context.order()).as_ref()
+                == Ok(&directory.path);
         // Who keeps something of it is to be asked first.
         if !is_still_so || ticket.has_caches() {
             return None;
         }
         let id = ticket.id();
-        let (Entered { state, name, .. }, _) = ticket.keep();
-        let mut held = state.lock();
+        let (Entered { state, name, .. }, _) = ticket.keep(&self.context);
+        let mut held = state.lock(&self.context);
         held.grants.handle_disposition(id, true);
         held.grants.caches.handle_name_change(CacheOwner::Open(id));
         held.doom(Doomed { name, caller: caller.clone(), parent_key: None });
         drop(held);
-        let removal = table.close(&state, id, true);
-        Some(removal.map_or(Ok(()), |removal| carry_out(table, &state, removal, None)))
+        let removal = table.close(&self.context, &state, id, true);
+        Some(
+            removal
+                .map_or(Ok(()), |removal| carry_out(&self.context, table, &state, removal, None)),
+        )
     }
 
     fn enter_removal(
@@ -87,23 +93,30 @@ impl Files {
         let entry = Entry { size_bytes, key, is_directory, volume, path, only_link };
         let id = self.new_open_id();
         let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
-        let entered = self.table.open(&entry, wish, None).ok()?;
+        let entered = self.table.open(&self.context, &entry, wish, None).ok()?;
         Some(Ticket::entered(&self.table, entered, id))
     }
 }
 
 impl Object {
-    fn remembered(&self, caller: &Caller, path: &RelPath) -> Option<(Attributes, NodeHandle)> {
+    fn remembered(
+        &self,
+        context: &RequestContext,
+        caller: &Caller,
+        path: &RelPath,
+    ) -> Option<(Attributes, NodeHandle)> {
         if self.kind() != FileKind::Directory {
             return None;
         }
         self.volume.options.veto_names.check(path, false).ok()?;
-        self.volume.vfs.remembered(caller.identity.actor(), &*self.node, path)
+        let who = context.call(caller.identity.actor());
+        self.volume.vfs.remembered(who, &*self.node, path)
     }
 }
 
 /// Whether the directory is known to let the caller remove what has these attributes.
 fn lets_remove(
+    context: &RequestContext,
     volume: &Volume,
     caller: &Caller,
     directory: &RelPath,
@@ -112,7 +125,8 @@ fn lets_remove(
     let mut is_refused = false;
     let by_directory = || {
         let (who, case, wait) = (&caller.identity, Case::Sensitive, Wait::Never);
-        let Ok(known) = volume.vfs.open_directory(who.actor(), directory, case, wait) else {
+        let Ok(known) = volume.vfs.open_directory(context.call(who.actor()), directory, case, wait)
+        else {
             return Access::NONE;
         };
         let KnownOpen { opened, security } = &known;

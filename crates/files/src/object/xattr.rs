@@ -3,7 +3,7 @@
 use super::Object;
 use crate::authorize::{as_granted, rights_to};
 use crate::watch::{ChangeKind, Filter};
-use crate::{Access, Caller, Files};
+use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{FileKey, FsError, Name, RelPath, Result, Wanted};
@@ -40,7 +40,7 @@ pub enum XattrWish {
     Replace,
 }
 
-impl Files {
+impl RequestFiles {
     /// The names of all extended attributes, without the `user.` of Linux.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Files {
     /// One extended attribute's value.
     ///
     /// # Errors
-    /// [`FsError::NotFound`]; as [`Files::object_xattr_names`].
+    /// [`FsError::NotFound`]; as [`RequestFiles::object_xattr_names`].
     pub async fn object_xattr(
         &self,
         caller: &Arc<Caller>,
@@ -81,7 +81,7 @@ impl Files {
     /// # Errors
     /// [`FsError::NotFound`] and [`FsError::AlreadyExists`] as wished, the first for
     /// what is to be removed, too; [`FsError::TooLarge`], [`FsError::NoSpace`],
-    /// [`FsError::ReadOnly`]; as [`Files::object_xattr_names`].
+    /// [`FsError::ReadOnly`]; as [`RequestFiles::object_xattr_names`].
     pub async fn set_object_xattr(
         &self,
         caller: &Arc<Caller>,
@@ -96,6 +96,7 @@ impl Files {
         self.recall(object.key(), None).await?;
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         let (table, turns) = (self.table.clone(), self.xattr_turns.clone());
+        let context = self.context.clone();
         self.offload(move || {
             need(&caller, &object, Access::WRITE_EA)?;
             // Of two that wish it were not there yet one is refused. RFC 8276 8.4.2.
@@ -118,7 +119,7 @@ impl Files {
             object.node.set_xattr(who.actor(), &name, value.as_deref())?;
             drop(turn);
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
-            table.break_directory_of(&object.volume.vfs, &caller, &path, None);
+            table.break_directory_of(&context, &object.volume.vfs, &caller, &path, None);
             let what = Filter::EXTENDED_ATTRIBUTES;
             let change = [(ChangeKind::Modified, &path)];
             table.watches.report(&object.volume.vfs, Some(&caller), what, &change);

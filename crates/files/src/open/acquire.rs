@@ -3,6 +3,7 @@
 use super::{OpenPlan, Opening};
 use crate::Caller;
 use crate::caching::CacheWish;
+use crate::context::RequestContext;
 use crate::remove::carry_out;
 use crate::stream::OpenStream;
 use crate::table::{Doomed, Entered, Entry, NotEntered, StreamEntry, Table};
@@ -35,10 +36,11 @@ impl Ticket {
         once: Access,
         cache: Option<&CacheWish>,
     ) -> Result<Self, NotEntered> {
+        let context = &opening.context;
         if (access | once).contains(Access::DELETE) {
-            opening.table.ask_streams(entry.key, opening.id)?;
+            opening.table.ask_streams(context, entry.key, opening.id)?;
         }
-        let held = opening.table.open(entry, wish_of(opening, access, once), cache)?;
+        let held = opening.table.open(context, entry, wish_of(opening, access, once), cache)?;
         Ok(Self::of(opening, held, None))
     }
 
@@ -49,7 +51,7 @@ impl Ticket {
     /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`].
     pub(super) fn hold(opening: &Opening, entry: &Entry<'_>) -> Result<Self, NotEntered> {
         let wish = OpenWish::new(opening.id, Access::NONE, Share::ALL);
-        let held = opening.table.open(entry, wish, None)?;
+        let held = opening.table.open(&opening.context, entry, wish, None)?;
         Ok(Self::of(opening, held, None))
     }
 
@@ -65,7 +67,8 @@ impl Ticket {
         (access, once): (Access, Access),
     ) -> Result<Self, NotEntered> {
         let wish = OpenWish { only_link: true, ..wish_of(opening, access, once) };
-        match opening.table.open_stream(entry, wish, opening.plan.caching.as_ref()) {
+        let cache = opening.plan.caching.as_ref();
+        match opening.table.open_stream(&opening.context, entry, wish, cache) {
             Ok(held) => Ok(Self::of(opening, held, Some(Box::new(self)))),
             Err(refusal) => {
                 // Somebody else uses it, and a new file with it.
@@ -108,7 +111,7 @@ impl Ticket {
     /// [`vfs::FsError::ShareViolation`] if an open of one does not share deletion.
     pub(super) fn lose_streams(&self) -> vfs::Result<()> {
         let Some(entered) = &self.held else { return Ok(()) };
-        let mut held = entered.state.lock();
+        let mut held = entered.state.lock(&RequestContext::SERVER);
         if held.streams_forbid_delete() {
             return Err(vfs::FsError::ShareViolation);
         }
@@ -118,7 +121,7 @@ impl Ticket {
 
     /// Whether the name that is held will vanish.
     pub(crate) fn is_delete_pending(&self) -> bool {
-        let pending = |held: &Entered| held.state.lock().grants.is_delete_pending(held.name.link);
+        let pending = |held: &Entered| held.state.look().grants.is_delete_pending(held.name.link);
         self.held.as_ref().is_some_and(pending)
     }
 
@@ -129,10 +132,10 @@ impl Ticket {
     }
 
     /// The open came to be. With it goes a stream's hold on its file.
-    pub(crate) fn keep(mut self) -> (Entered, Option<Box<Self>>) {
+    pub(crate) fn keep(mut self, context: &RequestContext) -> (Entered, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
         if let Some(before) = self.instead_of {
-            held.state.lock().grants.handle_taken_over(before, self.id);
+            held.state.lock(context).grants.handle_taken_over(before, self.id);
         }
         let mut hold = self.hold.take();
         if let Some(hold) = &mut hold {
@@ -146,21 +149,21 @@ impl Ticket {
     ///
     /// # Errors
     /// Those of removing a file that was marked for deletion.
-    pub(crate) fn release(mut self) -> vfs::Result<()> {
-        self.let_go()
+    pub(crate) fn release(mut self, context: &RequestContext) -> vfs::Result<()> {
+        self.let_go(context)
     }
 
-    fn let_go(&mut self) -> vfs::Result<()> {
+    fn let_go(&mut self, context: &RequestContext) -> vfs::Result<()> {
         let Some(Entered { state, name, .. }) = self.held.take() else { return Ok(()) };
         let undo = self.new_file.take();
         let made_it = undo.is_some();
         if let Some(caller) = undo {
-            let mut held = state.lock();
+            let mut held = state.lock(context);
             held.grants.set_delete_on_close(self.id);
             held.doom(Doomed { name, caller, parent_key: None });
         }
-        match self.table.close(&state, self.id, made_it) {
-            Some(removal) => match carry_out(&self.table, &state, removal, None) {
+        match self.table.close(context, &state, self.id, made_it) {
+            Some(removal) => match carry_out(context, &self.table, &state, removal, None) {
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty) => Ok(()),
                 other => other,
             },
@@ -188,7 +191,7 @@ fn instead_of(opening: &Opening) -> Option<OpenId> {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Err(error) = self.let_go() {
+        if let Err(error) = self.let_go(&RequestContext::SERVER) {
             tracing::warn!(%error, "a file marked for deletion could not be removed");
         }
     }

@@ -27,9 +27,9 @@ impl Opening {
         let create =
             |who: Actor<'_>| self.volume.vfs.create(who, &self.plan.path, self.case(), how);
         let identity = &self.caller.identity;
-        match create(identity.actor()) {
+        match create(self.user()) {
             Err(FsError::AccessDenied) if is_granted => {
-                create(Actor::Beyond(identity, Elevated::Names))
+                create(self.context.call(Actor::beyond(identity, Elevated::Names)))
             }
             other => other,
         }
@@ -50,7 +50,7 @@ impl Opening {
                 owner: OwnerChange::default(),
                 permissions: Some(&permissions),
             };
-            match opened.node.set_security(self.caller.identity.actor(), &change) {
+            match opened.node.set_security(self.user(), &change) {
                 // Where none can be stored the mode says all.
                 Ok(()) | Err(FsError::NotSupported) => {}
                 Err(error) => return Err(error),
@@ -58,11 +58,11 @@ impl Opening {
         }
         self.set_xattrs(opened)?;
         if let Some(verifier) = self.with.verifier {
-            opened.node.set_verifier(self.caller.identity.actor(), verifier)?;
+            opened.node.set_verifier(self.user(), verifier)?;
         }
         let expands = self.plan.uncompressed && opened.attributes.compressed;
         if expands {
-            opened.node.set_compressed(self.caller.identity.actor(), false)?;
+            opened.node.set_compressed(self.user(), false)?;
         }
         let of_file = self.plan.stream.is_none() && !is_directory;
         let bytes = self.plan.allocation_bytes.filter(|bytes| *bytes > 0 && of_file);
@@ -75,7 +75,7 @@ impl Opening {
     /// Cuts an existing file to nothing, as POSIX has it: its data goes, and nothing that is
     /// kept beside that.
     pub(super) fn cut(&self, opened: &Opened) -> Result<()> {
-        opened.node.set_size(self.caller.identity.actor(), 0)?;
+        opened.node.set_size(self.user(), 0)?;
         let present = &opened.attributes;
         // As after any write.
         let archived = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0);
@@ -97,7 +97,7 @@ impl Opening {
                 self.report_streams(Filter::STREAM_NAME, &opened.path, &changes);
             }
         }
-        opened.node.set_size(self.caller.identity.actor(), 0)?;
+        opened.node.set_size(self.user(), 0)?;
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
             opened.node.set_reparse_data(dos_authority(&self.caller, present).actor(), None)?;
         }

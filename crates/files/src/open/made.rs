@@ -133,7 +133,8 @@ impl Opening {
             return Ok(Whereabouts::Unsettled);
         }
         let opened = &mut made.opened;
-        let (vfs, root) = (&self.volume.vfs, Actor::Server(ServerWork::LocateNode));
+        let (vfs, root) =
+            (&self.volume.vfs, self.context.call(Actor::server(ServerWork::LocateNode)));
         let how = OpenHow::looking(Wait::Allowed);
         match vfs.open(root, &opened.path, how) {
             Ok(found) if found.attributes.key == opened.attributes.key => {

@@ -13,6 +13,7 @@ mod resolve;
 mod stream;
 
 use crate::caching::{BreakWait, CacheGrant, CacheWish};
+use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
@@ -21,7 +22,7 @@ use crate::shown_link::with_link;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
-use crate::{Caller, Files, ObjectOpen, OpenAt, Volume, Workers};
+use crate::{Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::Ticket;
 use apply::reserve;
@@ -197,10 +198,10 @@ impl WaitingOpen {
     /// Waits, as often as it takes, and opens. Dropping the future withdraws it.
     ///
     /// # Errors
-    /// As [`Files::open`].
+    /// As [`RequestFiles::open`].
     pub async fn opened(mut self) -> Result<OpenResult> {
         loop {
-            self.wait.settled(&*self.workers).await?;
+            self.wait.settled(&self.opening.context, &*self.workers).await?;
             match self.opening.run_on(self.workers).await? {
                 Begun::Opened(result) => return Ok(result),
                 Begun::Waits(waiting) => self = waiting,
@@ -209,7 +210,7 @@ impl WaitingOpen {
     }
 }
 
-impl Files {
+impl RequestFiles {
     /// Opens or makes a file or directory. What is in memory is opened at
     /// once; everything else on a worker.
     ///
@@ -234,10 +235,10 @@ impl Files {
         }
     }
 
-    /// As [`Files::open`], but says so if it must wait for another client.
+    /// As [`RequestFiles::open`], but says so if it must wait for another client.
     ///
     /// # Errors
-    /// As [`Files::open`].
+    /// As [`RequestFiles::open`].
     pub async fn begin_open(
         &self,
         volume: &Arc<Volume>,
@@ -249,7 +250,7 @@ impl Files {
         self.begin(opening).await
     }
 
-    /// See [`Files::begin_open_object`].
+    /// See [`RequestFiles::begin_open_object`].
     pub(crate) async fn begin_open_at(
         &self,
         caller: &Arc<Caller>,
@@ -307,6 +308,8 @@ enum Ran {
 
 /// Everything an open needs to know, on its way through the stages.
 struct Opening {
+    /// Whose request it is.
+    context: RequestContext,
     table: Arc<Table>,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
@@ -334,7 +337,7 @@ const READS: Access = Access(Access::READ_DATA.0 | Access::EXECUTE.0);
 
 impl Opening {
     fn new(
-        files: &Files,
+        files: &RequestFiles,
         volume: &Arc<Volume>,
         caller: &Arc<Caller>,
         mut plan: OpenPlan,
@@ -346,6 +349,7 @@ impl Opening {
             |bytes: &Vec<u8>| Descriptor::decode(bytes).map_err(|_| FsError::InvalidParameter);
         let descriptor = plan.descriptor.as_ref().map(decode).transpose()?;
         Ok(Self {
+            context: files.context.clone(),
             table: files.table.clone(),
             volume: volume.clone(),
             caller: caller.clone(),
@@ -610,7 +614,7 @@ impl Opening {
         granted: Access,
         action: OpenAction,
     ) -> OpenResult {
-        let (Entered { state, name, key, caching, granting }, hold) = ticket.keep();
+        let (Entered { state, name, key, caching, granting }, hold) = ticket.keep(&self.context);
         let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
@@ -641,7 +645,7 @@ impl Opening {
 
     fn report(&self, kind: ChangeKind, what: Filter, path: &RelPath) {
         let (vfs, watches) = (&self.volume.vfs, &self.table.watches);
-        self.table.break_directory_of(vfs, &self.caller, path, self.parent_key());
+        self.table.break_directory_of(&self.context, vfs, &self.caller, path, self.parent_key());
         watches.report(&self.volume.vfs, Some(&self.caller), what, &[(kind, path)]);
     }
 

@@ -64,12 +64,17 @@ impl Opening {
     /// The same of what was just made: who asks after a change of this process is told of all
     /// that was done before it ended, which may have been heard already.
     pub(super) fn had_moved_when_made(&self) -> bool {
-        self.is_elsewhere(Object::path_since_asked)
+        self.is_elsewhere(|directory| directory.path_since(self.context.order()))
     }
 
     fn is_elsewhere(&self, path_of: impl FnOnce(&Object) -> Result<RelPath>) -> bool {
         let Place::In(directory, name) = &self.place else { return false };
         path_of(directory).map(|path| path.join(name)) != Ok(self.plan.path.clone())
+    }
+
+    /// The caller, with its own rights.
+    pub(super) fn user(&self) -> Actor<'_> {
+        self.context.call(self.caller.identity.actor())
     }
 
     /// Opens what is meant in the backend.
@@ -103,9 +108,8 @@ impl Opening {
 
     /// Removes what was made in the wrong place.
     pub(super) fn unmake(&self, opened: &Opened) {
-        let who = &self.caller.identity;
-        if let Err(error) = self.volume.vfs.remove(who.actor(), &opened.path, opened.attributes.key)
-        {
+        let who = self.user();
+        if let Err(error) = self.volume.vfs.remove(who, &opened.path, opened.attributes.key) {
             tracing::warn!(%error, "what was made in a directory that had moved stays");
         }
     }

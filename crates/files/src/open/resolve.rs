@@ -45,7 +45,7 @@ impl Opening {
         // As much as POSIX allows, where as much as possible is asked for.
         let asked = how;
         loop {
-            match self.open_known(self.caller.identity.actor(), how) {
+            match self.open_known(self.user(), how) {
                 Err(FsError::AccessDenied) if how == asked && (how.read || how.write) => {
                     match self.resolve_beyond_mode(how, maximum)? {
                         Some(found) => return Ok(found),
@@ -86,8 +86,7 @@ impl Opening {
         if matches!(self.place, Place::Path) {
             return Ok(None);
         }
-        let seen =
-            self.open_in_backend(self.caller.identity.actor(), OpenHow { read: false, ..how })?;
+        let seen = self.open_in_backend(self.user(), OpenHow { read: false, ..how })?;
         let subject = (&*seen.node, &seen.attributes, None);
         let rights = rights_to(&self.volume, &self.caller, subject, self.execute_rule());
         if !self.reads_by_executing(&seen, rights) {
@@ -117,7 +116,7 @@ impl Opening {
     /// it: then that alone decides.
     fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
         let only_look = OpenHow { read: false, write: false, ..how };
-        let seen = self.open_in_backend(self.caller.identity.actor(), only_look)?;
+        let seen = self.open_in_backend(self.user(), only_look)?;
         let in_force = InForce::of(&*seen.node, &seen.attributes);
         if !in_force.is_stored() {
             return Ok(None);
@@ -132,8 +131,15 @@ impl Opening {
         }
         let exact = OpenHow { case: Case::Sensitive, ..granted };
         let opened = match self.place {
-            Place::Of(_) => self.open_in_backend(Actor::Server(ServerWork::OpenChecked), exact)?,
-            _ => self.volume.vfs.open(Actor::Server(ServerWork::OpenChecked), &seen.path, exact)?,
+            Place::Of(_) => self.open_in_backend(
+                self.context.call(Actor::server(ServerWork::OpenChecked)),
+                exact,
+            )?,
+            _ => self.volume.vfs.open(
+                self.context.call(Actor::server(ServerWork::OpenChecked)),
+                &seen.path,
+                exact,
+            )?,
         };
         // Another file by now: what was seen of the first says nothing of it.
         let is_same = opened.attributes.key == seen.attributes.key;
@@ -157,7 +163,8 @@ impl Opening {
 
     /// Opens the very node that was looked at, with the power of the process.
     fn open_seen(&self, seen: &Opened, how: OpenHow) -> Result<Opened> {
-        let (vfs, root) = (&self.volume.vfs, Actor::Server(ServerWork::OpenChecked));
+        let (vfs, root) =
+            (&self.volume.vfs, self.context.call(Actor::server(ServerWork::OpenChecked)));
         let opened = match vfs.open_node(root, &*seen.node, how) {
             Err(FsError::NotSupported) => vfs.open(root, &seen.path, how)?,
             other => other?,
@@ -178,7 +185,7 @@ impl Opening {
     pub(super) fn parent_within(&self, wait: Wait) -> Result<KnownOpen> {
         let (parent, _) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;
-        match vfs.open_directory(self.caller.identity.actor(), &parent, self.case(), wait) {
+        match vfs.open_directory(self.user(), &parent, self.case(), wait) {
             Err(FsError::NotFound) => Err(FsError::PathNotFound),
             other => other,
         }

@@ -186,7 +186,7 @@ impl Opening {
         let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;
         if replaces {
-            opened.node.set_size(self.caller.identity.actor(), 0)?;
+            opened.node.set_size(self.user(), 0)?;
             let changes = [(ChangeKind::ModifiedStream, &stored.name)];
             let what = Filter::STREAM_SIZE | Filter::STREAM_WRITE;
             self.report_streams(what, &opened.path, &changes);

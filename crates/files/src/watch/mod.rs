@@ -12,8 +12,9 @@ mod outside;
 mod state;
 mod streams;
 
+use crate::context::RequestContext;
 use crate::table::{OpenName, lock};
-use crate::{Access, Caller, Files, OpenFile};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use state::{RequestId, Watch};
 use std::ops::BitOr;
@@ -137,7 +138,7 @@ pub enum WatchAnswer {
     Overflow,
 }
 
-impl Files {
+impl RequestFiles {
     /// Asks for the changes since the last request of this open, or for the
     /// next ones. It is in its place in the line when this returns; requests
     /// of one open are answered in order. Dropping what is returned withdraws it.
@@ -302,7 +303,7 @@ impl OpenFile {
     /// A watch that began, or a request that came, while the open was being
     /// closed or its directory marked for deletion is told so.
     fn check_watch(&self, watcher: &Watcher) {
-        let held = self.state.lock();
+        let held = self.state.look();
         let is_open = held.grants.is_open(self.id);
         if is_open && held.grants.is_delete_pending(self.name.link) {
             watcher.handle_end(WatchEnd::DeletePending);
@@ -323,7 +324,7 @@ impl OpenFile {
         }
         // Under the lock of the grants: of two who change the mark, the later
         // one tells later.
-        let held = self.state.lock();
+        let held = self.state.look();
         let watchers = self.table.watches.on(&self.volume().vfs, &self.path());
         let is_doomed = held.grants.is_delete_pending(self.name.link);
         for watcher in &watchers {
@@ -348,11 +349,11 @@ impl OpenFile {
     }
 
     /// Tells that the file was changed, and what of it.
-    pub(crate) fn report_modified(&self, what: Filter) {
-        self.break_directory(&self.path());
+    pub(crate) fn report_modified(&self, context: &RequestContext, what: Filter) {
+        self.break_directory(context, &self.path());
         if self.state.has_caches() {
             // Attributes, which nobody else keeps.
-            self.state.lock().grants.caches.handle_recall(self.cache_owner());
+            self.state.lock(context).grants.caches.handle_recall(self.cache_owner());
         }
         self.tell_watches(what);
     }
@@ -373,14 +374,14 @@ impl OpenFile {
 
 impl OpenFile {
     /// The file was renamed; its opens know it already. MS-FSA 2.1.5.15.11.
-    pub(crate) fn report_renamed(&self, from: &RelPath, to: &RelPath) {
+    pub(crate) fn report_renamed(&self, context: &RequestContext, from: &RelPath, to: &RelPath) {
         if from == to {
             return;
         }
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
-        self.break_directory(from);
+        self.break_directory(context, from);
         if from.directories().next() != to.directories().next() {
-            self.break_directory(to);
+            self.break_directory(context, to);
         }
         if self.is_directory() {
             watches.moved(vfs, from, to);
@@ -399,9 +400,9 @@ impl OpenFile {
     }
 
     /// A name of the file came or went that none of its opens came by.
-    pub(crate) fn report_name(&self, kind: ChangeKind, path: &RelPath) {
+    pub(crate) fn report_name(&self, context: &RequestContext, kind: ChangeKind, path: &RelPath) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
-        self.break_directory(path);
+        self.break_directory(context, path);
         watches.report(vfs, Some(&self.caller), Filter::FILE_NAME, &[(kind, path)]);
     }
 }

@@ -2,15 +2,15 @@
 
 use crate::harness::*;
 use files::{
-    Access, Asking, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegate,
-    Delegation, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, Patience,
-    Share, WaitingOpen, delegation_key,
+    Access, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegate, Delegation,
+    NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, Patience, Protocol,
+    RequestContext, Share, WaitingOpen, delegation_key,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use vfs::FsError;
+use vfs::{ArrivalOrder, FsError};
 
 /// A client that writes down what it is told.
 #[derive(Debug)]
@@ -203,8 +203,9 @@ fn what_a_client_changes_itself_leaves_its_delegation() {
     assert_eq!((one.recalls(), two.recalls()), (0, 1));
     drop((other, _theirs));
     assert_eq!(set(Some(&open)).now_or_never(), Some(Ok(())));
-    let asking = Asking::new(one.id);
-    assert_eq!(asking.around(set(None)).now_or_never(), Some(Ok(())), "known by who asks");
+    let (own, _answer) = served.requests_of(one.id);
+    let set = own.set_object_attributes(&served.alice, &object, None, &mode);
+    assert_eq!(set.now_or_never(), Some(Ok(())), "known by who asks");
     assert_eq!(one.recalls(), 0);
 }
 
@@ -234,13 +235,14 @@ fn who_would_rather_ask_again_than_wait_is_refused_and_the_wait_goes_on_without_
         Arc::new(move |rest| carried.lock().unwrap().push(rest))
     };
     let patience = Patience { limit: Duration::from_secs(5), carry_on };
-    let asking = Asking::impatient([2; 16], patience);
+    let context = RequestContext::new(Protocol::Nfs, [2; 16], Some(patience), ArrivalOrder::next());
+    let hurried = served.files.for_request(&context);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
-    let set = || served.files.set_object_attributes(&served.alice, &object, None, &mode);
-    assert_eq!(asking.around(set()).now_or_never(), Some(Err(FsError::Unavailable)));
+    let set = || hurried.set_object_attributes(&served.alice, &object, None, &mode);
+    assert_eq!(set().now_or_never(), Some(Err(FsError::Unavailable)));
     assert_eq!((client.recalls(), carried.lock().unwrap().len()), (1, 1));
     drop(delegation);
-    assert_eq!(asking.around(set()).now_or_never(), Some(Ok(())));
+    assert_eq!(set().now_or_never(), Some(Ok(())));
     carried.lock().unwrap().drain(..).for_each(|rest: BoxFuture<'static, ()>| {
         assert!(rest.now_or_never().is_some(), "nobody is waited for");
     });
@@ -253,18 +255,18 @@ fn what_a_client_opens_for_a_moment_does_not_disturb_its_own_delegation() {
     let (one, object) = (Client::new(1), served.file("f"));
     let (open, delegation) = served.delegated(&one, &object, Delegate::Write);
     served.close(open);
-    let asking = Asking::new(one.id);
+    let (own, _answer) = served.requests_of(one.id);
     let size = ObjectChanges { size_bytes: Some(0), ..Default::default() };
-    let set = served.files.set_object_attributes(&served.alice, &object, None, &size);
-    assert_eq!(asking.around(set).now_or_never(), Some(Ok(())));
+    let set = own.set_object_attributes(&served.alice, &object, None, &size);
+    assert_eq!(set.now_or_never(), Some(Ok(())));
     served.files.write(delegation.open(), 0, b"by the delegation alone").unwrap();
     let root = now(served.files.root_object(&served.volume)).unwrap();
     let to = name("g");
     let from = name("f");
-    let rename = served.files.rename_object(&served.alice, (&root, &from), (&root, &to));
-    assert_eq!(asking.around(rename).now_or_never(), Some(Ok(())));
-    let remove = served.files.remove_object(&served.alice, &root, &to);
-    assert_eq!(asking.around(remove).now_or_never(), Some(Ok(())));
+    let rename = own.rename_object(&served.alice, (&root, &from), (&root, &to));
+    assert_eq!(rename.now_or_never(), Some(Ok(())));
+    let remove = own.remove_object(&served.alice, &root, &to);
+    assert_eq!(remove.now_or_never(), Some(Ok(())));
     assert_eq!(one.recalls(), 0);
     served.give_back(delegation);
     served.assert_nothing_held();

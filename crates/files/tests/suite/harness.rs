@@ -2,8 +2,9 @@
 
 pub use files::Inline;
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, Semantics, Share,
-    Volume, VolumeOptions, WishedKind, Workers,
+    Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, PendingAnswer,
+    Protocol, RequestContext, RequestFiles, Semantics, Share, Volume, VolumeOptions, WishedKind,
+    Workers,
 };
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
@@ -14,10 +15,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Actor, Attributes, Case, CreateHow, Features, FileKey, FsError, Identity, Located, Name, Node,
-    NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState,
-    RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
-    Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, CreateHow, Features, FileKey, FsError, Identity,
+    Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota,
+    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
+    TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -243,7 +244,7 @@ impl Vfs for Hooked {
 
 /// A served directory.
 pub struct Served {
-    pub files: Arc<Files>,
+    pub files: RequestFiles,
     pub volume: Arc<Volume>,
     pub vfs: Arc<Hooked>,
     /// An ordinary user, who may write to the root directory.
@@ -251,6 +252,14 @@ pub struct Served {
     /// The user that the process runs as is the superuser.
     pub is_root: bool,
     pub dir: TempDir,
+}
+
+impl Served {
+    /// What the client's requests use, and the answer to them: to be dropped when it is queued.
+    pub fn requests_of(&self, client: [u8; 16]) -> (RequestFiles, PendingAnswer) {
+        let context = RequestContext::new(Protocol::Smb, client, None, ArrivalOrder::next());
+        (self.files.for_request(&context), PendingAnswer::to(&context))
+    }
 }
 
 impl Drop for Served {
@@ -280,7 +289,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         makes_slowly: AtomicBool::default(),
     });
     Served {
-        files: Arc::new(Files::new(workers)),
+        files: Arc::new(Files::new(workers)).for_server(),
         volume: Arc::new(Volume { vfs: vfs.clone(), options }),
         vfs,
         alice: user(id(owner.uid(), 4001), id(owner.gid(), 4001)),

@@ -35,7 +35,7 @@ fn what_is_written_while_space_is_reserved_is_not_cut_off() {
         let around = Arc::new(SteppedIn::default());
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), around.clone()));
         let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
-        let files = Arc::new(Files::new(Arc::new(Inline)));
+        let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let caller = Arc::new(Caller::of(Identity::root()));
         let made = OpenPlan {
             path: path("f"),

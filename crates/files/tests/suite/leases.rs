@@ -3,8 +3,8 @@
 
 use crate::harness::*;
 use files::{
-    Asking, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
-    Semantics, Share, VolumeOptions,
+    CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan, Semantics,
+    Share, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -272,19 +272,19 @@ fn what_a_request_makes_its_own_client_be_told_comes_after_its_answer() {
     seen.caching.as_mut().unwrap().key.as_mut().unwrap().key = of_other;
     let seen = served.try_open(seen).unwrap();
     let file = served.open("f", READ | DELETE);
-    let asking = Asking::new([1; 16]);
-    now(asking.around(served.files.link(&file, &path("d/f"), false))).unwrap();
+    let (asking, answer) = served.requests_of([1; 16]);
+    now(asking.link(&file, &path("d/f"), false)).unwrap();
     assert_eq!(other.told(), [(RH, Caching::NONE)], "at once");
     assert_eq!(own.told(), [], "not yet");
-    drop(asking);
+    drop(answer);
     assert_eq!(own.told(), [(RH, Caching::NONE)]);
     served.files.acknowledge_key(of_other, Caching::NONE).unwrap();
     served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
     let again = served.try_open(leased(plan("d", READ), 1, None, &own)).unwrap();
-    let asking = Asking::new([1; 16]);
-    now(asking.around(served.files.rename(&file, &path("d/g"), false))).unwrap();
+    let (asking, answer) = served.requests_of([1; 16]);
+    now(asking.rename(&file, &path("d/g"), false)).unwrap();
     assert_eq!(own.told(), []);
-    drop(asking);
+    drop(answer);
     assert_eq!(own.told(), [(RH, Caching::NONE)]);
     [kept.open, seen.open, again.open, file].into_iter().for_each(|open| served.close(open));
 }
@@ -295,8 +295,8 @@ fn a_request_that_waits_for_its_own_client_has_told_it() {
     let own = Client::of([1; 16]);
     let first = served.try_open(leased(new_file("a"), 1, None, &own)).unwrap();
     let second = served.try_open(leased(plan("a", READ), 2, None, &own)).unwrap();
-    let (asking, target) = (Asking::new([1; 16]), path("b"));
-    let mut renaming = Box::pin(asking.around(served.files.rename(&first.open, &target, false)));
+    let ((asking, _answer), target) = (served.requests_of([1; 16]), path("b"));
+    let mut renaming = Box::pin(asking.rename(&first.open, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
     assert_eq!(own.told(), [(RH, Caching::READ)]);
     served.files.acknowledge_key(key(2), Caching::READ).unwrap();

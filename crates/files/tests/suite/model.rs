@@ -2,7 +2,9 @@
 //! lines what each must do; compared after every step.
 
 use crate::harness::*;
-use files::{Access, Files, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Share, dos};
+use files::{
+    Access, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, RequestFiles, Share, dos,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -262,7 +264,7 @@ fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step:
     }
 }
 
-fn set_delete(files: &Files, reference: &mut Reference, open: &Open, delete: bool) {
+fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &Open, delete: bool) {
     let file = reference.files.get_mut(&open.file).unwrap();
     let expected = match () {
         () if open.access & 4 == 0 => Err(FsError::AccessDenied),

@@ -82,7 +82,7 @@ fn an_object_is_found_by_its_handle_after_renames_and_by_a_new_server() {
         .unwrap();
     let keys = handles.each_ref().map(|bytes| served.find(bytes).unwrap().key());
     assert_eq!(keys, [root.key(), directory.key(), file.key()]);
-    let again = files::Files::new(Arc::new(Inline));
+    let again = Arc::new(files::Files::new(Arc::new(Inline))).for_server();
     let handle = again.parse_handle(&handles[2]).unwrap();
     let found = now(again.find_object(&served.volume, &handle)).unwrap();
     assert_eq!(found.key(), file.key());

@@ -5,8 +5,8 @@
 use crate::harness::*;
 use files::{
     Access, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Caller, Delegate,
-    Delegation, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share,
-    Volume, VolumeId, VolumeOptions, delegation_key,
+    Delegation, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan,
+    RequestFiles, Share, Volume, VolumeId, VolumeOptions, delegation_key,
 };
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ impl CacheHolder for Client {
 
 /// What there is, served, and what the reference knows of it.
 struct World {
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     alice: Arc<Caller>,
     holder: Arc<Client>,
@@ -117,7 +117,7 @@ fn rights(access: u32) -> Access {
 impl World {
     fn new(volume: Arc<Volume>, alice: Arc<Caller>, finds_nameless: bool) -> Self {
         Self {
-            files: Files::new(Arc::new(Inline)),
+            files: Arc::new(Files::new(Arc::new(Inline))).for_server(),
             volume,
             alice,
             holder: Arc::new(Client),

@@ -46,7 +46,7 @@ fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
     });
     // As it was before the second one came.
     (facts[0].caching, facts[0].epoch) = (Caching(3), 8);
-    let next = Files::new(Arc::new(Inline));
+    let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let again = facts
         .each_ref()
         .map(|facts| next.restore(&served.volume, &served.alice, facts, &nobody()).unwrap());
@@ -61,7 +61,7 @@ fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
 fn leases_that_do_not_fit_each_other_are_made_again_as_far_as_they_do() {
     let served = serve();
     served.put("file", b"");
-    let next = Files::new(Arc::new(Inline));
+    let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let facts = [1, 2].map(|number| {
         let made = served.try_open(leased("file", 3, number)).unwrap();
         let facts = made.open.facts(made.attributes.born).unwrap();
@@ -118,7 +118,7 @@ fn a_mark_to_vanish_is_made_again_and_carried_out_at_the_close() {
         assert_eq!((facts.delete_on_close, facts.delete_pending), (on_close, !on_close));
         // As if the process had been killed: nothing is closed.
         std::mem::forget(first);
-        let next = Files::new(Arc::new(Inline));
+        let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let again = next.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
         assert!(served.exists(name));
         now(next.close(again)).unwrap();

@@ -4,7 +4,9 @@
 //! beginning: the rest is pairs of a place in it and what is put there, or with the
 //! highest bit the handle itself.
 
-use files::{Caller, Files, Handle, Inline, ListWish, Object, Volume, VolumeId, VolumeOptions};
+use files::{
+    Caller, Files, Handle, Inline, ListWish, Object, RequestFiles, Volume, VolumeId, VolumeOptions,
+};
 use futures_util::FutureExt;
 use std::sync::{Arc, LazyLock};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
@@ -14,7 +16,7 @@ use vfs_local::LocalVfs;
 /// A served tree, what is in it, and good handles: of that, and where there is
 /// something beside the tree, of that as another server gives it out.
 struct Tree {
-    files: Files,
+    files: RequestFiles,
     volume: Arc<Volume>,
     inside: Vec<FileKey>,
     handles: Vec<Handle>,
@@ -35,7 +37,7 @@ impl Tree {
     fn of(vfs: Arc<dyn Vfs>, whole: Option<Arc<dyn Vfs>>) -> Self {
         let volume = |vfs| Arc::new(Volume { vfs, options: VolumeOptions::default() });
         let mut tree = Self {
-            files: Files::new(Arc::new(Inline)),
+            files: Arc::new(Files::new(Arc::new(Inline))).for_server(),
             volume: volume(vfs),
             inside: Vec::new(),
             handles: Vec::new(),

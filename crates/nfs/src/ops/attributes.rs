@@ -37,7 +37,7 @@ impl Answered {
 
 pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answered, NfsStatus> {
     check_readable(requested)?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let wants_handle = requested.contains(attribute::FILEHANDLE);
     let handle = if wants_handle { Some(run.place()?.handle(&files)?) } else { None };
     if matches!(run.place()?, Place::Root) {
@@ -140,7 +140,7 @@ pub(crate) fn around(
     let space = match export {
         Some(export) if wants_space => {
             let caller = run.caller(export);
-            Some(run.server().files.space(&export.volume, &caller).or_status()?)
+            Some(run.files().space(&export.volume, &caller).or_status()?)
         }
         _ if wants_space => Some(Space::default()),
         _ => None,
@@ -247,7 +247,7 @@ pub(crate) async fn set_list(
     list: Option<&NamedList>,
 ) -> Result<(), NfsStatus> {
     let Some(list) = list else { return Ok(()) };
-    let result = run.server().files.set_object_list(caller, object, list).await;
+    let result = run.files().set_object_list(caller, object, list).await;
     result.map_err(|error| match error {
         vfs::FsError::AccessDenied => NfsStatus::PERM,
         vfs::FsError::TooLarge => NfsStatus::ATTRNOTSUPP,
@@ -276,7 +276,7 @@ pub(crate) async fn set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> SetAttrRep
 async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, NfsStatus> {
     let mut wished = wished(run, &args.attributes)?;
     let (object, caller) = run.object().await?;
-    let present = || run.server().files.object_attributes(&object).ok();
+    let present = || run.files().object_attributes(&object).ok();
     wished.complete_mode(|| present().map(|present| present.mode));
     let Wished { mut changes, list, mask, .. } = wished;
     if object.kind() == FileKind::Symlink {
@@ -292,7 +292,7 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
         }
         None => None,
     };
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let result = files.set_object_attributes(&caller, &object, by.as_ref(), &changes).await;
     match result {
         // Only the owner, or the superuser, may: RFC 8881 15.1.6.2 has a word of its own.
@@ -324,7 +324,7 @@ pub(crate) async fn access(
         return Ok(AccessResult { supported, access });
     }
     let (object, caller) = run.object().await?;
-    let rights = run.server().files.object_access(&caller, &object).or_status()?;
+    let rights = run.files().object_access(&caller, &object).or_status()?;
     let is_directory = object.kind() == FileKind::Directory;
     let mut known = vec![
         (Access::READ, Rights::READ_DATA),
@@ -387,5 +387,5 @@ async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsS
 
 /// The change attribute of an object.
 pub(crate) fn change_of(run: &Run<'_>, object: &Object) -> u64 {
-    run.server().files.object_attributes_alone(object).map_or(0, |attributes| attributes.change)
+    run.files().object_attributes_alone(object).map_or(0, |attributes| attributes.change)
 }

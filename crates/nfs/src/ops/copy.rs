@@ -48,7 +48,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
         return Err(NfsStatus::NOTSUPP);
     }
     let (from, to) = both(run, (args.source_state_id, args.destination_state_id)).await?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
     // Nothing means all; more than there is, is wrong. RFC 7862 15.2.3.
@@ -139,7 +139,7 @@ pub(crate) fn offload_cancel(run: &mut Run<'_>, args: &OffloadArgs) -> Result<()
 
 pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), NfsStatus> {
     let (from, to) = both(run, (args.source_state_id, args.destination_state_id)).await?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
     let count = if args.count == 0 { left } else { args.count };

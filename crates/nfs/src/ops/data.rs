@@ -53,7 +53,7 @@ pub(crate) async fn anonymous_open(
     }
     let plan = OpenPlan::posix(rights, Share::ALL);
     let at = OpenAt::Object(object);
-    let files = &run.server().files;
+    let files = run.files();
     match files.open_object(&caller, &at, plan, ObjectOpen::default()).await {
         Ok(opened) => Ok(opened.open),
         // Share reservations and locks of others are one to who has no open. RFC 8881 18.22.3.
@@ -83,7 +83,7 @@ async fn read_open(
     (open, offset, length): (&Arc<OpenFile>, u64, usize),
     answer: &mut Answer,
 ) -> Result<usize, NfsStatus> {
-    let files = &run.server().files;
+    let files = run.files();
     if length >= SENDFILE_BYTES_MIN
         && answer.may_leave_data()
         && let Some(range) = files.read_resident(open, offset, length).or_status()?
@@ -110,7 +110,7 @@ pub(crate) async fn write(
     args: &WriteArgs<'_>,
 ) -> Result<WriteResult, NfsStatus> {
     let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let data = &args.data[..args.data.len().min(IO_BYTES_MAX as usize)];
     let end = args.offset.checked_add(data.len() as u64);
     if end.is_none_or(|end| end > i64::MAX as u64) {
@@ -138,7 +138,7 @@ pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verif
     if matches!(run.place()?, Place::Root) {
         return Err(NfsStatus::ISDIR);
     }
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let open = match own_open(run)? {
         Some(open) => open,
         None => {
@@ -152,7 +152,7 @@ pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verif
 
 /// Some open that the client has of the file: any will do to have it written back.
 fn own_open(run: &mut Run<'_>) -> Result<Option<Arc<OpenFile>>, NfsStatus> {
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let handle = run.place()?.handle(&files)?;
     let client = run.client()?;
     let states = lock(&client.states);

@@ -11,7 +11,7 @@ use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
 use crate::place::Place;
 use crate::recall::ask_back;
 use crate::status::OrStatus;
-use files::{Asking, Delegate, Object, OpenFile};
+use files::{Delegate, Object, OpenFile, Protocol, RequestContext};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub(crate) fn grant(
 /// and now, when its delegation is taken back: what the client keeps of it is of before. It has the
 /// delegation again only to send what it has not sent, and to give it back. RFC 8881 10.2.1.
 fn has_changed_since_start(run: &Run<'_>, open: &Arc<OpenFile>) -> bool {
-    let changed = run.server().files.attributes_unchecked(open).map(|known| known.changed);
+    let changed = run.files().attributes_unchecked(open).map(|known| known.changed);
     // File systems tell time in steps.
     changed.is_ok_and(|changed| changed.0 + TIME_STEP_MAX_NS >= run.server().started.0)
 }
@@ -123,9 +123,9 @@ fn grant_alone(
     let (file, now) = (open.key(), server.host.now().instant);
     let account = server.holdings.delegations.account(&client.holder);
     let mut entry = server.delegations.enter(file, &account, now)?;
-    let delegation = server.files.delegate(open, kind).ok().flatten()?;
+    let delegation = run.files().delegate(open, kind).ok().flatten()?;
     let granting = delegation.granting();
-    let handle = Place::of(export.clone(), open.object()).handle(&server.files).ok()?;
+    let handle = Place::of(export.clone(), open.object()).handle(run.files()).ok()?;
     if kind == Delegate::Write {
         entry.writes(file, client, change_of(run, &open.object()));
     }
@@ -173,7 +173,7 @@ pub(crate) fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), 
 
 pub(crate) async fn give_back(run: &mut Run<'_>, args: &DelegReturnArgs) -> Result<(), NfsStatus> {
     let id = run.resolve_id(args.state_id)?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let handle = run.place()?.handle(&files)?;
     let ended = run.client()?.with_states(|states| {
         let (number, held) = states.find_delegation(&id)?;
@@ -237,16 +237,18 @@ pub(crate) async fn with_kept(
     // that somebody looks, and stays so if the client never sends what it has.
     let export = run.object_place()?.export.clone();
     let caller = run.caller(&export);
-    let touch = server.files.touch_delegated(&caller, object);
-    Asking::new(writer.tag()).around(touch).await.or_status()?;
-    let attributes = server.files.object_attributes(object).or_status()?;
+    // The change is the writer's: it is not asked for its delegation by this.
+    let by_writer = RequestContext::new(Protocol::Nfs, writer.tag(), None, run.call.order);
+    let touch = server.files.for_request(&by_writer).touch_delegated(&caller, object).await;
+    touch.or_status()?;
+    let attributes = run.files().object_attributes(object).or_status()?;
     Ok(Attributes { size_bytes: said.size_bytes, ..attributes })
 }
 
 async fn ask(run: &Run<'_>, writer: &Client, handle: FileHandle) -> Option<Said> {
     let requested = Bitmap4::of(&[attribute::CHANGE, attribute::SIZE]);
     let callback = Callback::GetAttr(CbGetAttrArgs { handle, requested });
-    let answer = writer.call_back(&run.server().files, &callback, None).await.ok()?;
+    let answer = writer.call_back(run.files(), &callback, None).await.ok()?;
     said(&answer)
 }
 

@@ -34,14 +34,13 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
     if let Some((handle, attributes)) =
-        run.server().files.look_remembered(&caller, &directory, &name, export.id)
+        run.files().look_remembered(&caller, &directory, &name, export.id)
     {
         run.go(Place::of_handle(export, handle));
         run.looked = Some((attributes.key, attributes));
         return Ok(());
     }
-    let (found, attributes) =
-        run.server().files.look_at(&caller, &directory, &name).await.or_status()?;
+    let (found, attributes) = run.files().look_at(&caller, &directory, &name).await.or_status()?;
     let key = found.key();
     run.go(Place::of(export, found));
     run.looked = Some((key, attributes));
@@ -52,7 +51,7 @@ async fn enter_share(run: &mut Run<'_>, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
     let export = run.config.export_named(name).ok_or(NfsStatus::NOENT)?.clone();
     export.admit(&run.call.conn)?;
-    let root = run.server().files.root_object(&export.volume).await.or_status()?;
+    let root = run.files().root_object(&export.volume).await.or_status()?;
     run.go(Place::of(export, root));
     Ok(())
 }
@@ -72,7 +71,7 @@ pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
         return Ok(());
     }
     let export = run.object_place()?.export.clone();
-    let found = run.server().files.look_up_parent(&caller, &directory).await.or_status()?;
+    let found = run.files().look_up_parent(&caller, &directory).await.or_status()?;
     run.go(Place::of(export, found));
     Ok(())
 }
@@ -85,17 +84,17 @@ pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
     if object.kind() != FileKind::Symlink {
         return Err(NfsStatus::WRONG_TYPE);
     }
-    run.server().files.read_object_link(&object).await.or_status()
+    run.files().read_object_link(&object).await.or_status()
 }
 
 /// The change attribute around a change of a directory. Others may have changed it, too.
 pub(crate) fn change_info(run: &Run<'_>, directory: &Object, before: u64) -> ChangeInfo {
-    ChangeInfo { is_atomic: false, before, after: run.server().files.change_after(directory) }
+    ChangeInfo { is_atomic: false, before, after: run.files().change_after(directory) }
 }
 
 /// The change attribute of a directory that is about to be changed.
 pub(crate) fn change_before(run: &Run<'_>, directory: &Object) -> u64 {
-    run.server().files.change_before(directory)
+    run.files().change_before(directory)
 }
 
 pub(crate) async fn create(
@@ -127,7 +126,7 @@ pub(crate) async fn create(
     };
     let name = name_of(args.name)?;
     let before = change_before(run, &directory);
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let made = files.make_object(&caller, &directory, &name, new).await.or_status()?;
     // Of a link the mode means nothing; of the others it is there already.
     changes.mode = None;
@@ -148,7 +147,7 @@ pub(crate) async fn remove(
     let (directory, caller) = run.object().await?;
     let name = name_of(args.name)?;
     let before = change_before(run, &directory);
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let removed = files.remove_object(&caller, &directory, &name).await;
     removed.map_err(in_use)?;
     Ok(change_info(run, &directory, before))
@@ -170,7 +169,7 @@ pub(crate) async fn rename(
     let (target, caller) = run.object().await?;
     let (old, new) = (name_of(args.old_name)?, name_of(args.new_name)?);
     let before = (change_before(run, &source), change_before(run, &target));
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let renamed = files.rename_object(&caller, (&source, &old), (&target, &new)).await;
     renamed.map_err(|error| match error {
         FsError::IsDirectory => NfsStatus::EXIST,
@@ -188,7 +187,7 @@ pub(crate) async fn link(run: &mut Run<'_>, args: &LinkArgs<'_>) -> Result<Chang
     let (directory, caller) = run.object().await?;
     let name = name_of(args.new_name)?;
     let before = change_before(run, &directory);
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     files.link_object(&caller, &object, &directory, &name).await.map_err(in_use)?;
     Ok(change_info(run, &directory, before))
 }

@@ -6,7 +6,7 @@ use wire::nfs::ops::PutFhArgs;
 use wire::nfs::{FileHandle, NfsStatus};
 
 pub(crate) fn put(run: &mut Run<'_>, args: &PutFhArgs) -> Result<(), NfsStatus> {
-    let (files, conn) = (&run.server().files, &run.call.conn);
+    let (files, conn) = (run.files(), &run.call.conn);
     let place = Place::parse(files, &run.config, conn, &args.object)?;
     run.go(place);
     Ok(())
@@ -18,6 +18,6 @@ pub(crate) fn put_root(run: &mut Run<'_>) -> Result<(), NfsStatus> {
 }
 
 pub(crate) fn get(run: &mut Run<'_>) -> Result<FileHandle, NfsStatus> {
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     run.place()?.handle(&files)
 }

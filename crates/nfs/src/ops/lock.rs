@@ -134,7 +134,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
     };
     let owner = owner_number(&client, number);
     let wanted = wanted_of(args.lock_type, range);
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     match files.lock_owned(&held.open, owner, wanted) {
         Ok(OwnerLocking::Granted) => {
             let id = client.with_states(|states| {
@@ -226,7 +226,7 @@ async fn try_test(
     let number = guard(&client.states).locks_of(object.key(), &args.owner.owner);
     let owner = number.map(|number| owner_number(&client, number));
     let wanted = wanted_of(args.lock_type, range);
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     Ok(files.find_lock(&object, owner, wanted))
 }
 
@@ -237,7 +237,7 @@ pub(crate) fn unlock(run: &mut Run<'_>, args: &UnlockArgs) -> Result<StateId, Nf
     let client = run.client()?;
     let (number, _) = guard(&client.states).find_locks(&id)?;
     let owner = owner_number(&client, number);
-    run.server().files.unlock_owned(&held.open, owner, range).or_status()?;
+    run.files().unlock_owned(&held.open, owner, range).or_status()?;
     let is_locked = held.open.has_locks_of(owner);
     let id = client.with_states(|states| {
         states.set_locked(number, is_locked);

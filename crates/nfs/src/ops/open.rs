@@ -97,7 +97,7 @@ pub(crate) async fn open(
         Ok(set) => set,
         Err(status) => {
             let taken_back = client.with_states(|states| states.take_back(&state_id));
-            taken_back.opens.into_iter().for_each(|held| run.server().close(held));
+            taken_back.opens.into_iter().for_each(|held| run.server().close(run.files(), held));
             return Err(status);
         }
     };
@@ -224,7 +224,7 @@ impl Taking<'_> {
     ) -> Result<Opened, FsError> {
         let holder = Some(self.holder.clone());
         let with = ObjectOpen { instead_of, verifier: self.wish.verifier, holder };
-        run.server().files.open_object(&self.wish.caller, at, plan, with).await
+        run.files().open_object(&self.wish.caller, at, plan, with).await
     }
 
     /// Makes the owner's state of a new open, or has the one that there is stand for it; none if
@@ -236,7 +236,7 @@ impl Taking<'_> {
         place: &mut Place,
     ) -> Result<Option<StateId>, NfsStatus> {
         let key = opened.open.key();
-        let handle = place.handle(&run.server().files)?;
+        let handle = place.handle(run.files())?;
         self.client.with_states(|states| {
             let Some(number) = states.open_of(key, self.owner) else {
                 let export = self.wish.export.clone();
@@ -282,7 +282,7 @@ impl Taking<'_> {
             let mut share = had.with(self.wish.share);
             let both = self.open_both(run, (&held, share), opened.as_ref()).await;
             let mut both = both.map_err(|error| run.open_refused(error))?;
-            let files = &run.server().files;
+            let files = run.files();
             let id = self.client.with_states(|states| {
                 let open = states.open_mut(number)?;
                 let now = open.share.with(self.wish.share);
@@ -337,7 +337,7 @@ impl Taking<'_> {
             return self.open(run, &self.wish.at, plan, instead_of).await;
         };
         // What it denies would refuse both together.
-        run.server().files.narrow(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
+        run.files().narrow(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
         let plan = OpenPlan::posix(rights(share), tolerated(share));
         let at = OpenAt::Object(opened.open.object());
         self.open(run, &at, plan, instead_of).await
@@ -357,7 +357,7 @@ async fn key_of(run: &Run<'_>, wish: &Wish) -> Result<FileKey, NfsStatus> {
     match &wish.at {
         OpenAt::Object(object) => Ok(object.key()),
         OpenAt::Name(directory, name) => {
-            let found = run.server().files.look_up(&wish.caller, directory, name).await;
+            let found = run.files().look_up(&wish.caller, directory, name).await;
             Ok(found.or_status()?.key())
         }
     }
@@ -373,7 +373,7 @@ async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4,
         OpenAction::Opened | OpenAction::Superseded => return Ok(Bitmap4::EMPTY),
     }
     if let Some(changes) = wish.rest() {
-        let files = &run.server().files;
+        let files = run.files();
         let object = opened.open.object();
         let by = Some(&opened.open);
         let caller = &wish.caller;
@@ -391,7 +391,7 @@ pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<S
     let id = run.resolve_id(args.state_id)?;
     let held = run.open_by(&id, Rights::READ_ATTRIBUTES)?;
     let client = run.client()?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let id = client.with_states(|states| {
         let (number, open) = states.find_open(&id)?;
         if !share.is_within(open.share) {
@@ -414,7 +414,7 @@ pub(crate) async fn close(run: &mut Run<'_>, args: &CloseArgs) -> Result<StateId
         Ok::<_, NfsStatus>(states.remove(number))
     })?;
     drop(ended);
-    held.close(&run.server().files).await;
+    held.close(run.files()).await;
     run.current_id = Some(StateId::INVALID);
     Ok(StateId::INVALID)
 }

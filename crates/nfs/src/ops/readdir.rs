@@ -12,7 +12,9 @@ use crate::limits::{
 };
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
-use files::{Caller, Files, ListWish, ListedObject, NamedList, Object, TakeListed, UnseenObject};
+use files::{
+    Caller, ListWish, ListedObject, NamedList, Object, RequestFiles, TakeListed, UnseenObject,
+};
 use std::sync::Arc;
 use wire::nfs::attributes::attribute;
 use wire::nfs::ops::{DirectoryWriter, ReadDirArgs};
@@ -50,7 +52,7 @@ pub(crate) async fn read(
     let around = around(run, Some(&export), args.requested)?;
     let wish = wish(run, args, &around, &export);
     let mut entries = Entries::behind(answer, args, around, Some(export));
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     if (args.requested & LISTS).is_empty() {
         let listed = files.list_objects_into(&caller, &directory, wish, entries).await;
         let (entries, is_end) = listed.or_status()?;
@@ -109,7 +111,7 @@ fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &Around, export: &Export) -> 
 /// The access list of an entry: nobody asks for it but who shows it. Of what has gone, or may
 /// not be looked at, there is none.
 async fn find_list(
-    files: &Files,
+    files: &RequestFiles,
     (caller, directory): (&Arc<Caller>, &Object),
     entry: &ListedObject,
 ) -> Option<NamedList> {

@@ -26,18 +26,18 @@ fn check_range(offset: u64, length: u64) -> Result<(), NfsStatus> {
 pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
     let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?.charged_at_dispatch();
-    run.server().files.reserve_range(&open, args.offset, args.length).await.or_status()
+    run.files().reserve_range(&open, args.offset, args.length).await.or_status()
 }
 
 pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
     let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?.charged_at_dispatch();
-    run.server().files.zero_range(&open, args.offset, args.length).await.or_status()
+    run.files().zero_range(&open, args.offset, args.length).await.or_status()
 }
 
 pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResult, NfsStatus> {
     let open = open_for(run, args.state_id, Rights::READ_DATA).await?.charged_at_dispatch();
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
     if args.offset >= size {
         return Err(NfsStatus::NXIO);
@@ -56,7 +56,7 @@ async fn next_data(
     open: &Arc<OpenFile>,
     offset: u64,
 ) -> Result<Option<(u64, u64)>, NfsStatus> {
-    run.server().files.next_data(open, offset).await.or_status()
+    run.files().next_data(open, offset).await.or_status()
 }
 
 async fn next_hole(run: &Run<'_>, open: &Arc<OpenFile>, offset: u64) -> Result<u64, NfsStatus> {
@@ -79,7 +79,7 @@ pub(crate) async fn read_plus(
     answer: &mut Answer,
 ) -> Result<(), NfsStatus> {
     let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     let size = open.size_bytes(&files)?;
     let end = args.offset.saturating_add(u64::from(args.count.min(IO_BYTES_MAX))).min(size);
     let cost = Cost::read(end.saturating_sub(args.offset).min(answer.room() as u64));

@@ -30,7 +30,7 @@ pub(crate) async fn get(
 ) -> Result<Vec<u8>, NfsStatus> {
     let (object, caller) = run.object().await?;
     let name = name_of(args.name)?;
-    let value = run.server().files.object_xattr(&caller, &object, &name).await.map_err(refused)?;
+    let value = run.files().object_xattr(&caller, &object, &name).await.map_err(refused)?;
     // RFC 8276 8.4.1.4: the caller cannot be given it in parts.
     if value.len() + 8 > room { Err(NfsStatus::TOOSMALL) } else { Ok(value) }
 }
@@ -63,7 +63,7 @@ async fn change(
     let (object, caller) = run.object().await?;
     let name = name_of(name)?;
     let before = change_of(run, &object);
-    let files = run.server().files.clone();
+    let files = run.files().clone();
     files.set_object_xattr(&caller, &object, &name, value, wish).await.map_err(refused)?;
     Ok(ChangeInfo { is_atomic: false, before, after: change_of(run, &object) })
 }
@@ -84,7 +84,7 @@ pub(crate) async fn list(
     room: usize,
 ) -> Result<Names, NfsStatus> {
     let (object, caller) = run.object().await?;
-    let all = run.server().files.object_xattr_names(&caller, &object).await.map_err(refused)?;
+    let all = run.files().object_xattr_names(&caller, &object).await.map_err(refused)?;
     let first = usize::try_from(args.cookie).map_err(|_| NfsStatus::BAD_COOKIE)?;
     if first > all.len() {
         return Err(NfsStatus::BAD_COOKIE);

@@ -86,7 +86,7 @@ impl Run {
         for file in 0..2 {
             let begun = run.by_smb(file, WRITE, 0);
             let Ok(Begun::Opened(opened)) = begun else { panic!("nobody is in the way") };
-            run.bench.server.files.write(&opened.open, 0, &[0; BYTES]).unwrap();
+            run.bench.server.files.for_server().write(&opened.open, 0, &[0; BYTES]).unwrap();
         }
         run
     }
@@ -203,7 +203,11 @@ impl Run {
         let caller = Arc::new(files::Caller::of(Identity::root()));
         let volume = self.bench.volume();
         let files = self.bench.server.files.clone();
-        files.begin_open(&volume, &caller, plan).now_or_never().expect("it begins at once")
+        files
+            .for_server()
+            .begin_open(&volume, &caller, plan)
+            .now_or_never()
+            .expect("it begins at once")
     }
 
     fn smb_open(&mut self, file: usize, access: u32, deny: u32) {
@@ -236,7 +240,8 @@ impl Run {
         let open = self.opens.swap_remove(at);
         match open.holder {
             Holder::Smb(held) => {
-                let closed = self.bench.server.files.close(held);
+                let files = self.bench.server.files.for_server();
+                let closed = files.close(held);
                 closed.now_or_never().expect("at once").unwrap();
             }
             Holder::Nfs { client, id: state_id, .. } => {
@@ -262,7 +267,7 @@ impl Run {
             Holder::Smb(held) => {
                 let kind = if is_exclusive { LockKind::Exclusive } else { LockKind::Shared };
                 let range = RangeLock { range: Range::new(told, 1).unwrap(), kind };
-                self.bench.server.files.try_locks(held, &[range]).is_ok()
+                self.bench.server.files.for_server().try_locks(held, &[range]).is_ok()
             }
             Holder::Nfs { client, id, locks } => {
                 let (client, lock) = (*client, lock_args((*id, *locks), told, is_exclusive, false));
@@ -309,10 +314,16 @@ impl Run {
         let told = if self.is(Fault::Write) { 0 } else { value };
         let files = self.bench.server.files.clone();
         let found = match &self.opens[at].holder {
-            Holder::Smb(held) if writes => files.write(held, offset, &[told]).map(|()| value).ok(),
+            Holder::Smb(held) if writes => {
+                files.for_server().write(held, offset, &[told]).map(|()| value).ok()
+            }
             Holder::Smb(held) => {
                 let mut into = Vec::new();
-                let read = files.read(held, offset, 1, &mut into).now_or_never().expect("at once");
+                let read = files
+                    .for_server()
+                    .read(held, offset, 1, &mut into)
+                    .now_or_never()
+                    .expect("at once");
                 read.ok().map(|_| into[0])
             }
             Holder::Nfs { client, id: state_id, .. } => {

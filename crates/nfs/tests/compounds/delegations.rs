@@ -99,7 +99,8 @@ fn windows(bench: &Bench, access: Access, share: Share) -> Begun {
     };
     let caller = Arc::new(files::Caller::of(Identity::root()));
     let volume = bench.volume();
-    let open = bench.server.files.begin_open(&volume, &caller, plan);
+    let files = bench.server.files.for_server();
+    let open = files.begin_open(&volume, &caller, plan);
     open.now_or_never().unwrap().unwrap()
 }
 
@@ -284,7 +285,8 @@ fn what_a_client_has_that_is_away_goes_once_windows_needs_it() {
     };
     let caller = Arc::new(files::Caller::of(Identity::root()));
     let volume = bench.volume();
-    let open = || bench.server.files.open(&volume, &caller, wish());
+    let files = bench.server.files.for_server();
+    let open = || files.open(&volume, &caller, wish());
     bench.pass(bench.lease);
     assert!(open().now_or_never().is_none_or(|result| result.is_err()), "it may come back");
     bench.pass(Duration::from_millis(1));
@@ -375,8 +377,8 @@ fn what_was_changed_over_smb_before_a_delegation_is_taken_back_is_not_kept_by_it
                 let Begun::Opened(open) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
                     panic!("it does not know yet that anybody has it");
                 };
-                bench.server.files.write(&open.open, 0, b"new").unwrap();
-                bench.server.files.close(open.open).now_or_never().unwrap().unwrap();
+                bench.server.files.for_server().write(&open.open, 0, b"new").unwrap();
+                bench.server.files.for_server().close(open.open).now_or_never().unwrap().unwrap();
             }
             let mut one = bench.returning_callee("one", 1);
             assert_eq!(is_recalled_when_taken_back(&mut one, kind), changes);
@@ -508,7 +510,8 @@ fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
         ..OpenPlan::posix(Access::WRITE_DATA, Share::DELETE)
     };
     let volume = bench.volume();
-    let open_alone = || bench.server.files.open(&volume, &caller, alone()).now_or_never().unwrap();
+    let open_alone =
+        || bench.server.files.for_server().open(&volume, &caller, alone()).now_or_never().unwrap();
     assert_eq!(open_alone().unwrap_err(), vfs::FsError::ShareViolation, "it may be open");
     let mut other = bench.returning("other", 1);
     let (lock_type, length) = (LockType::Read, 1);
@@ -519,7 +522,7 @@ fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
     let Begun::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
     let (range, kind) = (files::Range::new(0, 1).unwrap(), files::LockKind::Exclusive);
     let range = files::RangeLock { range, kind };
-    let lock = || bench.server.files.try_locks(&beside.open, &[range]);
+    let lock = || bench.server.files.for_server().try_locks(&beside.open, &[range]);
     assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it may be locked");
     let mut one = bench.returning_callee("one", 1);
     assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it has not said that this is all");

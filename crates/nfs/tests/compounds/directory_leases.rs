@@ -42,7 +42,8 @@ fn list(bench: &Bench, windows: &Arc<Windows>) -> Begun {
     };
     let caller = Arc::new(files::Caller::of(Identity::root()));
     let volume = bench.volume();
-    let open = bench.server.files.begin_open(&volume, &caller, plan);
+    let files = bench.server.files.for_server();
+    let open = files.begin_open(&volume, &caller, plan);
     open.now_or_never().unwrap().unwrap()
 }
 
@@ -96,7 +97,7 @@ fn a_listing_that_windows_keeps_goes_with_each_change_by_nfs() {
         assert_eq!(one.status(&operations), NfsStatus::OK, "{what}");
         let told = std::mem::take(&mut *windows.0.lock().unwrap());
         assert_eq!(told, [(KEPT, Caching::NONE)], "{what}");
-        bench.server.files.acknowledge_key(KEY, Caching::NONE).unwrap();
-        bench.server.files.close(directory.open).now_or_never().unwrap().unwrap();
+        bench.server.files.for_server().acknowledge_key(KEY, Caching::NONE).unwrap();
+        bench.server.files.for_server().close(directory.open).now_or_never().unwrap().unwrap();
     }
 }

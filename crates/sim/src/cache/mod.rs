@@ -197,7 +197,10 @@ struct Run {
 impl Run {
     /// Steps of one request, which need not be told anew of what was done before it came.
     fn request(&mut self, steps: &[Step], around: &Around) -> Result<(), String> {
-        vfs::asked::work(true, || steps.iter().try_for_each(|step| self.step(step, around)))
+        self.cached.begin_request();
+        let result = steps.iter().try_for_each(|step| self.step(step, around));
+        self.cached.end_request();
+        result
     }
 
     fn step(&mut self, step: &Step, around: &Around) -> Result<(), String> {

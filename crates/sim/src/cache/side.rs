@@ -3,12 +3,15 @@
 use super::surroundings::Around;
 use super::{Hits, Step, Who, generate};
 use crate::random::Random;
-use files::{Access, Caller, Descriptor, Files, Handle, Inline, OpenFile, Volume, VolumeOptions};
+use files::{
+    Access, Caller, Descriptor, Files, Handle, Inline, OpenFile, Protocol, RequestContext,
+    RequestFiles, Volume, VolumeOptions,
+};
 use futures_util::FutureExt;
 use std::future::Future;
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Attributes, DosInfo, FsError, Identity, Keyed, Stored, Vfs};
+use vfs::{ArrivalOrder, Attributes, DosInfo, FsError, Identity, Keyed, Stored, Vfs};
 use vfs_cache::{CacheOptions, CachedVfs};
 
 /// What somebody is told.
@@ -26,7 +29,7 @@ pub enum Answer {
 
 /// Everything that is done is done on two of these.
 pub struct Side {
-    pub files: Files,
+    pub files: RequestFiles,
     pub volume: Arc<Volume>,
     pub backend: Arc<MemoryVfs>,
     cache: Option<Arc<CachedVfs>>,
@@ -62,7 +65,7 @@ impl Side {
             Arc::new(Caller::of(identity))
         };
         let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
-        let files = Files::new(Arc::new(Inline));
+        let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let (held, handles) = Default::default();
         Self { files, volume, backend, cache, callers: [user(1000), user(1001)], held, handles }
     }
@@ -71,6 +74,18 @@ impl Side {
     pub fn hits(&self) -> Hits {
         let counts = self.cache.iter().flat_map(|cache| cache.counts());
         counts.map(|(kind, count)| (kind, count.hits)).collect()
+    }
+
+    /// What is done until it ends is done by one request, which has come now.
+    pub fn begin_request(&mut self) {
+        let order = ArrivalOrder::next();
+        let context = RequestContext::new(Protocol::Smb, [0; 16], None, order);
+        self.files = self.files.for_request(&context);
+    }
+
+    /// What is done from now on is done by no request.
+    pub fn end_request(&mut self) {
+        self.files = self.files.for_server();
     }
 
     /// Does something.

@@ -32,7 +32,7 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatu
         room_bytes: body.output_bytes as usize,
         measure,
     };
-    let next = request.server.files.next_changes(open.file()?, &wish).map_err(status_of)?;
+    let next = request.files.next_changes(open.file()?, &wish).map_err(status_of)?;
     Ok(Outcome::Wait(Box::pin(wait(open, next))))
 }
 

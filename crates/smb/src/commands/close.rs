@@ -14,13 +14,13 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let open = request.open(body.file_id)?;
     request.admit(&open, Cost::metadata()).await?;
     if let Target::File(file) = &open.target {
-        request.server.files.ask_before_close(file).await.map_err(status_of)?;
+        request.files.ask_before_close(file).await.map_err(status_of)?;
     }
     request.session()?.remove_open(open.id)?;
     open.closed.raise();
     let mut response = CloseResponse::default();
     if let Target::File(file) = &open.target {
-        let files = &request.server.files;
+        let files = request.files;
         if body.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0
             && let Ok(attributes) = files.attributes_unchecked(file)
         {

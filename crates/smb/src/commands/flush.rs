@@ -19,7 +19,7 @@ pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         if !file.granted().intersects(Access::WRITE_DATA | Access::APPEND_DATA) {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        request.server.files.flush(file).await.map_err(status_of)?;
+        request.files.flush(file).await.map_err(status_of)?;
     }
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::success())

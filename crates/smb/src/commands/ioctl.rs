@@ -158,7 +158,7 @@ async fn snapshots(
     if body.output_bytes_max < 16 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let times = match request.server.files.snapshots(file.volume()).await {
+    let times = match request.files.snapshots(file.volume()).await {
         // None are kept, or none yet.
         Err(FsError::NotFound | FsError::PathNotFound) => Vec::new(),
         other => other.map_err(status_of)?,
@@ -175,7 +175,7 @@ fn compression(
     if body.output_bytes_max < 2 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let compressed = request.server.files.attributes_unchecked(file).map_err(status_of)?.compressed;
+    let compressed = request.files.attributes_unchecked(file).map_err(status_of)?.compressed;
     let format = if compressed { COMPRESSION_LZNT1 } else { COMPRESSION_NONE };
     Ok(Answer::ok(format.to_le_bytes().to_vec()))
 }
@@ -191,7 +191,7 @@ async fn set_compression(
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let compressed = format != COMPRESSION_NONE;
-    request.server.files.set_compressed(file, compressed).await.map_err(status_of)?;
+    request.files.set_compressed(file, compressed).await.map_err(status_of)?;
     Ok(Answer::empty())
 }
 

@@ -5,7 +5,7 @@ use crate::limits::LOCKS_PER_REQUEST_MAX;
 use crate::open::Open;
 use crate::server::Server;
 use crate::status::status_of;
-use files::{LockKind, Range, RangeLock};
+use files::{LockKind, Range, RangeLock, RequestFiles};
 use futures_util::future::{Either, select};
 use limits::Cost;
 use std::pin::pin;
@@ -38,17 +38,18 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         return Ok(Outcome::success());
     }
     if body.elements[0].flags & LockElement::UNLOCK != 0 {
-        unlock_all(request.server, &open, &body.elements)?;
+        unlock_all(request.files, &open, &body.elements)?;
     } else {
         let (locks, waits) = wanted(&body.elements)?;
-        match request.server.files.try_locks(file, &locks) {
+        match request.files.try_locks(file, &locks) {
             Ok(()) => {
-                keep_locks(request.server, &open, &locks, sequence).await?;
+                keep_locks(request.server, request.files, &open, &locks, sequence).await?;
                 EmptyBody.encode(&mut request.w);
                 return Ok(Outcome::success());
             }
             Err(vfs::FsError::LockNotGranted) if waits => {
-                let waiting = wait(request.server.clone(), open, locks, sequence);
+                let waiting =
+                    wait(request.server.clone(), request.files.clone(), open, locks, sequence);
                 return Ok(Outcome::Wait(Box::pin(waiting)));
             }
             Err(error) => return Err(status_of(error)),
@@ -63,6 +64,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 /// The locks were granted: a persistent open has them after a restart, or not at all.
 async fn keep_locks(
     server: &Server,
+    files: &RequestFiles,
     open: &Open,
     locks: &[RangeLock],
     sequence: u32,
@@ -73,20 +75,20 @@ async fn keep_locks(
         open.lock_sequences().handle_undone(sequence);
         for lock in locks {
             // Not there any more if the open was closed meanwhile.
-            let _ = server.files.unlock(open.file()?, lock.range);
+            let _ = files.unlock(open.file()?, lock.range);
         }
     }
     kept
 }
 
 /// Unlocks one range after the other; those before a failure stay unlocked.
-fn unlock_all(server: &Server, open: &Open, elements: &[LockElement]) -> Result<(), NtStatus> {
+fn unlock_all(files: &RequestFiles, open: &Open, elements: &[LockElement]) -> Result<(), NtStatus> {
     for element in elements {
         if element.flags != LockElement::UNLOCK {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         let range = range_of(element)?;
-        server.files.unlock(open.file()?, range).map_err(status_of)?;
+        files.unlock(open.file()?, range).map_err(status_of)?;
     }
     Ok(())
 }
@@ -118,19 +120,20 @@ fn range_of(element: &LockElement) -> Result<Range, NtStatus> {
 
 async fn wait(
     server: Arc<Server>,
+    files: RequestFiles,
     open: Arc<Open>,
     locks: Vec<RangeLock>,
     sequence: u32,
 ) -> Result<Waited, NtStatus> {
     let file = open.file()?.clone();
     for &lock in &locks {
-        let granted = server.files.lock(&file, lock);
+        let granted = files.lock(&file, lock);
         match select(pin!(open.closed.raised()), pin!(granted)).await {
             Either::Left(_) => return Err(NtStatus::RANGE_NOT_LOCKED),
             Either::Right((result, _)) => result.map_err(status_of)?,
         }
     }
-    keep_locks(&server, &open, &locks, sequence).await?;
+    keep_locks(&server, &files, &open, &locks, sequence).await?;
     let mut body = Vec::new();
     EmptyBody.encode(&mut Writer::new(&mut body));
     Ok(Waited { reply: Reply::default(), body, open: None })

@@ -22,7 +22,7 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         OplockBreakAck::Oplock { level, file_id } => {
             let open = request.open(file_id)?;
             let keeps = caching_of(level).ok_or(NtStatus::INVALID_PARAMETER)?;
-            let files = &request.server.files;
+            let files = request.files;
             files
                 .acknowledge(open.file()?, keeps)
                 .map_err(|_| NtStatus::INVALID_OPLOCK_PROTOCOL)?;
@@ -40,7 +40,7 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 
 fn acknowledge_lease(request: &Request<'_>, key: CacheKey, state: u32) -> Result<(), NtStatus> {
     let keeps = u8::try_from(state).map_err(|_| NtStatus::REQUEST_NOT_ACCEPTED)?;
-    let result = request.server.files.acknowledge_key(key, Caching(keeps));
+    let result = request.files.acknowledge_key(key, Caching(keeps));
     result.map_err(|refusal| match refusal {
         None => NtStatus::OBJECT_NAME_NOT_FOUND,
         Some(AcknowledgeRefusal::NotBreaking) => NtStatus::UNSUCCESSFUL,

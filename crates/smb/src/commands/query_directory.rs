@@ -74,7 +74,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     request.w.u32(0);
     let start = request.w.buffer().len();
     let entries = Entries::new(Parts {
-        server: request.server.clone(),
+        files: request.files.clone(),
         file: file.clone(),
         shape,
         is_apple: open.tree.has_apple_details(),
@@ -102,7 +102,7 @@ async fn fill(
     open: &Arc<Open>,
     mut entries: Entries,
 ) -> Result<Entries, NtStatus> {
-    let (files, file) = (&request.server.files, open.file()?);
+    let (files, file) = (request.files, open.file()?);
     entries.put_dots()?;
     if !entries.scan.pattern.has_wildcards() {
         entries.put_named()?;

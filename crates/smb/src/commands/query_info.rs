@@ -10,7 +10,7 @@ use crate::posix::{is_posix, posix_info};
 use crate::quota;
 use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
-use files::{Access, Files, OpenFile, SecurityParts, Volume};
+use files::{Access, OpenFile, RequestFiles, SecurityParts, Volume};
 use limits::Cost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,7 +94,7 @@ fn file_info(
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
-    let files = &request.server.files;
+    let files = request.files;
     let room = body.output_bytes as usize;
     if body.class == FILE_POSIX_INFORMATION && is_posix(file) {
         return posix_file_info(files, file, room, data);
@@ -135,7 +135,7 @@ fn file_info(
 
 /// POSIX-FSCC 2.2.1.
 fn posix_file_info(
-    files: &Files,
+    files: &RequestFiles,
     file: &OpenFile,
     room: usize,
     data: &mut Vec<u8>,
@@ -170,7 +170,7 @@ fn needs_read_attributes(class: FileInfoClass) -> bool {
     )
 }
 
-fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, NtStatus> {
+fn file_facts(files: &RequestFiles, open: &Open, file: &OpenFile) -> Result<FileFacts, NtStatus> {
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
     let delete_pending = file.is_delete_pending();
     let size = size_bytes(&attributes);
@@ -197,7 +197,7 @@ fn file_facts(files: &Files, open: &Open, file: &OpenFile) -> Result<FileFacts, 
     })
 }
 
-fn reparse_tag(files: &Files, file: &OpenFile, attributes: &Attributes) -> u32 {
+fn reparse_tag(files: &RequestFiles, file: &OpenFile, attributes: &Attributes) -> u32 {
     let looked_at = || files.reparse(file).map_or(0, |found| tag_of(&found));
     tag_by_kind(attributes).unwrap_or_else(looked_at)
 }
@@ -213,7 +213,11 @@ fn name_units(file: &OpenFile) -> Vec<u16> {
 }
 
 /// All streams of a file, the unnamed one first. MS-FSA 2.1.5.12.28.
-fn streams(files: &Files, file: &OpenFile, is_apple: bool) -> Result<Vec<StreamFact>, NtStatus> {
+fn streams(
+    files: &RequestFiles,
+    file: &OpenFile,
+    is_apple: bool,
+) -> Result<Vec<StreamFact>, NtStatus> {
     let (attributes, streams) = files.attributes_and_streams(file).map_err(status_of)?;
     let mut facts = Vec::new();
     if attributes.kind != FileKind::Directory {
@@ -240,7 +244,7 @@ fn streams(files: &Files, file: &OpenFile, is_apple: bool) -> Result<Vec<StreamF
 
 /// MS-FSA 2.1.5.12.11.
 fn full_ea(
-    files: &Files,
+    files: &RequestFiles,
     open: &Open,
     file: &OpenFile,
     body: &QueryInfoRequest<'_>,
@@ -343,7 +347,7 @@ async fn room_for_backups(
     let Some(max_bytes) = share.and_then(|share| share.time_machine_max_bytes) else {
         return Ok(None);
     };
-    let used = request.server.files.backup_bytes(file.volume()).await;
+    let used = request.files.backup_bytes(file.volume()).await;
     Ok(Some(BackupRoom { max_bytes, used_bytes: used.map_err(status_of)? }))
 }
 
@@ -361,10 +365,10 @@ fn fs_info(
     }
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let user = request.session()?.user();
-    let space = request.server.files.space(volume, open.tree.caller(&user)).map_err(status_of)?;
+    let space = request.files.space(volume, open.tree.caller(&user)).map_err(status_of)?;
     let space = backups.map_or(space, |backups| backups.limit(space));
     let unit = u64::from(space.block_bytes.max(512));
-    let quotas = request.server.files.quota_state(volume);
+    let quotas = request.files.quota_state(volume);
     let serial = volume.vfs_serial();
     let mut object_id = [0; 16];
     object_id[..8].copy_from_slice(&serial.to_le_bytes());
@@ -399,7 +403,7 @@ fn posix_fs_info(
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
     let user = request.session()?.user();
     let caller = open.tree.caller(&user);
-    let space = request.server.files.space(file.volume(), caller).map_err(status_of)?;
+    let space = request.files.space(file.volume(), caller).map_err(status_of)?;
     let block = u64::from(space.block_bytes.max(1));
     let info = PosixFsInfo {
         transfer_bytes: request.negotiated.io_bytes_max,
@@ -443,7 +447,7 @@ fn security_info(
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let parts = parts(body.additional);
-    let files = &request.server.files;
+    let files = request.files;
     let mut descriptor = files.descriptor(file, parts).map_err(status_of)?;
     let is_apple = request.related.open.as_ref().is_some_and(|open| open.tree.is_apple());
     if is_apple && parts.dacl {

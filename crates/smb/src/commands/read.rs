@@ -81,7 +81,7 @@ async fn read_file(
         return Ok(outcome);
     }
     let response = ReadResponse::begin(&mut request.w);
-    let files = &request.server.files;
+    let files = request.files;
     let (offset, out) = (body.offset_bytes, request.w.buffer());
     let mut count = files.read(file, offset, length, out).await.map_err(status_of)?;
     if count == 0 && is_info(file) {
@@ -109,7 +109,7 @@ fn send_file(
     file: &Arc<OpenFile>,
     body: &ReadRequest,
 ) -> Result<Option<Outcome>, NtStatus> {
-    let files = &request.server.files;
+    let files = request.files;
     let found = files
         .read_resident(file, body.offset_bytes, body.length_bytes as usize)
         .map_err(status_of)?;

@@ -9,7 +9,7 @@ use crate::open::Target;
 use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::quota;
 use crate::status::status_of;
-use files::{BasicChange, Descriptor, Files, OpenFile, SecurityParts, Sid, TimeSetting};
+use files::{BasicChange, Descriptor, OpenFile, RequestFiles, SecurityParts, Sid, TimeSetting};
 use limits::Cost;
 use std::sync::Arc;
 use vfs::{FsError, Timestamp};
@@ -50,7 +50,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         InfoType::Security => {
             let descriptor =
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
-            let (files, parts) = (&request.server.files, parts(body.additional));
+            let (files, parts) = (request.files, parts(body.additional));
             if open.tree.is_apple() && parts.dacl {
                 set_security_of_apple(files, file, descriptor, parts)?;
             } else {
@@ -67,7 +67,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 /// Clients of POSIX send permission bits as a list of one entry, and name
 /// owners by number.
 fn set_security(
-    files: &Files,
+    files: &RequestFiles,
     file: &OpenFile,
     descriptor: Descriptor,
     parts: SecurityParts,
@@ -89,7 +89,7 @@ fn set_security(
 /// Clients of Apple send back the entries that they were shown, with other
 /// permission bits; and empty lists that mean nothing.
 fn set_security_of_apple(
-    files: &Files,
+    files: &RequestFiles,
     file: &OpenFile,
     mut descriptor: Descriptor,
     parts: SecurityParts,
@@ -112,7 +112,7 @@ async fn set_file_info(
     class: FileInfoClass,
     input: &[u8],
 ) -> Result<(), NtStatus> {
-    let files = &request.server.files;
+    let files = request.files;
     let short = |_| NtStatus::INFO_LENGTH_MISMATCH;
     let mut r = Reader::new(input);
     match class {
@@ -172,7 +172,7 @@ async fn set_file_info(
 }
 
 async fn set_delete(
-    files: &Arc<Files>,
+    files: &RequestFiles,
     file: &Arc<OpenFile>,
     delete: bool,
     ignore_readonly: bool,
@@ -207,7 +207,7 @@ fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
 
 /// A name that begins with `:` is a stream's of the same file. MS-FSA 2.1.5.15.11.
 async fn rename(
-    files: &Files,
+    files: &RequestFiles,
     file: &Arc<OpenFile>,
     info: &RenameInfo<'_>,
 ) -> Result<(), NtStatus> {
@@ -243,7 +243,7 @@ fn target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
 
 fn set_xattrs(request: &Request<'_>, file: &OpenFile, input: &[u8]) -> Result<(), NtStatus> {
     for (name, value) in extended_attributes::decode(input)? {
-        let result = request.server.files.set_xattr(file, &name, value.as_deref());
+        let result = request.files.set_xattr(file, &name, value.as_deref());
         result.map_err(|error| match error {
             FsError::InvalidName | FsError::NameTooLong => NtStatus::INVALID_EA_NAME,
             FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED,

@@ -31,7 +31,7 @@ pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 
 fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<Outcome, NtStatus> {
     let share = find_share(request, body.path)?;
-    let counted = request.server.files.meter().share(&share.name);
+    let counted = request.files.meter().share(&share.name);
     request.related.counted = counted;
     let session = request.session()?;
     let user = session.user();

@@ -25,7 +25,7 @@ async fn write_info(
     open: &Open,
     body: &WriteRequest<'_>,
 ) -> Result<Outcome, NtStatus> {
-    let (files, file) = (&request.server.files, open.file()?);
+    let (files, file) = (request.files, open.file()?);
     match judge_info_write(body.offset_bytes, body.data)? {
         InfoWrite::Whole(info) => files.write(file, 0, &info).map_err(status_of)?,
         InfoWrite::Removed => files.discard_stream(file).map_err(status_of)?,
@@ -69,7 +69,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if end.is_none() && !(is_posix(file) && body.offset_bytes == APPEND) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let files = &request.server.files;
+    let files = request.files;
     files.write(file, body.offset_bytes, body.data).map_err(status_of)?;
     file.set_position(end.unwrap_or_default());
     if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {

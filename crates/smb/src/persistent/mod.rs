@@ -16,7 +16,7 @@ use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::tree::{Admitted, Tree};
-use files::{CacheHolder, CacheKey, OpenFacts, OpenFile};
+use files::{CacheHolder, CacheKey, OpenFacts, OpenFile, RequestFiles};
 use futures_util::future::BoxFuture;
 use limits::{Holder, Ledger, Share as Charge};
 pub use record::OpenRecord;
@@ -102,11 +102,15 @@ impl Server {
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` if that cannot be done.
-    pub async fn keep_new(&self, open: &Arc<Open>) -> Result<Keeping<'_>, NtStatus> {
+    pub async fn keep_new(
+        &self,
+        files: &RequestFiles,
+        open: &Arc<Open>,
+    ) -> Result<Keeping<'_>, NtStatus> {
         let keeping = Keeping { server: self, open: Some(open.clone()) };
         self.persistent.enter(open)?;
         if open.origin.action != files::OpenAction::Opened {
-            let flushed = self.files.flush(open.file()?).await;
+            let flushed = files.flush(open.file()?).await;
             flushed.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?;
         }
         self.keep(open).await?;
@@ -210,7 +214,9 @@ impl Server {
                 (None, Some(oplock)) => Some(oplock.clone()),
                 (None, None) => None,
             };
-            holder.into_iter().for_each(|h| self.files.restore_caching(file, facts, h));
+            holder
+                .into_iter()
+                .for_each(|h| self.files.for_server().restore_caching(file, facts, h));
         }
         self.detach_all(restored.into_iter().map(|(open, _)| open).collect());
     }
@@ -234,7 +240,7 @@ impl Server {
             Some(lease) => lease.clone(),
             None => oplock.clone(),
         };
-        let file = self.files.restore(volume, caller, &record.file, &holder);
+        let file = self.files.for_server().restore(volume, caller, &record.file, &holder);
         let file = file.map_err(|error| error.to_string())?;
         // That of an earlier open under the key, if there is one.
         let lease = lease.and_then(|_| file.grant_again().1.and_then(|grant| grant.holder()));

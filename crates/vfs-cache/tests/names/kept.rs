@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, AttributeChanges, Case, Delayed, DosInfo, FileKind, Identity, Node, OpenHow, Replace,
-    Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, AttributeChanges, Case, Delayed, DosInfo, FileKind, Identity, Node,
+    OpenHow, Replace, Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -310,7 +310,7 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let cached = over(local.clone(), CacheOptions::default());
     let handle = local.handle(&*open(&*local, "d/f", false).unwrap().node).unwrap();
-    let known = || cached.find_known(&handle).map(|(_, path)| path);
+    let known = || cached.find_known(&handle, ArrivalOrder::next()).map(|(_, path)| path);
     let find = || cached.find(&handle, Wanted::default()).map(|found| found.path);
     assert_eq!((known(), find().unwrap()), (None, path("d/f")));
     assert_eq!(known(), None, "asked for once is not worth keeping");
@@ -326,7 +326,7 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
         std::fs::rename(at("d"), at("e")).unwrap();
         assert_eq!((known(), find().unwrap()), (None, path("e/g")), "the directory above");
         (0..2).for_each(|_| drop(find()));
-        let node = Arc::downgrade(&cached.find_known(&handle).unwrap().0);
+        let node = Arc::downgrade(&cached.find_known(&handle, ArrivalOrder::next()).unwrap().0);
         std::fs::remove_file(at("e/g")).unwrap();
         std::fs::write(at("e/g"), b"another file").unwrap();
         assert_eq!((known(), node.upgrade().map(drop)), (None, None), "nor is it kept open");
@@ -389,18 +389,21 @@ fn what_is_known_by_a_handle_is_closed_after_a_moment() {
     let find = || cached.find(&handle, Wanted::default()).unwrap();
     (0..2).for_each(|_| drop(find()));
     (0..5).for_each(|_| cached.tick());
-    assert!(cached.find_known(&handle).is_some(), "and is used again");
+    assert!(cached.find_known(&handle, ArrivalOrder::next()).is_some(), "and is used again");
     (0..6).for_each(|_| cached.tick());
-    assert!(cached.find_known(&handle).is_none());
+    assert!(cached.find_known(&handle, ArrivalOrder::next()).is_none());
     (0..2).for_each(|_| drop(find()));
-    assert!(cached.find_known(&handle).is_some());
+    assert!(cached.find_known(&handle, ArrivalOrder::next()).is_some());
     for number in 0..10 {
         let name = format!("other{number}");
         std::fs::write(folder.path().join(&name), b"").unwrap();
         let other = local.handle(&*open(&*local, &name, false).unwrap().node).unwrap();
         (0..2).for_each(|_| drop(cached.find(&other, Wanted::default()).unwrap()));
     }
-    assert!(cached.find_known(&handle).is_none(), "no more is kept than may be");
+    assert!(
+        cached.find_known(&handle, ArrivalOrder::next()).is_none(),
+        "no more is kept than may be"
+    );
     cached.set_enabled(false);
 }
 
@@ -439,9 +442,9 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
     // Followed from when something is made in it.
     make(&cached, "dir/file", FileKind::File).unwrap();
     let directory = open(&cached, "dir", true).unwrap().node;
-    let now = || local.look_at_change(&*directory).unwrap();
-    assert_eq!(cached.known_change(&*directory), None, "nobody has looked");
-    assert_eq!(cached.look_at_change(&*directory), Ok(now()));
+    let now = || local.look_at_change(&*directory, ArrivalOrder::next()).unwrap();
+    assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), None, "nobody has looked");
+    assert_eq!(cached.look_at_change(&*directory, ArrivalOrder::next()), Ok(now()));
     let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let (who, file) = (Identity::root(), path("dir/made"));
     let key = || open(&cached, "dir/made", false).unwrap().node.key();
@@ -455,12 +458,20 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
     ];
     for (number, done) in done.iter().enumerate() {
         let before = now();
-        assert_eq!(cached.known_change(&*directory), Some(before), "{number}");
+        assert_eq!(
+            cached.known_change(&*directory, ArrivalOrder::next()),
+            Some(before),
+            "{number}"
+        );
         // The kernel's clock goes in steps.
         std::thread::sleep(Duration::from_millis(20));
         done();
-        assert_eq!(cached.known_change(&*directory), None, "{number}");
-        assert_ne!(cached.look_at_change(&*directory), Ok(before), "{number}");
-        assert_eq!(cached.known_change(&*directory), Some(now()), "{number}");
+        assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), None, "{number}");
+        assert_ne!(
+            cached.look_at_change(&*directory, ArrivalOrder::next()),
+            Ok(before),
+            "{number}"
+        );
+        assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), Some(now()), "{number}");
     }
 }

@@ -1,7 +1,7 @@
 //! Names: found without scans, whatever their case, and never as they were.
 #![allow(clippy::unwrap_used)]
 
-mod asked;
+mod freshness;
 mod hunting;
 mod kept;
 mod support;

@@ -48,13 +48,21 @@ pub fn how(case: Case, wait: Wait) -> OpenHow {
 
 /// How a path is spelt, as found in any case.
 pub fn spelt(vfs: &dyn Vfs, at: &str) -> Result<String> {
-    let opened = vfs.open(Actor::SUPERUSER, &path(at), how(Case::Insensitive, Wait::Allowed))?;
+    spelt_for(vfs, Actor::SUPERUSER, at)
+}
+
+pub fn spelt_for(vfs: &dyn Vfs, who: Actor<'_>, at: &str) -> Result<String> {
+    let opened = vfs.open(who, &path(at), how(Case::Insensitive, Wait::Allowed))?;
     Ok(String::from_utf8_lossy(opened.path.as_bytes()).into_owned())
 }
 
 pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
+    make_for(vfs, Actor::SUPERUSER, at, kind)
+}
+
+pub fn make_for(vfs: &dyn Vfs, who: Actor<'_>, at: &str, kind: FileKind) -> Result<()> {
     let how = CreateHow { kind, mode: 0o755, dos: None, wanted: Wanted::default() };
-    vfs.create(Actor::SUPERUSER, &path(at), Case::Insensitive, how).map(drop)
+    vfs.create(who, &path(at), Case::Insensitive, how).map(drop)
 }
 
 pub fn is_missing<T>(found: Result<T>) -> bool {

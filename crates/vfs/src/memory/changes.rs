@@ -40,7 +40,7 @@ impl Followers {
     }
 
     pub(super) fn tell(&mut self, directory: u64, name: Option<&Name>, happened: Happened) {
-        drop(crate::asked::changing());
+        drop(crate::freshness::changing());
         self.0.retain(|follower| {
             let Some(follower) = follower.upgrade() else { return false };
             let mut follower = lock(&follower);

@@ -2,7 +2,8 @@
 
 use super::data::{BLOCK_BYTES, Data};
 use crate::{
-    Actor, Attributes, DosInfo, FileKey, FileKind, Name, SpecialKind, Stored, Timestamp, fold_case,
+    Actor, Attributes, DosInfo, FileKey, FileKind, Name, Role, SpecialKind, Stored, Timestamp,
+    fold_case,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,7 +171,7 @@ impl Inode {
     /// Takes set-user-ID and set-group-ID bits away as a change of data does. A directory has
     /// them for another purpose.
     pub(super) fn drop_set_ids(&mut self, who: Actor<'_>) {
-        let keeps = matches!(who, Actor::User(user) if user.uid == 0);
+        let keeps = matches!(who.role(), Role::User(user) if user.uid == 0);
         if !keeps && self.kind() == FileKind::File {
             self.facts.mode &= !0o6000;
         }

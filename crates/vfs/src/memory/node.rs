@@ -14,7 +14,7 @@ use std::sync::Arc;
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 
 /// Whether the caller may was decided before.
-const METADATA: Actor<'_> = Actor::Server(ServerWork::Metadata);
+const METADATA: Actor<'_> = Actor::server(ServerWork::Metadata);
 
 /// An open node.
 pub(super) struct MemoryNode {
@@ -393,7 +393,7 @@ impl Node for MemoryNode {
     fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
         self.change_facts(METADATA, Call::Xattr, |inode, _| {
             if change.permissions.is_some()
-                && !Actor::User(who.creator()).acts_as_owner_of(inode.facts.uid)
+                && !who.creator().actor().acts_as_owner_of(inode.facts.uid)
             {
                 inode.drop_set_ids(who);
             }

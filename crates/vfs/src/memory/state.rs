@@ -26,7 +26,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(now: Timestamp) -> Self {
-        let facts = Facts::new(Actor::Server(ServerWork::ShareRoot), 0o777, None, now);
+        let facts = Facts::new(Actor::server(ServerWork::ShareRoot), 0o777, None, now);
         let mut root = Inode::new(facts, Body::Directory(Directory::within(ROOT)));
         root.links = 2;
         let inodes = BTreeMap::from([(ROOT, root)]);

@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use crate::table::{Doomed, Entered, Entry};
-use crate::{Access, Caller, Files, IfMissing, Inline, OpenPlan, Share, Volume, VolumeOptions};
+use crate::{
+    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, Share, Volume,
+    VolumeOptions,
+};
 use futures_util::FutureExt;
 use grants::OpenWish;
 use std::pin::pin;
@@ -24,7 +27,7 @@ fn a_new_file_with_the_number_of_one_that_has_just_gone_waits_for_the_end_of_tha
     let memory = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
     let volume = Arc::new(Volume { vfs: Arc::new(memory), options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    let files = Files::new(Arc::new(Inline));
+    let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let open = |name| files.open(&volume, &caller, plan(name));
     let first = open("first").now_or_never().unwrap().unwrap();
     // Numbers are given one after the other here; elsewhere those of files that have gone, again.
@@ -34,16 +37,22 @@ fn a_new_file_with_the_number_of_one_that_has_just_gone_waits_for_the_end_of_tha
     let entry = Entry { size_bytes: 0, key, is_directory, volume: &volume, path: &gone, only_link };
     let id = files.new_open_id();
     let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
-    let Ok(Entered { state, name, .. }) = files.table.open(&entry, wish, None) else {
+    let Ok(Entered { state, name, .. }) =
+        files.table.open(&RequestContext::SERVER, &entry, wish, None)
+    else {
         panic!("nobody has it open")
     };
-    state.lock().grants.handle_disposition(id, true);
-    state.lock().doom(Doomed { name, caller: caller.clone(), parent_key: None });
+    state.lock(&RequestContext::SERVER).grants.handle_disposition(id, true);
+    state.lock(&RequestContext::SERVER).doom(Doomed {
+        name,
+        caller: caller.clone(),
+        parent_key: None,
+    });
     let turn = files.table.rename_turns.clone().try_lock_owned().unwrap();
-    let removal = files.table.close(&state, id, true).unwrap();
+    let removal = files.table.close(&RequestContext::SERVER, &state, id, true).unwrap();
     let mut new = pin!(open("new"));
     assert!(new.as_mut().now_or_never().is_none(), "what it waits for has not ended");
-    files.table.removed(&state, removal.link);
+    files.table.removed(&RequestContext::SERVER, &state, removal.link);
     drop(turn);
     let opened = new.now_or_never().unwrap().unwrap();
     assert_eq!(opened.attributes.key, key);

@@ -31,9 +31,9 @@ pub(super) async fn take_over(
             return Err(NtStatus::FILE_FORCED_CLOSED);
         }
         let file = open.file()?;
-        let may = server.files.maximal_access_of(file, caller);
+        let may = request.files.maximal_access_of(file, caller);
         if may.is_ok_and(|may| may.contains(Access::FILE_READ)) {
-            server.force_close(member.client, &open).await;
+            server.force_close(request.files, member.client, &open).await;
         }
     }
     Ok(())

@@ -43,8 +43,7 @@ impl First {
     ) -> Self {
         let (session, host) = (creating.session.clone(), creating.server.host.clone());
         let work = async move {
-            let files = creating.server.files.clone();
-            match files.begin_open(&volume, &caller, plan).await {
+            match creating.files.begin_open(&volume, &caller, plan).await {
                 Ok(Begun::Opened(opened)) => Made::Answered(creating.finish_apart(opened).await),
                 Ok(Begun::Waits(waiting)) => {
                     creating.claim.iter().for_each(|claim| claim.handle_waiting());

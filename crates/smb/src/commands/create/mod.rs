@@ -28,7 +28,8 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use crate::trouble::tell_gone;
 use files::{
-    Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, Volume, WaitingOpen,
+    Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, RequestFiles, Volume,
+    WaitingOpen,
 };
 use first::{First, Made};
 use limits::{Cost, Share as Charge};
@@ -77,7 +78,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let mut volume = tree.volume()?.clone();
     let plan = Plan::of(&body, request.header, may)?;
     if let Some(at) = plan.as_of {
-        volume = request.server.files.snapshot(&volume, at).await.map_err(status_of)?;
+        volume = request.files.snapshot(&volume, at).await.map_err(status_of)?;
     }
     let mut creating = Creating::new(request, tree, plan, claim)?;
     let user = creating.session.user();
@@ -97,7 +98,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Made::Refused(creating, error) => (*creating, Err(error)),
         }
     } else {
-        let begun = request.server.files.begin_open(&volume, &caller, plan).await;
+        let begun = request.files.begin_open(&volume, &caller, plan).await;
         (creating, begun)
     };
     match begun {
@@ -148,6 +149,7 @@ fn refusal(
 /// A CREATE of a file under way: owns all that its end needs.
 struct Creating {
     server: Arc<Server>,
+    files: RequestFiles,
     session: Arc<Session>,
     tree: Arc<Tree>,
     id: FileId,
@@ -193,6 +195,7 @@ impl Creating {
         };
         Ok(Self {
             server: request.server.clone(),
+            files: request.files.clone(),
             session,
             tree,
             id,
@@ -246,7 +249,7 @@ impl Creating {
         let granted = opened.granting.take();
         let open = Arc::new(self.new_open(&opened, granted.as_ref()));
         let keeping = match open.origin.persistence {
-            Some(_) => Some(self.server.keep_new(&open).await?),
+            Some(_) => Some(self.server.keep_new(&self.files, &open).await?),
             None => None,
         };
         let entered = self.session.add_open(open.clone());
@@ -261,7 +264,7 @@ impl Creating {
         }
         open.answer_replays();
         entered?;
-        respond::respond(w, &self.server.files, &self.plan.asked, &open, &opened);
+        respond::respond(w, &self.files, &self.plan.asked, &open, &opened);
         Ok((Reply { granted, ..Reply::default() }, open))
     }
 
@@ -330,7 +333,7 @@ impl Creating {
 /// # Errors
 /// `TOO_MANY_OPENED_FILES` if the user has too many, or all together have.
 fn charge(request: &Request<'_>, session: &Session) -> Result<Charges, NtStatus> {
-    let open = request.server.files.opens().take(&session.holder);
+    let open = request.files.opens().take(&session.holder);
     let open = open.map_err(|_| NtStatus::TOO_MANY_OPENED_FILES)?;
     Ok(Charges { open: Some(open), ..Charges::default() })
 }

@@ -108,7 +108,7 @@ pub(super) fn take_up(
     }
     if open.origin.persistence.is_some() {
         server.persistent.enter(&open)?;
-        server.files.set_away(&file, false);
+        request.files.set_away(&file, false);
     }
     open.answer_replays();
     Ok(Taken { open, is_untold })
@@ -122,7 +122,7 @@ pub(super) fn answer(
     action: OpenAction,
 ) -> Result<Outcome, NtStatus> {
     let file = open.file()?;
-    let files = &request.server.files;
+    let files = request.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
     let (mut caching, granted) = file.grant_again();
     if *is_untold && caching.is_breaking {
@@ -131,7 +131,7 @@ pub(super) fn answer(
         caching.epoch = caching.epoch.wrapping_sub(1);
     }
     // After the reply: what it was told before went by a connection that is lost.
-    file.ask_again();
+    file.ask_again(files.context());
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);
     request.related.failed = None;

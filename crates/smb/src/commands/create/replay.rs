@@ -98,7 +98,7 @@ fn answer(
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
     let file = open.file()?;
-    let files = &request.server.files;
+    let files = request.files;
     // If its first answer was lost with its channel, this one grants what it has.
     let (mut caching, granted) = file.grant_again();
     if open.lease.is_none() {

@@ -8,7 +8,7 @@ use crate::lease::LEVEL_LEASE;
 use crate::open::Open;
 use crate::oplock::level_of;
 use crate::posix::posix_facts;
-use files::{Files, OpenAction, OpenResult};
+use files::{OpenAction, OpenResult, RequestFiles};
 use vfs::{Attributes, FileKind};
 use wire::codec::Writer;
 use wire::fscc::POSIX_EXTENSIONS;
@@ -24,7 +24,7 @@ const FILE_OVERWRITTEN: u32 = 3;
 /// Writes the reply.
 pub(super) fn respond(
     w: &mut Writer<'_>,
-    files: &Files,
+    files: &RequestFiles,
     asked: &Asked,
     open: &Open,
     opened: &OpenResult,
@@ -54,7 +54,7 @@ fn allocation(asked: &Asked, attributes: &Attributes) -> u64 {
     wanted.max(allocation_bytes(attributes))
 }
 
-fn contexts(files: &Files, asked: &Asked, open: &Open, opened: &OpenResult) -> Vec<u8> {
+fn contexts(files: &RequestFiles, asked: &Asked, open: &Open, opened: &OpenResult) -> Vec<u8> {
     let mut list = Vec::new();
     if let Some(known_since) = asked.maximal_access {
         let modified = times(&opened.attributes)[2].0;

@@ -33,7 +33,7 @@ pub(super) async fn stopped(
         caching: None,
         ..plan
     };
-    let files = &request.server.files;
+    let files = request.files;
     let read = match files.open(volume, caller, of_link).await {
         Ok(opened) => files.read_link(&opened.open),
         Err(error) => Err(error),
@@ -54,7 +54,7 @@ pub(super) async fn met(
     caller: &Arc<Caller>,
     path: RelPath,
 ) -> Result<Outcome, NtStatus> {
-    let link = request.server.files.first_link(volume, caller, path).await.map_err(status_of)?;
+    let link = request.files.first_link(volume, caller, path).await.map_err(status_of)?;
     let data = link.as_ref().and_then(reparse::stopped);
     Ok(tell(request, &data.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?))
 }

@@ -56,7 +56,7 @@ pub(super) async fn copy(
     if body.code == fsctl::SRV_COPYCHUNK && !to.granted().intersects(Access::READ_DATA) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let size = request.server.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
+    let size = request.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
     if wish.chunks.is_empty() && target.tree.is_apple() {
         copy_file(request, (&source, from), (target, to), size).await?;
         return Ok(Answer::ok(result(0, 0, u32::try_from(size).unwrap_or(u32::MAX))));
@@ -68,7 +68,7 @@ pub(super) async fn copy(
             Err(NtStatus::INVALID_VIEW_SIZE)
         } else {
             pay(request, (&source, target), length).await?;
-            let files = &request.server.files;
+            let files = request.files;
             let (source_at, target_at) = (chunk.source_offset, chunk.target_offset);
             files.copy_range(from, source_at, to, target_at, length).await.map_err(|error| {
                 match error {
@@ -110,17 +110,17 @@ async fn copy_file(
     (target, to): (&Open, &Arc<OpenFile>),
     size: u64,
 ) -> Result<(), NtStatus> {
-    let files = &request.server.files;
+    let files = request.files;
     files.set_size(to, size).await.map_err(status_of)?;
     let mut done = 0;
     while done < size {
         let length = (size - done).min(u64::from(COPY_TOTAL_BYTES_MAX));
         pay(request, (source, target), length).await?;
-        let files = &request.server.files;
+        let files = request.files;
         files.copy_range(from, done, to, done, length).await.map_err(status_of)?;
         done += length;
     }
-    request.server.files.copy_streams(from, to).await.map_err(status_of)
+    request.files.copy_streams(from, to).await.map_err(status_of)
 }
 
 fn find_source(request: &Request<'_>, key: &[u8; 24]) -> Result<Arc<Open>, NtStatus> {

@@ -33,7 +33,7 @@ pub(super) async fn duplicate(
     if from.is_directory() || to.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let files = &request.server.files;
+    let files = request.files;
     let facts = |file| files.attributes_unchecked(file).map_err(status_of);
     asked.length_bytes = length(&asked, &facts(from)?, &facts(to)?)?;
     if asked.length_bytes == 0 {

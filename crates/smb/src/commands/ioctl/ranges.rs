@@ -26,7 +26,7 @@ pub(super) fn set_sparse(
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
     let sparse = body.input.first().is_none_or(|&b| b != 0);
-    request.server.files.set_sparse(open.file()?, sparse).map_err(status_of)?;
+    request.files.set_sparse(open.file()?, sparse).map_err(status_of)?;
     Ok(Answer::empty())
 }
 
@@ -40,7 +40,7 @@ pub(super) async fn set_zero_data(
     if from > to || to > i64::MAX as u64 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    request.server.files.zero_range(open.file()?, from, to - from).await.map_err(status_of)?;
+    request.files.zero_range(open.file()?, from, to - from).await.map_err(status_of)?;
     Ok(Answer::empty())
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn trim(
     }
     let mut processed = 0u32;
     for (offset, length) in ranges {
-        let trimmed = request.server.files.trim_range(file, offset, length).await;
+        let trimmed = request.files.trim_range(file, offset, length).await;
         processed += u32::from(trimmed.map_err(status_of)?);
     }
     if processed == 0 {
@@ -81,7 +81,7 @@ pub(super) fn allocated(
     let (offset, length) = two_numbers(body)?;
     check_range(offset, length)?;
     let room = (body.output_bytes_max as usize / 16).min(RANGES_MAX);
-    let files = &request.server.files;
+    let files = request.files;
     let (ranges, more) =
         files.allocated_ranges(open.file()?, offset, length, room).map_err(status_of)?;
     if room == 0 && (more || !ranges.is_empty()) {
@@ -113,7 +113,7 @@ pub(super) fn regions(
     if body.output_bytes_max < REGION_OUTPUT_BYTES {
         return Err(NtStatus::BUFFER_TOO_SMALL);
     }
-    let size = request.server.files.attributes_unchecked(file).map_err(status_of)?.size_bytes;
+    let size = request.files.attributes_unchecked(file).map_err(status_of)?.size_bytes;
     let (offset, length) = wanted_region(body.input)?.unwrap_or((0, size));
     check_range(offset, length)?;
     let length = (offset + length).min(size).saturating_sub(offset);

@@ -39,7 +39,7 @@ pub(super) async fn set(
         }
         _ => None,
     };
-    let (files, file) = (&request.server.files, open.file()?);
+    let (files, file) = (request.files, open.file()?);
     let done = match target {
         // What is in the file would be lost with it: then the link is stored beside it.
         Some(target) => match files.set_symlink(file, target).await {
@@ -65,12 +65,12 @@ pub(super) async fn delete(
     if tag_of(&found) != asked.tag {
         return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
     }
-    let done = request.server.files.delete_reparse(open.file()?).await;
+    let done = request.files.delete_reparse(open.file()?).await;
     done.map(|()| Answer::empty()).map_err(status_of)
 }
 
 fn present(request: &Request<'_>, open: &Open) -> Result<Option<Reparse>, NtStatus> {
-    match request.server.files.reparse(open.file()?) {
+    match request.files.reparse(open.file()?) {
         Ok(found) => Ok(Some(found)),
         Err(FsError::NotFound) => Ok(None),
         Err(error) => Err(status_of(error)),

@@ -6,9 +6,8 @@ use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::names::{name_from_units, push_units};
 use crate::posix::{parse_posix_path, posix_info, push_posix_units};
 use crate::reparse::{tag_by_kind, tag_of};
-use crate::server::Server;
 use crate::status::status_of;
-use files::OpenFile;
+use files::{OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name};
 use wire::fscc::{
@@ -21,7 +20,7 @@ const RESERVED_BYTES_MAX: usize = 1 << 20;
 
 /// What entries are made for.
 pub struct Parts {
-    pub server: Arc<Server>,
+    pub files: RequestFiles,
     /// The directory.
     pub file: Arc<OpenFile>,
     pub shape: Shape,
@@ -40,7 +39,7 @@ pub struct Parts {
 
 /// Writes entries until the buffer is full or the directory ends.
 pub struct Entries {
-    server: Arc<Server>,
+    files: RequestFiles,
     file: Arc<OpenFile>,
     shape: Shape,
     is_apple: bool,
@@ -60,9 +59,9 @@ pub struct Entries {
 
 impl Entries {
     pub fn new(parts: Parts) -> Self {
-        let Parts { server, file, shape, is_apple, out, start, limit, single, scan } = parts;
+        let Parts { files, file, shape, is_apple, out, start, limit, single, scan } = parts;
         Self {
-            server,
+            files,
             file,
             shape,
             is_apple,
@@ -119,7 +118,7 @@ impl Entries {
             let name: &[u16] = if self.scan.dots_done == 0 { &[0x2E] } else { &[0x2E, 0x2E] };
             self.set_name(|units| units.extend_from_slice(name));
             if self.scan.pattern.has_wildcards() && self.is_asked_for() {
-                let attributes = self.server.files.attributes_unchecked(&self.file);
+                let attributes = self.files.attributes_unchecked(&self.file);
                 let attributes = attributes.map_err(status_of)?;
                 if !self.put_record(None, Some(&attributes)) {
                     return Ok(());
@@ -142,7 +141,7 @@ impl Entries {
                 split.map(|(_, name)| name).ok_or(FsError::InvalidName)
             }),
         };
-        let found = name.and_then(|name| self.server.files.find_child(&self.file, &name));
+        let found = name.and_then(|name| self.files.find_child(&self.file, &name));
         let (name, attributes) = match found {
             Ok(found) => found,
             Err(
@@ -209,7 +208,7 @@ impl Entries {
     /// A reparse point's tag stands where others have the length of their extended
     /// attributes, which is not told then.
     fn describe(&mut self, class: DirectoryClass, child: Option<&[u8]>, attributes: &Attributes) {
-        let (files, file) = (&self.server.files, &*self.file);
+        let (files, file) = (&self.files, &*self.file);
         let name = || child.and_then(|name| Name::new(name).ok());
         let looked_at = || name().and_then(|name| files.child_reparse(file, &name).ok());
         let tag = child.map_or(0, |_| {

@@ -1,0 +1,95 @@
+//! What one request knows beside what was done before it came: all that this process has done
+//! since. That it asks no more for the rest is in `freshness.rs` beside this folder.
+
+use crate::support::*;
+use std::sync::Arc;
+use vfs::{
+    Actor, ArrivalOrder, AttributeChanges, Case, FileKind, FsError, Identity, Replace, Vfs, Wait,
+};
+use vfs_cache::{CacheOptions, CachedVfs};
+use vfs_local::LocalVfs;
+
+fn served() -> (tempfile::TempDir, CachedVfs) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("Dir")).unwrap();
+    std::fs::write(folder.path().join("Dir/Old"), b"").unwrap();
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local, CacheOptions::default());
+    // From the second time on names are known.
+    for _ in 0..3 {
+        assert!(is_missing(spelt(&cached, "DIR/NEW")));
+    }
+    (folder, cached)
+}
+
+#[test]
+fn a_request_sees_what_it_has_changed_itself_and_what_others_changed_by_us() {
+    let (folder, cached) = served();
+    let root = Identity::root();
+    let order = ArrivalOrder::next();
+    let request = Actor::SUPERUSER.in_order(order);
+    assert!(is_missing(spelt_for(&cached, request, "DIR/OWN")));
+    make_for(&cached, request, "Dir/Own", FileKind::File).unwrap();
+    assert_eq!(spelt_for(&cached, request, "DIR/OWN"), Ok("Dir/Own".into()));
+    let node = cached.open(
+        root.actor().in_order(order),
+        &path("Dir/Own"),
+        how(Case::Sensitive, Wait::Allowed),
+    );
+    let key = node.unwrap().attributes.key;
+    cached
+        .rename(root.actor().in_order(order), &path("Dir/Own"), &path("Dir/Moved"), Replace::Never)
+        .unwrap();
+    assert!(is_missing(spelt_for(&cached, request, "DIR/OWN")));
+    assert_eq!(spelt_for(&cached, request, "DIR/MOVED"), Ok("Dir/Moved".into()));
+    cached.remove(root.actor().in_order(order), &path("Dir/Moved"), key).unwrap();
+    assert!(is_missing(spelt_for(&cached, request, "DIR/MOVED")));
+    std::thread::scope(|scope| {
+        scope.spawn(|| make_for(&cached, request, "Dir/Theirs", FileKind::File).unwrap());
+    });
+    assert_eq!(
+        spelt_for(&cached, request, "DIR/THEIRS"),
+        Ok("Dir/Theirs".into()),
+        "by another thread"
+    );
+    drop(folder);
+}
+
+#[test]
+fn a_name_that_was_made_in_another_case_is_met_whenever_the_request_came() {
+    let (folder, cached) = served();
+    let order = ArrivalOrder::next();
+    let request = Actor::SUPERUSER.in_order(order);
+    assert!(is_missing(spelt_for(&cached, request, "DIR/NAME")));
+    std::fs::write(folder.path().join("Dir/Name"), b"").unwrap();
+    assert_eq!(make_for(&cached, request, "Dir/NAME", FileKind::File), Err(FsError::AlreadyExists));
+}
+
+#[test]
+fn permissions_that_a_request_takes_away_hold_for_what_it_asks_next() {
+    let (folder, cached) = served();
+    if !crate::rustix_is_root() {
+        return;
+    }
+    let open_to_all = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open_to_all).unwrap();
+    let alice = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    let ask = |who: Actor<'_>| {
+        cached.open(who, &path("Dir/Missing"), how(Case::Sensitive, Wait::Allowed)).err()
+    };
+    for _ in 0..3 {
+        assert_eq!(ask(alice.actor()), Some(FsError::NotFound));
+    }
+    let order = ArrivalOrder::next();
+    assert_eq!(ask(alice.actor().in_order(order)), Some(FsError::NotFound));
+    let root = Identity::root();
+    let directory = cached
+        .open(root.actor().in_order(order), &path("Dir"), how(Case::Sensitive, Wait::Allowed))
+        .unwrap()
+        .node;
+    let closed = AttributeChanges { mode: Some(0o700), ..AttributeChanges::default() };
+    directory.set_attributes(root.actor().in_order(order), &closed).unwrap();
+    assert_eq!(ask(alice.actor().in_order(order)), Some(FsError::AccessDenied));
+    // The thread acts as the last user: the directory goes as ours.
+    cached.space(Actor::SUPERUSER).unwrap();
+}
