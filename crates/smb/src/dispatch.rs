@@ -10,6 +10,7 @@ use crate::negotiate::Negotiated;
 use crate::open::{Open, UnderWay};
 use crate::server::Server;
 use crate::session::Session;
+use crate::throttle::{UnpaidOpen, UnpaidTree};
 use crate::tree::Tree;
 use files::{CacheGrant, RequestFiles, ResidentRange};
 use limits::Throttled;
@@ -142,19 +143,19 @@ impl<'a> Request<'a> {
     /// # Errors
     /// `NETWORK_NAME_DELETED` for none; `ACCESS_DENIED` if the share wants
     /// sealing and the request is not.
-    pub fn tree(&mut self) -> Result<Arc<Tree>, NtStatus> {
+    pub fn tree(&mut self) -> Result<UnpaidTree, NtStatus> {
         let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
         let tree = self.session()?.tree(id)?;
         self.related.counted = tree.counted;
         self.check_sealed(&tree)?;
-        Ok(tree)
+        Ok(UnpaidTree::new(tree))
     }
 
     /// The open a request names; all ones in a related one: the chain's.
     ///
     /// # Errors
     /// `FILE_CLOSED` for none; the CREATE's own status if that failed.
-    pub fn open(&mut self, id: FileId) -> Result<Arc<Open>, NtStatus> {
+    pub fn open(&mut self, id: FileId) -> Result<UnpaidOpen, NtStatus> {
         // One half of the id is enough for Windows.
         let is_inherited = id.persistent == u64::MAX || id.volatile == u64::MAX;
         let open = if self.is_related && is_inherited {
@@ -179,7 +180,7 @@ impl<'a> Request<'a> {
         self.check_sealed(&open.tree)?;
         self.related.open = Some(open.clone());
         self.count(&open)?;
-        Ok(open)
+        Ok(UnpaidOpen::new(open))
     }
 
     /// Counts the request among those of `open`. MS-SMB2 3.3.5.2.10.

@@ -13,8 +13,51 @@ use futures_util::future::{Either, select};
 use limits::Cost;
 use std::future::pending;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wire::ntstatus::NtStatus;
+
+/// The open that a request names, not paid for yet: a handler that forgets to have its cost
+/// admitted does not compile.
+#[derive(Debug)]
+#[must_use]
+pub struct UnpaidOpen(Arc<Open>);
+
+impl UnpaidOpen {
+    /// Of a request that has begun.
+    pub(crate) fn new(open: Arc<Open>) -> Self {
+        Self(open)
+    }
+
+    /// What it is of, by which some requests cost nothing, or are refused before they cost
+    /// anything.
+    pub fn target(&self) -> &Target {
+        &self.0.target
+    }
+
+    /// The open, for a request that limits are not about: of a pipe, or that gives something
+    /// back for which others wait.
+    pub fn free_of_charge(self) -> Arc<Open> {
+        self.0
+    }
+}
+
+/// The tree that a request names, not paid for yet, as [`UnpaidOpen`].
+#[derive(Debug)]
+#[must_use]
+pub struct UnpaidTree(Arc<Tree>);
+
+impl UnpaidTree {
+    /// Of a request that has begun.
+    pub(crate) fn new(tree: Arc<Tree>) -> Self {
+        Self(tree)
+    }
+
+    /// The tree, for a request that is about no file.
+    pub fn free_of_charge(self) -> Arc<Tree> {
+        self.0
+    }
+}
 
 /// Counted among the requests that wait for limits, until it goes.
 struct Counted<'a>(&'a AtomicU32);
@@ -33,11 +76,20 @@ impl Drop for Counted<'_> {
 }
 
 impl Request<'_> {
-    /// Waits until a request about an open may begin.
+    /// Waits until a request about an open may begin; the open to do it by.
     ///
     /// # Errors
     /// `CANCELLED`, `FILE_CLOSED` and `USER_SESSION_DELETED` if that came first.
-    pub async fn admit(&mut self, open: &Open, cost: Cost) -> Result<(), NtStatus> {
+    pub async fn admit(&mut self, open: UnpaidOpen, cost: Cost) -> Result<Arc<Open>, NtStatus> {
+        self.admit_further(&open.0, cost).await?;
+        Ok(open.0)
+    }
+
+    /// Waits until a request may go on that was admitted, and costs more than that.
+    ///
+    /// # Errors
+    /// As [`Request::admit`].
+    pub async fn admit_further(&mut self, open: &Open, cost: Cost) -> Result<(), NtStatus> {
         let Some(queue) = open.tree.queue() else { return Ok(()) };
         let file = match &open.target {
             Target::File(file) => file,
@@ -51,22 +103,21 @@ impl Request<'_> {
         if is_gone { Err(NtStatus::FILE_CLOSED) } else { Ok(()) }
     }
 
-    /// The same of one that is about no open.
+    /// Waits until a request may begin that makes an open; the tree to make it in. One for a pipe
+    /// costs nothing.
     ///
     /// # Errors
     /// As [`Request::admit`].
-    pub async fn admit_on(
-        &mut self,
-        tree: &Tree,
-        file: Option<&OpenFile>,
-        cost: Cost,
-    ) -> Result<(), NtStatus> {
-        match tree.queue() {
-            Some(queue) if !queue.admit_now(file, cost, self.now) => {
-                Box::pin(self.wait_for_limits(tree, file, cost)).await
+    pub async fn admit_create(&mut self, tree: UnpaidTree) -> Result<Arc<Tree>, NtStatus> {
+        let tree = tree.0;
+        let cost = Cost::metadata();
+        match tree.queue().filter(|_| !tree.share.is_ipc()) {
+            Some(queue) if !queue.admit_now(None, cost, self.now) => {
+                Box::pin(self.wait_for_limits(&tree, None, cost)).await?;
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(tree)
     }
 
     async fn wait_for_limits(

@@ -25,7 +25,7 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatu
     let body = ChangeNotifyRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     let wish = WatchWish {
         filter: Filter(body.filter),
         tree: body.flags & ChangeNotifyRequest::WATCH_TREE != 0,

@@ -12,7 +12,7 @@ use wire::smb::{CloseRequest, CloseResponse};
 pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     if let Target::File(file) = &open.target {
         request.files.ask_before_close(file).await.map_err(status_of)?;
     }

@@ -13,7 +13,7 @@ use wire::smb::{EmptyBody, FlushRequest};
 pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     if let Target::File(file) = &open.target {
         // ADD_FILE and ADD_SUBDIRECTORY are the same bits for a directory.
         if !file.granted().intersects(Access::WRITE_DATA | Access::APPEND_DATA) {

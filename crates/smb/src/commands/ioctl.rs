@@ -64,7 +64,7 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         fsctl::PIPE_WAIT => pipe::wait(request, &body)?,
         _ => {
             let open = request.open(body.file_id)?;
-            request.admit(&open, Cost::metadata()).await?;
+            let open = request.admit(open, Cost::metadata()).await?;
             file_id = open.id;
             on_open(request, &open, &body).await?
         }

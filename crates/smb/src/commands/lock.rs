@@ -24,7 +24,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body =
         LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     let file = open.file()?;
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);

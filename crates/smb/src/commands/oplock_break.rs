@@ -20,7 +20,7 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     match OplockBreakAck::decode(&mut request.body()?).map_err(malformed)? {
         OplockBreakAck::Oplock { level, file_id } => {
-            let open = request.open(file_id)?;
+            let open = request.open(file_id)?.free_of_charge();
             let keeps = caching_of(level).ok_or(NtStatus::INVALID_PARAMETER)?;
             let files = request.files;
             files

@@ -53,7 +53,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     let body = QueryDirectoryRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     let file = open.file()?;
     if !file.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER);

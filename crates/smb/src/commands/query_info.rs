@@ -48,7 +48,7 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
     let body = QueryInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     let room = body.output_bytes as usize;
     let mut data = Vec::new();
     let status = match (body.kind, &open.target) {

@@ -6,6 +6,7 @@ use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
 use crate::pipe::Answered;
 use crate::status::status_of;
+use crate::throttle::UnpaidOpen;
 use files::{OpenFile, ShareQueue};
 use futures_util::future::{Either, select};
 use limits::Cost;
@@ -25,24 +26,32 @@ pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let length = body.length_bytes as usize;
     request.check_payload(0, length)?;
     let open = request.open(body.file_id)?;
-    let file = match &open.target {
-        Target::File(file) => file,
-        Target::Pipe(_) => return read_pipe(request, open.clone(), length),
-        Target::Quotas(_) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
-    };
+    match open.target() {
+        Target::File(_) => read_open(request, open, &body).await,
+        Target::Pipe(_) => read_pipe(request, open.free_of_charge(), length),
+        Target::Quotas(_) => Err(NtStatus::INVALID_DEVICE_REQUEST),
+    }
+}
+
+async fn read_open(
+    request: &mut Request<'_>,
+    open: UnpaidOpen,
+    body: &ReadRequest,
+) -> Result<Outcome, NtStatus> {
     // The last byte that can be addressed is the one before 2^63.
     if body.offset_bytes > i64::MAX as u64
         || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64
     {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    if file.is_directory() {
+    if matches!(open.target(), Target::File(file) if file.is_directory()) {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let cost = Cost::read(u64::from(body.length_bytes));
-    request.admit(&open, cost).await?;
+    let open = request.admit(open, cost).await?;
+    let file = open.file()?;
     let before = request.w.buffer().len();
-    let outcome = read_file(request, file, &body).await;
+    let outcome = read_file(request, file, body).await;
     if let Some(queue) = open.tree.queue() {
         give_back(queue, request, file, (cost, before), &outcome);
     }

@@ -23,7 +23,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = SetInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), 0)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::metadata()).await?;
+    let open = request.admit(open, Cost::metadata()).await?;
     if let (InfoType::Quota, Target::Quotas(quotas)) = (body.kind, &open.target) {
         quota::set(request, &open, quotas, body.input).await?;
         request.w.u16(2);

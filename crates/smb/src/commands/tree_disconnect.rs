@@ -7,7 +7,7 @@ use wire::smb::EmptyBody;
 /// Ends a tree connect and closes what was opened on it.
 pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
-    let tree = request.tree()?;
+    let tree = request.tree()?.free_of_charge();
     request.server.close_all(request.session()?.remove_tree(tree.id)?);
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::success())

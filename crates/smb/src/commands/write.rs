@@ -44,7 +44,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = WriteRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.data.len(), 0)?;
     let open = request.open(body.file_id)?;
-    request.admit(&open, Cost::write(body.data.len() as u64)).await?;
+    let open = request.admit(open, Cost::write(body.data.len() as u64)).await?;
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {

@@ -32,7 +32,7 @@ use files::{
     WaitingOpen,
 };
 use first::{First, Made};
-use limits::{Cost, Share as Charge};
+use limits::Share as Charge;
 use plan::{Again, May, Plan};
 use std::sync::Arc;
 use vfs::FsError;
@@ -55,10 +55,10 @@ pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = CreateRequest::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?;
+    let tree = request.admit_create(tree).await?;
     if tree.share.is_ipc() {
         return open_pipe(request, &tree, &body);
     }
-    request.admit_on(&tree, None, Cost::metadata()).await?;
     if quota::is_quota_file(&tree, body.name) {
         return open_quotas(request, &tree, &body);
     }

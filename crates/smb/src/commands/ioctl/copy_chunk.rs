@@ -96,8 +96,8 @@ async fn pay(
     while left > 0 {
         let part = left.min(u64::from(COPY_CHUNK_BYTES_MAX));
         let [read, write] = Cost::copy(part);
-        request.admit(source, read).await?;
-        request.admit(target, write).await?;
+        request.admit_further(source, read).await?;
+        request.admit_further(target, write).await?;
         left -= part;
     }
     Ok(())

@@ -49,7 +49,7 @@ pub(super) fn interfaces(
     let agreed = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
     if !agreed || !request.server.config().multichannel.enabled || !is_for_several(request)? {
         // As for any code that nothing serves; through a file it is refused by the file.
-        let is_ipc = request.tree()?.share.is_ipc();
+        let is_ipc = request.tree()?.free_of_charge().share.is_ipc();
         let nobody = NtStatus::FS_DRIVER_REQUIRED;
         return Err(if is_ipc { nobody } else { NtStatus::INVALID_DEVICE_REQUEST });
     }
@@ -68,7 +68,7 @@ pub(super) fn interfaces(
 /// connections. On IPC$ it is about those that the session has connected, and before the
 /// first of them about those that there are.
 fn is_for_several(request: &mut Request<'_>) -> Result<bool, NtStatus> {
-    let tree = request.tree()?;
+    let tree = request.tree()?.free_of_charge();
     if !tree.share.is_ipc() {
         return Ok(tree.share.has_multichannel());
     }

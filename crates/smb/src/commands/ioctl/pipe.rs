@@ -48,7 +48,7 @@ fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
 
 /// Whether a pipe can be opened: one that is there always can.
 pub(super) fn wait(request: &mut Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
-    if !request.tree()?.share.is_ipc() || body.file_id != FileId::RELATED {
+    if !request.tree()?.free_of_charge().share.is_ipc() || body.file_id != FileId::RELATED {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let name = decode_pipe_wait(body.input).map_err(malformed)?;
