@@ -85,16 +85,7 @@ impl RequestFiles {
         facts: &OpenFacts,
         holder: &Arc<dyn CacheHolder>,
     ) -> Result<Arc<OpenFile>> {
-        let reads = Access::READ_DATA | Access::EXECUTE | Access::APPEND_DATA;
-        let writes = Access::WRITE_DATA | Access::APPEND_DATA;
-        let how = OpenHow {
-            read: facts.granted.intersects(reads),
-            write: facts.granted.intersects(writes) && !volume.options.read_only,
-            case: Case::Sensitive,
-            wanted: Wanted { dos: true },
-            no_follow: true,
-            wait: Wait::Allowed,
-        };
+        let how = opened_again(volume, facts);
         let opened = volume.vfs.open(caller.identity.actor(), &facts.path, how)?;
         let attributes = &opened.attributes;
         if attributes.key != facts.key || attributes.born != facts.born {
@@ -173,6 +164,20 @@ impl RequestFiles {
     /// [`grants::FileGrants::set_away`].
     pub fn set_away(&self, open: &OpenFile, away: bool) {
         open.state.lock(&self.context).grants.set_away(open.id, away);
+    }
+}
+
+/// How its file is opened.
+fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
+    let reads = Access::READ_DATA | Access::EXECUTE | Access::APPEND_DATA;
+    let writes = Access::WRITE_DATA | Access::APPEND_DATA;
+    OpenHow {
+        read: facts.granted.intersects(reads),
+        write: facts.granted.intersects(writes) && !volume.options.read_only,
+        case: Case::Sensitive,
+        wanted: Wanted { dos: true },
+        no_follow: true,
+        wait: Wait::Allowed,
     }
 }
 
