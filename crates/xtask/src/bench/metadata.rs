@@ -3,7 +3,7 @@
 
 mod slow_backend;
 
-use super::samba::Samba;
+use super::peers::Peer;
 use super::{Args, median};
 use crate::server::{PASSWORD, PORT, Running, USER};
 use anyhow::{Context, Result, bail};
@@ -71,15 +71,15 @@ pub fn run(root: &Path, args: &Args) -> Result<()> {
     let off =
         args.sizes.cache_off.then(|| Running::anabranch_with(&binary, WITHOUT_CACHE, CACHE_OFF));
     let off = off.transpose()?;
-    let samba = Samba::start(&[crate::server::address(super::peers::SAMBA_HOST)])?;
+    let peer = Peer::start(args.before.as_deref())?;
     let mut servers = vec![Server::of("Anabranch", &ours)];
     servers.extend(off.as_ref().map(|off| Server::of("without its cache", off)));
     servers.push(Server {
-        name: "Samba",
-        address: samba.addresses[0].clone(),
-        pid: samba.pid(),
-        folder: samba.share(),
-        is_peer: true,
+        name: peer.name(),
+        address: peer.address().to_owned(),
+        pid: peer.pid(),
+        folder: peer.share(),
+        is_peer: matches!(peer, Peer::Samba(_)),
     });
     if args.wants("hot paths") {
         hot_paths(&binary, &servers, args)?;
@@ -178,7 +178,7 @@ fn hot_paths(binary: &Path, servers: &[Server], args: &Args) -> Result<()> {
     let kinds = ["create", "open", "close", "delete"];
     println!("Create, open, close, delete by {DEPTH} workers; latencies in µs, p50 / p99:\n");
     println!(
-        "| names | server | /s | server µs/op | times Samba's per CPU s | {} | smbprotocol: server µs/op |",
+        "| names | server | /s | server µs/op | times the last one's per CPU s | {} | smbprotocol: server µs/op |",
         kinds.join(" | ")
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");

@@ -47,6 +47,9 @@ pub struct Args {
     /// Only under this load: Samba's own benches, or `anabranch bench`
     #[arg(long)]
     loader: Option<Loader>,
+    /// An earlier build of this server, measured in the peer's place: for `peers`, `metadata`
+    #[arg(long, value_name = "BINARY")]
+    before: Option<PathBuf>,
     /// Draw charts (SVG) into this folder
     #[arg(long)]
     charts: Option<PathBuf>,

@@ -87,15 +87,16 @@ fn loads() -> Vec<Load> {
 }
 
 /// Measures all rows on both servers, given by address and process, and prints
-/// a table.
-pub fn run(binary: &Path, servers: [(&str, u32); 2], args: &Args) -> Result<()> {
+/// a table; the second is called `peer` in it.
+pub fn run(binary: &Path, servers: [(&str, u32); 2], peer: &str, args: &Args) -> Result<()> {
     println!();
     println!(
-        "| own loader | ours /s | Samba /s | ratio | ours µs/op | Samba µs/op | loader µs/op | \
-         ours s/GiB | Samba s/GiB |"
+        "| own loader | ours /s | {peer} /s | ratio | ours µs/op | {peer} µs/op | loader µs/op | \
+         ours s/GiB | {peer} s/GiB |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Operations in a second, times Samba's", ["Anabranch"]);
+    let mut chart =
+        Chart::new(&format!("Operations in a second, times those of {peer}"), ["Anabranch"]);
     for load in loads().iter().filter(|load| args.wants(&load.name)) {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {

@@ -43,28 +43,81 @@ pub struct Figure {
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let binary = super::binary(root)?;
     let ours = Running::anabranch(&binary, 61)?;
-    let samba = Samba::start(&[crate::server::address(SAMBA_HOST)])?;
+    let peer = Peer::start(args.before.as_deref())?;
     if args.loads_with(Loader::Torture) {
-        under_torture(&ours, &samba, args)?;
+        under_torture(&ours, &peer, args)?;
     }
     if args.loads_with(Loader::Own) {
-        let servers = [(ours.address.as_str(), ours.pid()), (&samba.addresses[0], samba.pid())];
-        own_loader::run(&binary, servers, args)?;
+        let servers = [(ours.address.as_str(), ours.pid()), (peer.address(), peer.pid())];
+        own_loader::run(&binary, servers, peer.name(), args)?;
     }
     Ok(())
 }
 
-fn under_torture(ours: &Running, samba: &Samba, args: &Args) -> Result<()> {
-    let torture = torture()?;
-    println!("| load | ours /s | Samba /s | ratio | ours µs/op | Samba µs/op |");
+/// What this server is measured beside.
+pub enum Peer {
+    /// The usual one.
+    Samba(Samba),
+    /// An earlier build of this server.
+    Before(Running),
+}
+
+impl Peer {
+    /// Starts Samba, or the earlier build.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(before: Option<&Path>) -> Result<Self> {
+        Ok(match before {
+            Some(binary) => Self::Before(Running::anabranch(binary, SAMBA_HOST)?),
+            None => Self::Samba(Samba::start(&[crate::server::address(SAMBA_HOST)])?),
+        })
+    }
+
+    /// As tables call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Samba(_) => "Samba",
+            Self::Before(_) => "before",
+        }
+    }
+
+    /// Where it serves.
+    pub fn address(&self) -> &str {
+        match self {
+            Self::Samba(samba) => &samba.addresses[0],
+            Self::Before(running) => &running.address,
+        }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        match self {
+            Self::Samba(samba) => samba.pid(),
+            Self::Before(running) => running.pid(),
+        }
+    }
+
+    /// The folder of its share.
+    pub fn share(&self) -> PathBuf {
+        match self {
+            Self::Samba(samba) => samba.share(),
+            Self::Before(running) => running.share(),
+        }
+    }
+}
+
+fn under_torture(ours: &Running, peer: &Peer, args: &Args) -> Result<()> {
+    let (torture, name) = (torture()?, peer.name());
+    println!("| load | ours /s | {name} /s | ratio | ours µs/op | {name} µs/op |");
     println!("|---|---|---|---|---|---|");
-    let mut chart = Chart::new("Server processor time of an operation, µs", ["Anabranch", "Samba"]);
+    let mut chart = Chart::new("Server processor time of an operation, µs", ["Anabranch", name]);
     for row in ROWS.iter().filter(|row| args.wants(row.0)) {
         let mut figures = [Vec::new(), Vec::new()];
         for _ in 0..args.rounds {
             let seconds = args.seconds;
             figures[0].push(measure(&torture, row, &ours.address, ours.pid(), seconds)?);
-            figures[1].push(measure(&torture, row, &samba.addresses[0], samba.pid(), seconds)?);
+            figures[1].push(measure(&torture, row, peer.address(), peer.pid(), seconds)?);
         }
         let [Some(a), Some(b)] = figures.map(middle) else { continue };
         println!(
