@@ -10,9 +10,10 @@ use crate::limits::{
     WAITING_LOGONS_PER_ACCOUNT, WAITING_LOGONS_PER_NETWORK, WAITING_LOGONS_PER_PAIR,
     WAITING_TICKETS_MAX, WAITING_TICKETS_PER_NETWORK,
 };
+use limits::site_of;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -139,7 +140,7 @@ impl LogonAttempt {
 impl LogonThrottle {
     /// An attempt at `account` from an address.
     pub fn attempt(&self, account: &str, address: IpAddr) -> LogonAttempt {
-        LogonAttempt { network: network_of(address), account: self.hasher.hash_one(account) }
+        LogonAttempt { network: site_of(address), account: self.hasher.hash_one(account) }
     }
 
     /// When an attempt may be judged, if that is not now. `connection` are the failures on its
@@ -183,7 +184,7 @@ impl LogonThrottle {
     /// A place for a ticket from an address, if there is one. Nobody guesses tickets: they are
     /// bounded, and not slowed.
     pub fn wait_for_ticket(self: &Arc<Self>, address: IpAddr) -> Option<WaitingTicket> {
-        let network = network_of(address);
+        let network = site_of(address);
         let mut state = self.state();
         let of_network = state.tickets_of_networks.get(&network).copied().unwrap_or_default();
         if state.tickets >= WAITING_TICKETS_MAX || of_network >= WAITING_TICKETS_PER_NETWORK {
@@ -259,16 +260,6 @@ fn shed<K: Hash + Eq + Copy, V, O: Ord>(entries: &mut HashMap<K, V>, order: impl
     ordered.select_nth_unstable_by(quarter, |a, b| a.0.cmp(&b.0));
     for (_, key) in &ordered[..=quarter] {
         entries.remove(key);
-    }
-}
-
-/// A client with one address of IPv6 has the other 2^64 of its network, too.
-fn network_of(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_none() => {
-            IpAddr::V6(Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX)))
-        }
-        other => other.to_canonical(),
     }
 }
 

@@ -16,9 +16,6 @@ pub const LINES_OF_PEER_MAX: u32 = 20;
 /// for something.
 pub const DEBUG_LINES_MAX: u32 = 6000;
 
-/// The part of an IPv6 address that tells clients apart.
-pub const PEER_PREFIX_BITS_V6: u32 = 64;
-
 /// Lines that wait to be written.
 pub const QUEUE_LINES_MAX: usize = 4096;
 

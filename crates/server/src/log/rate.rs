@@ -1,9 +1,8 @@
 //! A bound on the lines that clients can write to the log: by kind, which is the place in the
 //! code that writes them, and by the network of the client.
 
-use super::limits::{
-    DEBUG_LINES_MAX, LINES_OF_KIND_MAX, LINES_OF_PEER_MAX, PEER_PREFIX_BITS_V6, PERIOD,
-};
+use super::limits::{DEBUG_LINES_MAX, LINES_OF_KIND_MAX, LINES_OF_PEER_MAX, PERIOD};
+use limits::site_of;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -59,7 +58,7 @@ impl<K: Hash + Eq> LineRates<K> {
         let (max, is_bounded_by_peer) = (lines_max(kind.level), kind.level <= Level::INFO);
         self.with(kind.site, now, |rate| {
             let of_peer = match peer.filter(|_| is_bounded_by_peer) {
-                Some(peer) => rate.peers.get(&network(peer)).copied().unwrap_or_default(),
+                Some(peer) => rate.peers.get(&site_of(peer)).copied().unwrap_or_default(),
                 None => 0,
             };
             if rate.lines >= max || of_peer >= LINES_OF_PEER_MAX {
@@ -68,7 +67,7 @@ impl<K: Hash + Eq> LineRates<K> {
             }
             rate.lines += 1;
             if let Some(peer) = peer.filter(|_| is_bounded_by_peer) {
-                *rate.peers.entry(network(peer)).or_default() += 1;
+                *rate.peers.entry(site_of(peer)).or_default() += 1;
             }
             Some(std::mem::take(&mut rate.suppressed))
         })
@@ -87,16 +86,6 @@ impl<K: Hash + Eq> LineRates<K> {
 
 fn lines_max(level: Level) -> u32 {
     if level <= Level::INFO { LINES_OF_KIND_MAX } else { DEBUG_LINES_MAX }
-}
-
-/// A client with IPv6 has 2^64 addresses of its own.
-fn network(peer: IpAddr) -> IpAddr {
-    match peer.to_canonical() {
-        IpAddr::V6(peer) => {
-            IpAddr::V6((peer.to_bits() & !(u128::MAX >> PEER_PREFIX_BITS_V6)).into())
-        }
-        peer => peer,
-    }
 }
 
 #[cfg(test)]
