@@ -7,7 +7,8 @@ mod places;
 mod system;
 
 pub use facts::{
-    Clock, Facts, FileSystem, Firewall, Folder, Limits, NetworkInterface, Port, PortState, Running,
+    Clock, Facts, FileSystem, Firewall, Folder, Limits, NetworkInterface, NfsShare, Port,
+    PortState, Running,
 };
 
 use serde::Serialize;
@@ -65,7 +66,7 @@ impl Finding {
 type Rule = fn(&Facts) -> Vec<Finding>;
 
 /// In the order in which they are told: from the machine to what is served.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     system::kernel,
     system::processor,
     system::memory,
@@ -77,6 +78,7 @@ const RULES: [Rule; 14] = [
     network::interfaces,
     network::ports,
     network::firewall,
+    network::reserved_ports,
     places::configuration,
     places::folders,
     places::file_systems,

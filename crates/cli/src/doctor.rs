@@ -98,6 +98,7 @@ fn look(args: &Args) -> Result<Facts> {
     if let Some(AdminAddress::Tcp(admin)) = config.admin {
         facts.ports.extend(addresses("admin", &[admin]));
     }
+    facts.nfs_shares = network::nfs_shares(&config);
     facts.missing_layers = running.as_ref().and_then(|own| own.missing_layers.clone());
     facts.running = running.map_or(Running::No, |own| Running::Version(own.version));
     facts.other_servers = network::other_servers();

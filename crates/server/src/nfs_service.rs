@@ -130,7 +130,7 @@ fn export_of(
         anonymous: (NOBODY, NOBODY),
         hosts: Arc::new(Hosts(served.clone())),
         tls_required: share.nfs_tls == NfsTls::Required,
-        reserved_ports: share.reserved_ports.unwrap_or(config.reserved_ports),
+        reserved_ports: config.requires_reserved_port(share),
         counted,
     })
 }

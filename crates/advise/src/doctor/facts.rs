@@ -33,6 +33,8 @@ pub struct Facts {
     pub multichannel: bool,
     /// Addresses that are to be listened on.
     pub ports: Vec<Port>,
+    /// Shares that NFS clients reach.
+    pub nfs_shares: Vec<NfsShare>,
     /// Programs that serve the same protocols and run now.
     pub other_servers: Vec<String>,
     /// See [`Firewall`].
@@ -127,6 +129,17 @@ pub enum PortState {
     Refused,
     /// This machine does not have the address.
     Absent,
+}
+
+/// How far a share believes NFS clients about their users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NfsShare {
+    /// The share's name.
+    pub share: String,
+    /// Whether clients must connect from a port below 1024 (`reserved_ports`).
+    pub reserved_ports: bool,
+    /// Whether all users of clients act as one (`nfs_squash = "all"`).
+    pub is_squashed_to_one: bool,
 }
 
 /// What lets packets through.

@@ -1,6 +1,6 @@
 //! Ports, queues, interfaces, firewalls, and what runs already.
 
-use super::{Facts, Finding, Firewall, Port, PortState, Running, State};
+use super::{Facts, Finding, Firewall, NfsShare, Port, PortState, Running, State};
 use crate::link_speed;
 
 /// The server asks for so many connections that wait to be accepted.
@@ -195,6 +195,31 @@ fn mentions(rules: &str, port: u16) -> bool {
         let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
         words.into_iter().any(|word| word == number || !service.is_empty() && word == service)
     })
+}
+
+/// Whether other programs than a client's kernel can speak for its users: under AUTH_SYS a client
+/// only says which user it acts for (RFC 5531 appendix A).
+pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
+    let about = "reserved ports";
+    if facts.nfs_shares.is_empty() {
+        return Vec::new();
+    }
+    let is_open = |share: &&NfsShare| !share.reserved_ports && !share.is_squashed_to_one;
+    let open: Vec<&str> =
+        facts.nfs_shares.iter().filter(is_open).map(|share| share.share.as_str()).collect();
+    if open.is_empty() {
+        let text = "NFS clients must use a port below 1024: their kernels and root name the \
+                    users (AUTH_SYS), other programs cannot";
+        return vec![Finding::green(about, text)];
+    }
+    let text = format!(
+        "any program on an NFS client can act as any user that nfs_squash leaves in {}: the client \
+         names the user (AUTH_SYS), and ports of 1024 and above are accepted",
+        open.join(", ")
+    );
+    let remedy = "reserved_ports = true in [server] or [[share]], then: systemctl reload anabranch\n\
+                  clients: mount without noresvport, and run user-space NFS clients as root";
+    vec![Finding::yellow(about, text).remedy(remedy)]
 }
 
 /// What the running server has given up.

@@ -179,6 +179,27 @@ fn a_port_that_cannot_be_had_is_red_with_whom_to_stop() {
 }
 
 #[test]
+fn unreserved_ports_are_yellow_unless_all_users_are_squashed() {
+    let share = |name: &str, reserved_ports, is_squashed_to_one| NfsShare {
+        share: name.to_owned(),
+        reserved_ports,
+        is_squashed_to_one,
+    };
+    let (state, text, remedy) = found(|f| {
+        let safe = [share("kernel", true, false), share("public", false, true)];
+        f.nfs_shares = [share("home", false, false)].into_iter().chain(safe).collect();
+    });
+    assert_eq!(state, State::Yellow);
+    assert!(text.contains(" in home: ") && text.contains("AUTH_SYS"), "{text}");
+    assert!(remedy.contains("reserved_ports = true"), "{remedy}");
+    let safe = Facts { nfs_shares: vec![share("kernel", true, false)], ..fit() };
+    let of_safe: Vec<_> = findings(&safe);
+    let one = of_safe.iter().find(|one| one.about == "reserved ports").unwrap();
+    assert_eq!(one.state, State::Green);
+    assert!(!findings(&fit()).iter().any(|one| one.about == "reserved ports"), "without NFS");
+}
+
+#[test]
 fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
     let nft = |rules: &str| {
         Firewall::Nft(format!("table inet filter {{\n\tchain input {{\n{rules}\n\t}}\n}}\n"))

@@ -1,8 +1,8 @@
 //! Ports, who holds them, firewalls.
 
 use crate::admin::Admin;
-use advise::doctor::{Firewall, Port, PortState};
-use server::config::AdminAddress;
+use advise::doctor::{Firewall, NfsShare, Port, PortState};
+use server::config::{AdminAddress, Config, NfsSquash};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
@@ -27,6 +27,17 @@ pub fn running(admin: Option<&AdminAddress>) -> Option<Own> {
         absent.map(|(name, _)| name.clone()).collect()
     });
     Some(Own { version: status["version"].as_str()?.to_owned(), missing_layers: missing })
+}
+
+/// Shares that NFS clients reach, where NFS is served at all.
+pub fn nfs_shares(config: &Config) -> Vec<NfsShare> {
+    let exported = config.shares.iter().filter(|share| share.is_exported());
+    let facts = exported.map(|share| NfsShare {
+        share: share.name.clone(),
+        reserved_ports: config.requires_reserved_port(share),
+        is_squashed_to_one: share.nfs_squash == NfsSquash::All,
+    });
+    if config.nfs.is_empty() { Vec::new() } else { facts.collect() }
 }
 
 /// Whether `address` can be listened on: it is tried.

@@ -393,6 +393,12 @@ impl Config {
         many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
     }
 
+    /// Whether NFS clients of `share` must connect from a port below 1024.
+    #[must_use]
+    pub fn requires_reserved_port(&self, share: &ShareConfig) -> bool {
+        share.reserved_ports.unwrap_or(self.reserved_ports)
+    }
+
     /// Where what must survive the server is kept.
     #[must_use]
     pub fn state_folder(&self) -> &Path {
