@@ -2,7 +2,7 @@
 
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
 use crate::audit::Audit;
-use crate::config::{AdminAddress, Config, Encryption, ShareConfig, Signing};
+use crate::config::{AdminAddress, Config, Encryption, Ntlm, ShareConfig, Signing};
 use crate::connections::Connections;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::drain::{Drain, flushed};
@@ -612,6 +612,7 @@ fn smb_config(
         name: config.name.clone(),
         domain: config.workgroup.clone(),
         signing_required: config.signing == Signing::Required,
+        ntlm: config.ntlm == Ntlm::On,
         encryption: match config.encryption {
             Encryption::Off => smb::Encryption::Off,
             Encryption::Offered => smb::Encryption::Offered,

@@ -64,6 +64,7 @@ impl Process {
             name: "SIM".into(),
             domain: "WORKGROUP".into(),
             signing_required: false,
+            ntlm: true,
             encryption: Encryption::Off,
             dialect_min: Dialect::Smb210,
             dialect_max: Dialect::Smb311,

@@ -66,6 +66,8 @@ pub struct Config {
     pub signing_required: bool,
     /// Sealing for all sessions.
     pub encryption: Encryption,
+    /// Whether clients may log on by NTLM, which is also how they log on without a proof.
+    pub ntlm: bool,
     /// Lowest dialect spoken.
     pub dialect_min: Dialect,
     /// Highest dialect spoken.
@@ -76,6 +78,15 @@ pub struct Config {
     pub multichannel: Multichannel,
     /// The shares, without IPC$, which is always there.
     pub shares: Vec<Arc<Share>>,
+}
+
+impl Config {
+    /// Whether sessions without a proof may begin: they have no key that only their client
+    /// knows, so they can neither sign nor seal. MS-SMB2 3.3.5.5.3.
+    #[must_use]
+    pub fn takes_unproven(&self) -> bool {
+        self.ntlm && !self.signing_required && self.encryption != Encryption::Required
+    }
 }
 
 /// Whom lists of shares show one to. Who is not shown it may connect all the same.

@@ -141,7 +141,7 @@ impl Conn {
             read_bytes_max: io_bytes_max,
             write_bytes_max: io_bytes_max,
             now: FileTime::from_unix_nanos(now.0),
-            token: hint(self.server.host.takes_tickets()),
+            token: hint(self.server.mechanisms(config)),
             contexts: Vec::new(),
         }
     }
@@ -184,9 +184,10 @@ impl Conn {
 }
 
 /// The mechanisms to log on by, each list encoded once.
-fn hint(takes_tickets: bool) -> &'static [u8] {
-    static HINTS: [OnceLock<Vec<u8>>; 2] = [OnceLock::new(), OnceLock::new()];
-    HINTS[usize::from(takes_tickets)].get_or_init(|| spnego::hint(takes_tickets))
+fn hint(offered: spnego::Mechanisms) -> &'static [u8] {
+    static HINTS: [OnceLock<Vec<u8>>; 4] = [const { OnceLock::new() }; 4];
+    let which = usize::from(offered.ntlm) << 1 | usize::from(offered.kerberos);
+    HINTS[which].get_or_init(|| spnego::hint(offered))
 }
 
 fn security_mode(config: &Config) -> u16 {

@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vfs::Timestamp;
 use wire::smb::{FileId, SessionId};
+use wire::spnego::Mechanisms;
 
 /// Counts since the start. Read without stopping anyone.
 #[derive(Debug, Default)]
@@ -135,6 +136,11 @@ impl Server {
     /// The present configuration.
     pub fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The mechanisms that clients may log on by.
+    pub fn mechanisms(&self, config: &Config) -> Mechanisms {
+        Mechanisms { ntlm: config.ntlm, kerberos: self.host.takes_tickets() }
     }
 
     /// The share of named pipes.

@@ -274,6 +274,11 @@ impl Session {
         !user.is_proven() || self.owner.as_deref() == Some(user.account.name.as_str())
     }
 
+    /// Whether a password or a ticket made its keys, which nobody else knows then.
+    pub fn has_secret(&self) -> bool {
+        self.owner.is_some()
+    }
+
     /// Who the session acts as now.
     pub fn user(&self) -> Arc<SessionUser> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()

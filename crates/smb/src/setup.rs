@@ -5,7 +5,7 @@
 //! before it is judged.
 
 use crate::channel::Channel;
-use crate::config::Encryption;
+use crate::config::{Config, Encryption};
 use crate::conn::{Close, Conn};
 use crate::host::{Account, Now};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
@@ -312,14 +312,22 @@ impl Conn {
         self.server.host.random(&mut challenge);
         let wall = FileTime::from_unix_nanos(self.server.host.now().wall.0);
         let exchange = ntlm::Acceptor::new(facts, challenge, wall);
-        let anonymous = self.server.host.guest().is_some();
+        let unproven = self.unproven(&config, &purpose);
+        let acceptor =
+            spnego::Acceptor::new(exchange, unproven).offering(self.server.mechanisms(&config));
+        self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
+        Ok(id)
+    }
+
+    /// Who is let in without a proof. A session that was proven has keys to sign and seal with,
+    /// also when its client gives its rights up for those of anonymous.
+    fn unproven(&self, config: &Config, purpose: &Purpose) -> Unproven {
+        let has_keys = matches!(purpose, Purpose::Renews(session) if session.has_secret());
+        let anonymous = (config.takes_unproven() || has_keys) && self.server.host.guest().is_some();
         // A session that is somebody's does not become a guest's.
         let is_new = matches!(purpose, Purpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
-        let acceptor = spnego::Acceptor::new(exchange, Unproven { anonymous, guest })
-            .with_tickets(self.server.host.takes_tickets());
-        self.setups.insert(id.0, PendingSetup { acceptor, preauth: self.preauth.clone(), purpose });
-        Ok(id)
+        Unproven { anonymous, guest }
     }
 
     /// A session that exists is authenticated anew. MS-SMB2 3.3.5.5.2.
@@ -350,6 +358,7 @@ impl Conn {
         let (user, why) = match &refused {
             Refused::Malformed(what) => (String::new(), *what),
             Refused::Anonymous => (String::new(), "anonymous logon is not allowed"),
+            Refused::NtlmBlocked => (String::new(), "NTLM is off"),
             Refused::TooWeak { user } => (user.clone(), "NTLM version 1 is not allowed"),
             Refused::Mic { user } => (user.clone(), "the messages were changed on the way"),
             Refused::UnknownUser { user } => (user.clone(), "no such user"),
@@ -365,6 +374,7 @@ impl Conn {
         let status = match refused {
             Refused::Malformed(_) => NtStatus::INVALID_PARAMETER,
             Refused::Anonymous => NtStatus::ACCESS_DENIED,
+            Refused::NtlmBlocked => NtStatus::NTLM_BLOCKED,
             _ => NtStatus::LOGON_FAILURE,
         };
         Step { refused_user: user, ..Step::refused(status) }
@@ -427,11 +437,12 @@ impl Conn {
         Ok(())
     }
 
-    /// Ends tree connects that the account may not have by now.
+    /// Ends tree connects that the account may not have by now: by the present configuration,
+    /// and where that has the share no more, by the one of when it was connected.
     fn drop_refused_trees(&self, session: &Session, account: &Account) {
-        let peer = self.shared.facts.peer.ip();
+        let (peer, config) = (self.shared.facts.peer.ip(), self.server.config());
         for tree in session.trees() {
-            let admission = &tree.share.admission;
+            let admission = &config.share(&tree.share.name).unwrap_or(&tree.share).admission;
             if admission.admits_host(peer) && admission.admits(account, true) {
                 continue;
             }
@@ -466,9 +477,13 @@ impl Conn {
         user: SessionUser,
     ) -> Result<Arc<Channel>, NtStatus> {
         let config = self.server.config();
-        // Who has proven nothing has no key to sign or to seal with.
+        // A session without a proof has no key to sign or to seal with: a reload may have
+        // begun to demand it since the exchange began.
         let is_user = user.is_proven();
-        let required = config.encryption == Encryption::Required && is_user;
+        if !is_user && !config.takes_unproven() {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let required = config.encryption == Encryption::Required;
         let source =
             KeySource { dialect: negotiated.dialect, session_key: &logon.session_key, preauth };
         let sealing = negotiated.cipher.filter(|_| !user.is_guest).map(|cipher| {

@@ -135,6 +135,7 @@ table! {
     IO_REPARSE_TAG_MISMATCH = 0xC000_0277, "The reparse tag is another.";
     IO_REPARSE_TAG_NOT_HANDLED = 0xC000_0279, "The file stands for something else that is not opened here.";
     IO_REPARSE_DATA_INVALID = 0xC000_0278, "The reparse data is malformed.";
+    NTLM_BLOCKED = 0xC000_0418, "NTLM is not taken here.";
     NETWORK_SESSION_EXPIRED = 0xC000_035C, "The session must be authenticated anew.";
     SMB_NO_PREAUTH_INTEGRITY_HASH_OVERLAP = 0xC05D_0000, "No preauthentication hash is common.";
     SMB_BAD_CLUSTER_DIALECT = 0xC05D_0001, "The dialect does not fit the cluster's.";

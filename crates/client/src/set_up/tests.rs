@@ -83,7 +83,7 @@ impl Server {
             read_bytes_max: 1 << 20,
             write_bytes_max: 1 << 20,
             now: FileTime(5),
-            token: &spnego::hint(false),
+            token: &spnego::hint(spnego::Mechanisms { ntlm: true, kerberos: false }),
             contexts,
         };
         self.reply(header, NtStatus::SUCCESS, |w| response.encode(w))

@@ -90,6 +90,17 @@ pub enum Signing {
     Offered,
 }
 
+/// Whether clients may log on by NTLM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Ntlm {
+    /// By password, and where guests are taken without a proof.
+    #[default]
+    On,
+    /// Kerberos is the one way to log on.
+    Off,
+}
+
 /// Whether the process gives up what it does not need before it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
@@ -284,6 +295,8 @@ pub struct Config {
     pub signing: Signing,
     /// See [`Encryption`].
     pub encryption: Encryption,
+    /// See [`Ntlm`].
+    pub ntlm: Ntlm,
     /// File of users.
     pub users: PathBuf,
     /// Directory for what must survive the server; that of the users if none.
@@ -348,6 +361,7 @@ impl Config {
             reserved_ports: true,
             admin: None,
             signing: Signing::default(),
+            ntlm: Ntlm::default(),
             encryption: Encryption::default(),
             users: default_users_file(),
             state: None,

@@ -8,8 +8,8 @@ use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
     Config, ConfigError, Confinement, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
-    NfsTls, Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name, parse_mode,
-    same_name,
+    NfsTls, Ntlm, Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name,
+    parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -109,6 +109,7 @@ struct RawServer {
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
     signing: Option<Signing>,
+    ntlm: Option<Spanned<Ntlm>>,
     /// `off`, `offered` or `required`.
     encryption: Option<Spanned<Encryption>>,
     /// File of users.
@@ -326,6 +327,15 @@ impl Meaning<'_> {
         config.reserved_ports = raw.reserved_ports.unwrap_or(config.reserved_ports);
         config.admin = raw.admin.and_then(|admin| self.admin(&admin));
         config.signing = raw.signing.unwrap_or_default();
+        if let Some(ntlm) = &raw.ntlm {
+            config.ntlm = *ntlm.get_ref();
+            if config.ntlm == Ntlm::Off && config.kerberos.is_none() {
+                self.wrong(
+                    ntlm.span(),
+                    "ntlm = \"off\" leaves no way to log on; set kerberos_keytab and kerberos_realm",
+                );
+            }
+        }
         config.users = raw.users.unwrap_or(config.users);
         config.state = raw.state;
         config.confinement = raw.confinement.unwrap_or_default();

@@ -106,12 +106,20 @@ fn so_is_each_mistake_in_the_options_of_a_share() {
             "line 4: size_limit = \"much\" is not a size, as \"500 GiB\"",
         ),
         (
-            "[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n",
-            "line 2: share a: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\"",
+            "[server]\nsigning = \"offered\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n",
+            "line 4: share a: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\"",
         ),
         (
-            "[server]\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\nencryption_required = true\n",
-            "line 4: share a: guest_ok and required encryption exclude each other: who has proven nothing has no key",
+            "[server]\nsigning = \"offered\"\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\nencryption_required = true\n",
+            "line 5: share a: guest_ok and required encryption exclude each other: guests have no key",
+        ),
+        (
+            "[server]\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n",
+            "line 4: share a: guest_ok and required signing exclude each other: guests have no key; set signing = \"offered\" in [server], or leave guests out",
+        ),
+        (
+            "[server]\nntlm = \"off\"\n",
+            "line 2: ntlm = \"off\" leaves no way to log on; set kerberos_keytab and kerberos_realm",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nvetonames = []\n",
@@ -161,17 +169,16 @@ fn groups_and_users_that_this_machine_lacks_are_found() {
 
 #[test]
 fn guests_are_warned_about() {
-    let text =
-        "[server]\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n";
+    let text = "[server]\nsigning = \"offered\"\nguest = \"nobody\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nguest_ok = true\n";
     let warnings = Config::parse(text).unwrap().warnings();
     assert_eq!(warnings.len(), 1);
-    assert!(
-        warnings[0]
-            .text
-            .contains("neither signed nor encrypted; signing = \"required\" does not hold"),
-        "{warnings:?}"
+    assert!(warnings[0].text.contains("neither signed nor encrypted"), "{warnings:?}");
+    let unused = Config::parse("[server]\nguest = \"nobody\"\n").unwrap().warnings();
+    assert_eq!(
+        unused.into_iter().map(|problem| problem.text).collect::<Vec<_>>(),
+        ["guest has no effect: signing = \"required\" refuses sessions that prove nothing"]
     );
-    assert!(Config::parse("[server]\nguest = \"nobody\"\n").unwrap().warnings().is_empty());
+    assert!(Config::parse("[server]\n").unwrap().warnings().is_empty());
 }
 
 /// The example is what people begin with; `reference` looks whether every key is in it.

@@ -1,6 +1,6 @@
 //! What single values of a share's keys mean.
 
-use super::{Config, Encryption, NfsTls, Problem, ShareConfig, Signing};
+use super::{Config, Encryption, NfsTls, Ntlm, Problem, ShareConfig, Signing};
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use crate::system_users;
 use smb::{Listed, Network};
@@ -117,7 +117,13 @@ impl ShareConfig {
         }
         let sealed = self.encryption_required || config.encryption == Encryption::Required;
         if self.guest_ok && sealed {
-            wrong.push(format!("share {name}: guest_ok and required encryption exclude each other: who has proven nothing has no key"));
+            wrong.push(format!("share {name}: guest_ok and required encryption exclude each other: guests have no key"));
+        }
+        if self.guest_ok && config.signing == Signing::Required {
+            wrong.push(format!("share {name}: guest_ok and required signing exclude each other: guests have no key; set signing = \"offered\" in [server], or leave guests out"));
+        }
+        if self.guest_ok && config.ntlm == Ntlm::Off {
+            wrong.push(format!("share {name}: guest_ok and ntlm = \"off\" exclude each other: guests log on by NTLM"));
         }
         wrong
     }
@@ -150,17 +156,23 @@ impl ShareConfig {
 }
 
 impl Config {
-    /// What is to be known of shares that take guests.
+    /// What is to be known of sessions without a proof: that they are refused although there is
+    /// an account for them, or what they may do.
     pub(super) fn guest_warnings(&self) -> Vec<Problem> {
-        let guest = self.guest.as_deref().unwrap_or_default();
-        let signing = if self.signing == Signing::Required {
-            "; signing = \"required\" does not hold for them"
-        } else {
-            ""
+        let Some(guest) = self.guest.as_deref() else { return Vec::new() };
+        let demand = match (self.ntlm, self.encryption, self.signing) {
+            (Ntlm::Off, ..) => Some("ntlm = \"off\""),
+            (_, Encryption::Required, _) => Some("encryption = \"required\""),
+            (_, _, Signing::Required) => Some("signing = \"required\""),
+            _ => None,
         };
+        if let Some(demand) = demand {
+            let text = format!("guest has no effect: {demand} refuses sessions that prove nothing");
+            return vec![Problem { line: None, text }];
+        }
         let warning = |share: &ShareConfig| {
             let text = format!(
-                "share {}: anyone who reaches this server may use it as the system user {guest}; guests' messages are neither signed nor encrypted{signing}",
+                "share {}: anyone who reaches this server may use it as the system user {guest}; guests' messages are neither signed nor encrypted",
                 share.name
             );
             Problem { line: share.line, text }

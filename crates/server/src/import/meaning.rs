@@ -528,12 +528,12 @@ impl<'a> Meaning<'a> {
             return self.lose_at(&draft.place, &what);
         }
         let sealed = draft.encryption_required || self.server.encryption == Some("required");
-        if draft.guest_ok && sealed {
+        let signed = self.server.signing == Some("required");
+        if draft.guest_ok && (sealed || signed) {
             draft.guest_ok = false;
-            self.lose_at(
-                &draft.place,
-                "guests were left out: encryption is required, and they have no key",
-            );
+            let demand = if sealed { "encryption" } else { "signing" };
+            let what = format!("guests were left out: {demand} is required, and they have no key");
+            self.lose_at(&draft.place, &what);
         }
         if draft.guest_ok && draft.guest_only {
             draft.force_user = Some(self.guest());
@@ -582,7 +582,9 @@ impl<'a> Meaning<'a> {
         key("admin", Some(quoted("127.0.0.1:4480")));
         key("name", server.name.as_deref().map(quoted));
         key("workgroup", server.workgroup.as_deref().map(quoted));
-        key("signing", server.signing.map(quoted));
+        // Guests have no key to sign with.
+        let signing = server.signing.or(self.any_guests.then_some("offered"));
+        key("signing", signing.map(quoted));
         key("encryption", server.encryption.map(quoted));
         key("min_protocol", server.min_protocol.map(quoted));
         key("max_protocol", server.max_protocol.map(quoted));

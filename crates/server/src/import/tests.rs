@@ -96,6 +96,7 @@ fn a_small_office_is_carried_over() {
     assert_eq!(config.smb, ["192.0.2.1:445".parse().unwrap()]);
     assert_eq!(config.dialect_min, smb::Dialect::Smb210);
     assert_eq!(config.guest.as_deref(), Some("nobody"));
+    assert_eq!(config.signing, crate::config::Signing::Offered, "guests have no key");
     let names: Vec<&str> = config.shares.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["alice", "bob", "Projects", "public"]);
     let home = share(&config, "bob");
@@ -260,7 +261,11 @@ fn encryption_signing_and_dialects_have_their_words() {
     assert_eq!(config.smb.len(), 4);
     assert!(!config.shares[0].guest_ok && config.guest.is_none());
     assert!(has(&lost, 5, "SMB1 and older are not served"));
-    assert!(has(&lost, 7, "guests were left out"));
+    assert!(has(&lost, 7, "guests were left out: encryption is required"));
+    let signed = "[global]\nserver signing = mandatory\n[a]\npath = /a\nguest ok = yes\n";
+    let (config, lost) = imported(signed);
+    assert!(!config.shares[0].guest_ok && config.guest.is_none());
+    assert!(has(&lost, 3, "guests were left out: signing is required"));
     let (config, _) =
         imported("[global]\nsmb encrypt = off\n[a]\npath = /a\nsmb encrypt = desired\n");
     assert_eq!(config.encryption, crate::config::Encryption::Off);

@@ -78,6 +78,7 @@ fn config_of_smb(volume: &Arc<Volume>) -> smb::Config {
         name: "SIM".into(),
         domain: "WORKGROUP".into(),
         signing_required: false,
+        ntlm: true,
         encryption: smb::Encryption::Off,
         dialect_min: smb::Dialect::Smb210,
         dialect_max: smb::Dialect::Smb311,

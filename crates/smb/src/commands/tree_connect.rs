@@ -37,7 +37,9 @@ fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<O
     let user = session.user();
     let admitted = admit(share, counted, &user, request.shared.facts.peer.ip())?;
     let share = &admitted.share;
-    if share.encryption_required && session.sealing.is_none() {
+    // Keys of a session without a proof are known to all who have seen it begin.
+    let has_keys = session.sealing.is_some() && session.has_secret();
+    if share.encryption_required && !has_keys {
         return Err(NtStatus::ACCESS_DENIED);
     }
     if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {

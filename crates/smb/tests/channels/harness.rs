@@ -44,6 +44,7 @@ struct StillHost {
     carried: Arc<Carried>,
     doubts: Arc<Doubts>,
     tickets: Arc<TicketDesk>,
+    has_guest: Arc<AtomicBool>,
 }
 
 /// What is known of tickets: one is the name of its user.
@@ -108,7 +109,8 @@ impl Host for StillHost {
     }
 
     fn guest(&self) -> Option<Account> {
-        None
+        let account = Account { name: "guest".into(), ..self.account(ALICE)? };
+        self.has_guest.load(Ordering::Relaxed).then_some(account)
     }
 
     fn takes_tickets(&self) -> bool {
@@ -166,6 +168,8 @@ pub struct Net {
     next: AtomicU64,
     pub doubts: Arc<Doubts>,
     pub tickets: Arc<TicketDesk>,
+    /// There is an account for sessions without a proof.
+    pub has_guest: Arc<AtomicBool>,
 }
 
 impl Net {
@@ -190,6 +194,7 @@ impl Net {
             ..TicketDesk::default()
         });
         let passed_seconds = Arc::<AtomicU64>::default();
+        let has_guest = Arc::<AtomicBool>::default();
         let host = StillHost {
             random: AtomicU64::new(1),
             begun: now,
@@ -197,6 +202,7 @@ impl Net {
             carried: carries,
             doubts: doubts.clone(),
             tickets: tickets.clone(),
+            has_guest: has_guest.clone(),
         };
         let share = Arc::new(Share {
             name: "data".into(),
@@ -209,7 +215,7 @@ impl Net {
         let server = Server::new(config, Arc::new(Files::new(hands.clone())), Arc::new(host));
         let next = AtomicU64::new(1);
         (
-            Self { server, share, now, passed_seconds, next, doubts, tickets },
+            Self { server, share, now, passed_seconds, next, doubts, tickets, has_guest },
             Slow { hands, carried },
         )
     }
@@ -217,6 +223,15 @@ impl Net {
     /// A reload of the configuration.
     pub fn configure(&self, multichannel: Multichannel) {
         self.server.configure(config(&self.share, multichannel));
+    }
+
+    /// A reload of a configuration with these changes of the server's and the share's keys.
+    pub fn reload(&self, change: impl FnOnce(&mut Config, &mut Share)) {
+        let mut share = Share::clone(&self.share);
+        let mut new = config(&self.share, Multichannel::default());
+        change(&mut new, &mut share);
+        new.shares = vec![Arc::new(share)];
+        self.server.configure(new);
     }
 
     /// A connection that has negotiated SMB 3.0.2.
@@ -300,6 +315,7 @@ fn config(share: &Arc<Share>, multichannel: Multichannel) -> Config {
         name: "SERVER".into(),
         domain: "WORKGROUP".into(),
         signing_required: true,
+        ntlm: true,
         encryption: Encryption::Off,
         dialect_min: Dialect::Smb202,
         dialect_max: Dialect::Smb311,
@@ -912,7 +928,8 @@ fn authenticate(user: &str, password: &str, challenge: &[u8]) -> (Vec<u8>, [u8; 
     blob.extend_from_slice(&[0; 30]);
     let hash = NtHash::of_password(password).ntowf_v2(user, "");
     let proof = hmac(&hash, &[challenge, &blob]);
-    let nt = [&proof[..], &blob].concat();
+    // Anonymous proves nothing.
+    let nt = if user.is_empty() { Vec::new() } else { [&proof[..], &blob].concat() };
     let mut name = Vec::new();
     put_utf16(&mut name, user);
     let mut message = b"NTLMSSP\0\x03\0\0\0".to_vec();

@@ -1,6 +1,8 @@
 //! A session is renewed by the account that made its keys, and by nobody who would gain by it.
 
 use crate::harness::{ALICE, BOB, Net, PASSWORD};
+use smb::{Accounts, Encryption};
+use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
@@ -20,4 +22,84 @@ fn renewal_by_the_same_account_goes_on() {
     let mut client = net.ready_as(ALICE);
     assert_eq!(client.renew(ALICE, PASSWORD), NtStatus::SUCCESS);
     assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
+}
+
+#[test]
+fn renewal_drops_trees_that_the_account_may_not_have() {
+    let net = Net::new();
+    let mut client = net.ready_as(ALICE);
+    net.reload(|_, share| share.admission.denied_users = Accounts(vec![ALICE.into()]));
+    assert_eq!(client.renew(ALICE, PASSWORD), NtStatus::SUCCESS);
+    assert_eq!(client.plain(Command::TREE_DISCONNECT), NtStatus::NETWORK_NAME_DELETED);
+    assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
+    assert_eq!(client.connect_tree("data"), NtStatus::ACCESS_DENIED);
+}
+
+/// Such sessions have no secret key: they can neither sign nor seal.
+#[test]
+fn required_protection_refuses_sessions_without_a_proof() {
+    let net = Net::new();
+    net.has_guest.store(true, Ordering::Relaxed);
+    for (signing, encryption, ntlm, is_taken) in [
+        (false, Encryption::Off, true, true),
+        (false, Encryption::Offered, true, true),
+        (true, Encryption::Off, true, false),
+        (false, Encryption::Required, true, false),
+        (false, Encryption::Off, false, false),
+    ] {
+        net.reload(|config, share| {
+            (config.signing_required, config.encryption, config.ntlm) = (signing, encryption, ntlm);
+            share.admission.guests = true;
+        });
+        for user in ["", "stranger"] {
+            let status = net.connect().log_on(user);
+            let case = format!("{user:?}, {signing} {encryption:?} {ntlm}: {status:?}");
+            assert_eq!(status == NtStatus::SUCCESS, is_taken, "{case}");
+        }
+    }
+}
+
+#[test]
+fn demand_that_begins_during_a_logon_holds_for_it() {
+    let net = Net::new();
+    net.has_guest.store(true, Ordering::Relaxed);
+    net.reload(|config, _| config.signing_required = false);
+    let mut client = net.connect();
+    assert_eq!(client.begin(0, None), NtStatus::MORE_PROCESSING_REQUIRED);
+    net.reload(|config, _| config.signing_required = true);
+    assert_eq!(client.finish(0, None, "", "").0, NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn proven_session_is_renewed_by_anonymous_where_signing_is_required() {
+    let net = Net::new();
+    net.has_guest.store(true, Ordering::Relaxed);
+    let mut client = net.ready_as(ALICE);
+    assert_eq!(client.renew("", ""), NtStatus::SUCCESS);
+    assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
+#[test]
+fn share_with_required_encryption_is_closed_to_anonymous() {
+    let net = Net::new();
+    net.has_guest.store(true, Ordering::Relaxed);
+    net.reload(|config, share| {
+        config.signing_required = false;
+        config.encryption = Encryption::Offered;
+        (share.admission.guests, share.encryption_required) = (true, true);
+    });
+    let mut client = net.connect();
+    assert_eq!(client.log_on(""), NtStatus::SUCCESS);
+    client.signing = None;
+    assert_eq!(client.connect_tree("data"), NtStatus::ACCESS_DENIED);
+}
+
+#[test]
+fn blocked_ntlm_leaves_tickets() {
+    let net = Net::new();
+    net.reload(|config, _| config.ntlm = false);
+    let mut client = net.connect();
+    assert_eq!(client.begin(0, None), NtStatus::NTLM_BLOCKED);
+    let ticket = client.send_ticket(BOB);
+    assert_eq!(client.status_of_ticket(ticket), Some(NtStatus::SUCCESS));
 }

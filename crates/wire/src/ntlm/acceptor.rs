@@ -60,6 +60,8 @@ pub enum Refused {
     Malformed(&'static str),
     /// Anonymous, and that is not allowed.
     Anonymous,
+    /// NTLM, which the server does not take.
+    NtlmBlocked,
     /// A proof of version 1 only.
     TooWeak {
         /// Who tried.

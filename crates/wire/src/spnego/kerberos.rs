@@ -49,7 +49,7 @@ pub struct RefusedTicket {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Acceptor, Initiator, NTLMSSP, Step, hint};
+    use super::super::{Acceptor, Initiator, Mechanisms, NTLMSSP, Step, hint};
     use super::*;
     use crate::fscc::FileTime;
     use crate::ntlm::{self, Refused, TargetFacts, Unproven};
@@ -96,10 +96,14 @@ mod tests {
         }
     }
 
-    fn acceptor(takes_tickets: bool) -> Acceptor {
+    fn acceptor(kerberos: bool) -> Acceptor {
+        offering(Mechanisms { ntlm: true, kerberos })
+    }
+
+    fn offering(offered: Mechanisms) -> Acceptor {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
-        Acceptor::new(ntlm, Unproven::default()).with_tickets(takes_tickets)
+        Acceptor::new(ntlm, Unproven::default()).offering(offered)
     }
 
     #[test]
@@ -140,8 +144,20 @@ mod tests {
             Err(Refused::Malformed("no mechanism in common"))
         ));
         assert!(acceptor(false).claimed_ticket(&good.first()).is_none());
-        let offers = |takes: bool, oid: &[u8]| hint(takes).windows(oid.len()).any(|w| w == oid);
-        assert!(offers(true, KERBEROS) && offers(true, MS_KERBEROS) && offers(true, NTLMSSP));
-        assert!(!offers(false, KERBEROS) && offers(false, NTLMSSP));
+        assert!(offers(true, true, KERBEROS) && offers(true, true, MS_KERBEROS));
+        assert!(offers(true, true, NTLMSSP) && offers(true, false, NTLMSSP));
+        assert!(!offers(true, false, KERBEROS));
+    }
+
+    fn offers(ntlm: bool, kerberos: bool, oid: &[u8]) -> bool {
+        hint(Mechanisms { ntlm, kerberos }).windows(oid.len()).any(|w| w == oid)
+    }
+
+    #[test]
+    fn blocked_ntlm_is_not_offered_beside_tickets() {
+        assert!(!offers(false, true, NTLMSSP) && offers(false, true, KERBEROS));
+        let ticket = Initiator::by_ticket(Box::new(Held([7; 32])));
+        let acceptor = offering(Mechanisms { ntlm: false, kerberos: true });
+        assert!(acceptor.claimed_ticket(&ticket.first()).is_some());
     }
 }

@@ -32,11 +32,21 @@ const fn context(number: u8) -> u8 {
     0xA0 | number
 }
 
-/// The token of a NEGOTIATE response: what mechanisms there are.
+/// The mechanisms that a server offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mechanisms {
+    /// NTLM, and with it sessions that prove nothing.
+    pub ntlm: bool,
+    /// Kerberos.
+    pub kerberos: bool,
+}
+
+/// The token of a NEGOTIATE response: what mechanisms there are. MS-SPNG 2.2.1.
 #[must_use]
-pub fn hint(takes_tickets: bool) -> Vec<u8> {
-    let tickets: &[&[u8]] = if takes_tickets { &[MS_KERBEROS, KERBEROS] } else { &[] };
-    let list: Vec<u8> = tickets.iter().chain(&[NTLMSSP]).flat_map(|oid| tlv(OID, oid)).collect();
+pub fn hint(offered: Mechanisms) -> Vec<u8> {
+    let tickets: &[&[u8]] = if offered.kerberos { &[MS_KERBEROS, KERBEROS] } else { &[] };
+    let ntlm: &[&[u8]] = if offered.ntlm { &[NTLMSSP] } else { &[] };
+    let list: Vec<u8> = tickets.iter().chain(ntlm).flat_map(|oid| tlv(OID, oid)).collect();
     let mechanisms = tlv(context(0), &tlv(SEQUENCE, &list));
     let name = tlv(0x1B, b"not_defined_in_RFC4178@please_ignore");
     let hints = tlv(context(3), &tlv(SEQUENCE, &tlv(context(0), &name)));
@@ -87,7 +97,7 @@ pub struct Acceptor {
     ntlm: ntlm::Acceptor,
     wrapped: Option<Wrapped>,
     unproven: Unproven,
-    takes_tickets: bool,
+    offered: Mechanisms,
 }
 
 #[derive(Debug)]
@@ -102,13 +112,14 @@ impl Acceptor {
     /// An exchange around `ntlm`.
     #[must_use]
     pub fn new(ntlm: ntlm::Acceptor, unproven: Unproven) -> Self {
-        Self { ntlm, wrapped: None, unproven, takes_tickets: false }
+        let offered = Mechanisms { ntlm: true, kerberos: false };
+        Self { ntlm, wrapped: None, unproven, offered }
     }
 
-    /// The same, which takes tickets too, if it is to.
+    /// The same with these mechanisms, and no others.
     #[must_use]
-    pub fn with_tickets(self, takes_tickets: bool) -> Self {
-        Self { takes_tickets, ..self }
+    pub fn offering(self, offered: Mechanisms) -> Self {
+        Self { offered, ..self }
     }
 
     /// The ticket in the client's next token, if it shows one: to be judged, and then to be handed
@@ -122,7 +133,7 @@ impl Acceptor {
     /// A ticket is shown at once, by a client that chose Kerberos first: no list needs a proof
     /// then. RFC 4178 5.
     fn ticket_of<'a>(&self, token: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-        if !self.takes_tickets || token.first() != Some(&APPLICATION_0) {
+        if !self.offered.kerberos || token.first() != Some(&APPLICATION_0) {
             return None;
         }
         let init = NegTokenInit::decode(token).ok()?;
@@ -155,6 +166,9 @@ impl Acceptor {
     /// The user whose password the client's next token claims to prove, if it claims that.
     #[must_use]
     pub fn claimed_user(&self, token: &[u8]) -> Option<String> {
+        if !self.offered.ntlm {
+            return None;
+        }
         if ntlm::is_ntlm(token) {
             return self.ntlm.claimed_user(token);
         }
@@ -172,7 +186,11 @@ impl Acceptor {
         lookup: impl FnOnce(&str) -> Option<NtHash>,
     ) -> Result<Step, Refused> {
         if ntlm::is_ntlm(token) {
-            return self.handle_bare(token, lookup);
+            return if self.offered.ntlm {
+                self.handle_bare(token, lookup)
+            } else {
+                Err(Refused::NtlmBlocked)
+            };
         }
         match token.first() {
             Some(&APPLICATION_0) => self.handle_init(token),
@@ -201,6 +219,9 @@ impl Acceptor {
         let first = init.mechanisms.first().copied() == Some(NTLMSSP);
         if !init.mechanisms.contains(&NTLMSSP) {
             return Err(Refused::Malformed("no mechanism in common"));
+        }
+        if !self.offered.ntlm {
+            return Err(Refused::NtlmBlocked);
         }
         self.wrapped = Some(Wrapped { mechanisms: init.list.to_vec(), mic_required: !first });
         let answer = match init.token {
@@ -410,6 +431,21 @@ mod tests {
     }
 
     const NEGOTIATE: &[u8] = b"NTLMSSP\0\x01\0\0\0\x01\0\0\0";
+
+    #[test]
+    fn blocked_ntlm_is_refused_bare_and_wrapped() {
+        let acceptor = || acceptor().offering(Mechanisms { ntlm: false, kerberos: true });
+        for token in [init(&[NTLMSSP], NEGOTIATE), init(&[b"x", NTLMSSP], &[]), NEGOTIATE.to_vec()]
+        {
+            let refused = acceptor().handle_token(&token, |_| panic!("no password is looked up"));
+            assert_eq!(refused.unwrap_err(), Refused::NtlmBlocked);
+        }
+        let mut proof = NEGOTIATE.to_vec();
+        proof[8] = 3;
+        assert_eq!(acceptor().claimed_user(&proof), None);
+        let refused = acceptor().handle_token(&proof, |_| panic!("no password is looked up"));
+        assert_eq!(refused.unwrap_err(), Refused::NtlmBlocked);
+    }
 
     #[test]
     fn an_optimistic_token_is_answered_with_a_challenge() {

@@ -284,6 +284,7 @@ fn config(shares: Vec<Arc<Share>>) -> Config {
         name: "SERVER".into(),
         domain: "WORKGROUP".into(),
         signing_required: false,
+        ntlm: true,
         encryption: Encryption::Offered,
         dialect_min: Dialect::Smb202,
         dialect_max: Dialect::Smb311,

@@ -93,6 +93,15 @@ pub(super) const SERVER: &[Key] = &[
         text: "Whether every message must be signed, or is if the client asks for it.",
     },
     Key {
+        name: "ntlm",
+        form: "`\"on\"` or `\"off\"`",
+        default: Is("\"on\""),
+        counts: Reload,
+        text: "Whether clients may log on by NTLM. With `\"off\"` Kerberos is the one way in: it proves the \
+               server to the client, and nothing of it can be relayed to another server. Needs \
+               `kerberos_keytab` and `kerberos_realm`; guests and sessions without a name are refused.",
+    },
+    Key {
         name: "encryption",
         form: "`\"off\"`, `\"offered\"` or `\"required\"`",
         default: Is("\"offered\""),
@@ -157,7 +166,8 @@ pub(super) const SERVER: &[Key] = &[
         default: Said("none: they are refused"),
         counts: Reload,
         text: "System user that those act as who prove nothing: sessions without a name, and, once a share \
-               has `guest_ok`, with a name that nobody here has.",
+               has `guest_ok`, with a name that nobody here has. They have no key, so it needs \
+               `signing = \"offered\"`, `encryption` that is not required, and `ntlm = \"on\"`.",
     },
     Key {
         name: "connections_max",

@@ -89,8 +89,8 @@ pub(super) const SHARE: &[Key] = &[
         default: Is("false"),
         counts: Reload,
         text: "Whether those may connect who have proven nothing, acting as `guest` of `[server]`. \
-               Their messages are neither signed nor encrypted, and Windows refuses to be a guest \
-               unless its policy is changed.",
+               Their messages are neither signed nor encrypted, so it needs `signing = \"offered\"`, and \
+               Windows refuses to be a guest unless its policy is changed.",
     },
     Key {
         name: "listed",
