@@ -236,6 +236,11 @@ impl Net {
 
     /// A connection that has negotiated SMB 3.0.2.
     pub fn connect(&self) -> Client {
+        self.connect_with(capabilities::MULTI_CHANNEL)
+    }
+
+    /// As [`Net::connect`], of a client with these capabilities.
+    pub fn connect_with(&self, capabilities: u32) -> Client {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let facts = ConnFacts { id, peer: address(40_000), local: address(45) };
@@ -254,7 +259,7 @@ impl Net {
         };
         let request = NegotiateRequest {
             security_mode: 1,
-            capabilities: capabilities::MULTI_CHANNEL,
+            capabilities,
             client_guid: [3; 16],
             dialects: vec![Dialect::Smb302.number()],
             contexts: Vec::new(),

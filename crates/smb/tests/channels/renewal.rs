@@ -5,6 +5,7 @@ use smb::{Accounts, Encryption};
 use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
+use wire::smb::negotiate::capabilities;
 
 /// A man who relays BOB's logon would act as BOB under keys that he has himself.
 #[test]
@@ -88,7 +89,7 @@ fn share_with_required_encryption_is_closed_to_anonymous() {
         config.encryption = Encryption::Offered;
         (share.admission.guests, share.encryption_required) = (true, true);
     });
-    let mut client = net.connect();
+    let mut client = net.connect_with(capabilities::ENCRYPTION);
     assert_eq!(client.log_on(""), NtStatus::SUCCESS);
     client.signing = None;
     assert_eq!(client.connect_tree("data"), NtStatus::ACCESS_DENIED);
