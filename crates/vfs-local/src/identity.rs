@@ -121,7 +121,8 @@ impl Drop for KeeperEnd {
     fn drop(&mut self) {
         THREAD.with_borrow_mut(|thread| {
             thread.keepers -= 1;
-            if thread.keepers == 0 && thread.guards == 0 {
+            // A process that cannot act as others has never left its own credentials.
+            if thread.keepers == 0 && thread.guards == 0 && may_switch() {
                 thread.restore_or_abort(None);
             }
         });
