@@ -2,7 +2,7 @@
 //! client is to be told after the answer. It is made where a request is decoded and passed
 //! down from there; nothing of it is known to a thread.
 //!
-//! What a request makes its own client be told comes after its answer: the client takes its
+//! Breaks that a request causes its own client come after its answer: the client takes its
 //! caches for what they were until then. Others are told at once. MS-SMB2 3.3.4.6, 3.3.4.7.
 //!
 //! As whom a request acts is an argument of its own ([`crate::Caller`]): one request may meet
@@ -63,7 +63,7 @@ struct Request {
     /// Its place among the requests that have come: a later one once it has waited for others,
     /// which may have had others do something outside of this process.
     order: AtomicU64,
-    /// What the client is to be told after the answer; none once that is queued.
+    /// The breaks that the client is to be told after the answer; none once that is queued.
     breaks: Mutex<Option<Breaks>>,
 }
 

@@ -29,7 +29,7 @@ impl UnpaidOpen {
         Self(open)
     }
 
-    /// What it is of, by which some requests cost nothing, or are refused before they cost
+    /// The target of the open, by which some requests cost nothing, or are refused before they cost
     /// anything.
     pub fn target(&self) -> &Target {
         &self.0.target

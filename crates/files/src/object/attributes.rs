@@ -106,7 +106,7 @@ impl RequestFiles {
     /// names. The descriptor that the object inherited does not decide about them.
     ///
     /// # Errors
-    /// As [`Files::set_object_attributes`].
+    /// As [`RequestFiles::set_object_attributes`].
     pub async fn initialise_object_attributes(
         &self,
         caller: &Arc<Caller>,

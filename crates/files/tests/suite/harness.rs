@@ -255,7 +255,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// What the client's requests use, and the answer to them: to be dropped when it is queued.
+    /// The file layer as the client's requests use it, and the answer to them: to be dropped when it is queued.
     pub fn requests_of(&self, client: [u8; 16]) -> (RequestFiles, PendingAnswer) {
         let context = RequestContext::new(Protocol::Smb, client, None, ArrivalOrder::next());
         (self.files.for_request(&context), PendingAnswer::to(&context))

@@ -76,14 +76,14 @@ impl Side {
         counts.map(|(kind, count)| (kind, count.hits)).collect()
     }
 
-    /// What is done until it ends is done by one request, which has come now.
+    /// Begins a request, which has come now: the steps until its end are done by it.
     pub fn begin_request(&mut self) {
         let order = ArrivalOrder::next();
         let context = RequestContext::new(Protocol::Smb, [0; 16], None, order);
         self.files = self.files.for_request(&context);
     }
 
-    /// What is done from now on is done by no request.
+    /// Ends the request: the steps from now on are done by none.
     pub fn end_request(&mut self) {
         self.files = self.files.for_server();
     }
