@@ -276,7 +276,7 @@ fn check_names_what_is_wrong_with_certificates_and_the_remedy() {
     let config = folder.path().join("config.toml");
     let said = |certificate: &Path, key: &Path, more: &str| {
         let server = format!(
-            "[server]\nguest = \"nobody\"\nnfs_tls_certificate = {certificate:?}\nnfs_tls_key = {key:?}\n{more}"
+            "[server]\nsigning = \"offered\"\nguest = \"nobody\"\nnfs_tls_certificate = {certificate:?}\nnfs_tls_key = {key:?}\n{more}"
         );
         let share = format!("[[share]]\nname = \"data\"\npath = {:?}\n", folder.path());
         std::fs::write(&config, format!("{server}{share}")).unwrap();
@@ -287,7 +287,7 @@ fn check_names_what_is_wrong_with_certificates_and_the_remedy() {
     assert_eq!(said(&certificate, &key, ""), "");
     let absent = folder.path().join("absent.pem");
     let told = said(&absent, &key, "");
-    assert!(told.contains("config.toml:3: nfs_tls_certificate = ") && told.contains("absent.pem"));
+    assert!(told.contains("config.toml:4: nfs_tls_certificate = ") && told.contains("absent.pem"));
     assert!(told.contains("make it a PEM file of certificates that this server may read"));
     let told = said(&certificate, &certificate, "");
     assert!(
