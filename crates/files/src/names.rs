@@ -17,9 +17,13 @@ impl NamePatterns {
         Self { patterns: patterns.into_iter().map(letters).collect(), is_folded }
     }
 
-    /// Whether one component is such a name.
+    /// Whether one component is such a name, as it is stored or as Windows sees it.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
+        self.has_exactly(name) || windows_view(name).is_some_and(|view| self.has_exactly(view))
+    }
+
+    fn has_exactly(&self, name: &[u8]) -> bool {
         if !self.patterns.iter().any(|pattern| self.begins_alike(pattern, name)) {
             return false;
         }
@@ -55,6 +59,16 @@ impl NamePatterns {
             _ => Err(FsError::NotFound),
         }
     }
+}
+
+/// The name that Windows opens where a program asks for `name`, if it is another one: Win32 drops
+/// dots and spaces at the end, and what follows a colon is a stream. MS-FSCC 2.1.5.
+///
+/// An NFS client may store each of these names, and a Windows client may send it past Win32.
+fn windows_view(name: &[u8]) -> Option<&[u8]> {
+    let file = name.split(|byte| *byte == b':').next().unwrap_or_default();
+    let last = file.iter().rposition(|byte| !matches!(byte, b'.' | b' '))?;
+    (last + 1 < name.len()).then_some(&file[..=last])
 }
 
 fn letters(name: &[u8], is_folded: bool) -> Vec<char> {
@@ -114,6 +128,32 @@ mod tests {
     }
 
     #[test]
+    fn patterns_see_names_as_windows_does() {
+        for name in [
+            "secret.txt.",
+            "secret.txt ",
+            "secret.txt. .",
+            "SECRET.TXT...",
+            "secret.txt:s",
+            "secret.txt::$DATA",
+            "secret.txt. :s:$DATA",
+            "Secret.txt:s.",
+        ] {
+            assert!(has("secret.txt", name), "{name}");
+            assert!(has("*.TXT", name), "{name}");
+        }
+        for name in [" secret.txt", "secret.txt.x", "secret. txt", ".secret.txt", "x:secret.txt"] {
+            assert!(!has("secret.txt", name), "{name}");
+        }
+        assert!(has("secret.", "secret."), "as it is stored, too");
+        assert!(has("a:b", "a:b"));
+        for name in ["...", " ", ". .", ":s"] {
+            assert!(!has("", name), "{name:?}: nothing is left of it");
+            assert!(has("*", name), "{name:?}");
+        }
+    }
+
+    #[test]
     fn what_is_below_such_a_name_is_not_found_and_making_one_is_denied() {
         let patterns = NamePatterns::new(["secret"], Case::Insensitive);
         let path = |names: &[&str]| {
@@ -127,6 +167,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn windows_names_of_a_file_match_as_the_file_does(
+            pattern in "[aB.*? :]{1,6}",
+            name in "[Ab. ]{0,5}[aB]",
+            tail in "[. ]{0,3}(:[a. ]{0,2}(:\\$DATA)?)?",
+        ) {
+            let shown = format!("{name}{tail}");
+            let exact = {
+                let fold = |text: &str| letters(text.as_bytes(), true);
+                matches(&fold(&pattern), &fold(&shown))
+            };
+            prop_assert_eq!(has(&pattern, &shown), has(&pattern, &name) || exact);
+        }
+
         #[test]
         fn matching_is_as_a_naive_matcher_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
             fn naive(pattern: &[char], name: &[char]) -> bool {

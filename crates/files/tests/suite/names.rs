@@ -2,8 +2,8 @@
 
 use crate::harness::*;
 use files::{
-    BasicChange, IfExists, IfMissing, NamePatterns, OpenPlan, VolumeOptions, WatchAnswer,
-    WatchWish, dos,
+    BasicChange, IfExists, IfMissing, NamePatterns, NewObject, OpenPlan, VolumeOptions,
+    WatchAnswer, WatchWish, dos,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -104,6 +104,45 @@ fn vetoed_names_are_not_found_not_listed_and_cannot_be_made() {
     assert_eq!(now(served.files.link(&open, &to, true)), Err(FsError::AccessDenied));
     drop(open);
     served.assert_nothing_held();
+}
+
+/// What an NFS client or a program on the server may store, and what a client may ask for.
+#[test]
+fn vetoed_name_with_a_tail_that_windows_drops_is_not_served() {
+    let served = serve_names(&[], &["*.exe"], false);
+    served.put("plain", b"");
+    for tail in [".", " ", ". .", ":s", "::$DATA"] {
+        let at = format!("setup.EXE{tail}");
+        std::fs::write(served.dir.path().join(&at), b"x").unwrap();
+        assert_eq!(served.refusal(plan(&at, READ)), FsError::NotFound, "{at}");
+        assert_eq!(served.object(&at).unwrap_err(), FsError::NotFound, "{at}, over NFS");
+        assert_eq!(served.refusal(new_file(&format!("x.exe{tail}"))), FsError::AccessDenied);
+        let new = NewObject::Directory { mode: None };
+        let root = served.root();
+        let name = crate::harness::name(&format!("d.exe{tail}"));
+        let made = now(served.files.make_object(&served.alice, &root, &name, new));
+        assert_eq!(made.unwrap_err(), FsError::AccessDenied, "{at}, over NFS");
+        let open = served.open("plain", ALL);
+        let to = path(&at);
+        assert_eq!(now(served.files.rename(&open, &to, true)), Err(FsError::AccessDenied));
+        assert_eq!(now(served.files.link(&open, &to, true)), Err(FsError::AccessDenied));
+    }
+    let stream = vfs::StreamName::new(b"s".to_vec()).unwrap();
+    let of_stream = OpenPlan { stream: Some(stream), ..plan("setup.exe", READ) };
+    assert_eq!(served.refusal(of_stream), FsError::NotFound);
+    assert_eq!(served.listed(""), ["plain"]);
+}
+
+#[test]
+fn hidden_name_with_a_tail_that_windows_drops_is_hidden() {
+    let served = serve_names(&["*.log"], &[], false);
+    for (at, is_hidden) in
+        [("a.log", true), ("b.LOG. ", true), ("c.log:s", true), ("d.log.x", false)]
+    {
+        served.put(at, b"");
+        let bits = served.files.attributes(&served.open(at, LOOK)).unwrap().dos.bits;
+        assert_eq!(bits.is_some_and(|bits| bits & dos::HIDDEN != 0), is_hidden, "{at}");
+    }
 }
 
 #[test]

@@ -16,11 +16,11 @@ use vfs::{FileKind, FsError, Result, SpecialKind, TimeChange, Timestamp};
 const V: VolumeId = VolumeId(7);
 
 impl Served {
-    fn root(&self) -> Object {
+    pub fn root(&self) -> Object {
         now(self.files.root_object(&self.volume)).unwrap()
     }
 
-    fn object(&self, at: &str) -> Result<Object> {
+    pub fn object(&self, at: &str) -> Result<Object> {
         let mut object = self.root();
         for part in at.split('/') {
             object = now(self.files.look_up(&self.alice, &object, &name(part)))?;

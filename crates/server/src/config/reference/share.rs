@@ -126,7 +126,9 @@ pub(super) const SHARE: &[Key] = &[
         default: Is("[]"),
         counts: Reload,
         text: "Names that are not served: not found, not listed, and not to be made. A directory that \
-               holds some cannot be deleted.",
+               holds some cannot be deleted. A pattern matches a name as it is stored and as Windows \
+               sees it: without dots and spaces at its end, and without a stream (`secret.txt.`, \
+               `secret.txt:s`).",
     },
     Key {
         name: "hide_unreadable",
