@@ -83,7 +83,7 @@ pub use open::{
 pub use open_file::OpenFile;
 pub use read::ResidentRange;
 pub use reparse::{MetLink, Reparse};
-pub use restore::OpenFacts;
+pub use restore::{FileIdentity, OpenFacts};
 pub use throttle::{Clock, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{

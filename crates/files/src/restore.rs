@@ -8,15 +8,43 @@ use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
 use crate::{Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use std::sync::Arc;
-use vfs::{Case, FileKey, FileKind, FsError, OpenHow, RelPath, Result, Timestamp, Wait, Wanted};
+use vfs::{
+    Case, FileKind, FsError, Node, NodeHandle, OpenHow, RelPath, Result, Timestamp, Wait, Wanted,
+};
+
+/// Which file an open is of, as a later process knows it. The device number is no part of it: it
+/// may be another one after a restart of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The number of the inode.
+    pub inode: u64,
+    /// When the file was created, if the file system knows: another may get its number.
+    pub born: Option<Timestamp>,
+    /// See [`vfs::Vfs::lasting_id`].
+    pub lasting: Option<NodeHandle>,
+}
+
+impl FileIdentity {
+    /// That of a file of `volume`.
+    fn of(volume: &Volume, node: &dyn Node, inode: u64, born: Option<Timestamp>) -> Self {
+        Self { inode, born, lasting: volume.vfs.lasting_id(node) }
+    }
+
+    /// Whether both are of one file, as far as both times told.
+    fn is_same(&self, other: &Self) -> bool {
+        let is_lasting = match (&self.lasting, &other.lasting) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        is_lasting && self.inode == other.inode && self.born == other.born
+    }
+}
 
 /// What must be known to make an open again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFacts {
     /// Which file.
-    pub key: FileKey,
-    /// When that was made, if the file system knows: another may get its number.
-    pub born: Option<Timestamp>,
+    pub identity: FileIdentity,
     /// Where it is.
     pub path: RelPath,
     /// Rights that were granted.
@@ -42,18 +70,22 @@ pub struct OpenFacts {
 }
 
 impl OpenFile {
-    /// What must be known to make it again, of a file that was made at `born`; none
-    /// for a stream, which cannot be.
+    /// Which file it is of, which was created at `born`.
     #[must_use]
-    pub fn facts(&self, born: Option<Timestamp>) -> Option<OpenFacts> {
+    pub fn identity(&self, born: Option<Timestamp>) -> FileIdentity {
+        FileIdentity::of(self.volume(), &**self.present(), self.key().inode, born)
+    }
+
+    /// What must be known to make it again; none for a stream, which cannot be.
+    #[must_use]
+    pub fn facts(&self, identity: &FileIdentity) -> Option<OpenFacts> {
         if self.name.stream.is_some() {
             return None;
         }
         let held = self.state.look();
         let kept = held.grants.caches.lasting(self.cache_owner());
         Some(OpenFacts {
-            key: self.key(),
-            born,
+            identity: identity.clone(),
             path: self.path(),
             granted: self.granted(),
             share: self.share(),
@@ -88,7 +120,9 @@ impl RequestFiles {
         let how = opened_again(volume, facts);
         let opened = volume.vfs.open(caller.identity.actor(), &facts.path, how)?;
         let attributes = &opened.attributes;
-        if attributes.key != facts.key || attributes.born != facts.born {
+        let inode = attributes.key.inode;
+        let found = FileIdentity::of(volume, &*opened.node, inode, attributes.born);
+        if !found.is_same(&facts.identity) {
             return Err(FsError::Stale);
         }
         let is_directory = attributes.kind == FileKind::Directory;

@@ -13,11 +13,10 @@ use crate::pipe::OpenPipe;
 use crate::quota::OpenQuotas;
 use crate::signal::Signal;
 use crate::tree::Tree;
-use files::{OpenAction, OpenFile};
+use files::{FileIdentity, OpenAction, OpenFile};
 use limits::Share;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
@@ -73,8 +72,8 @@ pub struct Origin {
 /// What writing an open down needs.
 #[derive(Debug)]
 pub struct Persistence {
-    /// When its file was made, if that is known.
-    pub born: Option<Timestamp>,
+    /// Which file it is of.
+    pub identity: FileIdentity,
     /// It was made again after a restart: what its client kept is gone.
     pub is_restored: bool,
     /// Held while the open is looked at and the writing is queued.
@@ -84,16 +83,16 @@ pub struct Persistence {
 }
 
 impl Persistence {
-    /// Of a file that was made then.
+    /// Of this file.
     #[must_use]
-    pub fn new(born: Option<Timestamp>, charge: Option<Share>) -> Self {
-        Self { born, is_restored: false, turn: Mutex::default(), charge }
+    pub fn new(identity: FileIdentity, charge: Option<Share>) -> Self {
+        Self { identity, is_restored: false, turn: Mutex::default(), charge }
     }
 
     /// The same of an open that was made again.
     #[must_use]
-    pub fn restored(born: Option<Timestamp>, charge: Share) -> Self {
-        Self { is_restored: true, ..Self::new(born, Some(charge)) }
+    pub fn restored(identity: FileIdentity, charge: Share) -> Self {
+        Self { is_restored: true, ..Self::new(identity, Some(charge)) }
     }
 }
 

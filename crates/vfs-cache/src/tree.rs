@@ -565,6 +565,10 @@ impl Vfs for CachedVfs {
         self.inner.handle(node)
     }
 
+    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.inner.lasting_id(node)
+    }
+
     fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
         self.handle_of_made(node, path)
     }

@@ -59,6 +59,13 @@ struct Places {
     order: VecDeque<FileKey>,
 }
 
+/// The kernel's handle of what is open: it has the number of the inode and its generation, and
+/// where several trees share a device (btrfs), which of them. It has no device number.
+pub fn lasting_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
+    let (handle, _) = Kernel::of(fd, b"")?;
+    handle.encode().ok()
+}
+
 /// A `file_handle` with as much room as there can be.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -435,6 +435,10 @@ impl Vfs for LocalVfs {
         self.handles.of_node(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
     }
 
+    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        handles::lasting_id(LocalNode::of(node)?.as_fd())
+    }
+
     fn child_handle(
         &self,
         who: Actor<'_>,

@@ -164,6 +164,10 @@ impl Vfs for Delayed {
         self.inner.handle(node)
     }
 
+    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.inner.lasting_id(node)
+    }
+
     fn child_handle(
         &self,
         who: Actor<'_>,

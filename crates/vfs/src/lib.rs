@@ -323,6 +323,14 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
+    /// Bytes that tell `node` from every other node that its file system has or had, with the
+    /// number of the node: over a new mount, a restart of the machine and another device number.
+    /// They are for comparison only. None where the file system has no such thing.
+    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        let _ = node;
+        None
+    }
+
     /// As [`Vfs::handle`], of a node that was opened or made by this path.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -87,6 +87,8 @@ pub struct Hooked {
     pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
     /// Making something may wait for a disk.
     pub makes_slowly: AtomicBool,
+    /// Added to the device number of what is opened: the machine was started again.
+    pub device_shift: AtomicU64,
 }
 
 /// A watch of what others do; the hook holds its other end.
@@ -112,7 +114,8 @@ impl Hooked {
 
 impl Vfs for Hooked {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
-        let opened = self.local.open(who, path, how)?;
+        let mut opened = self.local.open(who, path, how)?;
+        opened.attributes.key.device += self.device_shift.load(Ordering::Relaxed);
         self.step_in(At::AfterOpen, path)?;
         Ok(opened)
     }
@@ -203,6 +206,10 @@ impl Vfs for Hooked {
         self.local.handle(node)
     }
 
+    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.local.lasting_id(node)
+    }
+
     fn child_handle(
         &self,
         who: Actor<'_>,
@@ -287,6 +294,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         outside_trees: Mutex::default(),
         quotas: Mutex::default(),
         makes_slowly: AtomicBool::default(),
+        device_shift: AtomicU64::default(),
     });
     Served {
         files: Arc::new(Files::new(workers)).for_server(),

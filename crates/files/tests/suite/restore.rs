@@ -3,9 +3,10 @@
 use crate::harness::*;
 use files::{
     Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, Files, LockKind,
-    OpenPlan, Range, RangeLock, Share,
+    OpenFacts, OpenPlan, OpenResult, Range, RangeLock, Share,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::FsError;
 
 fn lock(offset: u64) -> RangeLock {
@@ -32,6 +33,10 @@ fn leased(name: &str, wanted: u8, number: u8) -> OpenPlan {
     OpenPlan { caching: Some(caching), share: Share::ALL, ..plan(name, READ | WRITE) }
 }
 
+fn facts_of(made: &OpenResult) -> OpenFacts {
+    made.open.facts(&made.open.identity(made.attributes.born)).unwrap()
+}
+
 #[test]
 fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
     let served = serve();
@@ -40,7 +45,7 @@ fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
     let second = served.try_open(leased("file", 7, 1)).unwrap();
     assert_eq!((second.caching.has, second.caching.epoch), (Caching::BATCH, 9));
     let mut facts = [first, second].map(|made| {
-        let facts = made.open.facts(made.attributes.born).unwrap();
+        let facts = facts_of(&made);
         std::mem::forget(made);
         facts
     });
@@ -53,8 +58,8 @@ fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
     for (open, facts) in again.iter().zip(&facts).rev() {
         next.restore_caching(open, facts, nobody());
     }
-    assert_eq!(again[0].facts(facts[1].born), Some(facts[1].clone()));
-    assert_eq!(again[1].facts(facts[1].born), Some(facts[1].clone()));
+    assert_eq!(again[0].facts(&facts[1].identity), Some(facts[1].clone()));
+    assert_eq!(again[1].facts(&facts[1].identity), Some(facts[1].clone()));
 }
 
 #[test]
@@ -64,7 +69,7 @@ fn leases_that_do_not_fit_each_other_are_made_again_as_far_as_they_do() {
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let facts = [1, 2].map(|number| {
         let made = served.try_open(leased("file", 3, number)).unwrap();
-        let facts = made.open.facts(made.attributes.born).unwrap();
+        let facts = facts_of(&made);
         std::mem::forget(made);
         // Written down before the other one came.
         files::OpenFacts { caching: Caching::BATCH, ..facts }
@@ -88,11 +93,11 @@ fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
     let both = READ | WRITE;
     let first = served.try_open(OpenPlan { share: Share::READ, ..plan("file", both) }).unwrap();
     served.files.try_locks(&first.open, &[lock(0), lock(100)]).unwrap();
-    let facts = first.open.facts(first.attributes.born).unwrap();
+    let facts = facts_of(&first);
     drop(first);
 
     let again = served.files.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
-    assert_eq!(again.facts(facts.born), Some(facts));
+    assert_eq!(again.facts(&facts.identity), Some(facts));
     assert_eq!(served.read(&again).unwrap(), b"data");
     served.files.set_away(&again, true);
     assert_eq!(served.refusal(plan("file", READ)), FsError::Unavailable);
@@ -114,7 +119,7 @@ fn a_mark_to_vanish_is_made_again_and_carried_out_at_the_close() {
         if !on_close {
             served.files.set_delete(&first.open, true, false).unwrap();
         }
-        let facts = first.open.facts(first.attributes.born).unwrap();
+        let facts = facts_of(&first);
         assert_eq!((facts.delete_on_close, facts.delete_pending), (on_close, !on_close));
         // As if the process had been killed: nothing is closed.
         std::mem::forget(first);
@@ -131,11 +136,51 @@ fn another_file_under_the_same_name_is_not_taken_for_it() {
     let served = serve();
     served.put("file", b"old");
     let first = served.try_open(plan("file", READ | Access::DELETE)).unwrap();
-    let facts = first.open.facts(first.attributes.born).unwrap();
+    let facts = facts_of(&first);
     drop(first);
     served.put("next", b"new");
     std::fs::rename(served.dir.path().join("next"), served.dir.path().join("file")).unwrap();
     let refused = served.files.restore(&served.volume, &served.alice, &facts, &nobody());
     assert_eq!(refused.err(), Some(FsError::Stale));
     served.assert_nothing_held();
+}
+
+#[test]
+fn open_is_restored_under_another_device_number() {
+    let served = serve();
+    served.put("file", b"data");
+    let first = served.try_open(plan("file", READ)).unwrap();
+    let (facts, before) = (facts_of(&first), first.attributes.key.device);
+    std::mem::forget(first);
+    served.vfs.device_shift.store(7, Ordering::Relaxed);
+    let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
+    let again = next.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
+    let device = now(next.root_object(&served.volume)).unwrap().key().device;
+    assert_eq!(device, before, "of the node itself, which the test does not change");
+    assert_eq!(served.read(&again).unwrap(), b"data");
+}
+
+#[test]
+fn file_of_another_generation_is_not_taken_for_it() {
+    let served = serve();
+    served.put("file", b"old");
+    served.put("other", b"new");
+    let [file, other] = ["file", "other"].map(|name| {
+        let made = served.try_open(plan(name, READ)).unwrap();
+        facts_of(&made)
+    });
+    if file.identity.lasting.is_none() {
+        return eprintln!("SKIPPED: this file system has no handles");
+    }
+    assert_ne!(file.identity.lasting, other.identity.lasting);
+    let restore = |facts: &OpenFacts| {
+        served.files.restore(&served.volume, &served.alice, facts, &nobody()).map(drop)
+    };
+    let mut changed = file.clone();
+    changed.identity.lasting = other.identity.lasting;
+    assert_eq!(restore(&changed), Err(FsError::Stale));
+    // Written by a server that knew of none.
+    changed.identity.lasting = None;
+    assert_eq!(restore(&changed), Ok(()));
+    assert_eq!(restore(&file), Ok(()));
 }

@@ -252,6 +252,7 @@ impl Server {
         let (share, volume) = (share.clone(), Some(volume.clone()));
         let admitted = Admitted { share, volume, forced, counted };
         let (charges, persistent) = self.charges_of_restored(&record.owner);
+        let identity = record.file.identity.clone();
         let open = Arc::new(Open::new(OpenParts {
             id,
             tree: Arc::new(Tree::new(TreeId(0), admitted, None)),
@@ -264,7 +265,7 @@ impl Server {
                 client_guid: record.client_guid,
                 create_guid: Some(record.create_guid),
                 membership: None,
-                persistence: Some(Box::new(Persistence::restored(record.file.born, persistent))),
+                persistence: Some(Box::new(Persistence::restored(identity, persistent))),
                 charges,
             }),
             oplock: lease.is_none().then_some(oplock),
@@ -304,7 +305,7 @@ fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
         mode: open.mode,
         owner: open.origin.owner.clone(),
         share: open.tree.share.name.clone(),
-        file: open.file().ok()?.facts(persistence.born)?,
+        file: open.file().ok()?.facts(&persistence.identity)?,
         has_lease_v2: open.lease.as_ref().is_some_and(|lease| lease.is_v2),
         lock_sequences: open.lock_sequences().places(),
     })

@@ -5,13 +5,17 @@ use crate::create_guids::Guid;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
 use crate::lock_sequence::PLACES;
 use files::{
-    Access, CacheKey, Caching, LockKind, OpenAction, OpenFacts, Range, RangeLock, Semantics, Share,
+    Access, CacheKey, Caching, FileIdentity, LockKind, OpenAction, OpenFacts, Range, RangeLock,
+    Semantics, Share,
 };
-use vfs::{FileKey, Name, RelPath, Timestamp};
+use vfs::{Name, NodeHandle, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
 
-/// The present version. The first one knew of no leases.
-const VERSION: u8 = 2;
+/// The present version. The first one knew of no leases; the first two had a device number in
+/// place of [`FileIdentity::lasting`].
+const VERSION: u8 = 3;
+/// The last version with a device number.
+const DEVICE_VERSION: u8 = 2;
 
 /// What must be known of an open for its client to come back to it after a
 /// restart. MS-SMB2 3.3.1.10.
@@ -86,7 +90,8 @@ impl OpenRecord {
     /// [`Malformed`] for anything else, and for other versions.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
-        if ![1, VERSION].contains(&r.u8("record version")?) {
+        let version = r.u8("record version")?;
+        if !(1..=VERSION).contains(&version) {
             return Err(r.malformed("record version"));
         }
         let has_lease_v2;
@@ -106,7 +111,7 @@ impl OpenRecord {
             owner: text(&mut r, "record owner")?,
             share: text(&mut r, "record share")?,
             file: {
-                let (file, is_v2) = file(&mut r)?;
+                let (file, is_v2) = file(&mut r, version)?;
                 has_lease_v2 = is_v2;
                 file
             },
@@ -140,10 +145,11 @@ fn text(r: &mut Reader<'_>, what: &'static str) -> Result<String, Malformed> {
 }
 
 fn put_file(w: &mut Writer<'_>, file: &OpenFacts, has_lease_v2: bool) {
-    w.u64(file.key.device);
-    w.u64(file.key.inode);
-    w.u8(u8::from(file.born.is_some()));
-    w.bytes(&file.born.unwrap_or_default().0.to_le_bytes());
+    let FileIdentity { inode, born, lasting } = &file.identity;
+    w.u64(*inode);
+    w.u8(u8::from(born.is_some()));
+    w.bytes(&born.unwrap_or_default().0.to_le_bytes());
+    put_text(w, lasting.as_ref().map_or(&[], NodeHandle::as_bytes));
     put_text(w, file.path.as_bytes());
     w.u32(file.granted.0);
     w.u32(file.share.0);
@@ -169,18 +175,36 @@ fn put_file(w: &mut Writer<'_>, file: &OpenFacts, has_lease_v2: bool) {
     }
 }
 
-/// The file, and whether a lease on it is of version 2.
-fn file(r: &mut Reader<'_>) -> Result<(OpenFacts, bool), Malformed> {
-    let key = FileKey { device: r.u64("record device")?, inode: r.u64("record inode")? };
+fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, Malformed> {
+    let has_device = version <= DEVICE_VERSION;
+    if has_device {
+        // Another one for the same file after a restart of the machine: it says nothing.
+        r.skip(8, "record device")?;
+    }
+    let inode = r.u64("record inode")?;
     let is_born = r.u8("record birth")?;
     let born = i128::from_le_bytes(r.array("record birth")?);
+    if is_born > 1 {
+        return Err(r.malformed("record birth"));
+    }
+    let lasting = if has_device { &[] } else { text_bytes(r, "record handle")? };
+    let lasting = match lasting {
+        [] => None,
+        bytes => Some(NodeHandle::new(bytes).map_err(|_| r.malformed("record handle"))?),
+    };
+    Ok(FileIdentity { inode, born: (is_born == 1).then_some(Timestamp(born)), lasting })
+}
+
+/// The file, and whether a lease on it is of version 2.
+fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed> {
+    let identity = identity(r, version)?;
     let path = text_bytes(r, "record path")?;
     let path = path_of(path).ok_or_else(|| r.malformed("record path"))?;
     let (granted, share) = (Access(r.u32("record access")?), Share(r.u32("record share mode")?));
     let flags = r.u8("record flags")?;
     let caching = Caching(r.u8("record caching")?);
     let known = flags & !FLAGS == 0 && Caching::BATCH.contains(caching);
-    if is_born > 1 || !known || !Share::ALL.contains(share) {
+    if !known || !Share::ALL.contains(share) {
         return Err(r.malformed("record flags"));
     }
     let (mut cache_key, mut epoch, mut parent_key) = (None, 0, None);
@@ -198,8 +222,7 @@ fn file(r: &mut Reader<'_>) -> Result<(OpenFacts, bool), Malformed> {
     }
     let locks = (0..count).map(|_| lock(r)).collect::<Result<_, _>>()?;
     let file = OpenFacts {
-        key,
-        born: (is_born == 1).then_some(Timestamp(born)),
+        identity,
         path,
         granted,
         share,
@@ -249,8 +272,11 @@ mod tests {
             owner: "älice".into(),
             share: "data".into(),
             file: OpenFacts {
-                key: FileKey { device: 3, inode: 4 },
-                born: Some(Timestamp(-5)),
+                identity: FileIdentity {
+                    inode: 4,
+                    born: Some(Timestamp(-5)),
+                    lasting: Some(NodeHandle::new([1, 2, 3]).unwrap()),
+                },
                 path: path_of(b"a/b").unwrap(),
                 granted: Access(0x0012_019F),
                 share: Share::READ,
@@ -268,27 +294,43 @@ mod tests {
         }
     }
 
+    /// The bytes of a record without [`FileIdentity::lasting`], as an older version wrote them.
+    fn of_version(version: u8, record: &OpenRecord) -> Vec<u8> {
+        let mut bytes = record.to_bytes();
+        bytes[0] = version;
+        let inode = 50 + (2 + record.owner.len()) + (2 + record.share.len());
+        let handle = inode + 8 + 1 + 16;
+        assert_eq!(bytes[handle..handle + 2], [0, 0]);
+        bytes.drain(handle..handle + 2);
+        bytes.splice(inode..inode, 3u64.to_le_bytes());
+        bytes
+    }
+
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let with = record();
         assert_eq!(OpenRecord::decode(&with.to_bytes()), Ok(with.clone()));
         let (cache_key, parent_key, epoch) = (None, None, 0);
-        let file = OpenFacts { born: None, locks: Vec::new(), ..with.file.clone() };
+        let identity = FileIdentity { inode: 4, born: None, lasting: None };
+        let file = OpenFacts { identity, locks: Vec::new(), ..with.file.clone() };
         let file = OpenFacts { cache_key, parent_key, epoch, ..file };
         let without = OpenRecord { lock_sequences: None, has_lease_v2: false, file, ..with };
-        let mut bytes = without.to_bytes();
-        assert_eq!(OpenRecord::decode(&bytes).as_ref(), Ok(&without));
-        bytes[0] = 1;
-        assert_eq!(OpenRecord::decode(&bytes), Ok(without), "written by the first version");
+        assert_eq!(OpenRecord::decode(&without.to_bytes()).as_ref(), Ok(&without));
+        for version in [1, 2] {
+            let bytes = of_version(version, &without);
+            assert_eq!(OpenRecord::decode(&bytes).as_ref(), Ok(&without), "version {version}");
+        }
     }
 
     #[test]
     fn a_record_has_these_bytes_for_ever() {
         let bytes = record().to_bytes();
-        assert_eq!(bytes[..9], [2, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(bytes[..9], [3, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(bytes[41..50], [0x60, 0xEA, 0, 0, 2, 2, 0, 0, 0]);
         assert_eq!(bytes[50..57], [6, 0, 0xC3, 0xA4, b'l', b'i', b'c']);
-        assert_eq!(bytes.len(), 265);
+        assert_eq!(bytes[64..73], [4, 0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(bytes[89..94], [3, 0, 1, 2, 3]);
+        assert_eq!(bytes.len(), 262);
     }
 
     #[test]
@@ -299,7 +341,7 @@ mod tests {
         }
         let longer = [&bytes[..], &[0]].concat();
         assert!(OpenRecord::decode(&longer).is_err());
-        let newer = [&[3], &bytes[1..]].concat();
+        let newer = [&[VERSION + 1], &bytes[1..]].concat();
         assert!(OpenRecord::decode(&newer).is_err());
     }
 

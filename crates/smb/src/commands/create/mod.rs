@@ -294,8 +294,10 @@ impl Creating {
                     let id = self.id.persistent;
                     self.server.app_instances.enter(instance, id, self.client_guid)
                 }),
-                persistence: persists
-                    .then(|| Box::new(Persistence::new(opened.attributes.born, persistent))),
+                persistence: persists.then(|| {
+                    let identity = opened.open.identity(opened.attributes.born);
+                    Box::new(Persistence::new(identity, persistent))
+                }),
                 charges: std::mem::take(&mut self.charges),
             }),
             oplock,
