@@ -22,6 +22,7 @@ mod descriptor;
 mod directory_lease;
 mod handles;
 mod holes;
+mod link_target;
 mod list;
 mod lock;
 mod names;

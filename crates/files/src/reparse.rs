@@ -6,6 +6,7 @@
 
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
+use crate::link_target::check_target;
 use crate::table::Table;
 use crate::volume::dos;
 use crate::watch::Filter;
@@ -82,18 +83,31 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not change it, or it is the root;
     /// [`FsError::ShareViolation`] if others have it open; [`FsError::NotSupported`] if
-    /// there is something in it, which would be lost; as [`vfs::Vfs::symlink`].
+    /// there is something in it, which would be lost; [`FsError::PrivilegeNotHeld`] if the text
+    /// leads out of the volume; as [`vfs::Vfs::symlink`].
     pub async fn set_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
+        need_change(open)?;
+        check_target(open.volume(), &open.path(), &target)?;
         self.turn(open, Some(target)).await
     }
 
-    /// Stores what the file stands for.
+    /// Stores what the file stands for: `link_text` is its target, with `/` between components,
+    /// if that is a symbolic link.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not change it,
-    /// [`FsError::NotSupported`] for anything but a file, or where none can be stored.
-    pub async fn set_reparse(&self, open: &Arc<OpenFile>, data: Vec<u8>) -> Result<()> {
+    /// [`FsError::NotSupported`] for anything but a file, or where none can be stored;
+    /// [`FsError::PrivilegeNotHeld`] for a link that leads out of the volume.
+    pub async fn set_reparse(
+        &self,
+        open: &Arc<OpenFile>,
+        data: Vec<u8>,
+        link_text: Option<&[u8]>,
+    ) -> Result<()> {
         need_change(open)?;
+        if let Some(text) = link_text {
+            check_target(open.volume(), &open.path(), text)?;
+        }
         self.store(open, Some(data)).await
     }
 

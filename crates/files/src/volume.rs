@@ -72,6 +72,8 @@ pub struct VolumeOptions {
     pub veto_names: NamePatterns,
     /// Leave out of listings what the caller may not read.
     pub hide_unreadable: bool,
+    /// Clients may store symbolic links that lead out of the volume.
+    pub absolute_links: bool,
     /// The superuser may create device nodes; nobody may otherwise.
     pub device_nodes: bool,
     /// The most space that clients are shown, in bytes.
@@ -96,6 +98,7 @@ impl Default for VolumeOptions {
             hidden_names: NamePatterns::default(),
             veto_names: NamePatterns::default(),
             hide_unreadable: false,
+            absolute_links: false,
             device_nodes: false,
             size_limit_bytes: None,
             streams: true,

@@ -654,6 +654,7 @@ fn open_share(
         hidden_names: patterns(&share.hidden_names),
         veto_names: patterns(&share.veto_names),
         hide_unreadable: share.hide_unreadable,
+        absolute_links: share.absolute_links,
         device_nodes: share.device_nodes,
         size_limit_bytes: share.size_limit_bytes,
         limits: Some(around.limits.of(share, around.now)),

@@ -97,6 +97,15 @@ pub fn posix_target(link: &Symlink) -> Option<Vec<u8>> {
     (!text.is_empty()).then_some(text)
 }
 
+/// The text of a link that a client stores, with `/` between its components, whether or not the
+/// disk can have such a link: for the decision whether it leads out of the share.
+#[must_use]
+pub fn link_text(link: &Symlink) -> Vec<u8> {
+    let root = if link.is_relative { "" } else { "/" };
+    let target = String::from_utf16_lossy(&link.target).replace('\\', "/");
+    format!("{root}{target}").into_bytes()
+}
+
 /// The text to store for a link as NFS has it: what the client's user typed.
 #[must_use]
 pub fn nfs_target(target: &[u16]) -> Option<Vec<u8>> {
@@ -140,6 +149,18 @@ mod tests {
             [(r"\??\C:\dir", false), (r"C:\dir", false), (r"\dir", true), ("", true), ("a*", true)]
         {
             assert_eq!(posix_target(&link(target, is_relative)), None, "{target}");
+        }
+    }
+
+    #[test]
+    fn text_of_a_link_that_only_windows_has_is_absolute() {
+        for (target, is_relative, text) in [
+            (r"\??\C:\dir", false, "//??/C:/dir"),
+            (r"\dir", true, "/dir"),
+            (r"..\a*", true, "../a*"),
+            ("C:", false, "/C:"),
+        ] {
+            assert_eq!(link_text(&link(target, is_relative)), text.as_bytes());
         }
     }
 

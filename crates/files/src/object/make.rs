@@ -3,6 +3,7 @@
 use super::find::object_of;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::may_add;
+use crate::link_target::check_target;
 use crate::watch::{ChangeKind, name_filter};
 use crate::{
     Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, Share, WishedKind,
@@ -47,7 +48,8 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::DeletePending`]
-    /// for a directory that vanishes, [`FsError::PrivilegeNotHeld`] for a device node, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
+    /// for a directory that vanishes, [`FsError::PrivilegeNotHeld`] for a device node and for a
+    /// link that leads out of the volume, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
     /// [`FsError::NoSpace`], [`FsError::NameTooLong`], [`FsError::NotSupported`].
     pub async fn make_object(
         &self,
@@ -77,6 +79,9 @@ impl RequestFiles {
             let made = directory.steadily_made(&caller, |path| {
                 let path = path.join(&name);
                 volume.options.veto_names.check(&path, true)?;
+                if let NewObject::Symlink { target } = &new {
+                    check_target(volume, &path, target)?;
+                }
                 let parent = directory.opened()?;
                 if table.is_vanishing(parent.attributes.key, &volume.vfs, &parent.path) {
                     return Err(FsError::DeletePending);

@@ -6,7 +6,7 @@ use files::{
     Access, HandleSeal, IfExists, IfMissing, ListWish, ListedObject, LockKind, LockOwner, NamedAce,
     NamedList, NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt,
     OpenFile, OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid,
-    TakeListed, VolumeId, XattrWish,
+    TakeListed, VolumeId, VolumeOptions, XattrWish,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -124,7 +124,8 @@ fn nobody_makes_up_a_handle_where_they_are_sealed() {
 
 #[test]
 fn names_lead_down_and_up_but_not_out() {
-    let served = serve();
+    let options = VolumeOptions { absolute_links: true, ..VolumeOptions::default() };
+    let served = serve_with(options, Arc::new(Inline));
     let directory = served.make(&served.root(), "d", NewObject::Directory { mode: None }).unwrap();
     served.put("d/f", b"");
     let target = b"../..".to_vec();

@@ -1,7 +1,7 @@
 //! Files that stand for something else.
 
 use crate::harness::*;
-use files::{MetLink, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
+use files::{MetLink, NewObject, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::process::Command;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ fn turned(served: &Served, plan: OpenPlan, target: &str) -> Arc<OpenFile> {
 #[test]
 fn a_link_that_a_client_makes_is_one_of_the_disk() {
     let served = serve();
-    let open = turned(&served, new_file("link"), "../a b");
+    let open = turned(&served, new_file("link"), "x/../a b");
     let on_disk = served.dir.path().join("link");
-    assert_eq!(std::fs::read_link(&on_disk).unwrap().to_str(), Some("../a b"));
+    assert_eq!(std::fs::read_link(&on_disk).unwrap().to_str(), Some("x/../a b"));
     assert_eq!(open.key().inode, std::fs::symlink_metadata(&on_disk).unwrap().ino());
-    assert_eq!(served.files.reparse(&open), Ok(Reparse::Symlink(b"../a b".to_vec())));
+    assert_eq!(served.files.reparse(&open), Ok(Reparse::Symlink(b"x/../a b".to_vec())));
     assert_eq!(served.files.attributes(&open).unwrap().kind, FileKind::Symlink);
     served.close(open);
     // As a directory, too; and what is deleted is the link.
@@ -157,7 +157,7 @@ fn what_a_client_stored_is_opened_only_as_what_it_is() {
     let served = serve();
     let open = served.try_open(itself(new_file("f"))).unwrap().open;
     let data = b"\x14\0\0\x80\x08\0\0\0FIFO\0\0\0\0".to_vec();
-    now(served.files.set_reparse(&open, data.clone())).unwrap();
+    now(served.files.set_reparse(&open, data.clone(), None)).unwrap();
     served.close(open);
     assert_eq!(served.refusal(plan("f", READ)), FsError::ReparsePoint);
     served.set_mode("f", 0o200);
@@ -181,4 +181,45 @@ fn pipes_of_the_system_are_seen_and_not_opened() {
     let open = served.try_open(itself(plan("pipe", LOOK))).unwrap().open;
     let found = served.files.reparse(&open);
     assert!(matches!(found, Ok(Reparse::Special(a)) if a.kind == FileKind::Fifo), "{found:?}");
+}
+
+/// Texts that lead out of the root, and one that does not.
+const OUTWARD: [&str; 4] = ["/etc/passwd", "..", "../x", "a/../../x"];
+const INWARD: &str = "a/../x";
+
+#[test]
+fn link_out_of_the_share_is_stored_only_if_the_share_lets() {
+    for absolute_links in [false, true] {
+        let options = VolumeOptions { absolute_links, ..VolumeOptions::default() };
+        let served = serve_with(options, Arc::new(Inline));
+        let expected = |text: &str| match absolute_links || text == INWARD {
+            true => Ok(()),
+            false => Err(FsError::PrivilegeNotHeld),
+        };
+        for (at, text) in OUTWARD.iter().chain([&INWARD]).enumerate() {
+            let made = format!("made {at}");
+            let (on_disk, made) = (served.dir.path().join(&made), name(&made));
+            let new = NewObject::Symlink { target: text.as_bytes().to_vec() };
+            let made = now(served.files.make_object(&served.alice, &served.root(), &made, new));
+            assert_eq!(made.map(drop), expected(text), "{text}");
+            assert_eq!(on_disk.is_symlink(), expected(text).is_ok());
+
+            let open = served.try_open(itself(new_file(&format!("turned {at}")))).unwrap().open;
+            let turned = now(served.files.set_symlink(&open, text.as_bytes().to_vec()));
+            assert_eq!(turned, expected(text), "{text}");
+
+            let open = served.try_open(itself(new_file(&format!("stored {at}")))).unwrap().open;
+            let link = Some(text.as_bytes());
+            let stored = now(served.files.set_reparse(&open, b"any data".to_vec(), link));
+            assert_eq!(stored, expected(text), "{text}");
+        }
+    }
+}
+
+#[test]
+fn link_out_of_the_share_that_exists_is_shown() {
+    let served = serve_showing();
+    symlink("/etc/passwd", served.dir.path().join("link")).unwrap();
+    let open = served.try_open(itself(plan("link", LOOK))).unwrap().open;
+    assert_eq!(served.files.reparse(&open), Ok(Reparse::Symlink(b"/etc/passwd".to_vec())));
 }

@@ -209,6 +209,8 @@ pub struct ShareConfig {
     pub users: Option<Vec<String>>,
     /// Leave out of listings what the user may not read.
     pub hide_unreadable: bool,
+    /// Clients may store symbolic links that lead out of the share.
+    pub absolute_links: bool,
     /// NFS clients may create device nodes, if they are the superuser.
     pub device_nodes: bool,
     /// Names differ by case.
@@ -455,6 +457,7 @@ impl ShareConfig {
             encryption_required: false,
             users: None,
             hide_unreadable: false,
+            absolute_links: false,
             device_nodes: false,
             case_sensitive: false,
             posix: true,
@@ -535,6 +538,7 @@ impl ShareConfig {
         match key {
             "read_only" => self.read_only = flag()?,
             "encryption_required" => self.encryption_required = flag()?,
+            "absolute_links" => self.absolute_links = flag()?,
             "device_nodes" => self.device_nodes = flag()?,
             "hide_unreadable" => self.hide_unreadable = flag()?,
             "case_sensitive" => self.case_sensitive = flag()?,

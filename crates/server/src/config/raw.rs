@@ -21,6 +21,7 @@ use toml::Spanned;
 
 /// Keys of a share that the command line can set.
 pub const SHARE_KEYS: &[&str] = &[
+    "absolute_links",
     "backend_latency_us",
     "case_sensitive",
     "class",
@@ -202,6 +203,9 @@ struct RawShare {
     nfs_tls: Option<NfsTls>,
     /// Whether NFS clients have to come from a reserved source port; as the server says if left out.
     reserved_ports: Option<bool>,
+    /// Clients may store symbolic links that lead out of the share.
+    #[serde(default)]
+    absolute_links: bool,
     /// NFS clients may create device nodes, if they are the superuser.
     #[serde(default)]
     device_nodes: bool,
@@ -463,6 +467,7 @@ impl Meaning<'_> {
         share.encryption_required = raw.encryption_required;
         share.users = raw.users;
         share.hide_unreadable = raw.hide_unreadable;
+        share.absolute_links = raw.absolute_links;
         share.device_nodes = raw.device_nodes;
         share.case_sensitive = raw.case_sensitive;
         share.posix = raw.posix.unwrap_or(share.posix);

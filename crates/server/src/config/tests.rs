@@ -204,6 +204,7 @@ fn the_command_line_sets_the_same_keys() {
         ("encryption_required", "true"),
         ("hide_unreadable", "no"),
         ("device_nodes", "yes"),
+        ("absolute_links", "yes"),
         ("case_sensitive", "yes"),
         ("posix", "no"),
         ("time_machine", "yes"),
@@ -232,6 +233,7 @@ fn the_command_line_sets_the_same_keys() {
     }
     assert_eq!((share.file_mode, share.directory_mode, share.read_only), (0o600, 0o700, true));
     assert_eq!((share.posix, share.time_machine), (false, true));
+    assert!(share.absolute_links && share.device_nodes);
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
     assert_eq!(share.write_users, ["alice", "@writers"]);
     assert_eq!(share.reserved_ports, Some(false));

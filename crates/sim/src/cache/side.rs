@@ -64,7 +64,8 @@ impl Side {
             let identity = Identity { uid, gid: uid, groups: Vec::new() };
             Arc::new(Caller::of(identity))
         };
-        let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+        let options = VolumeOptions { absolute_links: true, ..VolumeOptions::default() };
+        let volume = Arc::new(Volume { vfs, options });
         let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let (held, handles) = Default::default();
         Self { files, volume, backend, cache, callers: [user(1000), user(1001)], held, handles }

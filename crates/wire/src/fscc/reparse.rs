@@ -6,6 +6,11 @@ use crate::codec::{Malformed, Reader};
 pub const REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
 /// IO_REPARSE_TAG_NFS: what UNIX has and Windows has not. MS-FSCC 2.1.2.6.
 pub const REPARSE_TAG_NFS: u32 = 0x8000_0014;
+/// IO_REPARSE_TAG_LX_SYMLINK: a symbolic link of the Windows Subsystem for Linux, in which four
+/// bytes of version precede a target in UTF-8. MS-FSCC 2.1.2.1.
+pub const REPARSE_TAG_LX_SYMLINK: u32 = 0xA000_001D;
+/// Bytes before the target of [`REPARSE_TAG_LX_SYMLINK`].
+pub const LX_VERSION_BYTES: usize = 4;
 /// Bytes of a reparse buffer at most, its header included.
 pub const REPARSE_BYTES_MAX: usize = 16 * 1024;
 

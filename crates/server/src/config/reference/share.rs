@@ -138,6 +138,16 @@ pub(super) const SHARE: &[Key] = &[
         text: "Leave out of listings what the user may not read.",
     },
     Key {
+        name: "absolute_links",
+        form: "`true` or `false`",
+        default: Is("false"),
+        counts: Reload,
+        text: "Clients may store symbolic links that lead out of the share: an absolute target, or \
+               one that climbs above the share's root. Such a link is refused otherwise (`Operation \
+               not permitted`). The server follows none of them; clients that see links, and \
+               programs on the server, do. Links that exist are shown in any case.",
+    },
+    Key {
         name: "device_nodes",
         form: "`true` or `false`",
         default: Is("false"),

@@ -7,7 +7,11 @@ use crate::reparse::{self, tag_of};
 use crate::status::status_of;
 use files::Reparse;
 use vfs::FsError;
-use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, Symlink, decode_nfs_link};
+use wire::codec::Malformed;
+use wire::fscc::{
+    LX_VERSION_BYTES, REPARSE_TAG_LX_SYMLINK, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer,
+    Symlink, decode_nfs_link,
+};
 use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 
@@ -28,27 +32,49 @@ pub(super) async fn set(
     if present(request, open)?.is_some_and(|found| tag_of(&found) != asked.tag) {
         return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
     }
-    let target = match asked.tag {
-        REPARSE_TAG_SYMLINK => {
-            let link = Symlink::decode(asked.data).map_err(invalid)?;
-            reparse::posix_target(&link)
-        }
-        REPARSE_TAG_NFS => {
-            let link = decode_nfs_link(asked.data).map_err(invalid)?;
-            link.and_then(|target| reparse::nfs_target(&target))
-        }
-        _ => None,
-    };
+    let NewLink { target, text } = NewLink::of(&asked).map_err(invalid)?;
     let (files, file) = (request.files, open.file()?);
+    let store = || files.set_reparse(file, body.input.to_vec(), text.as_deref());
     let done = match target {
         // What is in the file would be lost with it: then the link is stored beside it.
         Some(target) => match files.set_symlink(file, target).await {
-            Err(FsError::NotSupported) => files.set_reparse(file, body.input.to_vec()).await,
+            Err(FsError::NotSupported) => store().await,
             other => other,
         },
-        None => files.set_reparse(file, body.input.to_vec()).await,
+        None => store().await,
     };
     done.map(|()| Answer::empty()).map_err(status_of)
+}
+
+/// What a client's reparse buffer says of a symbolic link.
+#[derive(Debug)]
+struct NewLink {
+    /// The text for a link of the disk; none if it cannot be one.
+    target: Option<Vec<u8>>,
+    /// The text that says where it leads; none for what is no link.
+    text: Option<Vec<u8>>,
+}
+
+impl NewLink {
+    fn of(asked: &ReparseBuffer<'_>) -> Result<Self, Malformed> {
+        Ok(match asked.tag {
+            REPARSE_TAG_SYMLINK => {
+                let link = Symlink::decode(asked.data)?;
+                let text = reparse::link_text(&link);
+                Self { target: reparse::posix_target(&link), text: Some(text) }
+            }
+            REPARSE_TAG_NFS => {
+                let link = decode_nfs_link(asked.data)?;
+                let text = link.as_ref().map(|units| String::from_utf16_lossy(units).into_bytes());
+                Self { target: link.and_then(|units| reparse::nfs_target(&units)), text }
+            }
+            REPARSE_TAG_LX_SYMLINK => {
+                let text = asked.data.get(LX_VERSION_BYTES..).unwrap_or_default();
+                Self { target: None, text: Some(text.to_vec()) }
+            }
+            _ => Self { target: None, text: None },
+        })
+    }
 }
 
 /// Makes the file stand for itself.
