@@ -8,7 +8,7 @@ use crate::authorize::{
 };
 use crate::volume::dos;
 use acl::{Access, Descriptor, ExecuteRule};
-use vfs::{FileKind, FsError, KnownOpen, Opened, Result, Wait};
+use vfs::{FileKind, FsError, Identity, KnownOpen, Opened, Result, Wait};
 
 impl Opening {
     /// Whether the node is of the kind that was asked for.
@@ -47,7 +47,7 @@ impl Opening {
         let mut allowed = rights_to(&self.volume, &self.caller, subject, self.execute_rule());
         if !allowed.contains(Access::DELETE)
             && (maximum || named.contains(Access::DELETE))
-            && self.parent_lets_delete(wait)?
+            && self.parent_lets_delete(Some(&found.opened), wait)?
         {
             allowed |= Access::DELETE & self.volume.max_access();
         }
@@ -115,17 +115,29 @@ impl Opening {
         Ok(())
     }
 
-    /// Whether the directory is known to grant it.
+    /// Whether the directory grants that `child` is removed from it, or any child: by
+    /// DELETE_CHILD, and by its sticky bit where no stored descriptor decides.
     ///
     /// # Errors
     /// [`FsError::WouldBlock`] if it is not in memory, with [`Wait::Never`].
-    pub(super) fn parent_lets_delete(&self, wait: Wait) -> Result<bool> {
+    pub(super) fn parent_lets_delete(&self, child: Option<&Opened>, wait: Wait) -> Result<bool> {
         let mut would_block = false;
+        let (volume, caller) = (&*self.volume, &*self.caller);
         let by_parent = || {
             let parent = self.parent_within(wait);
             would_block = matches!(parent, Err(FsError::WouldBlock));
             let Ok(parent) = parent else { return Access::NONE };
             let KnownOpen { opened, security } = &parent;
+            // No certain child: the answer holds for a child of any other user.
+            let owner = child.map_or(Identity::INVALID_ID, |child| child.attributes.uid);
+            if certainly_unwritable(caller, &opened.attributes, owner)
+                && !child.is_some_and(|child| {
+                    let file = (&*child.node, &child.attributes);
+                    stored_lets_remove(volume, caller, file, opened)
+                })
+            {
+                return Access::NONE;
+            }
             let subject = (&*opened.node, &opened.attributes, security.as_deref());
             rights_to(&self.volume, &self.caller, subject, ExecuteRule::WithRead)
         };

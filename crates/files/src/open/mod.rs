@@ -432,7 +432,8 @@ impl Opening {
                 other => return other,
             }
         }
-        self.removes_by_directory = self.is_removal() && self.parent_lets_delete(wait) == Ok(true);
+        self.removes_by_directory =
+            self.is_removal() && self.parent_lets_delete(None, wait) == Ok(true);
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
             Err(FsError::WouldBlock) if wait == Wait::Never && self.may_be_new(wait) => {

@@ -49,6 +49,24 @@ fn a_stored_list_decides_who_may_do_what() {
     assert_eq!(served.files.maximal_access(&most).unwrap(), Access::FILE_READ);
 }
 
+/// As on `/tmp`. A client with DELETE breaks leases by a rename that POSIX refuses at its end.
+#[test]
+fn sticky_directory_withholds_delete_from_others() {
+    let Some(served) = serve_two() else { return };
+    served.put_directory("directory");
+    served.put("directory/file", b"data");
+    served.set_mode("directory/file", 0o666);
+    let mallory = user(4002, 4002);
+    let most = plan("directory/file", Access::MAXIMUM_ALLOWED);
+    for (mode, is_granted) in [(0o1777, false), (0o777, true)] {
+        served.set_mode("directory", mode);
+        let open = served.try_open_as(&mallory, most.clone()).unwrap().open;
+        assert_eq!(open.granted().contains(DELETE), is_granted, "{mode:o}");
+        let asked = served.try_open_as(&mallory, plan("directory/file", DELETE));
+        assert_eq!(asked.is_ok(), is_granted, "{mode:o}");
+    }
+}
+
 #[test]
 fn what_is_made_inherits_and_its_maker_has_what_was_asked_for() {
     let Some(served) = serve_two() else { return };
