@@ -1,6 +1,6 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs quotas pynfs authority races bench
+    btrfs quotas pynfs authority races hostile bench
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
 LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority
@@ -24,8 +24,16 @@ check: ## Form, lints, licences, known faults of dependencies, house rules
 	cargo xtask tidy
 	cargo xtask coverage --check
 
+# Other episodes for each commit, the same ones again for the same commit.
+hostile_seed = $$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
+
 units: ## Everything that needs no other program
-	cargo test --workspace --locked --quiet --no-fail-fast
+	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=1000000 \
+	    cargo test --workspace --locked --quiet --no-fail-fast
+
+hostile: ## Two hostile users against one victim: ten minutes, a million messages in any case
+	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=15000000 \
+	    cargo test --package fuzz --test hostile --locked --quiet -- --nocapture
 
 built:
 	cargo build --locked --quiet --package cli

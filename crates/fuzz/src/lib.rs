@@ -12,6 +12,7 @@
 
 pub mod corpus;
 pub mod driver;
+pub mod hostile;
 pub mod mutate;
 pub mod targets;
 

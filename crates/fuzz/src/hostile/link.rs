@@ -1,0 +1,414 @@
+//! One connection, from both ends: the server's state machine, and what its client knows.
+
+use super::surroundings::{Surroundings, User};
+use crate::mutate::Rng;
+use bytes::BytesMut;
+use futures_util::FutureExt;
+use smb::{Close, Conn, ConnFacts, Job, Server};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use wire::codec::{Reader, Writer};
+use wire::crypto::{Cipher, OpeningKey, PreauthHash, SealingKey, SigningAlgorithm, SigningKey};
+use wire::frame::PREFIX_BYTES;
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::{
+    self, NegotiateRequest, NegotiateResponse, capabilities, context, decode_algorithms,
+};
+use wire::smb::{
+    Command, Dialect, FileId, Flags, Header, MessageId, SessionId, TransformHeader, TreeId,
+    next_element,
+};
+use wire::wiretap::Wiretap;
+
+/// Requests of one connection that wait for something.
+const WAITING_MAX: usize = 16;
+
+/// The result of NEGOTIATE.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreed {
+    pub dialect: Dialect,
+    pub signing: SigningAlgorithm,
+    pub cipher: Option<Cipher>,
+}
+
+/// A client's offer in NEGOTIATE.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    pub client_guid: [u8; 16],
+    pub dialect: Dialect,
+    pub signing: Vec<u16>,
+    pub ciphers: Vec<u16>,
+    pub posix: bool,
+}
+
+/// The keys of a session's messages that are sealed; all channels share them.
+#[derive(Debug)]
+pub struct Seals {
+    pub seal: SealingKey,
+    pub open: OpeningKey,
+}
+
+/// A session as its client sees it.
+#[derive(Clone, Debug)]
+pub struct KnownSession {
+    pub id: SessionId,
+    pub user: User,
+    /// The key of its first channel.
+    pub session_key: Arc<SigningKey>,
+    /// The key of this channel.
+    pub channel_key: Arc<SigningKey>,
+    pub seals: Option<Arc<Seals>>,
+    /// The server wants all messages sealed.
+    pub encrypts: bool,
+}
+
+/// An open as its client sees it.
+#[derive(Clone, Debug)]
+pub struct KnownOpen {
+    pub file_id: FileId,
+    pub name: &'static str,
+    /// It was asked to outlive its connection, under this name.
+    pub create_guid: Option<[u8; 16]>,
+    pub is_durable: bool,
+    pub lease_key: Option<[u8; 16]>,
+}
+
+/// How a message is shown to come from its session's client.
+#[derive(Clone, Debug)]
+pub enum Protection {
+    Plain,
+    Signed(Arc<SigningKey>),
+    /// Marked as signed, with a signature of random bytes.
+    Forged,
+    Sealed(Arc<Seals>, SessionId),
+}
+
+/// One message of a reply.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub header: Header,
+    pub bytes: Vec<u8>,
+}
+
+/// See the module.
+pub struct Link {
+    pub user: User,
+    pub offer: Offer,
+    pub agreed: Agreed,
+    /// After NEGOTIATE.
+    pub preauth: PreauthHash,
+    pub session: Option<KnownSession>,
+    pub tree: TreeId,
+    pub opens: Vec<KnownOpen>,
+    pub half: Option<super::logon::HalfLogon>,
+    pub next_id: u64,
+    /// The last frame that was sent.
+    pub last_frame: Vec<u8>,
+    jobs: Vec<Job>,
+    conn: Option<Conn>,
+    wiretap: Wiretap,
+    replies: Vec<Reply>,
+}
+
+impl Link {
+    /// A connection that has negotiated; none if the server has refused it.
+    pub fn connect(
+        server: &Arc<Server>,
+        around: &Surroundings,
+        user: User,
+        offer: Offer,
+        number: u64,
+    ) -> Option<Self> {
+        // The victim is at home where it has logged on: guesses elsewhere do not delay it there.
+        let at = if user == User::Alice { 1 } else { number as u8 };
+        let peer = Ipv4Addr::new(10, user as u8, 0, at);
+        let facts = ConnFacts {
+            id: number,
+            peer: SocketAddr::from((peer, 40_000)),
+            local: SocketAddr::from((Ipv4Addr::LOCALHOST, 445)),
+        };
+        let (signing, cipher) = (SigningAlgorithm::HmacSha256, None);
+        let mut link = Self {
+            user,
+            agreed: Agreed { dialect: offer.dialect, signing, cipher },
+            offer,
+            preauth: PreauthHash::default(),
+            session: None,
+            tree: TreeId(0),
+            opens: Vec::new(),
+            half: None,
+            next_id: 0,
+            last_frame: Vec::new(),
+            jobs: Vec::new(),
+            conn: Some(Conn::new(server.clone(), facts)),
+            wiretap: Wiretap::default(),
+            replies: Vec::new(),
+        };
+        link.negotiate(around).map(|()| link)
+    }
+
+    fn negotiate(&mut self, around: &Surroundings) -> Option<()> {
+        let (mut preauth, mut signing, mut ciphers) = (Vec::new(), Vec::new(), Vec::new());
+        negotiate::put_preauth(&mut preauth, &[1; 32]);
+        negotiate::put_algorithms(&mut signing, &self.offer.signing);
+        negotiate::put_algorithms(&mut ciphers, &self.offer.ciphers);
+        let posix = wire::fscc::POSIX_EXTENSIONS;
+        let mut contexts = vec![(context::PREAUTH_INTEGRITY, &preauth[..])];
+        contexts
+            .extend((!self.offer.signing.is_empty()).then_some((context::SIGNING, &signing[..])));
+        contexts.extend(
+            (!self.offer.ciphers.is_empty()).then_some((context::ENCRYPTION, &ciphers[..])),
+        );
+        contexts.extend(self.offer.posix.then_some((context::POSIX_EXTENSIONS, &posix[..])));
+        let request = NegotiateRequest {
+            security_mode: 1,
+            capabilities: capabilities::MULTI_CHANNEL
+                | capabilities::LEASING
+                | capabilities::LARGE_MTU
+                | if self.offer.ciphers.is_empty() { 0 } else { capabilities::ENCRYPTION },
+            client_guid: self.offer.client_guid,
+            dialects: vec![self.offer.dialect.number()],
+            contexts,
+        };
+        let header = self.header(Command::NEGOTIATE);
+        let reply = self.call(around, header, &Protection::Plain, |w| request.encode(w))?;
+        let mut r = Reader::new(&reply.bytes);
+        r.skip(Header::LENGTH, "header").ok()?;
+        let response = NegotiateResponse::decode(&mut r).ok()?;
+        let dialect = Dialect::from_number(response.dialect)?;
+        let chosen = |kind| {
+            response.context(kind).and_then(|data| Some(*decode_algorithms(data).ok()?.first()?))
+        };
+        let seals = response.capabilities & capabilities::ENCRYPTION != 0;
+        self.agreed = match dialect {
+            Dialect::Smb311 => Agreed {
+                dialect,
+                signing: chosen(context::SIGNING)
+                    .and_then(SigningAlgorithm::from_number)
+                    .unwrap_or(SigningAlgorithm::AesCmac),
+                cipher: chosen(context::ENCRYPTION).and_then(Cipher::from_number),
+            },
+            Dialect::Smb300 | Dialect::Smb302 => Agreed {
+                dialect,
+                signing: SigningAlgorithm::AesCmac,
+                cipher: seals.then_some(Cipher::Aes128Ccm),
+            },
+            _ => Agreed { dialect, signing: SigningAlgorithm::HmacSha256, cipher: None },
+        };
+        if dialect == Dialect::Smb311 {
+            self.preauth.update(&self.last_frame.clone());
+            self.preauth.update(&reply.bytes);
+        }
+        Some(())
+    }
+
+    /// Whether the server has closed it.
+    pub fn is_closed(&self) -> bool {
+        self.conn.is_none()
+    }
+
+    /// The next request, as of the client's own session.
+    pub fn header(&mut self, command: Command) -> Header {
+        let message_id = MessageId(self.next_id);
+        self.next_id += u64::from(command != Command::CANCEL);
+        Header {
+            credit_charge: 1,
+            status: NtStatus::SUCCESS,
+            command,
+            credits: 64,
+            flags: Flags::default(),
+            next_command: 0,
+            message_id,
+            process_id: 0,
+            tree_id: self.tree,
+            session_id: self.session.as_ref().map_or(SessionId(0), |session| session.id),
+            signature: [0; 16],
+        }
+    }
+
+    /// How an honest client protects its messages here.
+    pub fn protection(&self) -> Protection {
+        let Some(session) = &self.session else { return Protection::Plain };
+        match &session.seals {
+            Some(seals) if session.encrypts => Protection::Sealed(seals.clone(), session.id),
+            _ if matches!(session.user, User::Stranger | User::Anonymous) => Protection::Plain,
+            _ => Protection::Signed(session.channel_key.clone()),
+        }
+    }
+
+    /// Sends a request; gives its answer, if that is there at once.
+    pub fn call(
+        &mut self,
+        around: &Surroundings,
+        header: Header,
+        protection: &Protection,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) -> Option<Reply> {
+        let message = encode(header, body);
+        self.send(around, &[message], protection).ok()?;
+        self.answer(header.message_id)
+    }
+
+    /// Sends messages as one frame, each protected by itself or all sealed together.
+    pub fn send(
+        &mut self,
+        around: &Surroundings,
+        messages: &[Vec<u8>],
+        protection: &Protection,
+    ) -> Result<(), Close> {
+        let mut frame = Vec::new();
+        for (at, message) in messages.iter().enumerate() {
+            let mut message = message.clone();
+            if at + 1 < messages.len() {
+                message.resize(message.len().next_multiple_of(8), 0);
+                let next = message.len() as u32;
+                message[20..24].copy_from_slice(&next.to_le_bytes());
+            }
+            match protection {
+                Protection::Signed(key) => {
+                    message[16] |= Flags::SIGNED.0 as u8;
+                    key.sign(&mut message);
+                }
+                Protection::Forged => {
+                    message[16] |= Flags::SIGNED.0 as u8;
+                    message[Header::SIGNATURE].fill(0xA5);
+                }
+                Protection::Plain | Protection::Sealed(..) => {}
+            }
+            frame.extend_from_slice(&message);
+        }
+        if let Protection::Sealed(seals, id) = protection {
+            let mut sealed = vec![0; TransformHeader::LENGTH];
+            sealed.extend_from_slice(&frame);
+            seals.seal.seal_in_place(&mut sealed, *id);
+            frame = sealed;
+        }
+        self.feed(around, frame)
+    }
+
+    /// Hands a frame to the server as it is.
+    pub fn feed(&mut self, around: &Surroundings, frame: Vec<u8>) -> Result<(), Close> {
+        let Some(conn) = &mut self.conn else { return Ok(()) };
+        around.count_frame();
+        let user = self.user;
+        around.journal.note(|| format!("{user:?} sends {}", described(&frame)));
+        let handed = conn.handle_frame(BytesMut::from(&frame[..]), smb::Host::now(around));
+        self.last_frame = frame;
+        if let Err(close) = handed {
+            self.cut();
+            return Err(close);
+        }
+        self.poll(around);
+        Ok(())
+    }
+
+    /// Lets the server go on with what it can, and takes its answers.
+    pub fn poll(&mut self, around: &Surroundings) {
+        let now = smb::Host::now(around);
+        let Some(conn) = &mut self.conn else { return };
+        if conn.poll_timeout().is_some_and(|due| due <= now.instant) {
+            conn.handle_timeout(now);
+        }
+        while let Some(job) = conn.poll_job() {
+            self.jobs.push(job);
+        }
+        // Jobs are polled in order; one may wait for what a later one does.
+        let mut waiting = Vec::new();
+        for mut job in self.jobs.drain(..) {
+            match job.as_mut().now_or_never() {
+                Some(finished) => conn.handle_finished(finished, now),
+                None => waiting.push(job),
+            }
+        }
+        waiting.truncate(WAITING_MAX);
+        self.jobs = waiting;
+        while let Some(transmit) = conn.poll_transmit().or_else(|| conn.poll_notice()) {
+            let frame = transmit.buffer[transmit.start + PREFIX_BYTES..].to_vec();
+            if let Err(reuse) = self.wiretap.observe(&frame) {
+                panic!("{reuse}");
+            }
+            let user = self.user;
+            around.journal.note(|| format!("  {user:?} gets {}", described(&frame)));
+            conn.recycle(transmit.buffer);
+            let seals = self.session.as_ref().and_then(|session| session.seals.as_ref());
+            take_frame(frame, seals.map(|seals| &seals.open), &mut self.replies);
+        }
+    }
+
+    /// The final answer to a request, if it is there.
+    pub fn answer(&mut self, id: MessageId) -> Option<Reply> {
+        let is_final = |reply: &Reply| {
+            reply.header.message_id == id && reply.header.status != NtStatus::PENDING
+        };
+        let at = self.replies.iter().position(is_final)?;
+        Some(self.replies.remove(at))
+    }
+
+    /// The messages that were received and not taken yet.
+    pub fn take_replies(&mut self) -> Vec<Reply> {
+        std::mem::take(&mut self.replies)
+    }
+
+    /// The connection is lost.
+    pub fn cut(&mut self) {
+        // Jobs hold opens: they go before the connection ends its sessions.
+        self.jobs.clear();
+        self.conn = None;
+    }
+}
+
+/// The first message of a frame, for people.
+fn described(frame: &[u8]) -> String {
+    let Ok(header) = Header::decode(&mut Reader::new(frame)) else {
+        return format!("{} bytes", frame.len());
+    };
+    let Header { command, status, flags, message_id, tree_id, session_id, .. } = header;
+    let (command, status, flags) = (command.0, status.0, flags.0);
+    let (message_id, tree_id, session_id) = (message_id.0, tree_id.0, session_id.0);
+    format!(
+        "command {command}, status {status:#x}, flags {flags:#x}, message {message_id:#x}, \
+         tree {tree_id}, session {session_id:#x}, {} bytes",
+        frame.len()
+    )
+}
+
+/// One message.
+pub fn encode(header: Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut message = Vec::new();
+    let mut w = Writer::new(&mut message);
+    header.encode(&mut w);
+    body(&mut w);
+    message
+}
+
+fn take_frame(mut frame: Vec<u8>, open: Option<&OpeningKey>, replies: &mut Vec<Reply>) {
+    let mut start = 0;
+    if TransformHeader::decode(&frame).is_ok() {
+        let opened = open.map(|open| open.open_in_place(&mut frame));
+        if !matches!(opened, Some(Ok(()))) {
+            return;
+        }
+        start = TransformHeader::LENGTH;
+    }
+    let frame = &frame[start..];
+    let mut at = 0;
+    loop {
+        let header = Header::decode(&mut Reader::new(&frame[at..])).unwrap();
+        let range = next_element(frame.len(), at, header.next_command).unwrap();
+        replies.push(Reply { header, bytes: frame[range.clone()].to_vec() });
+        if header.next_command == 0 {
+            return;
+        }
+        at = range.end;
+    }
+}
+
+/// One of a list.
+pub fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.below(from.len())]
+}
+
+/// True in so many cases of a hundred.
+pub fn percent(rng: &mut Rng, chance: usize) -> bool {
+    rng.below(100) < chance
+}

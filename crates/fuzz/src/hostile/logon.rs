@@ -1,0 +1,219 @@
+//! SESSION_SETUP from a client's side, in halves that need not belong together.
+
+use super::link::{KnownSession, Link, Protection, Seals};
+use super::surroundings::{Surroundings, User};
+use std::sync::Arc;
+use wire::codec::{Reader, put_utf16};
+use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey};
+use wire::fscc::FileTime;
+use wire::ntlm::{Credentials, Initiator, NtHash, Secrets};
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    Command, Dialect, Header, SessionFlags, SessionId, SessionSetupRequest, SessionSetupResponse,
+};
+
+/// UNICODE, TARGET, NTLM, ALWAYS_SIGN, NTLM2, 128. MS-NLMP 2.2.2.5.
+const FLAGS: u32 = 0x2008_8205;
+
+/// The client's purpose of an exchange.
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    New,
+    Renew(KnownSession),
+    /// The session is another connection's.
+    Bind(KnownSession),
+}
+
+/// An exchange that has come to the server's challenge.
+#[derive(Clone, Debug)]
+pub struct HalfLogon {
+    pub purpose: Purpose,
+    session_id: SessionId,
+    challenge: Vec<u8>,
+    preauth: PreauthHash,
+}
+
+/// The account whose name and password a client shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    pub user: User,
+    pub is_right: bool,
+}
+
+impl Claim {
+    pub fn of(user: User) -> Self {
+        Self { user, is_right: true }
+    }
+}
+
+/// Bytes that differ from one exchange to the next come from the server's challenge alone: the
+/// episode is the same for the same seed.
+fn initiator(claim: Claim) -> Initiator {
+    let hash = if claim.is_right { claim.user.hash() } else { NtHash([0x11; 16]) };
+    let credentials = Credentials {
+        user: claim.user.name().into(),
+        domain: String::new(),
+        workstation: String::new(),
+        hash,
+    };
+    let session_key = [claim.user as u8 + 1; 16];
+    Initiator::new(credentials, Secrets { challenge: [1; 8], session_key, now: FileTime(3) })
+}
+
+/// AUTHENTICATE of an anonymous client. MS-NLMP 3.2.5.1.2.
+fn anonymous() -> Vec<u8> {
+    let mut token = b"NTLMSSP\0\x03\0\0\0".to_vec();
+    for _ in 0..6 {
+        token.extend_from_slice(&[0, 0, 0, 0, 64, 0, 0, 0]);
+    }
+    token.extend_from_slice(&FLAGS.to_le_bytes());
+    token
+}
+
+impl Link {
+    /// The first half. Gives the status of the answer, if there is one.
+    pub fn begin_logon(
+        &mut self,
+        around: &Surroundings,
+        purpose: Purpose,
+        protection: &Protection,
+        previous: SessionId,
+    ) -> Option<NtStatus> {
+        self.half = None;
+        let mut header = self.header(Command::SESSION_SETUP);
+        let (id, binds) = match &purpose {
+            Purpose::New => (SessionId(0), false),
+            Purpose::Renew(session) => (session.id, false),
+            Purpose::Bind(session) => (session.id, true),
+        };
+        header.session_id = id;
+        let first = initiator(Claim::of(User::Mallory));
+        let request = set_up(binds, previous, first.negotiate());
+        let reply = self.call(around, header, protection, |w| request.encode(w))?;
+        if reply.header.status == NtStatus::MORE_PROCESSING_REQUIRED {
+            let mut preauth = self.preauth.clone();
+            preauth.update(&plain_of(&self.last_frame, header, &request, protection));
+            preauth.update(&reply.bytes);
+            let mut r = Reader::new(&reply.bytes);
+            r.skip(Header::LENGTH, "header").ok()?;
+            let challenge = SessionSetupResponse::decode(&mut r).ok()?.token.to_vec();
+            let session_id = reply.header.session_id;
+            self.half = Some(HalfLogon { purpose, session_id, challenge, preauth });
+        }
+        Some(reply.header.status)
+    }
+
+    /// The second half, whose exchange the client has begun. `binds` is the flag of this message.
+    pub fn end_logon(
+        &mut self,
+        around: &Surroundings,
+        claim: Claim,
+        binds: bool,
+        protection: &Protection,
+        previous: SessionId,
+    ) -> Option<NtStatus> {
+        let mut half = self.half.take()?;
+        let mut header = self.header(Command::SESSION_SETUP);
+        header.session_id = half.session_id;
+        let (token, key) = if claim.user == User::Anonymous {
+            (anonymous(), [0; 16])
+        } else {
+            let answer = initiator(claim).handle_challenge(&half.challenge).ok()?;
+            (answer.token, answer.session_key)
+        };
+        let request = set_up(binds, previous, &token);
+        let reply = self.call(around, header, protection, |w| request.encode(w))?;
+        if reply.header.status == NtStatus::SUCCESS {
+            half.preauth.update(&plain_of(&self.last_frame, header, &request, protection));
+            let mut r = Reader::new(&reply.bytes);
+            r.skip(Header::LENGTH, "header").ok()?;
+            let flags = SessionSetupResponse::decode(&mut r).ok()?.flags;
+            self.take_session(half, claim.user, &SessionKey::new(&key), flags);
+        }
+        Some(reply.header.status)
+    }
+
+    fn take_session(&mut self, half: HalfLogon, user: User, key: &SessionKey, flags: SessionFlags) {
+        let dialect = self.agreed.dialect;
+        let source = KeySource { dialect, session_key: key, preauth: &half.preauth };
+        let channel_key = Arc::new(source.signing(self.agreed.signing));
+        match half.purpose {
+            Purpose::Renew(_) => {}
+            Purpose::Bind(session) => self.session = Some(KnownSession { channel_key, ..session }),
+            Purpose::New => {
+                let seals = self.agreed.cipher.map(|cipher| {
+                    let key = |purpose| source.sealing(cipher, purpose);
+                    Arc::new(Seals {
+                        seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
+                        open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
+                    })
+                });
+                self.opens.clear();
+                self.session = Some(KnownSession {
+                    id: half.session_id,
+                    user,
+                    session_key: channel_key.clone(),
+                    channel_key,
+                    seals,
+                    encrypts: flags.contains(SessionFlags::ENCRYPT_DATA),
+                });
+            }
+        }
+    }
+
+    /// A new session, by an honest client.
+    pub fn log_on(
+        &mut self,
+        around: &Surroundings,
+        user: User,
+        previous: SessionId,
+    ) -> Option<NtStatus> {
+        match self.begin_logon(around, Purpose::New, &Protection::Plain, SessionId(0))? {
+            NtStatus::MORE_PROCESSING_REQUIRED => {
+                self.end_logon(around, Claim::of(user), false, &Protection::Plain, previous)
+            }
+            refused => Some(refused),
+        }
+    }
+
+    /// Connects a share, and sends what follows to it.
+    pub fn connect_tree(&mut self, around: &Surroundings, share: &str) -> Option<NtStatus> {
+        let mut path = Vec::new();
+        put_utf16(&mut path, &format!("\\\\SERVER\\{share}"));
+        let request = wire::smb::TreeConnectRequest { flags: 0, path: &path };
+        let (header, protection) = (self.header(Command::TREE_CONNECT), self.protection());
+        let reply = self.call(around, header, &protection, |w| request.encode(w))?;
+        if reply.header.status == NtStatus::SUCCESS {
+            self.tree = reply.header.tree_id;
+        }
+        Some(reply.header.status)
+    }
+
+    /// The dialect has sessions with several connections.
+    pub fn has_channels(&self) -> bool {
+        self.agreed.dialect >= Dialect::Smb300
+    }
+}
+
+fn set_up(binds: bool, previous: SessionId, token: &[u8]) -> SessionSetupRequest<'_> {
+    SessionSetupRequest {
+        flags: if binds { SessionSetupRequest::BINDING } else { 0 },
+        security_mode: SessionSetupRequest::SIGNING_REQUIRED,
+        capabilities: 0,
+        previous_session: previous,
+        token,
+    }
+}
+
+/// The message as the hash is over it: as it was sent, or before it was sealed.
+fn plain_of(
+    sent: &[u8],
+    header: Header,
+    request: &SessionSetupRequest<'_>,
+    protection: &Protection,
+) -> Vec<u8> {
+    match protection {
+        Protection::Sealed(..) => super::link::encode(header, |w| request.encode(w)),
+        _ => sent.to_vec(),
+    }
+}

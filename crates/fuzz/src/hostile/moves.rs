@@ -1,0 +1,713 @@
+//! Moves of hostile clients, and of the victim meanwhile.
+
+use super::Counts;
+use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply, encode, percent, pick};
+use super::logon::{Claim, Purpose};
+use super::requests::{self, Aims, Request};
+use super::surroundings::{Journal, Settings, Surroundings, User, server};
+use super::victim::{AWAY_MAX, CLIENT_GUID, SECRET, Victim, create_tree, file_id};
+use crate::mutate::{Rng, mutate};
+use smb::{Encryption, Server};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::memory::MemoryVfs;
+use wire::ntstatus::NtStatus;
+use wire::smb::{Command, Dialect, EmptyBody, FileId, Flags, Header, MessageId, SessionId, TreeId};
+
+/// Connections of hostile clients.
+const LINKS_MAX: usize = 8;
+/// Frames that are remembered, to be sent again.
+const CAPTURED_MAX: usize = 48;
+/// Opens that a client goes on with: the latest.
+const OPENS_KNOWN_MAX: usize = 8;
+/// Bytes of a mutated frame.
+const FRAME_BYTES_MAX: usize = 4096;
+/// Time that a move takes.
+const MOVE_TIME: Duration = Duration::from_millis(20);
+
+/// One episode: a server, its victim, and hostile clients.
+pub struct World {
+    pub counts: Counts,
+    around: Arc<Surroundings>,
+    server: Arc<Server>,
+    vfs: Arc<MemoryVfs>,
+    victim: Victim,
+    links: Vec<Link>,
+    captured: VecDeque<Vec<u8>>,
+    connections: u64,
+}
+
+type Move = fn(&mut World, &mut Rng);
+
+/// Each move, and how often it is made.
+const MOVES: [(usize, Move); 21] = [
+    (5, World::connect),
+    (10, World::log_on),
+    (3, World::renew),
+    (3, World::begin_logon),
+    (4, World::end_logon),
+    (3, World::bind),
+    (3, World::bind_victim),
+    (3, World::connect_tree),
+    (90, World::request),
+    (8, World::chain),
+    (4, World::cancel),
+    (4, World::replay),
+    (9, World::mutate),
+    (3, World::return_for_own),
+    (2, World::drop_link),
+    (1, World::tick),
+    (5, World::put_into_victim),
+    (4, World::victim_writes),
+    (3, World::victim_renews),
+    (1, World::victim_binds),
+    (1, World::victim_moves),
+];
+
+impl World {
+    pub fn new(seed: u64, journal: Arc<Journal>) -> Self {
+        let rng = &mut Rng::new(seed);
+        let encryption =
+            pick(rng, &[Encryption::Offered, Encryption::Offered, Encryption::Required]);
+        let settings = Settings { signing_required: percent(rng, 30), encryption };
+        let around = Surroundings::new(rng.number(), journal);
+        let (server, vfs) = server(settings, around.clone());
+        create_tree(&vfs);
+        let dialects = [Dialect::Smb210, Dialect::Smb302, Dialect::Smb311, Dialect::Smb311];
+        let dialect =
+            pick(rng, if encryption == Encryption::Required { &dialects[1..] } else { &dialects });
+        let offer = Offer { client_guid: CLIENT_GUID, posix: false, ..offer(rng, dialect) };
+        let victim = Victim::arrive(&server, &around, &vfs, offer, 1);
+        let (counts, links, captured) = (Counts::default(), Vec::new(), VecDeque::new());
+        Self { counts, around, server, vfs, victim, links, captured, connections: 1 }
+    }
+
+    /// Makes the move that this number stands for.
+    pub fn make_move(&mut self, number: u64) {
+        let mut rng = Rng::new(number);
+        self.around.advance(MOVE_TIME);
+        let is_late = |since: Duration| self.around.since_start() > since + AWAY_MAX;
+        if self.victim.away_since.is_some_and(is_late) {
+            self.victim_returns();
+        }
+        let total: usize = MOVES.iter().map(|(weight, _)| weight).sum();
+        let mut left = rng.below(total);
+        for (weight, make) in MOVES {
+            if left < weight {
+                make(self, &mut rng);
+                break;
+            }
+            left -= weight;
+        }
+        self.look_at_replies();
+    }
+
+    /// Asserts what holds at any time.
+    pub fn check(&mut self) {
+        for link in &mut self.links {
+            link.poll(&self.around);
+        }
+        self.victim.check(&self.around, &self.server, &self.vfs);
+        self.look_at_replies();
+    }
+
+    /// The victim is back, and has all that it had.
+    pub fn end(&mut self) {
+        if self.victim.is_away() {
+            self.victim_returns();
+        }
+        self.victim.end_renewal(&self.around);
+        self.check();
+        self.victim.unlock(&self.around);
+    }
+
+    /// Frames that the server was handed.
+    pub fn messages(&self) -> u64 {
+        self.around.frames()
+    }
+
+    /// Asserts that no reply to a hostile client has the victim's secret.
+    fn look_at_replies(&mut self) {
+        for link in &mut self.links {
+            for Reply { header, bytes } in link.take_replies() {
+                let leaks = bytes.windows(SECRET.len()).any(|window| window == SECRET);
+                assert!(!leaks, "{} received the victim's secret: {header:?}", link.user.name());
+            }
+        }
+        self.links.retain(|link| !link.is_closed());
+    }
+
+    fn next_connection(&mut self) -> u64 {
+        self.connections += 1;
+        self.connections
+    }
+
+    fn pick_link(&self, rng: &mut Rng) -> Option<usize> {
+        (!self.links.is_empty()).then(|| rng.below(self.links.len()))
+    }
+
+    /// Mostly one with a session: without one everything is refused alike.
+    fn pick_to_ask(&self, rng: &mut Rng) -> Option<usize> {
+        let with = if percent(rng, 90) { self.pick_with_session(rng) } else { None };
+        with.or_else(|| self.pick_link(rng))
+    }
+
+    fn pick_with_session(&self, rng: &mut Rng) -> Option<usize> {
+        let with: Vec<usize> =
+            (0..self.links.len()).filter(|at| self.links[*at].session.is_some()).collect();
+        (!with.is_empty()).then(|| pick(rng, &with))
+    }
+
+    fn capture(&mut self, frame: Vec<u8>) {
+        if self.captured.len() == CAPTURED_MAX {
+            self.captured.pop_front();
+        }
+        self.captured.push_back(frame);
+    }
+
+    fn victims_opens(&self) -> Vec<FileId> {
+        let private = self.victim.private.file_id;
+        std::iter::once(private).chain(self.victim.shared).collect()
+    }
+
+    fn connect(&mut self, rng: &mut Rng) {
+        let user = pick(rng, &User::HOSTILE);
+        let dialects = [
+            Dialect::Smb202,
+            Dialect::Smb210,
+            Dialect::Smb300,
+            Dialect::Smb302,
+            Dialect::Smb311,
+            Dialect::Smb311,
+            Dialect::Smb311,
+        ];
+        let dialect = pick(rng, &dialects);
+        let mut offer = offer(rng, dialect);
+        if percent(rng, 30) {
+            // As the victim's client.
+            offer = Offer { client_guid: CLIENT_GUID, ..self.victim.link.offer.clone() };
+        }
+        self.add_link(rng, user, offer);
+    }
+
+    fn add_link(&mut self, rng: &mut Rng, user: User, offer: Offer) -> Option<usize> {
+        if self.links.len() == LINKS_MAX {
+            self.links.swap_remove(rng.below(LINKS_MAX));
+        }
+        let number = self.next_connection();
+        let link = Link::connect(&self.server, &self.around, user, offer, number)?;
+        self.links.push(link);
+        Some(self.links.len() - 1)
+    }
+
+    /// The account that a hostile client claims.
+    fn claim(rng: &mut Rng, user: User) -> Claim {
+        match rng.below(12) {
+            0 => Claim { user: User::Alice, is_right: false },
+            1 => Claim { user, is_right: false },
+            2 => Claim::of(User::Anonymous),
+            3 => Claim::of(User::Stranger),
+            4 => Claim::of(pick(rng, &[User::Mallory, User::Trudy])),
+            _ => Claim::of(user),
+        }
+    }
+
+    fn previous(&self, rng: &mut Rng) -> SessionId {
+        match rng.below(4) {
+            0 => self.victim.session().id,
+            1 => self.links.iter().find_map(|l| Some(l.session.as_ref()?.id)).unwrap_or_default(),
+            _ => SessionId(0),
+        }
+    }
+
+    fn log_on(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_link(rng) else { return };
+        let (claim, previous) = (Self::claim(rng, self.links[at].user), self.previous(rng));
+        let link = &mut self.links[at];
+        let plain = Protection::Plain;
+        let begun = link.begin_logon(&self.around, Purpose::New, &plain, SessionId(0));
+        if begun != Some(NtStatus::MORE_PROCESSING_REQUIRED) {
+            return;
+        }
+        let status = link.end_logon(&self.around, claim, false, &plain, previous);
+        if status == Some(NtStatus::SUCCESS) {
+            assert!(claim.user != User::Alice, "logged on without the password");
+            link.user = claim.user;
+            self.counts.add(match claim.user {
+                User::Stranger => "guest",
+                User::Anonymous => "anonymous",
+                _ => "logged on",
+            });
+            link.connect_tree(&self.around, "data");
+        } else {
+            self.counts.add("logon refused");
+        }
+    }
+
+    /// A request outside of a session is refused before its body is decoded: the client logs on.
+    fn log_on_honestly(&mut self, at: usize) {
+        let link = &mut self.links[at];
+        if link.log_on(&self.around, link.user, SessionId(0)) == Some(NtStatus::SUCCESS) {
+            link.connect_tree(&self.around, "data");
+        }
+    }
+
+    fn renew(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_with_session(rng) else { return };
+        let claim = Self::claim(rng, self.links[at].user);
+        let protection = self.protection(rng, at);
+        let link = &mut self.links[at];
+        let Some(session) = link.session.clone() else { return };
+        let purpose = Purpose::Renew(session.clone());
+        let begun = link.begin_logon(&self.around, purpose, &protection, SessionId(0));
+        if begun != Some(NtStatus::MORE_PROCESSING_REQUIRED) {
+            return;
+        }
+        let status = link.end_logon(&self.around, claim, false, &protection, SessionId(0));
+        self.note_renewal(&session, claim, status);
+    }
+
+    /// A session keeps its account, or becomes nobody's.
+    fn note_renewal(&mut self, session: &KnownSession, claim: Claim, status: Option<NtStatus>) {
+        if status != Some(NtStatus::SUCCESS) {
+            return self.counts.add("renewal refused");
+        }
+        let gives_up = matches!(claim.user, User::Stranger | User::Anonymous);
+        let is_same = claim.user == session.user;
+        assert!(is_same || gives_up, "{:?} took over a session of {:?}", claim.user, session.user);
+        self.counts.add(if is_same { "renewed" } else { "renewed by nobody" });
+    }
+
+    /// The first half of some exchange; the second may be another's.
+    fn begin_logon(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_link(rng) else { return };
+        let foreign = self.pick_with_session(rng).and_then(|of| self.links[of].session.clone());
+        let own = self.links[at].session.clone();
+        let purpose = match (rng.below(3), own, foreign) {
+            (0, Some(own), _) => Purpose::Renew(own),
+            (1, _, Some(foreign)) => Purpose::Bind(foreign),
+            _ => Purpose::New,
+        };
+        let protection = match &purpose {
+            Purpose::Bind(session) if percent(rng, 80) => {
+                Protection::Signed(session.session_key.clone())
+            }
+            _ => self.protection(rng, at),
+        };
+        let previous = self.previous(rng);
+        self.links[at].begin_logon(&self.around, purpose, &protection, previous);
+    }
+
+    /// The second half of an exchange, perhaps by another user and of another kind.
+    fn end_logon(&mut self, rng: &mut Rng) {
+        let halves: Vec<usize> =
+            (0..self.links.len()).filter(|at| self.links[*at].half.is_some()).collect();
+        if halves.is_empty() {
+            return;
+        }
+        let at = pick(rng, &halves);
+        let (claim, previous) = (Self::claim(rng, self.links[at].user), self.previous(rng));
+        let Some(half) = self.links[at].half.clone() else { return };
+        let protection = match &half.purpose {
+            Purpose::Bind(session) if percent(rng, 80) => {
+                Protection::Signed(session.session_key.clone())
+            }
+            _ => self.protection(rng, at),
+        };
+        let is_binding = matches!(half.purpose, Purpose::Bind(_));
+        let binds = if percent(rng, 80) { is_binding } else { !is_binding };
+        let link = &mut self.links[at];
+        let status = link.end_logon(&self.around, claim, binds, &protection, previous);
+        if status == Some(NtStatus::SUCCESS) {
+            self.counts.add("halves fit");
+        }
+        match half.purpose {
+            Purpose::Renew(session) => self.note_renewal(&session, claim, status),
+            Purpose::Bind(session) if status == Some(NtStatus::SUCCESS) => {
+                assert_eq!(claim.user, session.user, "another user bound a session");
+            }
+            Purpose::Bind(_) | Purpose::New => {}
+        }
+    }
+
+    /// A further channel of a session of one's own.
+    fn bind(&mut self, rng: &mut Rng) {
+        let Some(of) = self.pick_with_session(rng) else { return };
+        let Some(session) = self.links[of].session.clone() else { return };
+        let (offer, user) = (self.links[of].offer.clone(), self.links[of].user);
+        let Some(at) = self.add_link(rng, user, offer) else { return };
+        let protection = Protection::Signed(session.session_key.clone());
+        let purpose = Purpose::Bind(session.clone());
+        let link = &mut self.links[at];
+        let begun = link.begin_logon(&self.around, purpose, &protection, SessionId(0));
+        if begun != Some(NtStatus::MORE_PROCESSING_REQUIRED) {
+            return self.counts.add("binding refused");
+        }
+        let claim = Self::claim(rng, session.user);
+        let status = link.end_logon(&self.around, claim, true, &protection, SessionId(0));
+        if status == Some(NtStatus::SUCCESS) {
+            assert_eq!(claim.user, session.user, "another user bound a session");
+            self.counts.add("bound");
+        } else {
+            self.counts.add("binding refused");
+        }
+    }
+
+    /// A client without the victim's key gets no challenge.
+    fn bind_victim(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_link(rng) else { return };
+        let protection = match self.links[at].session.as_ref() {
+            Some(own) if percent(rng, 70) => Protection::Signed(own.session_key.clone()),
+            _ if percent(rng, 50) => Protection::Forged,
+            _ => Protection::Plain,
+        };
+        let mut session = self.victim.session().clone();
+        session.seals = None;
+        let purpose = Purpose::Bind(session);
+        let link = &mut self.links[at];
+        let begun = link.begin_logon(&self.around, purpose, &protection, SessionId(0));
+        let is_challenged = begun == Some(NtStatus::MORE_PROCESSING_REQUIRED);
+        assert!(!is_challenged, "the victim's session is bound without its key");
+        self.counts.add("binding to the victim refused");
+    }
+
+    fn connect_tree(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_with_session(rng) else { return };
+        let share = pick(rng, &["data", "data", "home", "IPC$", "none"]);
+        let status = self.links[at].connect_tree(&self.around, share);
+        if status == Some(NtStatus::SUCCESS) {
+            assert!(share != "home", "{} connects a share of others", self.links[at].user.name());
+            self.counts.add("tree");
+        }
+    }
+
+    /// How a message is protected: mostly as an honest client does it.
+    fn protection(&self, rng: &mut Rng, at: usize) -> Protection {
+        let other = |rng: &mut Rng| {
+            let other = self.pick_with_session(rng)?;
+            let session = self.links[other].session.as_ref()?;
+            Some(Protection::Signed(session.channel_key.clone()))
+        };
+        let honest = self.links[at].protection();
+        match rng.below(40) {
+            0 => Protection::Plain,
+            1 => Protection::Forged,
+            2 => other(rng).unwrap_or(honest),
+            _ => honest,
+        }
+    }
+
+    /// The header of a hostile request: some fields are the victim's.
+    fn header(&mut self, rng: &mut Rng, at: usize, command: Command) -> Header {
+        let (victims_tree, victims_session) = (self.victim.link.tree, self.victim.session().id);
+        let mut header = self.links[at].header(command);
+        match rng.below(30) {
+            0 | 1 => header.session_id = victims_session,
+            2 => header.tree_id = victims_tree,
+            3 => (header.session_id, header.tree_id) = (victims_session, victims_tree),
+            4 => header.tree_id = TreeId(rng.below(4) as u32),
+            _ => {}
+        }
+        match rng.below(40) {
+            0 | 1 => header.flags = header.flags | Flags::REPLAY,
+            2 => header.flags = header.flags | Flags::RELATED,
+            3 => header.flags = header.flags | Flags::DFS,
+            4 => header.credit_charge = rng.below(4) as u16,
+            _ => {}
+        }
+        header
+    }
+
+    fn any_request(&self, rng: &mut Rng, at: usize) -> Request {
+        let victim = self.victims_opens();
+        let Link { user, opens, .. } = &self.links[at];
+        requests::any(rng, &Aims { user: *user, own: opens, victim: &victim })
+    }
+
+    fn request(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_to_ask(rng) else { return };
+        if self.links[at].session.is_none() && percent(rng, 90) {
+            return self.log_on_honestly(at);
+        }
+        let mut request = self.any_request(rng, at);
+        let (header, protection) =
+            (self.header(rng, at, request.command), self.protection(rng, at));
+        if let Some(open) = request.open.as_mut().filter(|_| header.flags.contains(Flags::DFS)) {
+            // The first two parts of the name are a server and a share. MS-SMB2 3.3.5.9.
+            open.name = "(by DFS)";
+        }
+        let reply = self.links[at].call(&self.around, header, &protection, |w| (request.body)(w));
+        let body = || crate::corpus::line(&encode(header, |w| (request.body)(w))[Header::LENGTH..]);
+        self.around.journal.note(|| format!("  {:?} {}", request.open, body()));
+        if percent(rng, 5) {
+            let frame = self.links[at].last_frame.clone();
+            self.capture(frame);
+        }
+        if let Some(reply) = reply {
+            self.look_at_reply(at, request, &reply);
+        }
+    }
+
+    fn look_at_reply(&mut self, at: usize, request: Request, reply: &Reply) {
+        let leaks = reply.bytes.windows(SECRET.len()).any(|window| window == SECRET);
+        assert!(!leaks, "a client received the victim's secret: {:?}", reply.header);
+        if reply.header.status != NtStatus::SUCCESS {
+            return self.note_refusal(at, &reply.header);
+        }
+        self.counts.add(match request.command {
+            Command::CREATE => "created",
+            Command::WRITE => "wrote",
+            Command::READ => "read",
+            Command::SET_INFO => "set",
+            Command::IOCTL => "controlled",
+            Command::LOCK => "locked",
+            Command::CLOSE => "closed",
+            Command::LOGOFF => "logged off",
+            _ => "other requests",
+        });
+        match (request.command, request.open) {
+            (Command::CREATE, Some(open)) => self.note_open(at, open, file_id(reply)),
+            (Command::LOGOFF, _) => self.links[at].session = None,
+            _ => {}
+        }
+    }
+
+    /// A client does not go on with what has ended.
+    fn note_refusal(&mut self, at: usize, header: &Header) {
+        self.counts.add("requests refused");
+        let link = &mut self.links[at];
+        let is_own = link.session.as_ref().is_some_and(|own| own.id == header.session_id);
+        if is_own && header.status == NtStatus::USER_SESSION_DELETED {
+            link.session = None;
+            link.opens.clear();
+        }
+    }
+
+    fn note_open(&mut self, at: usize, mut open: KnownOpen, file_id: FileId) {
+        let is_victims =
+            self.victims_opens().iter().any(|victims| victims.persistent == file_id.persistent);
+        assert!(!is_victims, "{} was given the victim's open", self.links[at].user.name());
+        let is_inside = open.name.to_lowercase().starts_with("v\\");
+        assert!(!is_inside, "{} was opened", open.name);
+        open.file_id = file_id;
+        let opens = &mut self.links[at].opens;
+        opens.truncate(OPENS_KNOWN_MAX - 1);
+        opens.insert(0, open);
+    }
+
+    /// Several requests in one frame.
+    fn chain(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_to_ask(rng) else { return };
+        let mut messages = Vec::new();
+        for index in 0..2 + rng.below(3) {
+            let request = self.any_request(rng, at);
+            let mut header = self.header(rng, at, request.command);
+            if index > 0 && percent(rng, 70) {
+                header.flags = header.flags | Flags::RELATED;
+            }
+            messages.push(encode(header, |w| (request.body)(w)));
+        }
+        let protection = self.protection(rng, at);
+        let sent = self.links[at].send(&self.around, &messages, &protection);
+        self.counts.add(if sent.is_ok() { "chain" } else { "chain refused" });
+    }
+
+    fn cancel(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_to_ask(rng) else { return };
+        let mut header = self.header(rng, at, Command::CANCEL);
+        let last = if percent(rng, 50) { self.victim.link.next_id } else { self.links[at].next_id };
+        header.message_id = MessageId(last.saturating_sub(1 + rng.below(8) as u64));
+        let message = encode(header, |w| EmptyBody.encode(w));
+        let protection = self.protection(rng, at);
+        if self.links[at].send(&self.around, &[message], &protection).is_ok() {
+            self.counts.add("cancel");
+        }
+    }
+
+    /// A frame of the victim or another, as it was or as the next message.
+    fn replay(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_to_ask(rng) else { return };
+        if self.captured.is_empty() {
+            return;
+        }
+        let mut frame = self.captured[rng.below(self.captured.len())].clone();
+        if percent(rng, 80) {
+            self.number(at, &mut frame);
+        }
+        if self.links[at].feed(&self.around, frame).is_ok() {
+            self.counts.add("replay");
+        }
+    }
+
+    /// Gives a message the next id, so that it is looked at.
+    fn number(&mut self, at: usize, frame: &mut [u8]) {
+        if frame.len() >= Header::LENGTH && frame.starts_with(b"\xFESMB") {
+            let id = self.links[at].next_id;
+            self.links[at].next_id += 1;
+            frame[4 + 2..4 + 4].copy_from_slice(&1u16.to_le_bytes());
+            frame[24..32].copy_from_slice(&id.to_le_bytes());
+        }
+    }
+
+    /// A frame with random changes, signed again or not.
+    fn mutate(&mut self, rng: &mut Rng) {
+        let Some(at) = self.pick_to_ask(rng) else { return };
+        let request = self.any_request(rng, at);
+        let header = self.header(rng, at, request.command);
+        let mut corpus = vec![encode(header, |w| (request.body)(w))];
+        corpus.extend(self.captured.get(rng.below(CAPTURED_MAX)).cloned());
+        let mut frame = mutate(rng, &corpus, FRAME_BYTES_MAX);
+        if percent(rng, 90) && frame.len() >= Header::LENGTH {
+            frame[..6].copy_from_slice(b"\xFESMB\x40\0");
+            self.links[at].next_id = header.message_id.0;
+            self.number(at, &mut frame);
+            if percent(rng, 80) {
+                frame[40..48].copy_from_slice(&header.session_id.0.to_le_bytes());
+                // A chain is signed message by message.
+                frame[20..24].fill(0);
+            }
+            if let (true, Protection::Signed(key)) = (percent(rng, 80), self.links[at].protection())
+            {
+                frame[16] |= Flags::SIGNED.0 as u8;
+                key.sign(&mut frame);
+            }
+        }
+        let sent = self.links[at].feed(&self.around, frame);
+        self.counts.add(if sent.is_ok() { "mutated" } else { "mutated and refused" });
+    }
+
+    /// Loses a connection, and comes back for what is durable.
+    fn return_for_own(&mut self, rng: &mut Rng) {
+        let user = pick(rng, &[User::Mallory, User::Trudy]);
+        let dialect = pick(rng, &[Dialect::Smb210, Dialect::Smb302, Dialect::Smb311]);
+        let offer = offer(rng, dialect);
+        let has_guid = dialect >= Dialect::Smb300;
+        let key = 0x50 + user as u8;
+        let open = KnownOpen {
+            file_id: FileId::default(),
+            name: if user == User::Mallory { "lasting0" } else { "lasting1" },
+            create_guid: has_guid.then(|| [rng.number() as u8 | 1; 16]),
+            is_durable: true,
+            lease_key: percent(rng, 50).then_some([key; 16]),
+        };
+        let Some(first) = self.open_durable(user, &offer, &open, None) else { return };
+        // Another hostile user may try first.
+        let mut back = Some(first);
+        if percent(rng, 30) {
+            let other = if user == User::Mallory { User::Trudy } else { User::Mallory };
+            let taken = self.open_durable(other, &offer, &open, Some(first));
+            assert!(taken.is_none(), "another user came back for a durable open");
+        } else {
+            back = self.open_durable(user, &offer, &open, Some(first));
+        }
+        let kind = if has_guid { "reconnected by version 2" } else { "reconnected by version 1" };
+        if back.is_some_and(|back| back.persistent == first.persistent && back != first) {
+            self.counts.add(kind);
+        }
+    }
+
+    /// Opens a file, or comes back for it, on a connection that is lost at once.
+    fn open_durable(
+        &mut self,
+        user: User,
+        offer: &Offer,
+        open: &KnownOpen,
+        old: Option<FileId>,
+    ) -> Option<FileId> {
+        let number = self.next_connection();
+        let mut link = Link::connect(&self.server, &self.around, user, offer.clone(), number)?;
+        link.log_on(&self.around, user, SessionId(0))?;
+        link.connect_tree(&self.around, "data")?;
+        let request = requests::create_durable(open, old);
+        let (header, protection) = (link.header(Command::CREATE), link.protection());
+        let reply = link.call(&self.around, header, &protection, |w| (request.body)(w))?;
+        (reply.header.status == NtStatus::SUCCESS).then(|| file_id(&reply))
+    }
+
+    fn drop_link(&mut self, rng: &mut Rng) {
+        if let Some(at) = self.pick_link(rng) {
+            self.links.swap_remove(at);
+        }
+    }
+
+    fn tick(&mut self, _: &mut Rng) {
+        self.around.advance(Duration::from_millis(500));
+        self.server.handle_tick(smb::Host::now(&*self.around));
+        self.links.iter_mut().for_each(|link| link.poll(&self.around));
+    }
+
+    /// A message without a signature, or with a wrong one, on the victim's own connection.
+    fn put_into_victim(&mut self, rng: &mut Rng) {
+        if self.victim.is_away() {
+            return;
+        }
+        let victim = self.victims_opens();
+        let request = requests::any(rng, &Aims { user: User::Alice, own: &[], victim: &victim });
+        if request.command == Command::ECHO {
+            return;
+        }
+        let protection = pick_protection(rng);
+        let header = self.victim.link.header(request.command);
+        let message = encode(header, |w| (request.body)(w));
+        self.victim.receive_foreign(&self.around, header, message, &protection);
+        self.counts.add("put into the victim's connection");
+    }
+
+    fn victim_writes(&mut self, _: &mut Rng) {
+        self.victim.write(&self.around);
+        let frame = self.victim.link.last_frame.clone();
+        self.capture(frame);
+    }
+
+    fn victim_renews(&mut self, _: &mut Rng) {
+        if self.victim.end_renewal(&self.around) {
+            self.counts.add("the victim renewed");
+        } else {
+            self.victim.begin_renewal(&self.around);
+        }
+        let frame = self.victim.link.last_frame.clone();
+        self.capture(frame);
+    }
+
+    fn victim_binds(&mut self, _: &mut Rng) {
+        let number = self.next_connection();
+        if self.victim.bind(&self.server, &self.around, number) {
+            self.counts.add("the victim bound");
+            let frame = self.victim.second.as_ref().map(|second| second.last_frame.clone());
+            self.captured.extend(frame);
+        }
+    }
+
+    fn victim_moves(&mut self, rng: &mut Rng) {
+        if self.victim.is_away() {
+            self.victim_returns();
+        } else if percent(rng, 50) {
+            self.victim.leave(&self.around);
+        }
+    }
+
+    fn victim_returns(&mut self) {
+        let number = self.next_connection();
+        self.victim.come_back(&self.server, &self.around, number);
+        self.counts.add("the victim came back");
+    }
+}
+
+/// The protection of a client that has no key.
+fn pick_protection(rng: &mut Rng) -> Protection {
+    if percent(rng, 50) { Protection::Plain } else { Protection::Forged }
+}
+
+/// An offer that a client of this dialect may make.
+fn offer(rng: &mut Rng, dialect: Dialect) -> Offer {
+    const SIGNING: [&[u16]; 6] = [&[2, 1, 0], &[2], &[1], &[0], &[1, 2], &[]];
+    const CIPHERS: [&[u16]; 5] = [&[2, 1, 4, 3], &[1], &[4], &[3], &[2]];
+    Offer {
+        client_guid: [rng.below(4) as u8; 16],
+        dialect,
+        signing: pick(rng, &SIGNING).to_vec(),
+        ciphers: pick(rng, &CIPHERS).to_vec(),
+        posix: percent(rng, 50),
+    }
+}

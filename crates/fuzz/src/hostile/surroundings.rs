@@ -1,0 +1,214 @@
+//! The process around the server of one episode: accounts, time, random numbers.
+
+use crate::mutate::Rng;
+use files::{Caller, Files, Inline, Volume, VolumeOptions};
+use smb::{
+    Account, Admission, Config, Encryption, Host, InterfaceFact, Multichannel, Now, Server, Share,
+};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{Identity, Timestamp};
+use wire::ntlm::NtHash;
+use wire::smb::Dialect;
+
+/// Bytes that all files of an episode may have.
+const CAPACITY_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The accounts of an episode, and clients without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum User {
+    /// The victim.
+    Alice,
+    /// Hostile.
+    Mallory,
+    /// Hostile.
+    Trudy,
+    /// A name that no account has: a guest where the server lets guests in.
+    Stranger,
+    /// A client that shows neither name nor password.
+    Anonymous,
+}
+
+impl User {
+    /// The users that do the victim harm if they can.
+    pub const HOSTILE: [Self; 4] = [Self::Mallory, Self::Trudy, Self::Stranger, Self::Anonymous];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Alice => "alice",
+            Self::Mallory => "mallory",
+            Self::Trudy => "trudy",
+            Self::Stranger => "stranger",
+            Self::Anonymous => "",
+        }
+    }
+
+    pub fn uid(self) -> u32 {
+        match self {
+            Self::Alice => 1001,
+            Self::Mallory => 1002,
+            Self::Trudy => 1003,
+            Self::Stranger | Self::Anonymous => 65_534,
+        }
+    }
+
+    pub fn hash(self) -> NtHash {
+        HASHES[self as usize].clone()
+    }
+
+    pub fn identity(self) -> Identity {
+        Identity { uid: self.uid(), gid: self.uid(), groups: Vec::new() }
+    }
+}
+
+/// Each user has a password of their own.
+static HASHES: LazyLock<Vec<NtHash>> = LazyLock::new(|| {
+    let passwords = ["the victim's own", "mallory's", "trudy's", "none", ""];
+    passwords.iter().map(|password| NtHash::of_password(password)).collect()
+});
+
+/// Messages of a failing episode. It records nothing while a failure is searched for.
+#[derive(Debug, Default)]
+pub struct Journal(Option<Mutex<Vec<String>>>);
+
+impl Journal {
+    pub fn recording() -> Self {
+        Self(Some(Mutex::default()))
+    }
+
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        if let Some(lines) = &self.0 {
+            lines.lock().unwrap_or_else(PoisonError::into_inner).push(line());
+        }
+    }
+
+    /// The last lines.
+    pub fn text(&self, lines_max: usize) -> String {
+        let Some(lines) = &self.0 else { return String::new() };
+        let lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines[lines.len().saturating_sub(lines_max)..].join("\n")
+    }
+}
+
+/// The process. Its clock moves only by [`Surroundings::advance`].
+pub struct Surroundings {
+    random: Mutex<Rng>,
+    begun: Instant,
+    nanos: AtomicU64,
+    frames: AtomicU64,
+    pub journal: Arc<Journal>,
+}
+
+impl Surroundings {
+    pub fn new(seed: u64, journal: Arc<Journal>) -> Arc<Self> {
+        let random = Mutex::new(Rng::new(seed));
+        let (nanos, frames) = Default::default();
+        Arc::new(Self { random, begun: Instant::now(), nanos, frames, journal })
+    }
+
+    pub fn advance(&self, time: Duration) {
+        self.nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The server is handed a frame.
+    pub fn count_frame(&self) {
+        self.frames.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn frames(&self) -> u64 {
+        self.frames.load(Ordering::Relaxed)
+    }
+
+    pub fn since_start(&self) -> Duration {
+        Duration::from_nanos(self.nanos.load(Ordering::Relaxed))
+    }
+}
+
+fn account(user: User, name: &str) -> Account {
+    Account {
+        name: name.into(),
+        nt_hash: user.hash(),
+        caller: Arc::new(Caller::of(user.identity())),
+        groups: Arc::default(),
+        root_by_ticket: false,
+    }
+}
+
+impl Host for Surroundings {
+    fn random(&self, out: &mut [u8]) {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        out.fill_with(|| random.number() as u8);
+    }
+
+    fn now(&self) -> Now {
+        let passed = self.since_start();
+        let wall = Timestamp(1_750_000_000_000_000_000 + passed.as_nanos() as i128);
+        Now { instant: self.begun + passed, wall }
+    }
+
+    fn account(&self, user: &str) -> Option<Account> {
+        let known = [User::Alice, User::Mallory, User::Trudy];
+        known.into_iter().find(|known| known.name() == user).map(|known| account(known, user))
+    }
+
+    fn guest(&self) -> Option<Account> {
+        Some(account(User::Stranger, "nobody"))
+    }
+
+    fn logon_failed(&self, _: SocketAddr, _: &str, _: &str) {}
+
+    fn logon_succeeded(&self, _: SocketAddr, _: &str) {}
+
+    fn interfaces(&self, _: u16) -> Vec<InterfaceFact> {
+        Vec::new()
+    }
+}
+
+/// Settings of an episode's server.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub signing_required: bool,
+    pub encryption: Encryption,
+}
+
+/// A server whose share `data` lets guests in, and whose share `home` is the victim's alone.
+pub fn server(
+    settings: Settings,
+    surroundings: Arc<Surroundings>,
+) -> (Arc<Server>, Arc<MemoryVfs>) {
+    let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
+    let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
+    let volume = || Some(Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() }));
+    let data = Share {
+        name: "data".into(),
+        volume: volume(),
+        admission: Admission { guests: true, ..Admission::default() },
+        posix: true,
+        time_machine: true,
+        ..Share::default()
+    };
+    let users = Some(smb::Accounts(vec![User::Alice.name().into()]));
+    let home = Share {
+        name: "home".into(),
+        volume: volume(),
+        admission: Admission { users, ..Admission::default() },
+        ..Share::default()
+    };
+    let config = Config {
+        server_guid: [7; 16],
+        name: "SERVER".into(),
+        domain: "WORKGROUP".into(),
+        signing_required: settings.signing_required,
+        ntlm: true,
+        encryption: settings.encryption,
+        dialect_min: Dialect::Smb202,
+        dialect_max: Dialect::Smb311,
+        io_bytes_max: smb::limits::IO_BYTES_MAX,
+        multichannel: Multichannel::default(),
+        shares: vec![Arc::new(data), Arc::new(home)],
+    };
+    (Server::new(config, Arc::new(Files::new(Arc::new(Inline))), surroundings), vfs)
+}

@@ -1,0 +1,462 @@
+//! The victim: an honest client whose files, opens and session nobody else may change.
+
+use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply};
+use super::logon::{Claim, Purpose};
+use super::surroundings::{Surroundings, User};
+use smb::Server;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::memory::MemoryVfs;
+use vfs::{
+    Actor, AttributeChanges, Case, CreateHow, FileKey, FileKind, OpenHow, RelPath, Vfs, Wait,
+    Wanted,
+};
+use wire::codec::{Writer, put_utf16};
+use wire::fscc::{FILE_NON_DIRECTORY_FILE, FILE_OPEN};
+use wire::ntstatus::NtStatus;
+use wire::smb::{
+    APP_INSTANCE_ID, Command, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, FileId,
+    Header, Lease, LeaseV2, LockElement, LockRequest, ReadRequest, SessionId, WriteRequest,
+    put_context,
+};
+
+/// Begins what only the victim may read.
+pub const SECRET: &[u8; 32] = b"only the victim may read this...";
+/// Bytes of each of the victim's files.
+const FILE_BYTES: usize = 512;
+/// The range that the victim locks in each of its files.
+const LOCKED: Range<usize> = 200..300;
+/// The victim writes behind its secret.
+const WRITES_FROM: usize = 128;
+/// The victim is back before its durable opens end, which is after a minute.
+pub const AWAY_MAX: Duration = Duration::from_secs(25);
+
+/// The GUID of the victim's client; hostile clients claim it, too.
+pub const CLIENT_GUID: [u8; 16] = [0xA1; 16];
+pub const CREATE_GUID: [u8; 16] = [0xA2; 16];
+pub const LEASE_KEY: [u8; 16] = [0xA3; 16];
+pub const APP_INSTANCE: [u8; 16] = [0xA4; 16];
+
+const PRIVATE: &str = "v\\private";
+const SHARED: &str = "pub\\shared";
+
+/// Directories and files of the victim, with their modes.
+const TREE: [(&str, FileKind, u32); 4] = [
+    ("v", FileKind::Directory, 0o700),
+    ("v/private", FileKind::File, 0o600),
+    ("pub", FileKind::Directory, 0o755),
+    ("pub/shared", FileKind::File, 0o644),
+];
+
+/// The state of a file that hostile clients may not change. Reading changes its times; by POSIX a
+/// user who sees a file may link it into a directory of their own, which changes its link count.
+#[derive(Clone, PartialEq, Eq)]
+struct Facts {
+    key: FileKey,
+    owner: (u32, u32, u32),
+    size_bytes: u64,
+    dos: String,
+    descriptor: Option<Vec<u8>>,
+    xattrs: Vec<Vec<u8>>,
+    names: Vec<Vec<u8>>,
+    bytes: Vec<u8>,
+}
+
+impl Debug for Facts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { key, owner, dos, descriptor, xattrs, names, bytes, .. } = self;
+        let bytes = String::from_utf8_lossy(bytes);
+        write!(f, "{key:?} {owner:?} {dos} {descriptor:?} {xattrs:?} {names:?} {bytes:?}")
+    }
+}
+
+impl Facts {
+    fn of(vfs: &MemoryVfs, path: &str, kind: FileKind) -> Self {
+        let how = OpenHow {
+            read: true,
+            write: false,
+            case: Case::Sensitive,
+            wanted: Wanted { dos: true },
+            no_follow: true,
+            wait: Wait::Allowed,
+        };
+        let path = RelPath::of_bytes(path.as_bytes()).unwrap();
+        let opened = vfs.open(Actor::SUPERUSER, &path, how).expect("the victim's file is there");
+        let (node, attributes) = (opened.node, opened.attributes);
+        let (mut names, mut bytes) = (Vec::new(), Vec::new());
+        if kind == FileKind::Directory {
+            node.list(0, &mut |entry| {
+                names.push(entry.name.as_bytes().to_vec());
+                true
+            })
+            .unwrap();
+        } else {
+            node.read(0, 2 * FILE_BYTES, &mut bytes, Wait::Allowed).unwrap();
+        }
+        let xattrs = node.xattr_names().unwrap();
+        Self {
+            key: attributes.key,
+            owner: (attributes.uid, attributes.gid, attributes.mode),
+            size_bytes: if kind == FileKind::File { attributes.size_bytes } else { 0 },
+            dos: format!("{:?}", attributes.dos.bits),
+            descriptor: node.security_descriptor().unwrap(),
+            xattrs: xattrs.iter().map(|name| name.as_bytes().to_vec()).collect(),
+            names,
+            bytes,
+        }
+    }
+
+    fn of_all(vfs: &MemoryVfs) -> Vec<Self> {
+        TREE.iter().map(|(path, kind, _)| Self::of(vfs, path, *kind)).collect()
+    }
+}
+
+/// See the module.
+pub struct Victim {
+    pub link: Link,
+    /// A further channel.
+    pub second: Option<Link>,
+    pub private: KnownOpen,
+    pub shared: Option<FileId>,
+    /// Since when the connection is lost.
+    pub away_since: Option<Duration>,
+    facts: Vec<Facts>,
+    writes: u8,
+}
+
+/// Makes the victim's files.
+pub fn create_tree(vfs: &MemoryVfs) {
+    let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), OpenHow::looking(Wait::Allowed));
+    // As `/tmp`: all may add names, and only owners may rename or remove theirs.
+    let changes = AttributeChanges { mode: Some(0o1777), ..AttributeChanges::default() };
+    root.unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
+    let alice = User::Alice.identity();
+    for (path, kind, mode) in TREE {
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let path = RelPath::of_bytes(path.as_bytes()).unwrap();
+        let made = vfs.create(alice.actor(), &path, Case::Sensitive, how).unwrap();
+        if kind == FileKind::File {
+            let mut bytes = SECRET.to_vec();
+            bytes.resize(FILE_BYTES, b'.');
+            // A file that all may read holds no secret.
+            if mode & 0o004 != 0 {
+                bytes[..SECRET.len()].fill(b'-');
+            }
+            made.node.write(alice.actor(), 0, &bytes).unwrap();
+        }
+    }
+}
+
+impl Victim {
+    /// The victim logs on, opens its files and locks parts of them.
+    pub fn arrive(
+        server: &Arc<Server>,
+        around: &Surroundings,
+        vfs: &MemoryVfs,
+        offer: Offer,
+        connection: u64,
+    ) -> Self {
+        let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
+        let file_id = FileId::default();
+        let guid = (link.agreed.dialect >= Dialect::Smb300).then_some(CREATE_GUID);
+        let private = KnownOpen {
+            file_id,
+            name: PRIVATE,
+            create_guid: guid,
+            is_durable: true,
+            lease_key: Some(LEASE_KEY),
+        };
+        let status = link.log_on(around, User::Alice, SessionId(0));
+        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim logs on");
+        assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
+        let facts = Facts::of_all(vfs);
+        let mut victim =
+            Self { link, second: None, private, shared: None, away_since: None, facts, writes: 0 };
+        victim.private.file_id =
+            victim.open_private(around, None).expect("the victim opens its file");
+        victim.lock(around, victim.private.file_id, LockElement::EXCLUSIVE);
+        victim.open_shared(around);
+        assert!(victim.shared.is_some(), "nothing is in the victim's way");
+        victim
+    }
+
+    pub fn session(&self) -> &KnownSession {
+        self.link.session.as_ref().expect("the victim is always logged on")
+    }
+
+    pub fn is_away(&self) -> bool {
+        self.away_since.is_some()
+    }
+
+    /// A message of the victim, which is answered at once.
+    fn call(
+        &mut self,
+        around: &Surroundings,
+        command: Command,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) -> Reply {
+        call(&mut self.link, around, command, body)
+    }
+
+    /// Opens the file that is its own, or comes back for it.
+    fn open_private(&mut self, around: &Surroundings, old: Option<FileId>) -> Option<FileId> {
+        let (mut units, mut contexts) = (Vec::new(), Vec::new());
+        put_utf16(&mut units, PRIVATE);
+        put_durability(&mut contexts, self.private.create_guid, old);
+        let v2 = self.private.create_guid.map(|_| LeaseV2::default());
+        let lease = Lease { key: LEASE_KEY, state: 7, v2, flags: 0 };
+        put_context(&mut contexts, b"RqLs", &lease.encode());
+        if old.is_none() && self.private.create_guid.is_some() {
+            let id = [&[20, 0, 0, 0][..], &APP_INSTANCE].concat();
+            put_context(&mut contexts, &APP_INSTANCE_ID, &id);
+        }
+        let request = CreateRequest { oplock: 0xFF, contexts: &contexts, ..open(&units) };
+        let reply = self.call(around, Command::CREATE, |w| request.encode(w));
+        (reply.header.status == NtStatus::SUCCESS).then(|| file_id(&reply))
+    }
+
+    /// Another's open may be in the way of this one, or its oplock: the victim does without then.
+    fn open_shared(&mut self, around: &Surroundings) {
+        let mut units = Vec::new();
+        put_utf16(&mut units, SHARED);
+        let request = open(&units);
+        let (header, protection) = (self.link.header(Command::CREATE), self.link.protection());
+        let reply = self.link.call(around, header, &protection, |w| request.encode(w));
+        if let Some(reply) = reply.filter(|reply| reply.header.status == NtStatus::SUCCESS) {
+            let file_id = file_id(&reply);
+            let flags = LockElement::EXCLUSIVE | LockElement::FAIL_IMMEDIATELY;
+            let locked = self.lock(around, file_id, flags);
+            self.shared = (locked == NtStatus::SUCCESS).then_some(file_id);
+        }
+    }
+
+    fn lock(&mut self, around: &Surroundings, file_id: FileId, flags: u32) -> NtStatus {
+        let (offset_bytes, length_bytes) = (LOCKED.start as u64, LOCKED.len() as u64);
+        let element = LockElement { offset_bytes, length_bytes, flags };
+        let request = LockRequest { sequence: 0, file_id, elements: vec![element] };
+        self.call(around, Command::LOCK, |w| request.encode(w)).header.status
+    }
+
+    /// Asserts that hostile clients have changed nothing.
+    pub fn check(&mut self, around: &Surroundings, server: &Server, vfs: &MemoryVfs) {
+        let facts = Facts::of_all(vfs);
+        for ((was, is), (path, ..)) in self.facts.iter().zip(&facts).zip(TREE) {
+            assert!(is == was, "the victim's {path} was {was:?} and is {is:?}");
+        }
+        if self.is_away() {
+            return;
+        }
+        let id = self.session().id.0;
+        let sessions = server.snapshot().sessions;
+        let session = sessions.iter().find(|session| session.id == id);
+        let session = session.expect("the victim's session is there");
+        assert_eq!(session.user, User::Alice.name());
+        assert_eq!(session.channels.len(), 1 + usize::from(self.second.is_some()));
+        for file in [Some(self.private.file_id), self.shared].into_iter().flatten() {
+            let is_private = file == self.private.file_id;
+            // A user who may read a file may lock the rest of it.
+            let range = if is_private { 0..FILE_BYTES } else { LOCKED };
+            let expected = &facts[if is_private { 1 } else { 3 }].bytes[range.clone()];
+            let links = [Some(&mut self.link), self.second.as_mut()];
+            for link in links.into_iter().flatten() {
+                let bytes = read(link, around, file, range.clone());
+                assert_eq!(bytes, expected, "the victim reads its own bytes");
+            }
+            // Others wait for the lock: were it given up for a moment, it would be theirs.
+            let flags = LockElement::EXCLUSIVE | LockElement::FAIL_IMMEDIATELY;
+            let again = self.lock(around, file, flags);
+            assert_eq!(again, NtStatus::LOCK_NOT_GRANTED, "the victim's range is locked");
+        }
+        self.check_notices();
+    }
+
+    /// The locks are the victim's own.
+    pub fn unlock(&mut self, around: &Surroundings) {
+        for file in [Some(self.private.file_id), self.shared.take()].into_iter().flatten() {
+            let unlocked = self.lock(around, file, LockElement::UNLOCK);
+            assert_eq!(unlocked, NtStatus::SUCCESS, "the victim's lock");
+        }
+    }
+
+    /// Asserts that no break of the victim's lease came: nobody else may open its private file.
+    /// Breaks of hostile clients' leases reach it if they claim its client GUID. MS-SMB2 3.3.4.7.
+    fn check_notices(&mut self) {
+        let links = [Some(&mut self.link), self.second.as_mut()];
+        let replies = links.into_iter().flatten().flat_map(Link::take_replies);
+        for Reply { header, bytes } in replies {
+            let is_own = bytes.windows(LEASE_KEY.len()).any(|window| window == LEASE_KEY);
+            assert!(header.command != Command::OPLOCK_BREAK || !is_own, "the lease was broken");
+        }
+    }
+
+    pub fn write(&mut self, around: &Surroundings) {
+        if self.is_away() {
+            return;
+        }
+        self.writes = self.writes.wrapping_add(1);
+        let data = [self.writes; 16];
+        let at = WRITES_FROM + usize::from(self.writes % 16);
+        let request = WriteRequest {
+            offset_bytes: at as u64,
+            file_id: self.private.file_id,
+            flags: 0,
+            data: &data,
+        };
+        let reply = self.call(around, Command::WRITE, |w| request.encode(w));
+        assert_eq!(reply.header.status, NtStatus::SUCCESS, "the victim writes");
+        self.facts[1].bytes[at..at + data.len()].copy_from_slice(&data);
+    }
+
+    /// The first half of a renewal; others may try to come in between.
+    pub fn begin_renewal(&mut self, around: &Surroundings) {
+        if self.is_away() || self.link.half.is_some() {
+            return;
+        }
+        let purpose = Purpose::Renew(self.session().clone());
+        let protection = self.link.protection();
+        let status = self.link.begin_logon(around, purpose, &protection, SessionId(0));
+        assert_eq!(status, Some(NtStatus::MORE_PROCESSING_REQUIRED), "the victim's renewal");
+    }
+
+    /// True if there was a renewal to end.
+    pub fn end_renewal(&mut self, around: &Surroundings) -> bool {
+        if self.is_away() || self.link.half.is_none() {
+            return false;
+        }
+        let (claim, protection) = (Claim::of(User::Alice), self.link.protection());
+        let status = self.link.end_logon(around, claim, false, &protection, SessionId(0));
+        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim's renewal");
+        true
+    }
+
+    /// Gets a further channel, or gives it up; true for the former.
+    pub fn bind(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) -> bool {
+        if self.is_away() || !self.link.has_channels() || self.second.take().is_some() {
+            return false;
+        }
+        let offer = self.link.offer.clone();
+        let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
+        let session = self.session().clone();
+        let protection = Protection::Signed(session.session_key.clone());
+        let begun = link.begin_logon(around, Purpose::Bind(session), &protection, SessionId(0));
+        assert_eq!(begun, Some(NtStatus::MORE_PROCESSING_REQUIRED), "the victim's binding");
+        let claim = Claim::of(User::Alice);
+        let ended = link.end_logon(around, claim, true, &protection, SessionId(0));
+        assert_eq!(ended, Some(NtStatus::SUCCESS), "the victim's binding");
+        link.tree = self.link.tree;
+        self.second = Some(link);
+        true
+    }
+
+    /// The network loses its connections.
+    pub fn leave(&mut self, around: &Surroundings) {
+        if !self.is_away() {
+            self.second = None;
+            self.link.half = None;
+            self.link.cut();
+            self.away_since = Some(around.since_start());
+        }
+    }
+
+    /// Comes back, and finds what it had open.
+    pub fn come_back(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) {
+        let offer = self.link.offer.clone();
+        let previous = self.session().id;
+        let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();
+        let status = link.log_on(around, User::Alice, previous);
+        assert_eq!(status, Some(NtStatus::SUCCESS), "the victim comes back");
+        assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
+        (self.link, self.away_since, self.shared) = (link, None, None);
+        let file_id = self.open_private(around, Some(self.private.file_id));
+        self.private.file_id = file_id.expect("the victim's durable open is still its own");
+        self.open_shared(around);
+    }
+
+    /// Somebody on the network puts a message into the victim's connection, and has no key.
+    pub fn receive_foreign(
+        &mut self,
+        around: &Surroundings,
+        header: Header,
+        message: Vec<u8>,
+        protection: &Protection,
+    ) {
+        let sent = self.link.send(around, &[message], protection);
+        assert!(sent.is_ok(), "the victim's connection was closed");
+        if let Some(Reply { header, .. }) = self.link.answer(header.message_id) {
+            assert!(header.status.is_error(), "carried out without a signature: {header:?}");
+        }
+    }
+}
+
+fn call(
+    link: &mut Link,
+    around: &Surroundings,
+    command: Command,
+    body: impl FnOnce(&mut Writer<'_>),
+) -> Reply {
+    let (header, protection) = (link.header(command), link.protection());
+    let reply = link.call(around, header, &protection, body);
+    reply.expect("the victim is answered at once")
+}
+
+fn read(link: &mut Link, around: &Surroundings, file_id: FileId, range: Range<usize>) -> Vec<u8> {
+    let request = ReadRequest {
+        flags: 0,
+        length_bytes: range.len() as u32,
+        offset_bytes: range.start as u64,
+        file_id,
+        minimum_bytes: 0,
+    };
+    let reply = call(link, around, Command::READ, |w| request.encode(w));
+    assert_eq!(reply.header.status, NtStatus::SUCCESS, "the victim reads");
+    let at = usize::from(reply.bytes[Header::LENGTH + 2]);
+    reply.bytes[at..].to_vec()
+}
+
+/// Of a CREATE that succeeded.
+pub fn file_id(reply: &Reply) -> FileId {
+    let mut r = wire::codec::Reader::new(&reply.bytes[Header::LENGTH + 64..]);
+    FileId::decode(&mut r).unwrap()
+}
+
+/// To read and write what is there, and to let others do so.
+fn open(name: &[u8]) -> CreateRequest<'_> {
+    CreateRequest {
+        oplock: 0,
+        impersonation: 2,
+        desired_access: 0x12_019F,
+        attributes: 0,
+        share_access: 7,
+        disposition: FILE_OPEN,
+        options: FILE_NON_DIRECTORY_FILE,
+        name,
+        contexts: &[],
+    }
+}
+
+/// Asks for an open that outlives its connection, or comes back for `old`.
+pub fn put_durability(contexts: &mut Vec<u8>, guid: Option<[u8; 16]>, old: Option<FileId>) {
+    let mut data = Vec::new();
+    let mut w = Writer::new(&mut data);
+    let name = match (guid, old) {
+        (Some(create_guid), Some(file_id)) => {
+            DurableReconnectV2 { file_id, create_guid, persistent: false }.encode(&mut w);
+            b"DH2C"
+        }
+        (Some(create_guid), None) => {
+            DurableRequestV2 { timeout_ms: 0, persistent: false, create_guid }.encode(&mut w);
+            b"DH2Q"
+        }
+        (None, Some(file_id)) => {
+            file_id.encode(&mut w);
+            b"DHnC"
+        }
+        (None, None) => {
+            w.zeros(16);
+            b"DHnQ"
+        }
+    };
+    put_context(contexts, name, &data);
+}

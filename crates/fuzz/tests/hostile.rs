@@ -1,0 +1,62 @@
+//! Two hostile users against one victim: a share of it in each test run, the whole by
+//! `make hostile`.
+
+use fuzz::hostile::{self, Counts};
+
+/// Messages where `ANABRANCH_HOSTILE_MESSAGES` names no other number.
+const MESSAGES: u64 = 20_000;
+/// The first episode where `ANABRANCH_HOSTILE_SEED` names no other, in hexadecimal digits.
+const SEED: u64 = 1;
+
+/// Events that each run must have. Without them hostile clients reach no code worth testing.
+const REACHED: [&str; 25] = [
+    "anonymous",
+    "binding refused",
+    "binding to the victim refused",
+    "bound",
+    "cancel",
+    "chain",
+    "created",
+    "guest",
+    "halves fit",
+    "locked",
+    "logged off",
+    "logged on",
+    "logon refused",
+    "mutated",
+    "put into the victim's connection",
+    "reconnected by version 1",
+    "reconnected by version 2",
+    "renewal refused",
+    "renewed",
+    "renewed by nobody",
+    "replay",
+    "the victim bound",
+    "the victim came back",
+    "the victim renewed",
+    "wrote",
+];
+
+fn number(variable: &str, radix: u32, default: u64) -> u64 {
+    let Ok(text) = std::env::var(variable) else { return default };
+    let number = u64::from_str_radix(&text, radix);
+    number.unwrap_or_else(|error| panic!("{variable} is {text:?}: {error}"))
+}
+
+fn never_reached(counts: &Counts) -> Vec<&'static str> {
+    REACHED.into_iter().filter(|kind| counts.of(kind) == 0).collect()
+}
+
+#[test]
+fn hostile_users_change_nothing_of_the_victims() {
+    let messages = number("ANABRANCH_HOSTILE_MESSAGES", 10, MESSAGES);
+    let seed = number("ANABRANCH_HOSTILE_SEED", 16, SEED);
+    let begun = std::time::Instant::now();
+    let outcome = hostile::run(seed, messages).unwrap_or_else(|failure| {
+        panic!("{failure}\nagain: ANABRANCH_HOSTILE_SEED={seed:x}");
+    });
+    println!("seed {seed:x}: {} messages, {:?}", outcome.messages, begun.elapsed());
+    println!("{}", outcome.counts);
+    assert!(outcome.messages >= messages);
+    assert_eq!(never_reached(&outcome.counts), [""; 0], "a run that reaches nothing shows nothing");
+}
