@@ -42,6 +42,7 @@ mod shown_link;
 mod stream;
 mod table;
 mod throttle;
+mod veto;
 mod volume;
 mod watch;
 mod write;

@@ -213,6 +213,7 @@ fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     }
     let how = OpenHow { no_follow: false, ..LOOK };
     let target = volume.vfs.open(open.caller.identity.actor(), &path, how);
+    let target = target.ok().filter(|target| volume.check_reached(target, false).is_ok());
     target.map_or(child, |target| target.attributes)
 }
 

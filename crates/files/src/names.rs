@@ -17,6 +17,12 @@ impl NamePatterns {
         Self { patterns: patterns.into_iter().map(letters).collect(), is_folded }
     }
 
+    /// Whether no name is one of them.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.patterns.is_empty()
+    }
+
     /// Whether one component is such a name, as it is stored or as Windows sees it.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
@@ -45,7 +51,7 @@ impl NamePatterns {
     /// Whether a component of `path` is such a name.
     #[must_use]
     pub fn has_any(&self, path: &RelPath) -> bool {
-        !self.patterns.is_empty() && path.components().any(|name| self.has(name))
+        !self.is_empty() && path.components().any(|name| self.has(name))
     }
 
     /// Refuses what leads to such a name as if there were none; making one is denied.

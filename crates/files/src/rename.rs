@@ -310,6 +310,12 @@ fn target_directory(
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
+    if into.is_none() {
+        open.volume().check_reached(&found, false).map_err(|error| match error {
+            FsError::NotFound => FsError::PathNotFound,
+            other => other,
+        })?;
+    }
     if into.is_some_and(|key| key != found.attributes.key) {
         return Err(FsError::Stale.into());
     }

@@ -439,7 +439,7 @@ impl Opening {
             Err(FsError::WouldBlock) if wait == Wait::Never && self.may_be_new(wait) => {
                 return self.create_unseen(seen);
             }
-            other => Some(other?),
+            other => Some(self.served(other?)?),
         };
         match self.check_key(found.as_ref()) {
             // Someone else was faster, under this very key.

@@ -1,7 +1,7 @@
 //! Stage 3: from a path to a node.
 
 use super::place::Place;
-use super::{IfExists, Opening, READS, WRITES};
+use super::{IfExists, IfMissing, Opening, READS, WRITES};
 use crate::authorize::{InForce, rights_to};
 use acl::{Access, ExecuteRule};
 use std::sync::Arc;
@@ -185,9 +185,28 @@ impl Opening {
     pub(super) fn parent_within(&self, wait: Wait) -> Result<KnownOpen> {
         let (parent, _) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;
-        match vfs.open_directory(self.user(), &parent, self.case(), wait) {
+        let found = vfs.open_directory(self.user(), &parent, self.case(), wait);
+        let checked = found.and_then(|found| {
+            self.check_reached(&found.opened, false)?;
+            Ok(found)
+        });
+        match checked {
             Err(FsError::NotFound) => Err(FsError::PathNotFound),
             other => other,
+        }
+    }
+
+    /// What was found, if the volume serves the place that a path has led to. An object of NFS was
+    /// found by no link.
+    pub(super) fn served(&self, found: Found) -> Result<Found> {
+        self.check_reached(&found.opened, self.plan.if_missing == IfMissing::Create)?;
+        Ok(found)
+    }
+
+    fn check_reached(&self, opened: &Opened, makes: bool) -> Result<()> {
+        match self.place {
+            Place::Path => self.volume.check_reached(opened, makes),
+            Place::Of(_) | Place::In(..) => Ok(()),
         }
     }
 }

@@ -6,6 +6,7 @@ use files::{
     WatchAnswer, WatchWish, dos,
 };
 use futures_util::FutureExt;
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use vfs::{Case, FsError};
 
@@ -131,6 +132,58 @@ fn vetoed_name_with_a_tail_that_windows_drops_is_not_served() {
     let of_stream = OpenPlan { stream: Some(stream), ..plan("setup.exe", READ) };
     assert_eq!(served.refusal(of_stream), FsError::NotFound);
     assert_eq!(served.listed(""), ["plain"]);
+}
+
+/// Links that programs on the server have made; clients store none that lead to such a name
+/// without naming it. A hard link is a name of its own.
+#[test]
+fn link_to_a_vetoed_name_leads_to_nothing() {
+    let served = serve_names(&[], &["*.exe", "private"], false);
+    let at = |name: &str| served.dir.path().join(name);
+    make_beneath(&*served.vfs, "setup.exe");
+    std::fs::create_dir(at("private")).unwrap();
+    std::fs::set_permissions(at("private"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::write(at("private/inside"), b"x").unwrap();
+    served.put("plain", b"data");
+    served.put_directory("d");
+    served.put("d/file", b"data");
+    for (target, link) in [
+        ("setup.exe", "to-file"),
+        ("to-file", "to-link"),
+        ("private", "to-directory"),
+        ("private/inside", "to-inside"),
+        ("d", "to-served"),
+    ] {
+        std::os::unix::fs::symlink(target, at(link)).unwrap();
+    }
+    std::fs::hard_link(at("setup.exe"), at("hard")).unwrap();
+    for link in ["to-file", "TO-FILE", "to-link", "to-directory"] {
+        assert_eq!(served.refusal(plan(link, READ)), FsError::NotFound, "{link}");
+        let makes = OpenPlan { if_missing: IfMissing::Create, ..plan(link, READ) };
+        assert_eq!(served.refusal(makes), FsError::AccessDenied, "{link}");
+    }
+    for below in ["to-inside", "to-directory/inside"] {
+        assert_eq!(served.refusal(plan(below, READ)), FsError::PathNotFound, "{below}");
+    }
+    assert_eq!(served.refusal(new_file("to-directory/new")), FsError::PathNotFound);
+    assert!(!at("private/new").exists());
+    let open = served.open("plain", ALL);
+    let to = path("to-directory/moved");
+    assert_eq!(now(served.files.rename(&open, &to, true)), Err(FsError::PathNotFound));
+    assert_eq!(now(served.files.link(&open, &to, true)), Err(FsError::PathNotFound));
+    drop(open);
+    let root = served.open("", READ);
+    let listed = |name: &str| {
+        served.files.child_attributes(&root, &crate::harness::name(name)).unwrap().kind
+    };
+    assert_eq!(listed("to-directory"), vfs::FileKind::Symlink);
+    assert_eq!(listed("to-served"), vfs::FileKind::Directory);
+    drop(root);
+    for served_name in ["plain", "to-served", "to-served/file", "hard"] {
+        served.open(served_name, READ);
+    }
+    served.put("to-served/new", b"data");
+    assert!(at("d/new").exists());
 }
 
 #[test]

@@ -128,7 +128,8 @@ pub(super) const SHARE: &[Key] = &[
         text: "Names that are not served: not found, not listed, and not to be made. A directory that \
                holds some cannot be deleted. A pattern matches a name as it is stored and as Windows \
                sees it: without dots and spaces at its end, and without a stream (`secret.txt.`, \
-               `secret.txt:s`).",
+               `secret.txt:s`). Symbolic links that the server follows do not lead to them; a \
+               hard link has a name of its own.",
     },
     Key {
         name: "hide_unreadable",
