@@ -1,9 +1,9 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs quotas pynfs authority races hostile bench
+    btrfs quotas pynfs authority attacks races hostile bench
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
-LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority
+LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks
 # Nor does a lane read what the others are given: smbd ends when its standard input does.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -98,6 +98,9 @@ pynfs: built ## The tests of NFSv4.1 that servers are held against; fetched wher
 
 authority: built ## Each caller by each operation by each kind of permission, on ext4 (root)
 	$(call lane,14) conformance/authority
+
+attacks: built ## What was tried against the server, each attempt a test that it withstands (root)
+	$(call lane,15) conformance/attacks
 
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races

@@ -15,7 +15,7 @@ NTLM_FLAGS = 0xE2088297
 
 
 def utf16(text):
-    return text.encode("utf-16le")
+    return text.encode("utf-16le", "surrogatepass")
 
 
 def md4(message):
@@ -87,6 +87,22 @@ def descriptor(owner=None, group=None, entries=None):
     return struct.pack("<BBHIIII", 1, 0, control, offsets[0], offsets[1], 0, offsets[2]) + body
 
 
+def create_body(name, access, disposition=1, options=0, contexts=(), oplock=0):
+    """The body of CREATE. MS-SMB2 2.2.13."""
+    name, packed = utf16(name), b""
+    for i, (kind, data) in enumerate(contexts):
+        padding = -len(kind) % 8
+        one = struct.pack("<HHHHI", 16, len(kind), 0, 16 + len(kind) + padding if data else 0, len(data))
+        one += kind + b"\0" * padding + data
+        one += b"\0" * (-(len(one) + 4) % 8) if i + 1 < len(contexts) else b""
+        packed += struct.pack("<I", len(one) + 4 if i + 1 < len(contexts) else 0) + one
+    padding = -len(name) % 8 if packed else 0
+    at = 120 + len(name) + padding if packed else 0
+    body = struct.pack("<HBBIQQIIIIIHHII", 57, 0, oplock, 2, 0, 0, access, 0x80, 7, disposition, options,
+                       120, len(name), at, len(packed))
+    return body + ((name + b"\0" * padding + packed) or b"\0")
+
+
 class Refused(Exception):
     def __init__(self, status):
         super().__init__("%#010x" % status)
@@ -95,6 +111,9 @@ class Refused(Exception):
 
 class Smb:
     """A connection with a session, and a share connected to."""
+
+    # HMAC-SHA256. MS-SMB2 2.2.3.1.7.
+    signing_algorithm = 0
 
     def __init__(self, host, port, posix=False, source=None):
         self.socket = socket.create_connection((host, port), 15, source)
@@ -151,7 +170,10 @@ class Smb:
             self.preauth = hashlib.sha512(self.preauth + message).digest()
 
     def _negotiate(self):
-        contexts = [(1, struct.pack("<HHH", 1, 32, 1) + os.urandom(32)), (8, struct.pack("<HH", 1, 0))]
+        contexts = [
+            (1, struct.pack("<HHH", 1, 32, 1) + os.urandom(32)),
+            (8, struct.pack("<HH", 1, self.signing_algorithm)),
+        ]
         if self.posix:
             contexts.append((0x100, POSIX_EXTENSIONS))
         packed = b""
@@ -198,18 +220,7 @@ class Smb:
 
     def create(self, name, access, disposition=1, options=0, contexts=()):
         """The file's identifier; CREATE's whole reply is kept in `created`."""
-        name, packed = utf16(name), b""
-        for i, (kind, data) in enumerate(contexts):
-            padding = -len(kind) % 8
-            one = struct.pack("<HHHHI", 16, len(kind), 0, 16 + len(kind) + padding if data else 0, len(data))
-            one += kind + b"\0" * padding + data
-            one += b"\0" * (-len(one) % 8) if i + 1 < len(contexts) else b""
-            packed += struct.pack("<I", len(one) + 4 if i + 1 < len(contexts) else 0) + one
-        padding = -len(name) % 8 if packed else 0
-        at = 120 + len(name) + padding if packed else 0
-        body = struct.pack("<HBBIQQIIIIIHHII", 57, 0, 0, 2, 0, 0, access, 0x80, 7, disposition, options,
-                           120, len(name), at, len(packed))
-        status, reply = self.call(CREATE, body + ((name + b"\0" * padding + packed) or b"\0"))
+        status, reply = self.call(CREATE, create_body(name, access, disposition, options, contexts))
         if status:
             raise Refused(status)
         self.created = reply
@@ -236,7 +247,7 @@ class Smb:
         return self.set(file, 1, information, struct.pack("<B7xQI", 0, 0, len(name)) + name)
 
 
-def authenticate(first, challenge, user, password):
+def authenticate(first, challenge, user, password, workstation="MATRIX", domain=""):
     """AUTHENTICATE_MESSAGE with its integrity code, and the session's key. MS-NLMP 3.1.5.1.2."""
     flags = struct.unpack("<I", challenge[20:24])[0]
     length, at = struct.unpack("<H2xI", challenge[40:48])
@@ -250,14 +261,14 @@ def authenticate(first, challenge, user, password):
         pairs += target[offset:offset + 4 + size]
         offset += 4 + size
     pairs += struct.pack("<HHI", 6, 4, 2) + b"\0" * 4
-    owner = hmac_md5(nt_hash(password), utf16(user.upper()))
+    owner = hmac_md5(nt_hash(password), utf16(user.upper() + domain))
     blob = b"\1\1" + b"\0" * 6 + stamp + os.urandom(8) + b"\0" * 4 + pairs + b"\0" * 4
     proof = hmac_md5(owner, challenge[24:32] + blob)
     base = hmac_md5(owner, proof)
     key = os.urandom(16) if flags & 0x40000000 else base
     wrapped = rc4(base, key) if flags & 0x40000000 else b""
     fields, payload, at = b"", b"", 88
-    for part in (b"\0" * 24, proof + blob, b"", utf16(user), utf16("MATRIX"), wrapped):
+    for part in (b"\0" * 24, proof + blob, utf16(domain), utf16(user), utf16(workstation), wrapped):
         fields += struct.pack("<HHI", len(part), len(part), at)
         payload += part
         at += len(part)

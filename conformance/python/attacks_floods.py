@@ -1,0 +1,456 @@
+"""One user, one address or one client that takes all it can get of what everybody needs."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+
+from attack_server import ATTACKER, MIB, Server, attack, measure, require
+from hostile_nfs import HostileNfs, read
+from hostile_smb import (
+    AT_ONCE, CANCEL, CREATED, DIRECTORY, EVERYTHING, EXCLUSIVE, LOCK, NOTIFY, OPENED_OR_CREATED, READS,
+    READS_AND_WRITES, SUCCESS, TREE_CONNECT, UNLOCK, HostileSmb, durable, lease, lock_body, notify_body, read_body,
+)
+from attacks_identity import http_status
+from raw_nfs import ANONYMOUS
+from raw_smb import CREATE, READ, Refused, create_body, descriptor, sid, utf16
+
+# A process's limit that makes floods short. The server shares out what it finds.
+DESCRIPTORS = 2048
+ELSEWHERE = "127.0.0.9"
+
+
+def admits(server, what, name="file", source=ELSEWHERE, user="bystander"):
+    """Somebody else connects, logs on and opens a file."""
+    try:
+        smb = HostileSmb.of(server, user, source=source)
+        status = smb.open(name)[0]
+    except (OSError, EOFError, Refused) as error:
+        require(False, "%s: another client is refused: %r", what, error)
+    require(status == SUCCESS, "%s: another client opens nothing: %#x", what, status)
+    return smb
+
+
+def serves(smb, file, what):
+    """A client that was there before is still answered."""
+    try:
+        status, data = smb.data(file)
+    except (OSError, EOFError) as error:
+        require(False, "%s: the client from before is not answered: %r", what, error)
+    require(status == SUCCESS and data, "%s: the client from before reads %#x", what, status)
+
+
+def settled(server):
+    """The server with a file for everybody, and a client that is there before the flood."""
+    server.put("file", "data", mode=0o666)
+    smb = HostileSmb.of(server, "victim", source=ELSEWHERE)
+    _, file = smb.open("file")
+    return smb, file
+
+
+def open_until_refused(smb, most, body=None, batch=64):
+    """Opens one file again and again. The number of opens, and the refusal."""
+    count = 0
+    body = body or (lambda number: create_body("file", READS))
+    while count < most:
+        ids = [smb.post(CREATE, body(count + i)) for i in range(batch)]
+        statuses = [smb.reply(one).status for one in ids]
+        count += statuses.count(SUCCESS)
+        refused = [status for status in statuses if status != SUCCESS]
+        if refused:
+            return count, refused[0]
+    return count, SUCCESS
+
+
+@attack("Opens files by one session until it is refused")
+def opens_of_one_user_leave_room_for_others():
+    server = Server(descriptors=DESCRIPTORS)
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits()
+    count, status = open_until_refused(smb, 20000)
+    measure("%d opens, then %#x", count, status)
+    require(status != SUCCESS, "%d opens are granted", count)
+    serves(victim, file, "opens")
+    require(victim.open("file")[0] == SUCCESS, "the client from before opens nothing")
+    require(victim.open("new", READS_AND_WRITES, CREATED)[0] == SUCCESS, "the client from before creates nothing")
+    for _ in range(3):
+        admits(server, "opens")
+    found = http_status(server, "GET", "/v1/status", Authorization="Bearer " + server.token())
+    require(found == 200, "the admin API answers %d", found)
+
+
+@attack("Keeps as many durable opens as it gets for five minutes, and leaves")
+def durable_opens_of_user_who_left_leave_room_for_others():
+    server = Server(descriptors=DESCRIPTORS)
+    victim, file = settled(server)
+    for i in range(3000):
+        server.put("hoard%d" % i, "", ATTACKER)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits()
+
+    def durably(number):
+        contexts = [lease(number.to_bytes(16, "little"), 3), durable(os.urandom(16))]
+        return create_body("hoard%d" % (number % 3000), READS, contexts=contexts, oplock=0xFF)
+
+    count, _ = open_until_refused(smb, 2900, durably, 50)
+    more, _ = open_until_refused(smb, 20000)
+    measure("%d durable opens, %d others", count, more)
+    smb.close_connection()
+    kept = []
+    for i in range(60):
+        kept.append(admits(server, "client %d after the hoarder left" % i))
+    serves(victim, file, "durable opens")
+
+
+@attack("Opens connections from one address without a logon until it is refused")
+def connections_without_logon_leave_room_for_others():
+    server = Server(head="connections_max = 600")
+    victim, file = settled(server)
+    kept = []
+    for i in range(900):
+        with contextlib.suppress(OSError):
+            source = "127.0.0.%d" % (30 + i % 4), 0
+            kept.append(socket.create_connection((server.address, server.smb_port), 3, source))
+    serves(victim, file, "connections")
+    for _ in range(3):
+        admits(server, "connections")
+
+
+def add_address(address, bits):
+    """SIOCSIFADDR of a further address on the loopback."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, 0x8916, struct.pack("16sIi", socket.inet_pton(socket.AF_INET6, address), bits, 1))
+
+
+@attack("Opens connections without a logon from many addresses of one IPv6 network (/64)")
+def network_of_ipv6_counts_as_one_address():
+    for address in ["fd65::1", "fd66::1", *("fd64::%x" % i for i in range(0x100, 0x140))]:
+        with contextlib.suppress(FileExistsError):
+            add_address(address, 128)
+    server = Server(head="connections_max = 600", address="fd65::1")
+    server.put("file", "data", mode=0o666)
+    kept = []
+    for i in range(900):
+        with contextlib.suppress(OSError):
+            kept.append(socket.create_connection(
+                (server.address, server.smb_port), 3, ("fd64::%x" % (0x100 + i % 64), 0)))
+    for _ in range(3):
+        admits(server, "connections of one /64", source="fd66::1")
+
+
+@attack("Makes NFS client records and sessions by one connection until it is refused")
+def nfs_clients_of_one_address_leave_room_for_others():
+    server = Server()
+    server.put("file", "data", mode=0o666)
+    early = HostileNfs.mounted(server, 0, source=None)
+    handle = early.find("data", "file")
+    nfs, count, status = HostileNfs(server, 0), 0, 0
+    while count < 17000 and status == 0:
+        status = nfs.exchange(b"flood%06d" % count + b"x" * 1000) or nfs.make_session(slots=1)
+        count += status == 0
+    measure("%d clients, then %s", count, status)
+    require(early.does(handle, read(ANONYMOUS, 0, 4)) == 0, "the client from before is not served")
+    late = HostileNfs(server, 0, source=ELSEWHERE)
+    status = late.exchange(os.urandom(8)) or late.make_session()
+    require(status == 0, "after %d clients a new one of another address is refused: %s", count, status)
+    admits(server, "NFS clients")
+
+
+@attack("Opens 80 connections to the admin API and says nothing on them")
+def silent_admin_connections_leave_room_for_others():
+    server = Server()
+    kept = [socket.create_connection((server.address, server.admin_port), 5) for _ in range(80)]
+    try:
+        # Less than the 15 s that the silent ones have before they are ended.
+        found = http_status(server, "GET", "/v1/status", seconds=10, Authorization="Bearer " + server.token())
+    except OSError as error:
+        require(False, "no answer beside %d silent connections: %r", len(kept), error)
+    require(found == 200, "with %d silent connections: %d", len(kept), found)
+
+
+@attack("Connects one session to a share 65,000 times")
+def tree_connects_are_bounded():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits()
+    path, count, status = utf16("\\\\server\\data"), 0, SUCCESS
+    body = struct.pack("<HHHH", 9, 0, 72, len(path)) + path
+    before = server.memory()
+    while count < 65600 and status == SUCCESS:
+        for one in [smb.post(TREE_CONNECT, body, tree=0, credits=16) for _ in range(256)]:
+            status = status or smb.reply(one).status
+            count += 1
+    grown = server.memory() - before
+    measure("%d trees, then %#x; %d MiB", count, status, grown // MIB)
+    require(grown < 128 * MIB, "%d trees hold %d MiB", count, grown // MIB)
+    serves(victim, file, "trees")
+
+
+def send_reading(smb, messages):
+    """Sends, and throws away what comes meanwhile, until the server ends it."""
+    try:
+        for message in messages:
+            smb.socket.settimeout(15)
+            smb.send(message)
+            smb.socket.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while smb.socket.recv(1 << 16):
+                    pass
+    except (OSError, EOFError):
+        return
+
+
+def check_flood(server, victim, file, what, most=256 * MIB):
+    require(server.is_alive(), "%s: the server has ended", what)
+    serves(victim, file, what)
+    admits(server, what)
+    measure("peak %d MiB", server.memory_peak() // MIB)
+    require(server.memory_peak() < most, "%s: the server has taken %d MiB", what, server.memory_peak() // MIB)
+
+
+@attack("Watches 500 directories 20 times each (CHANGE_NOTIFY)")
+def flood_of_watches_is_withstood():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits(4)
+    directories = []
+    for i in range(500):
+        status, directory = smb.open("directory%d" % i, READS, OPENED_OR_CREATED, DIRECTORY)
+        require(status == SUCCESS, "directory %d: %#x", i, status)
+        directories.append(directory)
+    send_reading(smb, (smb.message(NOTIFY, notify_body(one)) for _ in range(20) for one in directories))
+    with open(server.path("directory0/new"), "w", encoding="ascii") as new:
+        new.write("1")
+    check_flood(server, victim, file, "watches")
+
+
+@attack("Waits for a lock 20,000 times, and has all of them granted by one unlock")
+def flood_of_waiting_locks_is_withstood():
+    server = Server()
+    victim, file = settled(server)
+    holder = HostileSmb.of(server, "attacker")
+    _, held = holder.open("locked", READS_AND_WRITES, CREATED)
+    require(holder.lock(held, (0, 100, EXCLUSIVE | AT_ONCE)) == SUCCESS, "the lock is not taken")
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits(4)
+    _, waits = smb.open("locked", READS_AND_WRITES)
+    send_reading(smb, (smb.message(LOCK, lock_body(waits, (i % 100, 1, EXCLUSIVE))) for i in range(20000)))
+    serves(victim, file, "waiting locks")
+    for i in range(100):
+        holder.lock(held, (1000 + i, 1, EXCLUSIVE | AT_ONCE))
+    holder.lock(held, (0, 100, UNLOCK))
+    check_flood(server, victim, file, "waiting locks")
+
+
+@attack("Holds 60,000 ranges of a file, and writes beside them")
+def flood_of_ranges_is_withstood():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    _, held = smb.open("locked", READS_AND_WRITES, CREATED)
+    count = 0
+    for i in range(1000):
+        ranges = [(j * 4, 1, EXCLUSIVE | AT_ONCE) for j in range(i * 60, i * 60 + 60)]
+        if smb.lock(held, *ranges) != SUCCESS:
+            break
+        count += len(ranges)
+    measure("%d ranges", count)
+    other = HostileSmb.of(server, "attacker")
+    _, beside = other.open("locked", READS_AND_WRITES)
+    for i in range(100):
+        other.write(beside, b"x", 4 * count + 10 + i)
+    check_flood(server, victim, file, "ranges")
+    smb.close(held)
+    serves(victim, file, "the end of the ranges")
+
+
+@attack("Sends 10,000 CHANGE_NOTIFY, each with a CANCEL behind it")
+def flood_of_cancels_is_withstood():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits(4)
+    _, directory = smb.open("", READS, options=DIRECTORY)
+
+    def pairs():
+        for _ in range(10000):
+            watch = smb.message(NOTIFY, notify_body(directory))
+            yield watch
+            yield smb.message(CANCEL, b"\4\0\0\0", message_id=struct.unpack("<Q", watch[24:32])[0])
+
+    send_reading(smb, pairs())
+    check_flood(server, victim, file, "cancels")
+
+
+@attack("Sends half of a request on as many connections as it gets, after a logon on each")
+def requests_cut_short_leave_room_for_others():
+    server = Server(descriptors=DESCRIPTORS)
+    victim, file = settled(server)
+    kept = []
+    for _ in range(3000):
+        try:
+            smb = HostileSmb.of(server, "attacker")
+            message = smb.message(READ, read_body(b"\0" * 16, 8 * MIB))
+            smb.socket.sendall(struct.pack(">I", len(message)) + message[:40])
+        except (OSError, EOFError, Refused):
+            break
+        kept.append(smb)
+    measure("%d connections", len(kept))
+    check_flood(server, victim, file, "requests cut short", 512 * MIB)
+
+
+@attack("Takes persistent opens, which outlive the server, until it is refused")
+def persistent_opens_are_bounded():
+    server = Server({"data": "continuously_available = true"}, descriptors=DESCRIPTORS)
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits()
+
+    def persistently(_):
+        contexts = [lease(os.urandom(16), 3), durable(os.urandom(16), is_persistent=True)]
+        return create_body("file", 0x80, contexts=contexts, oplock=0xFF)
+
+    count, status = open_until_refused(smb, 20000, persistently, 50)
+    size = sum(os.path.getsize(os.path.join(where, name))
+               for where, _, names in os.walk(server.state) for name in names)
+    measure("%d opens, then %#x; %d KiB of state", count, status, size // 1024)
+    require(status != SUCCESS, "%d persistent opens are granted", count)
+    require(size < 64 * MIB, "the journal has %d MiB", size // MIB)
+    serves(victim, file, "persistent opens")
+    admits(server, "persistent opens")
+
+
+@attack("Takes a persistent open as an ordinary user, so that the server, killed, is to restore it as that user")
+def killed_server_with_users_open_starts_again():
+    server = Server({"data": "continuously_available = true"})
+    server.put("file", "data", mode=0o666)
+    server.put("own", "", ATTACKER)
+    smb = HostileSmb.of(server, "attacker")
+    contexts = [lease(os.urandom(16)), durable(os.urandom(16), is_persistent=True)]
+    status, _ = smb.open("own", READS_AND_WRITES, contexts=contexts, oplock=0xFF)
+    require(status == SUCCESS and b"DH2Q" in smb.created, "no persistent open is granted: %#x", status)
+    server.kill()
+    try:
+        server.start()
+    except OSError:
+        require(False, "the server does not start again")
+    admits(server, "a restart")
+
+
+@attack("Locks and closes persistent opens 60 times with 1,200 ranges each, so that the journal grows")
+def journal_of_persistent_opens_does_not_grow():
+    server = Server({"data": "continuously_available = true"})
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits(4)
+    for number in range(60):
+        contexts = [lease(os.urandom(16)), durable(os.urandom(16), is_persistent=True)]
+        status, held = smb.open("journal%d" % (number % 20), READS_AND_WRITES, OPENED_OR_CREATED, contexts=contexts,
+                                oplock=0xFF)
+        require(status == SUCCESS, "open %d: %#x", number, status)
+        for i in range(20):
+            smb.lock(held, *((j * 20 + i, 1, EXCLUSIVE | AT_ONCE) for j in range(60)))
+        smb.close(held)
+    size = sum(os.path.getsize(os.path.join(where, name))
+               for where, _, names in os.walk(server.state) for name in names)
+    measure("%d KiB of state", size // 1024)
+    require(size < 32 * MIB, "the state has %d MiB after everything was closed", size // MIB)
+    serves(victim, file, "the journal")
+
+
+@attack("Reconnects to opens that nobody has, beside 10,000 opens of the same user: does each look at all?")
+def reconnects_to_nothing_do_not_search_all_opens():
+    server = Server()
+    settled(server)
+    smb, other = HostileSmb.of(server, "attacker"), HostileSmb.of(server, "attacker")
+    for one in (smb, other):
+        one.take_credits()
+
+    def reconnect(start):
+        before = server.cpu_ticks()
+        for at in range(0, 1000, 100):
+            bodies = [create_body("file", 0x80, contexts=[(b"DHnC", struct.pack("<QQ", (1 << 40) + start + at + i, 0))],
+                                  oplock=9) for i in range(100)]
+            for body in [other.post(CREATE, body) for body in bodies]:
+                require(other.reply(body).status != SUCCESS, "an open is found")
+        return server.cpu_ticks() - before
+
+    alone = reconnect(0)
+    count, _ = open_until_refused(smb, 10000, lambda _: create_body("file", 0x80), 100)
+    beside = reconnect(5000)
+    measure("%d and %d ticks for 1,000, with %d opens", alone, beside, count)
+    # Searching 10,000 opens each time costs a hundred times as much.
+    require(beside < 10 * alone + 200, "beside %d opens they cost %d ticks, without them %d", count, beside, alone)
+
+
+@attack("Sends descriptors, attribute lists, contexts, paths, patterns and chains of great length")
+def great_lengths_are_withstood():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits()
+    _, own = smb.open("own", EVERYTHING, CREATED)
+    for count in (100, 1000, 2500):
+        entries = [(0, 0, READS, sid(22, 1, 100000 + i)) for i in range(count)]
+        smb.set(own, 3, 0, descriptor(entries=entries), 4)
+        smb.open("own")
+    lies = struct.pack("<BBHIIII", 1, 0, 0x8004, 0, 0, 0, 20) + struct.pack("<BBHHH", 2, 0, 8, 65535, 0)
+    require(smb.set(own, 3, 0, lies, 4) != SUCCESS, "a list with fewer entries than it says is taken")
+    tiny = b"".join(struct.pack("<IBBH", 16 if i < 3999 else 0, 0, 5, 1) + b"e%04d\0x\0" % i for i in range(4000))
+    smb.set(own, 1, 15, tiny)
+    for i in range(300):
+        smb.open("own:stream%d" % i, 2, CREATED)
+    smb.status(CREATE, create_body("own", READS, contexts=[(b"XxXx", b"")] * 2700))
+    for name in ("x" * 32000, "a\\" * 15000 + "b"):
+        require(smb.open(name, 0x80)[0] != SUCCESS, "a name of %d units is opened", len(name))
+    smb.open("a\\..\\" * 5000 + "own", 0x80)
+    for i in range(300):
+        server.put("a" * 240 + "%03d" % i, "")
+    for pattern in ("*a" * 120 + "*b", "<a" * 120 + "<b"):
+        _, directory = smb.open("", 0x100081, options=DIRECTORY)
+        smb.listed(directory, pattern)
+        smb.close(directory)
+    smb.chain(*((CREATE, create_body("own", READS), 0, smb.session, smb.tree) for _ in range(64)))
+    check_flood(server, victim, file, "great lengths")
+
+
+@attack("Makes directories 1,000 deep")
+def deep_directories_are_withstood():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    path = ""
+    for depth in range(1000):
+        deeper = path + ("\\" if path else "") + "d"
+        status, directory = smb.open(deeper, 0x81, CREATED, DIRECTORY)
+        if status != SUCCESS:
+            break
+        smb.close(directory)
+        path = deeper
+    measure("%d levels", depth)
+    check_flood(server, victim, file, "deep directories")
+
+
+@attack("Lists a directory of 20,000 names in 40 sessions at once")
+def listings_by_many_sessions_are_withstood():
+    server = Server()
+    victim, file = settled(server)
+    os.mkdir(server.path("many"))
+    for i in range(20000):
+        os.mknod(server.path("many/%06d_abcdefghijklmnop" % i))
+    listers = []
+    for _ in range(40):
+        smb = HostileSmb.of(server, "attacker")
+        smb.take_credits(2)
+        _, directory = smb.open("many", 0x100081, options=DIRECTORY)
+        listers.append((smb, directory))
+    pattern = utf16("*")
+    for _ in range(20):
+        for smb, directory in listers:
+            head = struct.pack("<HBBI", 33, 37, 0, 0) + directory
+            smb.post(14, head + struct.pack("<HHI", 96, len(pattern), 65536) + pattern)
+    check_flood(server, victim, file, "listings")

@@ -1,0 +1,235 @@
+"""Memory that answers nobody takes, and requests that are never sent to their end, cost the server."""
+
+import os
+import selectors
+import socket
+import struct
+
+from attack_server import ATTACKER, MIB, Server, attack, measure, require
+from hostile_nfs import HostileNfs, read
+from hostile_smb import SUCCESS, HostileSmb, read_body
+from raw_nfs import ANONYMOUS, opaque, put, words
+from raw_smb import READ, SETUP
+
+GIB = 1 << 30
+CONNECTIONS = 100
+READ_MAX = 8 * MIB
+FILE_BYTES = 256 * MIB
+
+
+def put_big(server):
+    """A file that is in no cache of the system unless it is read."""
+    path = server.path("big")
+    block = os.urandom(MIB)
+    with open(path, "wb") as file:
+        for _ in range(FILE_BYTES // MIB):
+            file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+    os.chmod(path, 0o644)
+    server.put("small", "small", mode=0o644)
+    return path
+
+
+def warm(path, is_cold):
+    with open(path, "rb") as file:
+        if is_cold:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        else:
+            while file.read(MIB):
+                pass
+
+
+def check_memory(server, what):
+    peak = server.memory_peak() if server.is_alive() else 0
+    require(server.is_alive(), "%s: the server has taken more than 3 GiB", what)
+    require(peak < GIB, "%s: the server has taken %d MiB", what, peak // MIB)
+    return peak
+
+
+def check_bystander(server):
+    """Somebody else logs on and reads meanwhile."""
+    measure("peak %d MiB", server.memory_peak() // MIB)
+    smb = HostileSmb.of(server, "bystander", source="127.0.0.9")
+    status, file = smb.open("small")
+    require(status == SUCCESS and smb.data(file)[1] == b"small", "nobody else can read")
+
+
+def take_no_answers(socket_):
+    socket_.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+
+
+def hoard_smb(server, path, is_cold):
+    warm(path, is_cold)
+    connections = []
+    for number in range(CONNECTIONS):
+        smb = HostileSmb.of(server, "attacker")
+        take_no_answers(smb.socket)
+        smb.take_credits(24)
+        _, file = smb.open("big")
+        if is_cold:
+            warm(path, is_cold)
+        messages = [smb.message(READ, read_body(file, READ_MAX, i * READ_MAX % FILE_BYTES), charge=128)
+                    for i in range(number % 2, 48 if number < 8 else 12)]
+        smb.send(*messages)
+        connections.append(smb)
+        check_memory(server, "after %d connections" % len(connections))
+    server.settle()
+    check_memory(server, "%d connections over SMB" % CONNECTIONS)
+    check_bystander(server)
+    return connections
+
+
+@attack("Reads 8 MiB many times on each of 100 SMB connections and takes no answer, of data in the cache")
+def answers_not_taken_over_smb_stay_under_one_gib():
+    server = Server()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_smb(server, path, False)
+
+
+@attack("The same of data that is not in the cache")
+def cold_answers_not_taken_over_smb_stay_under_one_gib():
+    server = Server()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_smb(server, path, True)
+
+
+def hoard_nfs(server, path, is_cold):
+    warm(path, is_cold)
+    connections, chunks = [], FILE_BYTES // MIB
+    for number in range(CONNECTIONS):
+        nfs = HostileNfs(server, ATTACKER, ATTACKER)
+        take_no_answers(nfs.socket)
+        require(nfs.exchange(os.urandom(8)) == 0, "connection %d is no client", number)
+        requests = b""
+        for turn in range(4):
+            require(nfs.make_session(slots=64) == 0, "connection %d has no session", number)
+            if turn == 0:
+                nfs.compound(words(58, 0))
+            handle = nfs.find("data", "big")
+            for slot in range(1, 64):
+                nfs.xid += 1
+                offset = (number * 251 + turn * 63 + slot) % chunks * MIB
+                operations = [words(53) + nfs.session + words(1, slot, 63, 0), put(handle),
+                              read(ANONYMOUS, offset, MIB)]
+                message = words(nfs.xid, 0, 2, 100003, 4, 1) + nfs.credential + words(0, 0) + opaque(b"")
+                message += words(2, len(operations)) + b"".join(operations)
+                requests += words(0x80000000 | len(message)) + message
+        if is_cold:
+            # The connections before have read it.
+            warm(path, is_cold)
+        nfs.socket.sendall(requests)
+        connections.append(nfs)
+        check_memory(server, "after %d connections" % len(connections))
+    server.settle()
+    check_memory(server, "%d connections over NFS" % CONNECTIONS)
+    check_bystander(server)
+    return connections
+
+
+@attack("Reads 252 MiB on each of 100 NFS connections by 4 sessions and takes no answer, of data in the cache")
+def answers_not_taken_over_nfs_stay_under_one_gib():
+    server = Server()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_nfs(server, path, False)
+
+
+@attack("Reads as much on each of 100 NFS connections and takes no answer, of data that is not in the cache")
+def cold_answers_not_taken_over_nfs_stay_under_one_gib():
+    server = Server()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_nfs(server, path, True)
+
+
+def push(connections, count):
+    """Sends so many bytes on each, as far as they are taken. The number of bytes taken."""
+    selector, taken, block = selectors.DefaultSelector(), 0, bytes(256 << 10)
+    for one in connections:
+        one.setblocking(False)
+        selector.register(one, selectors.EVENT_WRITE, count)
+    while selector.get_map():
+        ready = selector.select(2)
+        if not ready:
+            break
+        for key, _ in ready:
+            try:
+                sent = key.fileobj.send(block[:min(len(block), key.data)])
+            except BlockingIOError:
+                continue
+            except OSError:
+                selector.unregister(key.fileobj)
+                continue
+            taken += sent
+            if key.data == sent:
+                selector.unregister(key.fileobj)
+            else:
+                selector.modify(key.fileobj, selectors.EVENT_WRITE, key.data - sent)
+    selector.close()
+    return taken
+
+
+@attack("Sends 7.9 of 8 MiB of a request on each of 400 connections of one user, and waits")
+def requests_half_sent_over_smb_stay_under_one_gib():
+    server = Server()
+    server.put("small", "small", mode=0o644)
+    server.bound_memory()
+    connections = []
+    for _ in range(400):
+        try:
+            smb = HostileSmb.of(server, "attacker")
+            smb.send_prefix(READ_MAX + 200)
+        except (OSError, EOFError):
+            break
+        connections.append(smb)
+    measure("%d connections", len(connections))
+    require(len(connections) > 100, "only %d connections are to be had", len(connections))
+    for part in (MIB, 3 * MIB, 3 * MIB, 9 * MIB // 10):
+        push([smb.socket for smb in connections], part)
+        check_memory(server, "%d connections" % len(connections))
+    check_bystander(server)
+
+
+@attack("Sends records of 1 MiB over NFS that lack their end, on 300 connections, and waits")
+def requests_half_sent_over_nfs_stay_under_one_gib():
+    server = Server()
+    server.put("small", "small", mode=0o644)
+    server.bound_memory()
+    connections = []
+    for i in range(300):
+        try:
+            nfs = HostileNfs.mounted(server, ATTACKER, source="127.0.0.%d" % (10 + i % 4), is_reserved=True)
+            nfs.socket.sendall(words(0x80000000 | MIB))
+        except (OSError, EOFError):
+            break
+        connections.append(nfs.socket)
+        check_memory(server, "%d connections" % len(connections))
+    measure("%d connections", len(connections))
+    require(len(connections) > 50, "only %d connections are to be had", len(connections))
+    push(connections, MIB - 1000)
+    check_memory(server, "%d connections" % len(connections))
+    check_bystander(server)
+
+
+@attack("Begins 63 logons on each of 400 connections, and ends none")
+def logons_half_done_stay_under_one_gib():
+    server = Server()
+    server.put("small", "small", mode=0o644)
+    server.bound_memory()
+    token = b"NTLMSSP\0" + struct.pack("<II", 1, 0xE2088297) + b"\0" * 1000
+    connections, before = [], server.memory()
+    for i in range(400):
+        try:
+            smb = HostileSmb(server, source="127.0.0.%d" % (20 + i % 3))
+            body = struct.pack("<HBBIIHHQ", 25, 0, 1, 0, 0, 88, len(token), 0) + token
+            smb.request(SETUP, body, credits=100)
+            smb.send(*(smb.message(SETUP, body, credits=2) for _ in range(63)))
+        except (OSError, EOFError):
+            continue
+        connections.append(smb)
+    server.settle()
+    require(server.memory() - before < GIB // 4, "the logons hold %d MiB", (server.memory() - before) // MIB)
+    check_bystander(server)
