@@ -5,7 +5,7 @@ import selectors
 import socket
 import struct
 
-from attack_server import ATTACKER, MIB, Server, attack, measure, require
+from attack_server import ATTACKER, MIB, Place, Server, attack, measure, require
 from hostile_nfs import HostileNfs, read
 from hostile_smb import SUCCESS, HostileSmb, read_body
 from raw_nfs import ANONYMOUS, opaque, put, words
@@ -59,11 +59,13 @@ def take_no_answers(socket_):
     socket_.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
 
-def hoard_smb(server, path, is_cold):
+def hoard_smb(server, path, is_cold, is_spread=False):
+    """By one user of one address, or by two users of as many addresses as there are connections."""
     warm(path, is_cold)
     connections = []
     for number in range(CONNECTIONS):
-        smb = HostileSmb.of(server, "attacker")
+        user = "victim" if is_spread and number % 2 else "attacker"
+        smb = HostileSmb.of(server, user, source="127.0.2.%d" % (number + 1) if is_spread else None)
         take_no_answers(smb.socket)
         smb.take_credits(24)
         _, file = smb.open("big")
@@ -96,11 +98,12 @@ def cold_answers_not_taken_over_smb_stay_under_one_gib():
     hoard_smb(server, path, True)
 
 
-def hoard_nfs(server, path, is_cold):
+def hoard_nfs(server, path, is_cold, is_spread=False):
+    """By one address, or by as many as there are connections."""
     warm(path, is_cold)
     connections, chunks = [], FILE_BYTES // MIB
     for number in range(CONNECTIONS):
-        nfs = HostileNfs(server, ATTACKER, ATTACKER)
+        nfs = HostileNfs(server, ATTACKER, ATTACKER, source="127.0.2.%d" % (number + 1) if is_spread else None)
         take_no_answers(nfs.socket)
         require(nfs.exchange(os.urandom(8)) == 0, "connection %d is no client", number)
         requests = b""
@@ -143,6 +146,22 @@ def cold_answers_not_taken_over_nfs_stay_under_one_gib():
     path = put_big(server)
     server.bound_memory()
     hoard_nfs(server, path, True)
+
+
+@attack("Takes no answers of data that is not in the cache on 100 SMB connections of two users and 100 addresses")
+def answers_not_taken_by_many_over_smb_stay_under_one_gib():
+    server = Server()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_smb(server, path, True, is_spread=True)
+
+
+@attack("Takes no answers of data that is not in the cache on 100 NFS connections of 100 addresses")
+def answers_not_taken_by_many_over_nfs_stay_under_one_gib():
+    server = Server(head="reserved_ports = false" if "reserved_ports" in Place.keys else "")
+    path = put_big(server)
+    server.bound_memory()
+    hoard_nfs(server, path, True, is_spread=True)
 
 
 def push(connections, count):
