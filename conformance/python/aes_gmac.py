@@ -95,6 +95,18 @@ def tag(key, nonce, message):
     return (evaluate(polynomial(message), authentication_key) ^ pad).to_bytes(16, "big")
 
 
+def seal(key, nonce, associated, text):
+    """AES-128-GCM: the tag and the ciphertext."""
+    authentication_key = int.from_bytes(encrypt_block(key, b"\0" * 16), "big")
+    stream = b"".join(encrypt_block(key, nonce + (2 + i).to_bytes(4, "big")) for i in range(-(-len(text) // 16)))
+    sealed = bytes(a ^ b for a, b in zip(text, stream))
+    padded = b"".join(part + b"\0" * (-len(part) % 16) for part in (associated, sealed))
+    blocks = [int.from_bytes(padded[i:i + 16], "big") for i in range(0, len(padded), 16)]
+    lengths = len(associated) * 8 << 64 | len(sealed) * 8
+    hashed = evaluate([0] + (blocks + [lengths])[::-1], authentication_key)
+    return (hashed ^ int.from_bytes(encrypt_block(key, nonce + b"\0\0\0\1"), "big")).to_bytes(16, "big"), sealed
+
+
 def _trimmed(coefficients):
     while coefficients and coefficients[-1] == 0:
         coefficients.pop()

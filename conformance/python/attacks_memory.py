@@ -6,6 +6,7 @@ import socket
 import struct
 
 from attack_server import ATTACKER, MIB, Place, Server, attack, measure, require
+from attacks_tls import server_with_tls, under_tls
 from hostile_nfs import HostileNfs, read
 from hostile_smb import SUCCESS, HostileSmb, read_body
 from raw_nfs import ANONYMOUS, opaque, put, words
@@ -59,20 +60,24 @@ def take_no_answers(socket_):
     socket_.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
 
 
-def hoard_smb(server, path, is_cold, is_spread=False):
+def hoard_smb(server, path, is_cold, is_spread=False, is_sealing=False):
     """By one user of one address, or by two users of as many addresses as there are connections."""
     warm(path, is_cold)
     connections = []
     for number in range(CONNECTIONS):
         user = "victim" if is_spread and number % 2 else "attacker"
-        smb = HostileSmb.of(server, user, source="127.0.2.%d" % (number + 1) if is_spread else None)
+        source = "127.0.2.%d" % (number + 1) if is_spread else None
+        smb = HostileSmb.of(server, user, source=source, is_sealing=is_sealing)
         take_no_answers(smb.socket)
         smb.take_credits(24)
         _, file = smb.open("big")
         if is_cold:
             warm(path, is_cold)
-        messages = [smb.message(READ, read_body(file, READ_MAX, i * READ_MAX % FILE_BYTES), charge=128)
+        messages = [smb.message(READ, read_body(file, READ_MAX, i * READ_MAX % FILE_BYTES), charge=128,
+                                is_signed=not is_sealing)
                     for i in range(number % 2, 48 if number < 8 else 12)]
+        if is_sealing:
+            messages = [smb.sealed(one) for one in messages]
         smb.send(*messages)
         connections.append(smb)
         check_memory(server, "after %d connections" % len(connections))
@@ -98,12 +103,12 @@ def cold_answers_not_taken_over_smb_stay_under_one_gib():
     hoard_smb(server, path, True)
 
 
-def hoard_nfs(server, path, is_cold, is_spread=False):
-    """By one address, or by as many as there are connections."""
+def hoard_nfs(server, path, is_cold, connect):
+    """On connections of which `connect` gives one by its number."""
     warm(path, is_cold)
     connections, chunks = [], FILE_BYTES // MIB
     for number in range(CONNECTIONS):
-        nfs = HostileNfs(server, ATTACKER, ATTACKER, source="127.0.2.%d" % (number + 1) if is_spread else None)
+        nfs = connect(number)
         take_no_answers(nfs.socket)
         require(nfs.exchange(os.urandom(8)) == 0, "connection %d is no client", number)
         requests = b""
@@ -137,7 +142,7 @@ def answers_not_taken_over_nfs_stay_under_one_gib():
     server = Server()
     path = put_big(server)
     server.bound_memory()
-    hoard_nfs(server, path, False)
+    hoard_nfs(server, path, False, lambda _: HostileNfs(server, ATTACKER, ATTACKER))
 
 
 @attack("Reads as much on each of 100 NFS connections and takes no answer, of data that is not in the cache")
@@ -145,7 +150,15 @@ def cold_answers_not_taken_over_nfs_stay_under_one_gib():
     server = Server()
     path = put_big(server)
     server.bound_memory()
-    hoard_nfs(server, path, True)
+    hoard_nfs(server, path, True, lambda _: HostileNfs(server, ATTACKER, ATTACKER))
+
+
+@attack("Reads as much within sealed requests, so that each answer is sealed, and takes none")
+def sealed_answers_not_taken_stay_under_one_gib():
+    server = Server()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_smb(server, path, False, is_sealing=True)
 
 
 @attack("Takes no answers of data that is not in the cache on 100 SMB connections of two users and 100 addresses")
@@ -161,7 +174,19 @@ def answers_not_taken_by_many_over_nfs_stay_under_one_gib():
     server = Server(head="reserved_ports = false" if "reserved_ports" in Place.keys else "")
     path = put_big(server)
     server.bound_memory()
-    hoard_nfs(server, path, True, is_spread=True)
+
+    def connect(number):
+        return HostileNfs(server, ATTACKER, ATTACKER, source="127.0.2.%d" % (number + 1))
+
+    hoard_nfs(server, path, True, connect)
+
+
+@attack("Takes no answers on 100 NFS connections under TLS, of data in the cache")
+def answers_not_taken_under_tls_stay_under_one_gib():
+    server, folder = server_with_tls()
+    path = put_big(server)
+    server.bound_memory()
+    hoard_nfs(server, path, False, lambda _: under_tls(server, folder, "client"))
 
 
 def push(connections, count):

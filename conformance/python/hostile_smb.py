@@ -3,6 +3,7 @@ sender's choice, logons without proof, relayed logons and AES-GMAC."""
 
 import hashlib
 import hmac
+import os
 import struct
 
 import aes_gmac
@@ -38,8 +39,9 @@ class Reply:
 
 
 class HostileSmb(Smb):
-    def __init__(self, server, source=None, is_gmac=False, posix=False):
+    def __init__(self, server, source=None, is_gmac=False, posix=False, is_sealing=False):
         self.signing_algorithm = 2 if is_gmac else 0
+        self.cipher = 2 if is_sealing else None
         self.arrived, self.seen = {}, []
         super().__init__(server.address, server.smb_port, posix, (source, 0) if source else None)
         # The hash of NEGOTIATE, with which each session of the connection begins. MS-SMB2 3.3.5.5.
@@ -76,6 +78,13 @@ class HostileSmb(Smb):
         if is_signed:
             message = message[:48] + self.signature(message, key) + message[64:]
         return message
+
+    def sealed(self, message):
+        """The message within SMB2 TRANSFORM_HEADER; the server seals its reply, then. MS-SMB2 2.2.41."""
+        nonce = os.urandom(12)
+        head = nonce + b"\0" * 4 + struct.pack("<IHHQ", len(message), 0, 1, self.session)
+        tag, text = aes_gmac.seal(self.sealing_key, nonce, head, message)
+        return b"\xfdSMB" + tag + head + text
 
     def send(self, *messages):
         self.socket.sendall(b"".join(struct.pack(">I", len(one)) + one for one in messages))

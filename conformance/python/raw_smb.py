@@ -114,6 +114,8 @@ class Smb:
 
     # HMAC-SHA256. MS-SMB2 2.2.3.1.7.
     signing_algorithm = 0
+    # None offered, or AES-128-GCM, 2. MS-SMB2 2.2.3.1.2.
+    cipher = None
 
     def __init__(self, host, port, posix=False, source=None):
         self.socket = socket.create_connection((host, port), 15, source)
@@ -174,6 +176,8 @@ class Smb:
             (1, struct.pack("<HHH", 1, 32, 1) + os.urandom(32)),
             (8, struct.pack("<HH", 1, self.signing_algorithm)),
         ]
+        if self.cipher:
+            contexts.append((2, struct.pack("<HH", 1, self.cipher)))
         if self.posix:
             contexts.append((0x100, POSIX_EXTENSIONS))
         packed = b""
@@ -207,9 +211,14 @@ class Smb:
         self._hash(sent)
         is_guest = struct.unpack("<H", reply[66:68])[0] & 3 != 0
         if not is_guest:
-            label = struct.pack(">I", 1) + b"SMBSigningKey\0\0" + self.preauth + struct.pack(">I", 128)
-            self.key = hmac.new(key, label, hashlib.sha256).digest()[:16]
+            self.key = self._derived(key, b"SMBSigningKey\0")
+            self.sealing_key = self._derived(key, b"SMBC2SCipherKey\0")
         return is_guest
+
+    def _derived(self, key, label):
+        """MS-SMB2 3.1.4.2."""
+        text = struct.pack(">I", 1) + label + b"\0" + self.preauth + struct.pack(">I", 128)
+        return hmac.new(key, text, hashlib.sha256).digest()[:16]
 
     def connect(self, share):
         path = utf16("\\\\server\\" + share)
