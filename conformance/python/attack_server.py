@@ -36,8 +36,8 @@ def measure(text, *values):
 
 
 class Test:
-    def __init__(self, run, tries, is_slow):
-        self.run, self.tries, self.is_slow = run, tries, is_slow
+    def __init__(self, run, tries):
+        self.run, self.tries = run, tries
         self.name = run.__name__
         self.full_name = "%s.%s" % (run.__module__, run.__name__)
 
@@ -45,11 +45,11 @@ class Test:
 TESTS = []
 
 
-def attack(tries, is_slow=False):
+def attack(tries):
     """Registers a test, by what it tries."""
 
     def register(run):
-        TESTS.append(Test(run, tries, is_slow))
+        TESTS.append(Test(run, tries))
         return run
 
     return register
