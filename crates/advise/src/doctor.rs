@@ -8,7 +8,7 @@ mod system;
 
 pub use facts::{
     Clock, Facts, FileSystem, Firewall, Folder, Limits, NetworkInterface, NfsShare, Port,
-    PortState, Running,
+    PortState, RefusalLog, RefusedCalls, Running,
 };
 
 use serde::Serialize;

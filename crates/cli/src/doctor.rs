@@ -5,6 +5,7 @@
 mod machine;
 mod network;
 mod places;
+mod refusals;
 
 use crate::check::{self, Checked};
 use advise::doctor::{self, Facts, Running, State};
@@ -99,7 +100,10 @@ fn look(args: &Args) -> Result<Facts> {
         facts.ports.extend(addresses("admin", &[admin]));
     }
     facts.nfs_shares = network::nfs_shares(&config);
+    let is_confined = |layers: &Vec<String>| !layers.iter().any(|layer| layer == "seccomp");
     facts.missing_layers = running.as_ref().and_then(|own| own.missing_layers.clone());
+    facts.refusals =
+        facts.missing_layers.as_ref().filter(|l| is_confined(l)).map(|_| refusals::look());
     facts.running = running.map_or(Running::No, |own| Running::Version(own.version));
     facts.other_servers = network::other_servers();
     facts.firewall = network::firewall();

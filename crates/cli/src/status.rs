@@ -40,6 +40,7 @@ fn shown(status: &Value) -> String {
         format!("{} refused", status["logons_failed"].as_u64().unwrap_or_default()),
     ];
     let mut out = counts.join(", ") + "\n" + &confinement(&status["confinement"]);
+    out += refused_calls(status);
     for (share, by) in status["made_slow_us"].as_object().into_iter().flatten() {
         let by = by.as_u64().unwrap_or_default();
         let share = plain(&Value::from(share.as_str()));
@@ -82,7 +83,7 @@ fn shown(status: &Value) -> String {
 /// Which layers of confinement hold, where the server says so.
 fn confinement(layers: &Value) -> String {
     let holds = |name: &&str| layers[name].as_bool();
-    let names = ["capabilities", "no_new_privs", "seccomp", "landlock"];
+    let names = ["capabilities", "no_new_privs", "seccomp", "landlock", "landlock_scopes"];
     let held: Vec<_> = names.into_iter().filter(|name| holds(name) == Some(true)).collect();
     let missing: Vec<_> = names.into_iter().filter(|name| holds(name) == Some(false)).collect();
     match (held.is_empty(), missing.is_empty()) {
@@ -92,6 +93,20 @@ fn confinement(layers: &Value) -> String {
         (false, false) => {
             format!("confinement: {}; missing: {}\n", held.join(", "), missing.join(", "))
         }
+    }
+}
+
+/// Where the kernel logs the system calls that a confined server is refused.
+fn refused_calls(status: &Value) -> &'static str {
+    match (status["confinement"]["seccomp"].as_bool(), status["refusals_logged"].as_bool()) {
+        (Some(true), Some(true)) => {
+            "refused calls: journalctl -k -g 'type=1326.*anabranch' \
+             (with auditd: ausearch -m SECCOMP -x anabranch)\n"
+        }
+        (Some(true), Some(false)) => {
+            "refused calls: not logged by this kernel (anabranch doctor)\n"
+        }
+        _ => "",
     }
 }
 

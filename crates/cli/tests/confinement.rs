@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
 use support::client::Client;
 use support::{Running, Setup};
 
@@ -57,6 +59,40 @@ fn every_thread_of_the_server_is_confined() {
     for name in ["capabilities", "no_new_privs", "seccomp"] {
         assert_eq!(layers[name], true, "{name}: {layers}");
     }
+    for name in ["landlock", "landlock_scopes"] {
+        assert!(layers[name].is_boolean(), "{name}: {layers}");
+    }
+    let output = support::run(&["status", "--admin", &server.admin.to_string()]);
+    let status = support::text(&output.stdout);
+    let logged = server.status()["refusals_logged"].as_bool().unwrap();
+    let shown = if logged { "ausearch -m SECCOMP" } else { "not logged by this kernel" };
+    assert!(status.contains("refused calls: ") && status.contains(shown), "{status}");
+}
+
+/// The filter lacks no call that the server or its libraries make: each would be in the log.
+#[test]
+fn kernel_logs_no_refused_call_of_a_serving_server() {
+    let Ok(mut log) = kernel_log() else {
+        return eprintln!("SKIPPED: the kernel's log cannot be read");
+    };
+    let mut server = Setup::new().start();
+    threads(&server);
+    let id = server.process_id();
+    server.signal("TERM");
+    assert!(server.ended().success());
+    let mut record = [0; 8192];
+    while let Ok(length) = log.read(&mut record) {
+        let text = String::from_utf8_lossy(&record[..length]);
+        assert!(!(text.contains("type=1326") && text.contains(&format!(" pid={id} "))), "{text}");
+    }
+}
+
+/// The kernel's log from now on.
+fn kernel_log() -> std::io::Result<std::fs::File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let mut log = std::fs::File::options().read(true).custom_flags(flags).open("/dev/kmsg")?;
+    log.seek(SeekFrom::End(0))?;
+    Ok(log)
 }
 
 #[test]

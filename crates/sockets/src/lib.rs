@@ -1,7 +1,11 @@
-//! What sockets can do and no safe library offers.
+//! System calls that no safe library offers: an option of sockets, and logged filters.
 //!
 //! A home of `unsafe`, since the C library is called; each block says why it is sound.
 #![allow(unsafe_code)]
+
+mod filter;
+
+pub use filter::install_logged_filter;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

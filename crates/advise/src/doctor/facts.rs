@@ -53,8 +53,30 @@ pub struct Facts {
     pub running: Running,
     /// Layers of confinement that the running server lacks. None: none runs, or it does not say.
     pub missing_layers: Option<Vec<String>>,
+    /// The kernel's log of system calls that confinement refused. None: no confined server runs.
+    pub refusals: Option<RefusalLog>,
     /// This program's version.
     pub version: String,
+}
+
+/// Audit records of refused system calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RefusalLog {
+    /// Whether the kernel writes them.
+    pub is_written: bool,
+    /// Calls of servers since the machine started. None: the logs cannot be read.
+    pub calls: Option<Vec<RefusedCalls>>,
+}
+
+/// Refusals of one system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RefusedCalls {
+    /// Its number, which depends on the processor.
+    pub number: u32,
+    /// Whether the call ended the server.
+    pub was_fatal: bool,
+    /// Records.
+    pub count: u64,
 }
 
 /// Limits of the system and of processes.

@@ -1,6 +1,8 @@
 //! Ports, queues, interfaces, firewalls, and what runs already.
 
-use super::{Facts, Finding, Firewall, NfsShare, Port, PortState, Running, State};
+use super::{
+    Facts, Finding, Firewall, NfsShare, Port, PortState, RefusalLog, RefusedCalls, Running, State,
+};
 use crate::link_speed;
 
 /// The server asks for so many connections that wait to be accepted.
@@ -230,8 +232,50 @@ fn confinement(missing: &[String]) -> Finding {
         return Finding::green("confinement", text);
     }
     let text = format!("the server runs without {}", missing.join(", "));
-    Finding::yellow("confinement", text)
-        .remedy("confinement = \"on\" in [server], then: systemctl restart anabranch")
+    let is_of_kernel = missing.iter().all(|layer| layer.starts_with("landlock"));
+    let remedy = if is_of_kernel {
+        "use Linux 6.12 or later, started with landlock in lsm="
+    } else {
+        "confinement = \"on\" in [server], then: systemctl restart anabranch"
+    };
+    Finding::yellow("confinement", text).remedy(remedy)
+}
+
+/// System calls that the kernel refused to the server.
+fn refused_calls(log: &RefusalLog) -> Finding {
+    let about = "refused calls";
+    let look =
+        "journalctl -k -g 'type=1326.*anabranch'   # with auditd: ausearch -m SECCOMP -x anabranch";
+    let Some(calls) = log.calls.as_deref().filter(|calls| log.is_written || !calls.is_empty())
+    else {
+        return if log.is_written {
+            Finding::green(about, "the kernel logs them, for root to read").remedy(look)
+        } else {
+            let text = "the kernel does not log the system calls that confinement refuses";
+            Finding::yellow(about, text).remedy(
+                "sysctl -w kernel.seccomp.actions_logged='kill_process kill_thread trap errno user_notif trace log'\n\
+                 where that is set already: a kernel with CONFIG_AUDIT",
+            )
+        };
+    };
+    if calls.is_empty() {
+        let text = "the kernel logs them, and has none since the machine started";
+        return Finding::green(about, text);
+    }
+    let one = |call: &RefusedCalls| {
+        let outcome = if call.was_fatal { "ended the server" } else { "failed" };
+        format!("number {} {outcome} {}", call.number, times(call.count))
+    };
+    let all: Vec<_> = calls.iter().map(one).collect();
+    let text = format!(
+        "the server made system calls that serving does not need, by an attack or a defect: {}",
+        all.join(", ")
+    );
+    Finding::yellow(about, text).remedy(format!("{look}\nreport it with the records"))
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
 pub(super) fn running(facts: &Facts) -> Vec<Finding> {
@@ -250,6 +294,7 @@ pub(super) fn running(facts: &Facts) -> Vec<Finding> {
         }
     }
     found.extend(facts.missing_layers.as_deref().map(confinement));
+    found.extend(facts.refusals.as_ref().map(refused_calls));
     let taken = |name: &str| {
         facts.ports.iter().any(|port| port.state == PortState::Taken && serves(name, port.what))
     };

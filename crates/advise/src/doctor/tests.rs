@@ -346,4 +346,33 @@ fn missing_layers_of_a_running_server_are_yellow() {
     let found = of(Some(&["seccomp"])).unwrap();
     assert_eq!(found.state, State::Yellow);
     assert!(found.text.contains("seccomp") && found.remedy.is_some(), "{found:?}");
+    let old_kernel = of(Some(&["landlock_scopes"])).unwrap();
+    assert!(old_kernel.remedy.unwrap().contains("Linux 6.12"));
+}
+
+#[test]
+fn refused_calls_are_yellow_and_named_with_the_log() {
+    let of = |is_written, calls: Option<&[RefusedCalls]>| {
+        let calls = calls.map(<[_]>::to_vec);
+        let refusals = Some(RefusalLog { is_written, calls });
+        let all = findings(&Facts { refusals, ..Facts::default() });
+        let found = all.into_iter().find(|one| one.about == "refused calls").unwrap();
+        (found.state, found.text, found.remedy.unwrap_or_default())
+    };
+    assert_eq!(of(true, Some(&[])).0, State::Green);
+    let (state, _, remedy) = of(true, None);
+    assert_eq!(state, State::Green);
+    assert!(remedy.contains("journalctl -k"), "{remedy}");
+    let (state, _, remedy) = of(false, Some(&[]));
+    assert_eq!(state, State::Yellow);
+    assert!(remedy.contains("actions_logged"), "{remedy}");
+    let calls = [
+        RefusedCalls { number: 41, was_fatal: false, count: 2 },
+        RefusedCalls { number: 59, was_fatal: true, count: 1 },
+    ];
+    let (state, text, remedy) = of(false, Some(&calls));
+    assert_eq!(state, State::Yellow);
+    assert!(text.ends_with("number 41 failed 2 times, number 59 ended the server once"), "{text}");
+    assert!(remedy.contains("ausearch -m SECCOMP"), "{remedy}");
+    assert!(findings(&Facts::default()).iter().all(|one| one.about != "refused calls"));
 }

@@ -49,6 +49,7 @@ pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
         "name": state.server.config().name,
         "uptime_seconds": state.started.elapsed().as_secs(),
         "confinement": crate::confinement::layers().unwrap_or_default(),
+        "refusals_logged": crate::confinement::are_refusals_logged(),
         "drain": state.drain.facts().state,
         "connections": open,
         "connections_unknown": unknown,

@@ -3,6 +3,9 @@
 //! A defect in a decoder must not give its exploiter the machine. The layers apply to the
 //! calling thread and are inherited by threads that it starts, so [`confine`] runs before the
 //! runtime exists. [`layers`] reads them back from the kernel.
+//!
+//! The kernel logs each refused system call as an audit record. It does so by itself: code of
+//! an attacker in this process cannot keep it from that.
 
 mod capabilities;
 mod landlock;
@@ -13,7 +16,11 @@ mod status;
 mod tests;
 
 use crate::config::{Config, Confinement};
-pub use status::{Layers, layers, layers_of};
+pub use status::{Layers, are_refusals_logged, layers, layers_of};
+use std::sync::OnceLock;
+
+/// The rules of Landlock that hold for this process: the kernel reports them once, at the start.
+static LANDLOCK: OnceLock<landlock::LandlockRules> = OnceLock::new();
 
 /// A layer that the system refused.
 #[derive(Debug)]
@@ -59,7 +66,13 @@ pub fn confine(config: &Config) -> Result<(), ConfinementError> {
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| ConfinementError::new("no_new_privs", error))?;
     // Last but one: the calls that make a ruleset are not among those that remain.
-    landlock::restrict(&ports(config))?;
+    let _ = LANDLOCK.set(landlock::restrict(&ports(config))?);
+    if !are_refusals_logged() {
+        tracing::warn!(
+            "this kernel does not log the system calls that confinement refuses: \
+             it needs CONFIG_AUDIT, and errno and kill_process in kernel.seccomp.actions_logged"
+        );
+    }
     seccomp::install()
 }
 

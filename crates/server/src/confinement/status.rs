@@ -3,8 +3,12 @@
 use super::capabilities::KEPT;
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
-use std::io::ErrorKind;
-use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+/// Outcomes of filters that the kernel logs, by an administrator's choice.
+const ACTIONS_LOGGED: &str = "/proc/sys/kernel/seccomp/actions_logged";
+/// A file of kernels that have audit records.
+const AUDITED: &str = "/proc/self/loginuid";
 
 /// Which layers hold for a thread or process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,9 +19,11 @@ pub struct Layers {
     pub no_new_privs: bool,
     /// A filter of system calls is installed.
     pub seccomp: bool,
-    /// Landlock refuses ports that are not configured. None: the kernel tells it of the own
-    /// process only.
+    /// Landlock refuses TCP ports that are not configured. None: the kernel reports it to the
+    /// process itself only.
     pub landlock: Option<bool>,
+    /// Landlock refuses signals to other processes, and their abstract sockets. None: as above.
+    pub landlock_scopes: Option<bool>,
 }
 
 impl Layers {
@@ -29,6 +35,7 @@ impl Layers {
             ("no_new_privs", self.no_new_privs),
             ("seccomp", self.seccomp),
             ("landlock", self.landlock != Some(false)),
+            ("landlock_scopes", self.landlock_scopes != Some(false)),
         ];
         all.into_iter().filter(|(_, holds)| !holds).map(|(name, _)| name).collect()
     }
@@ -40,7 +47,9 @@ impl Layers {
 /// /proc cannot be read.
 pub fn layers() -> std::io::Result<Layers> {
     let text = std::fs::read_to_string("/proc/thread-self/status")?;
-    Ok(Layers { landlock: Some(is_landlocked()), ..layers_of(&text) })
+    let rules = super::LANDLOCK.get().copied().unwrap_or_default();
+    let (landlock, landlock_scopes) = (Some(rules.ports), Some(rules.scopes));
+    Ok(Layers { landlock, landlock_scopes, ..layers_of(&text) })
 }
 
 /// The layers that a `/proc/PID/status` reports; Landlock is not in it.
@@ -63,14 +72,19 @@ pub fn layers_of(status: &str) -> Layers {
         no_new_privs,
         seccomp: field("Seccomp") == Some("2"),
         landlock: None,
+        landlock_scopes: None,
     }
 }
 
-/// The kernel has no file that says so: a port that nobody configured is tried.
-fn is_landlocked() -> bool {
-    // More than one, since one may be among the configured.
-    (65_500..=65_535u16).rev().step_by(5).any(|port| {
-        let tried = TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        tried.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
-    })
+/// Whether the kernel writes an audit record of each system call that the filters refuse: to
+/// auditd where it runs, otherwise to its own log.
+#[must_use]
+pub fn are_refusals_logged() -> bool {
+    let actions = std::fs::read_to_string(ACTIONS_LOGGED).unwrap_or_default();
+    Path::new(AUDITED).exists() && logs_refusals(&actions)
+}
+
+/// Whether `actions` has both outcomes of the filters.
+pub(super) fn logs_refusals(actions: &str) -> bool {
+    ["errno", "kill_process"].iter().all(|outcome| actions.split(' ').any(|a| a.trim() == *outcome))
 }

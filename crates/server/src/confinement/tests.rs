@@ -1,5 +1,6 @@
 //! Layers, each in a thread of its own: what is given up does not come back.
 
+use super::landlock::LandlockRules;
 use super::*;
 use rustix::thread::CapabilitySet;
 use std::process::Command;
@@ -52,31 +53,83 @@ fn packaged_unit_bounds_the_same_capabilities() {
     assert_eq!(named, kept);
 }
 
-#[test]
-fn landlock_refuses_ports_that_are_not_configured() {
-    in_own_thread(|| {
-        assert_eq!(layers().unwrap().landlock, Some(false));
+/// What the kernel lets a thread do that has `ports` restricted, by the rules of `level`.
+fn restricted(level: i32, ports: &'static [u16]) -> (LandlockRules, LandlockRules) {
+    let parent = rustix::process::getppid().unwrap();
+    in_own_thread(move || {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         rustix::thread::set_no_new_privs(true).unwrap();
-        landlock::restrict(&[0]).unwrap();
+        let reported = landlock::restrict_to(level.into(), ports).unwrap();
         let bound = std::net::TcpListener::bind(("127.0.0.1", 0));
         assert!(bound.is_ok(), "{bound:?}");
-        if layers().unwrap().landlock == Some(false) {
-            eprintln!("SKIPPED: this kernel has no Landlock for TCP ports");
-        }
-    });
+        let refused = std::net::TcpListener::bind(free);
+        let signalled = rustix::process::test_kill_process(parent);
+        let ports = refused.is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
+        let scopes = signalled == Err(rustix::io::Errno::PERM);
+        (reported, LandlockRules { ports, scopes })
+    })
+}
+
+#[test]
+fn landlock_of_each_level_enforces_the_rules_of_that_level() {
+    // Levels above are those of newer kernels, which have both rules.
+    let (of_kernel, _) = restricted(10, &[0]);
+    for level in 0..=10 {
+        let (reported, enforced) = restricted(level, &[0]);
+        let ports = level >= 4 && of_kernel.ports;
+        let scopes = level >= 6 && of_kernel.scopes;
+        assert_eq!(reported, LandlockRules { ports, scopes }, "level {level}");
+        assert_eq!(enforced, reported, "level {level}");
+    }
+    if !of_kernel.scopes {
+        eprintln!("SKIPPED in part: this kernel's Landlock has {of_kernel:?} only");
+    }
+}
+
+#[test]
+fn kernel_without_landlock_leaves_the_other_layers() {
+    assert!(in_own_process("child_has_no_landlock").status.success());
+}
+
+#[test]
+#[ignore = "the process of kernel_without_landlock_leaves_the_other_layers"]
+fn child_has_no_landlock() {
+    use seccompiler::{SeccompAction::*, SeccompFilter};
+    rustix::thread::set_no_new_privs(true).unwrap();
+    // Neither built in nor started: the later filter is the one that answers.
+    for errno in [libc::ENOSYS, libc::EOPNOTSUPP] {
+        let rules = [(libc::SYS_landlock_create_ruleset, vec![])].into();
+        let answer = Errno(errno.unsigned_abs());
+        let arch = std::env::consts::ARCH.try_into().unwrap();
+        let filter = SeccompFilter::new(rules, Allow, answer, arch).unwrap();
+        let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+        seccompiler::apply_filter_all_threads(&program).unwrap();
+        assert_eq!(landlock::restrict(&[0]).unwrap(), LandlockRules::default());
+    }
+    let config = Config::parse("").unwrap();
+    confine(&config).unwrap();
+    let layers = layers().unwrap();
+    assert_eq!(layers.missing(), ["landlock", "landlock_scopes"]);
 }
 
 /// Filters hold for a whole process, so what they do is looked at in one of its own: this
 /// binary again, with the ignored test `name`.
-fn in_own_process(name: &str) -> std::process::ExitStatus {
+fn in_own_process(name: &str) -> OwnProcess {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("confinement::tests::{name}");
-    command.args(["--exact", &name, "--ignored", "--test-threads=1"]).status().unwrap()
+    command.args(["--exact", &name, "--ignored", "--test-threads=1"]);
+    let mut child = command.spawn().unwrap();
+    OwnProcess { id: child.id(), status: child.wait().unwrap() }
+}
+
+struct OwnProcess {
+    id: u32,
+    status: std::process::ExitStatus,
 }
 
 #[test]
 fn unlisted_call_is_answered_as_missing() {
-    assert!(in_own_process("child_makes_unlisted_calls").success());
+    assert!(in_own_process("child_makes_unlisted_calls").status.success());
 }
 
 #[test]
@@ -98,7 +151,7 @@ fn child_makes_unlisted_calls() {
 #[test]
 fn starting_a_program_ends_the_process() {
     use std::os::unix::process::ExitStatusExt as _;
-    assert_eq!(in_own_process("child_starts_a_program").signal(), Some(libc::SIGSYS));
+    assert_eq!(in_own_process("child_starts_a_program").status.signal(), Some(libc::SIGSYS));
 }
 
 #[test]
@@ -113,8 +166,119 @@ fn child_starts_a_program() {
 
 #[test]
 fn permitted_and_fatal_calls_are_disjoint() {
-    let both = seccomp::PLAIN.iter().find(|call| seccomp::FATAL.contains(call));
-    assert_eq!(both, None);
+    let permitted = [seccomp::PLAIN, seccomp::NEWER, seccomp::OLDER].concat();
+    let refused = [seccomp::FATAL, seccomp::FATAL_OLDER, seccomp::TRIED].concat();
+    assert_eq!(permitted.iter().find(|(_, number)| refused.iter().any(|r| r.1 == *number)), None);
+}
+
+/// Records of `id`'s refused calls in the kernel's log, by number, until `last` is among them.
+/// None: it does not come.
+fn records_of(log: impl std::io::Read + Send + 'static, id: u32, last: i64) -> Option<Vec<i64>> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut log = log;
+        // Each read gives one record. The thread ends with the test's process.
+        let mut record = [0; 8192];
+        loop {
+            let Ok(length) = log.read(&mut record) else { continue };
+            let text = String::from_utf8_lossy(&record[..length]).into_owned();
+            if text.contains("type=1326") && text.contains(&format!(" pid={id} ")) {
+                let call = text.split(" syscall=").nth(1).unwrap().split(' ').next().unwrap();
+                if sender.send(call.parse::<i64>().unwrap()).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut calls = Vec::new();
+    while !calls.contains(&last) {
+        calls.push(receiver.recv_timeout(std::time::Duration::from_secs(10)).ok()?);
+    }
+    Some(calls)
+}
+
+#[test]
+fn kernel_logs_refused_calls_and_none_of_every_start() {
+    let Ok(mut log) = std::fs::File::open("/dev/kmsg") else {
+        return eprintln!("SKIPPED: the kernel's log cannot be read");
+    };
+    std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0)).unwrap();
+    // The kernel logs the last call, which ends the process, without being told to.
+    let child = in_own_process("child_makes_logged_calls");
+    let Some(calls) = records_of(log, child.id, libc::SYS_execve) else {
+        return eprintln!("SKIPPED: this kernel writes its audit records elsewhere, or none");
+    };
+    assert_eq!(calls, [libc::SYS_fchdir, libc::SYS_socket, libc::SYS_execve]);
+}
+
+#[test]
+#[ignore = "the process of kernel_logs_refused_calls_and_none_of_every_start"]
+fn child_makes_logged_calls() {
+    use std::os::unix::process::CommandExt as _;
+    let directory = std::fs::File::open("/").unwrap();
+    rustix::thread::set_no_new_privs(true).unwrap();
+    seccomp::install().unwrap();
+    std::thread::spawn(|| drop(std::fs::metadata("/"))).join().unwrap();
+    assert_eq!(rustix::process::fchdir(&directory), Err(rustix::io::Errno::NOSYS));
+    let raw = rustix::net::AddressFamily::PACKET;
+    rustix::net::socket(raw, rustix::net::SocketType::DGRAM, None).unwrap_err();
+    let error = Command::new("/bin/true").exec();
+    panic!("the filter let it through: {error}");
+}
+
+#[test]
+fn log_of_refusals_needs_both_outcomes() {
+    assert!(status::logs_refusals("kill_process kill_thread trap errno\n"));
+    assert!(!status::logs_refusals("kill_process kill_thread trap\n"));
+    assert!(!status::logs_refusals("errno\n"));
+    assert!(!status::logs_refusals(""));
+}
+
+/// The kernel's own table of calls: `#define __NR_name number`.
+fn table(path: &str) -> Option<std::collections::HashMap<String, i64>> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut entries = std::collections::HashMap::new();
+    for line in text.lines() {
+        let Some((name, value)) = line.strip_prefix("#define __NR").and_then(|l| l.split_once(' '))
+        else {
+            continue;
+        };
+        // Calls by the width of a word: `#define __NR_mmap __NR3264_mmap`.
+        let of_alias = value.trim().strip_prefix("__NR").and_then(|alias| entries.get(alias));
+        if let Some(number) = of_alias.copied().or_else(|| value.trim().parse::<i64>().ok()) {
+            entries.insert(name.to_owned(), number);
+        }
+    }
+    Some(entries.into_iter().map(|(name, number)| (format!("SYS{name}"), number)).collect())
+}
+
+#[test]
+fn lists_agree_with_the_tables_of_both_processors() {
+    let Some(generic) = table("/usr/include/asm-generic/unistd.h") else {
+        return eprintln!("SKIPPED: no kernel headers (linux-libc-dev)");
+    };
+    let names = |lists: &[&[seccomp::Call]]| lists.concat();
+    let both = names(&[seccomp::PLAIN, seccomp::FATAL, seccomp::TRIED]);
+    let unknown: Vec<_> = both.iter().filter(|(name, _)| !generic.contains_key(*name)).collect();
+    assert!(unknown.is_empty(), "not on aarch64: {unknown:?}");
+    // An older form that aarch64 has is one that its C library may make.
+    for (name, _) in names(&[seccomp::OLDER, seccomp::FATAL_OLDER]) {
+        let listed = seccomp::OLDER_OF_AARCH64.iter().find(|older| older.0 == name);
+        assert_eq!(generic.get(name), listed.map(|older| &older.1), "{name}");
+    }
+    let own = match std::env::consts::ARCH {
+        "x86_64" => table("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+        _ => Some(generic.clone()),
+    };
+    let own = own.expect("headers of the generic table come with those of the processor");
+    for (name, number) in names(&[&both, seccomp::OLDER, seccomp::NEWER]) {
+        // Headers may be older than the call.
+        let known = own.get(name);
+        assert!(known.is_none_or(|known| *known == number), "{name}: {number}, not {known:?}");
+    }
+    for (name, number) in seccomp::NEWER {
+        assert!(generic.get(*name).is_none_or(|known| known == number), "{name} on aarch64");
+    }
 }
 
 #[test]

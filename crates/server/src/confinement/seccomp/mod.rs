@@ -1,13 +1,13 @@
 //! System calls: a list of those that the server makes, and one of those that end it.
 //!
-//! Two filters, of which the kernel takes the stricter answer. Calls without conditions are
+//! Three filters, of which the kernel takes the strictest answer. Calls without conditions are
 //! answered from the kernel's bitmap (Linux 5.11), so that data paths run no filter program;
-//! conditions stand at rare calls only.
+//! conditions stand at rare calls only. The kernel logs the refusals of the last two.
 
 mod list;
 
 #[cfg(test)]
-pub(super) use list::{FATAL, PLAIN};
+pub(super) use list::{Call, FATAL, FATAL_OLDER, NEWER, OLDER, OLDER_OF_AARCH64, PLAIN, TRIED};
 
 use super::ConfinementError;
 use seccompiler::{
@@ -19,28 +19,53 @@ use std::collections::BTreeMap;
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Outcome<T> = Result<T, seccompiler::BackendError>;
 
-/// Installs both filters in all threads of the process.
+/// Installs the filters in all threads of the process.
 pub(super) fn install() -> Result<(), ConfinementError> {
+    let refused = |error: &dyn std::fmt::Display| ConfinementError::new("seccomp", error);
+    let unlogged = trying().map_err(|error| refused(&error))?;
+    seccompiler::apply_filter_all_threads(&unlogged).map_err(|error| refused(&error))?;
     for program in [denying(), permitting()] {
-        let program = program.map_err(|error| ConfinementError::new("seccomp", error))?;
-        seccompiler::apply_filter_all_threads(&program)
-            .map_err(|error| ConfinementError::new("seccomp", error))?;
+        let program = program.map_err(|error| refused(&error))?;
+        let mut program: Vec<_> = program.iter().map(instruction).collect();
+        sockets::install_logged_filter(&mut program).map_err(|error| refused(&error))?;
     }
     Ok(())
 }
 
-/// Ends the process at a call that only somebody else's code makes. The kernel logs it.
+fn instruction(one: &seccompiler::sock_filter) -> libc::sock_filter {
+    libc::sock_filter { code: one.code, jt: one.jt, jf: one.jf, k: one.k }
+}
+
+/// Refuses the calls of every start, whose records would hide others in the log.
+fn trying() -> Outcome<BpfProgram> {
+    let rules = unconditional([list::TRIED]).collect();
+    compile(rules, SeccompAction::Allow, missing())
+}
+
+/// The answer that a call does not exist (ENOSYS).
+fn missing() -> SeccompAction {
+    SeccompAction::Errno(u32::from(libc::ENOSYS.unsigned_abs() as u16))
+}
+
+/// Ends the process at a call that only foreign code makes.
 fn denying() -> Outcome<BpfProgram> {
-    let rules = list::FATAL.iter().map(|call| (*call, Vec::new())).collect();
+    let rules = unconditional([list::FATAL, list::FATAL_OLDER]).collect();
     compile(rules, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
 /// Unlisted calls do not exist (ENOSYS): libraries then do without, as on an older kernel.
 fn permitting() -> Outcome<BpfProgram> {
-    let missing = u32::from(libc::ENOSYS.unsigned_abs() as u16);
-    let mut rules: Rules = list::PLAIN.iter().map(|call| (*call, Vec::new())).collect();
+    // Calls that the filter before has refused: a second refusal would be logged.
+    let tried = list::TRIED;
+    let mut rules: Rules = unconditional([list::PLAIN, list::NEWER, list::OLDER, tried]).collect();
     rules.extend(conditional()?);
-    compile(rules, SeccompAction::Errno(missing), SeccompAction::Allow)
+    compile(rules, missing(), SeccompAction::Allow)
+}
+
+fn unconditional<const N: usize>(
+    lists: [&'static [list::Call]; N],
+) -> impl Iterator<Item = (i64, Vec<SeccompRule>)> {
+    lists.into_iter().flatten().map(|(_, number)| (*number, Vec::new()))
 }
 
 fn compile(rules: Rules, others: SeccompAction, listed: SeccompAction) -> Outcome<BpfProgram> {

@@ -1,0 +1,44 @@
+//! Filters of system calls whose refusals the kernel logs.
+
+use std::io;
+
+/// Installs a filter of system calls (seccomp(2)) in all threads of the process. The kernel
+/// writes an audit record of each call that the filter answers with anything but "allow".
+///
+/// The kernel takes the filter only from a process that has set `no_new_privs`, or has
+/// CAP_SYS_ADMIN.
+///
+/// # Errors
+/// Of seccomp(2): the kernel has no filters, refuses the program, or a thread has another
+/// filter than the calling one.
+pub fn install_logged_filter(program: &mut [libc::sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(program.len())
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the filter is too long"))?;
+    let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_LOG;
+    // SAFETY: the kernel copies `len` instructions from `filter`, which are borrowed until the
+    // call returns, checks them, and keeps no pointer.
+    let result = unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+    };
+    match result {
+        0 => Ok(()),
+        -1 => Err(io::Error::last_os_error()),
+        thread => Err(io::Error::other(format!("thread {thread} has another filter"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_that_is_none_is_refused() {
+        assert_eq!(install_logged_filter(&mut []).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        let one = libc::sock_filter { code: u16::MAX, jt: 0, jf: 0, k: 0 };
+        let error = install_logged_filter(&mut [one]).unwrap_err();
+        assert!([Some(libc::EINVAL), Some(libc::EACCES)].contains(&error.raw_os_error()));
+        let error = install_logged_filter(&mut vec![one; 1 << 16]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}
