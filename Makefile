@@ -16,9 +16,10 @@ test: ## Install what tests need where that is allowed, then run them all
 	$(MAKE) --no-print-directory check units
 	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(LANES)
 
-check: ## Form, lints, licences, known faults of dependencies, house rules
+check: ## Form, lints, the build for aarch64, licences, known faults of dependencies, house rules
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	conformance/aarch64
 	cargo xtask licences
 	cargo xtask advisories
 	cargo xtask tidy
