@@ -5,7 +5,7 @@
 //! without it: their client will ask for the answers by another one.
 
 use crate::calls::Calls;
-use crate::client::lock;
+use crate::client::{Client, lock};
 use crate::compound;
 use crate::credentials::{Callers, Credentials};
 use crate::limits::{
@@ -147,6 +147,11 @@ impl Shared {
     /// The session of this name, if the connection is bound to it.
     pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
         lock(&self.sessions).iter().find(|session| session.id == id).cloned()
+    }
+
+    /// Whether it is, or was, bound to a session of the client.
+    pub fn is_of(&self, client: &Arc<Client>) -> bool {
+        lock(&self.sessions).iter().any(|session| Arc::ptr_eq(&session.client, client))
     }
 
     /// The connection is bound to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of

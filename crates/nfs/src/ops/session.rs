@@ -121,6 +121,7 @@ fn try_create_session(
     client: &Arc<Client>,
     args: &CreateSessionArgs<'_>,
 ) -> Result<CreateSessionResult, NfsStatus> {
+    check_principal(run, client)?;
     let mut slot = lock(&client.create_session);
     if let CreateBegun::Replay(result) = slot.begin(args.sequence_id)? {
         return Ok(*result);
@@ -128,12 +129,27 @@ fn try_create_session(
     let result = begin_session(run, client, args);
     match &result {
         Ok(result) => slot.finish(args.sequence_id, result.clone()),
-        // Who is told to ask again does so under the same number; of a client that is gone none
-        // counts, nor does what somebody else asks for in its name.
-        Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID | NfsStatus::CLID_INUSE) => {}
+        // A client that gets DELAY asks again under the same number; of a client that is gone none
+        // counts.
+        Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID) => {}
         Err(_) => slot.refuse(args.sequence_id),
     }
     result
+}
+
+/// Whether the caller may begin a session of the client, or end the client. A client's id is no
+/// secret: LOCK and LOCKT name it to whom its locks are in the way (RFC 8881 18.10.4). The id of a
+/// session is one, so that a connection which a session is bound to is the client's own.
+///
+/// # Errors
+/// CLID_INUSE for another principal's client that is not confirmed (RFC 8881 18.36.4), WRONG_CRED
+/// for one that is.
+fn check_principal(run: &Run<'_>, client: &Arc<Client>) -> Result<(), NfsStatus> {
+    if client.principal == run.call.principal() || run.call.conn.is_of(client) {
+        return Ok(());
+    }
+    let is_confirmed = client.is_confirmed();
+    Err(if is_confirmed { NfsStatus::WRONG_CRED } else { NfsStatus::CLID_INUSE })
 }
 
 fn begin_session(
@@ -174,10 +190,6 @@ fn new_session(
 ) -> Result<Arc<Session>, NfsStatus> {
     if args.flags.0 & !SESSION_FLAGS != 0 {
         return Err(NfsStatus::INVAL);
-    }
-    // Who was not shown to get our answers may have been made up by another.
-    if !client.is_confirmed() && client.principal != run.call.principal() {
-        return Err(NfsStatus::CLID_INUSE);
     }
     let mut fore = agree_fore(&args.fore_channel)?;
     let back = agree_back(&args.back_channel)?;
@@ -251,6 +263,7 @@ pub(crate) fn destroy_session(
 
 pub(crate) fn destroy_client(run: &Run<'_>, args: &DestroyClientIdArgs) -> Result<(), NfsStatus> {
     let client = run.server().find_client(args.client_id)?;
+    check_principal(run, &client)?;
     if !client.sessions().is_empty() || client.holds_state() || client.copies.is_busy() {
         return Err(NfsStatus::CLIENTID_BUSY);
     }

@@ -4,6 +4,7 @@ use crate::harness::*;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use proptest::prelude::*;
+use std::net::SocketAddr;
 use std::time::Duration;
 use wire::nfs::ops::*;
 use wire::nfs::{NfsStatus, OperationNumber, StableHow, StateId, Verifier};
@@ -330,4 +331,30 @@ fn until_all_is_taken_back_nobody_reads_or_writes_without_an_open() {
     operations.pop();
     operations.push(Operation::Read(read));
     assert_eq!(two.status(&operations), NfsStatus::OK);
+}
+
+/// LOCK and LOCKT name the client whose lock is in the way, so that its id is known to others.
+#[test]
+fn client_id_alone_gives_another_principal_no_session() {
+    const OTHER: u32 = 4002;
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let create = |sequence_id| {
+        Operation::CreateSession(client.session_args(sequence_id, CreateSessionFlags(0)))
+    };
+    let end = Operation::DestroyClientId(DestroyClientIdArgs { client_id: client.id });
+    let mut foreign = bench.conn();
+    // The first would be answered with the client's session again.
+    for operation in [create(1), create(2), end] {
+        let refused = answer(&mut foreign, record_of(OTHER, 1, &[operation]));
+        assert_eq!(status_of(&refused), NfsStatus::WRONG_CRED);
+    }
+    let port = SocketAddr::from(([192, 0, 2, 7], 40_000));
+    let program = answer(&mut bench.conn_from(port), record(1, &[create(2)]));
+    assert_eq!(status_of(&program), NfsStatus::WRONG_CRED, "a program that claims to be root");
+    let own = answer(&mut foreign, record(1, &[create(2)]));
+    assert_eq!(status_of(&own), NfsStatus::OK, "the same principal by another connection");
+    let third = create(3);
+    let switched = answer(&mut client.conn, record_of(OTHER, 1, &[third]));
+    assert_eq!(status_of(&switched), NfsStatus::OK, "the client's own connection");
 }
