@@ -231,7 +231,8 @@ impl Conn {
             }
             Command::CANCEL => return self.handle_cancel(&mut frame, &first, sealed.as_ref()),
             Command::SESSION_SETUP if first.next_command == 0 => {
-                return self.handle_session_setup(frame.freeze(), &first, sealed.is_some(), now);
+                let sealed_by = sealed.map(|channel| channel.session.id);
+                return self.handle_session_setup(frame.freeze(), &first, sealed_by, now);
             }
             _ => {}
         }

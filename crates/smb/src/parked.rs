@@ -20,7 +20,8 @@ pub struct ArrivedSetup {
     pub frame: Bytes,
     pub header: Header,
     pub grant: u16,
-    pub is_sealed: bool,
+    /// The session whose keys it was sealed by.
+    pub sealed_by: Option<SessionId>,
 }
 
 /// What a SESSION_SETUP waits for.

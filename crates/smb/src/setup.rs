@@ -102,14 +102,14 @@ impl Conn {
         &mut self,
         frame: Bytes,
         header: &Header,
-        is_sealed: bool,
+        sealed_by: Option<SessionId>,
         now: Now,
     ) -> Result<(), Close> {
         if self.negotiated.is_none() {
             return Err(Close::Garbage("setup before negotiate"));
         }
         let grant = self.charge(header)?;
-        let setup = ArrivedSetup { frame, header: *header, grant, is_sealed };
+        let setup = ArrivedSetup { frame, header: *header, grant, sealed_by };
         if self.is_setup_waiting(header.session_id) {
             if let Some(setup) = self.wait_for_turn(setup) {
                 self.answer_setup(setup, header, Step::refused(NtStatus::REQUEST_NOT_ACCEPTED));
@@ -151,14 +151,14 @@ impl Conn {
             let refused = (step.refused_user.as_str(), step.is_ticket);
             self.audit_setup(header, session, refused, step.status);
         }
-        let ArrivedSetup { frame, grant, is_sealed, .. } = setup;
+        let ArrivedSetup { frame, grant, sealed_by, .. } = setup;
         step.refused_binding = self.bindable(&frame, header).filter(|_| step.channel.is_none());
-        self.reply_setup(header, grant, step, is_sealed);
+        self.reply_setup(header, grant, step, sealed_by.is_some());
     }
 
     fn take_setup(
         &mut self,
-        ArrivedSetup { frame, is_sealed, .. }: &ArrivedSetup,
+        ArrivedSetup { frame, sealed_by, .. }: &ArrivedSetup,
         header: &mut Header,
         negotiated: &Negotiated,
         now: Now,
@@ -174,8 +174,8 @@ impl Conn {
             self.begin_binding(frame, header, negotiated)?;
         } else if header.session_id == SessionId(0) {
             header.session_id = self.begin_setup(Purpose::New)?;
-        } else if !self.setups.contains_key(&header.session_id.0) {
-            self.begin_renewal(frame, header, *is_sealed)?;
+        } else {
+            self.check_further(frame, header, *sealed_by)?;
         }
         let id = header.session_id;
         if let Some(ticket) =
@@ -330,25 +330,50 @@ impl Conn {
         Unproven { anonymous, guest }
     }
 
-    /// A session that exists is authenticated anew. MS-SMB2 3.3.5.5.2.
-    fn begin_renewal(
+    /// A message that goes on with an exchange, or begins a renewal. Each message of a renewal or a
+    /// binding shows that it comes from the session's client: one that fails ends the exchange, and
+    /// with a renewal the session.
+    fn check_further(
         &mut self,
         frame: &Bytes,
         header: &Header,
-        is_sealed: bool,
+        sealed_by: Option<SessionId>,
     ) -> Result<(), NtStatus> {
-        let channel =
-            self.channels.get(&header.session_id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
+        match self.setups.get(&header.session_id.0).map(|setup| &setup.purpose) {
+            Some(Purpose::New) => Ok(()),
+            Some(Purpose::Binds(session)) => {
+                let is_signed = header.flags.contains(Flags::SIGNED);
+                let is_proven = is_signed && session.signing_key.verify(frame);
+                if is_proven { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
+            }
+            Some(Purpose::Renews(_)) | None => self.take_renewal(frame, header, sealed_by),
+        }
+    }
+
+    /// A session that exists is authenticated anew. MS-SMB2 3.3.5.5.2.
+    fn take_renewal(
+        &mut self,
+        frame: &Bytes,
+        header: &Header,
+        sealed_by: Option<SessionId>,
+    ) -> Result<(), NtStatus> {
+        let id = header.session_id;
+        let channel = self.channels.get(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?.clone();
         if channel.session.has_ended() {
+            self.setups.remove(&id.0);
             return Err(NtStatus::USER_SESSION_DELETED);
         }
-        let signed = header.flags.contains(Flags::SIGNED);
-        let good = channel.signing.verify(frame);
-        if !is_sealed && ((signed && !good) || (!signed && channel.session.signing_required)) {
+        let is_proven = match header.flags.contains(Flags::SIGNED) {
+            true => channel.signing.verify(frame),
+            false => !channel.session.signing_required,
+        };
+        if !is_proven && sealed_by != Some(id) {
             return Err(NtStatus::ACCESS_DENIED);
         }
-        let session = channel.session.clone();
-        self.begin_setup(Purpose::Renews(session)).map(|_| ())
+        if self.setups.contains_key(&id.0) {
+            return Ok(());
+        }
+        self.begin_setup(Purpose::Renews(channel.session.clone())).map(|_| ())
     }
 
     fn refuse_logon(&mut self, refused: Refused, purpose: Purpose) -> Step {
@@ -569,7 +594,9 @@ impl Conn {
         if let Some(key) = signer {
             key.sign(&mut buffer[MESSAGE_START..]);
         }
-        if let Some(setup) = self.setups.get_mut(&header.session_id.0) {
+        // A refusal is no part of the exchange, which goes on without it. MS-SMB2 3.3.5.5.
+        let goes_on = step.status == NtStatus::MORE_PROCESSING_REQUIRED;
+        if let Some(setup) = self.setups.get_mut(&header.session_id.0).filter(|_| goes_on) {
             setup.preauth.update(&buffer[MESSAGE_START..]);
         }
         let sealing =

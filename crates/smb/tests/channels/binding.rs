@@ -226,6 +226,18 @@ fn a_connection_that_dies_while_it_binds_leaves_nothing() {
     net.bound(&first);
 }
 
+/// Of the flag of bindings only the first message of the exchange is sure.
+#[test]
+fn unsigned_message_in_a_binding_is_refused_and_it_goes_on() {
+    let net = Net::new();
+    let first = net.ready();
+    let mut second = net.connect();
+    assert_eq!(second.begin_binding(&first), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(second.finish(0, None, BOB, "wrong").0, NtStatus::ACCESS_DENIED);
+    assert_eq!(second.end_binding(&first, ALICE), NtStatus::SUCCESS);
+    assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
 #[test]
 fn a_reauthentication_in_the_middle_of_a_binding_changes_nothing_for_it() {
     let net = Net::new();

@@ -25,6 +25,18 @@ fn renewal_by_the_same_account_goes_on() {
     assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
 }
 
+/// A message that anybody on the network can put in fails, and would end the session.
+#[test]
+fn unsigned_message_in_a_renewal_is_refused_and_it_goes_on() {
+    let net = Net::new();
+    let mut client = net.ready_as(ALICE);
+    let key = client.signing.clone();
+    assert_eq!(client.begin(0, key.as_deref()), NtStatus::MORE_PROCESSING_REQUIRED);
+    assert_eq!(client.finish(0, None, BOB, "wrong").0, NtStatus::ACCESS_DENIED);
+    assert_eq!(client.finish(0, key.as_deref(), ALICE, PASSWORD).0, NtStatus::SUCCESS);
+    assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
 #[test]
 fn renewal_drops_trees_that_the_account_may_not_have() {
     let net = Net::new();
