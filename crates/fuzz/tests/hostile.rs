@@ -9,7 +9,12 @@ const MESSAGES: u64 = 20_000;
 const SEED: u64 = 1;
 
 /// Events that each run must have. Without them hostile clients reach no code worth testing.
-const REACHED: [&str; 25] = [
+const REACHED: [&str; 32] = [
+    "NFS claim of the victim's name",
+    "NFS client of the victim refused",
+    "NFS operations",
+    "NFS session",
+    "NFS states",
     "anonymous",
     "binding refused",
     "binding to the victim refused",
@@ -27,12 +32,14 @@ const REACHED: [&str; 25] = [
     "put into the victim's connection",
     "reconnected by version 1",
     "reconnected by version 2",
+    "renewal put into the victim's connection",
     "renewal refused",
     "renewed",
     "renewed by nobody",
     "replay",
     "the victim bound",
     "the victim came back",
+    "the victim got a neighbour",
     "the victim renewed",
     "wrote",
 ];

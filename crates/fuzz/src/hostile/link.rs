@@ -21,7 +21,7 @@ use wire::smb::{
 use wire::wiretap::Wiretap;
 
 /// Requests of one connection that wait for something.
-const WAITING_MAX: usize = 16;
+pub const WAITING_MAX: usize = 16;
 
 /// The result of NEGOTIATE.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +104,8 @@ pub struct Link {
     pub next_id: u64,
     /// The last frame that was sent.
     pub last_frame: Vec<u8>,
+    /// Keys of a second session on this connection, which is another user's.
+    pub neighbour: Option<Arc<Seals>>,
     jobs: Vec<Job>,
     conn: Option<Conn>,
     wiretap: Wiretap,
@@ -139,6 +141,7 @@ impl Link {
             half: None,
             next_id: 0,
             last_frame: Vec::new(),
+            neighbour: None,
             jobs: Vec::new(),
             conn: Some(Conn::new(server.clone(), facts)),
             wiretap: Wiretap::default(),
@@ -331,7 +334,8 @@ impl Link {
             around.journal.note(|| format!("  {user:?} gets {}", described(&frame)));
             conn.recycle(transmit.buffer);
             let seals = self.session.as_ref().and_then(|session| session.seals.as_ref());
-            take_frame(frame, seals.map(|seals| &seals.open), &mut self.replies);
+            let keys = seals.into_iter().chain(&self.neighbour).map(|seals| &seals.open);
+            take_frame(frame, keys, &mut self.replies);
         }
     }
 
@@ -381,14 +385,19 @@ pub fn encode(header: Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     message
 }
 
-fn take_frame(mut frame: Vec<u8>, open: Option<&OpeningKey>, replies: &mut Vec<Reply>) {
+fn take_frame<'a>(
+    mut frame: Vec<u8>,
+    mut keys: impl Iterator<Item = &'a OpeningKey>,
+    replies: &mut Vec<Reply>,
+) {
     let mut start = 0;
     if TransformHeader::decode(&frame).is_ok() {
-        let opened = open.map(|open| open.open_in_place(&mut frame));
-        if !matches!(opened, Some(Ok(()))) {
-            return;
-        }
-        start = TransformHeader::LENGTH;
+        let opened = keys.find_map(|key| {
+            let mut opened = frame.clone();
+            key.open_in_place(&mut opened).ok().map(|()| opened)
+        });
+        let Some(opened) = opened else { return };
+        (frame, start) = (opened, TransformHeader::LENGTH);
     }
     let frame = &frame[start..];
     let mut at = 0;

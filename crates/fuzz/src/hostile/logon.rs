@@ -161,6 +161,30 @@ impl Link {
         }
     }
 
+    /// A SESSION_SETUP in the client's session, by somebody who has no key, and may have read the
+    /// challenge of an exchange that the client has begun. Gives the status of the answer.
+    pub fn receive_foreign_setup(
+        &mut self,
+        around: &Surroundings,
+        claim: Claim,
+        is_second: bool,
+        binds: bool,
+        protection: &Protection,
+    ) -> Option<NtStatus> {
+        let begun = self.half.as_ref().map(|half| half.challenge.clone());
+        let answer = begun.and_then(|challenge| initiator(claim).handle_challenge(&challenge).ok());
+        let token = match answer {
+            Some(answer) if is_second => answer.token,
+            None if is_second => anonymous(),
+            _ => initiator(claim).negotiate().to_vec(),
+        };
+        let request = set_up(binds, SessionId(0), &token);
+        let mut header = self.header(Command::SESSION_SETUP);
+        header.session_id = self.half.as_ref().map_or(header.session_id, |half| half.session_id);
+        let reply = self.call(around, header, protection, |w| request.encode(w))?;
+        Some(reply.header.status)
+    }
+
     /// A new session, by an honest client.
     pub fn log_on(
         &mut self,

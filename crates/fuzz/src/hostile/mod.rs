@@ -10,6 +10,10 @@
 mod link;
 mod logon;
 mod moves;
+mod nfs_link;
+mod nfs_moves;
+mod nfs_requests;
+mod nfs_victim;
 mod requests;
 mod surroundings;
 mod victim;
@@ -84,7 +88,10 @@ pub fn run(seed: u64, messages_min: u64) -> Result<Outcome, String> {
                 outcome.messages += played.messages;
                 outcome.counts.add_all(&played.counts);
             }
-            Err(why) => return Err(report(episode, moves, &why)),
+            Err(why) => {
+                let report = report(episode, moves, &why);
+                return Err(format!("after {} messages: {report}", outcome.messages));
+            }
         }
         episode = episode.wrapping_add(1);
     }

@@ -3,8 +3,10 @@
 use super::Counts;
 use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply, encode, percent, pick};
 use super::logon::{Claim, Purpose};
+use super::nfs_link::NfsLink;
+use super::nfs_victim::NfsVictim;
 use super::requests::{self, Aims, Request};
-use super::surroundings::{Journal, Settings, Surroundings, User, server};
+use super::surroundings::{Journal, Served, Settings, Surroundings, User, server};
 use super::victim::{AWAY_MAX, CLIENT_GUID, SECRET, Victim, create_tree, file_id};
 use crate::mutate::{Rng, mutate};
 use smb::{Encryption, Server};
@@ -29,11 +31,14 @@ const MOVE_TIME: Duration = Duration::from_millis(20);
 /// One episode: a server, its victim, and hostile clients.
 pub struct World {
     pub counts: Counts,
-    around: Arc<Surroundings>,
+    pub(super) around: Arc<Surroundings>,
     server: Arc<Server>,
+    pub(super) nfs: Arc<nfs::Server>,
     vfs: Arc<MemoryVfs>,
-    victim: Victim,
+    pub(super) victim: Victim,
+    pub(super) nfs_victim: NfsVictim,
     links: Vec<Link>,
+    pub(super) nfs_links: Vec<NfsLink>,
     captured: VecDeque<Vec<u8>>,
     connections: u64,
 }
@@ -41,7 +46,7 @@ pub struct World {
 type Move = fn(&mut World, &mut Rng);
 
 /// Each move, and how often it is made.
-const MOVES: [(usize, Move); 21] = [
+const MOVES: [(usize, Move); 30] = [
     (5, World::connect),
     (10, World::log_on),
     (3, World::renew),
@@ -59,10 +64,19 @@ const MOVES: [(usize, Move); 21] = [
     (2, World::drop_link),
     (1, World::tick),
     (5, World::put_into_victim),
+    (4, World::put_setup_into_victim),
+    (1, World::victims_neighbour),
     (4, World::victim_writes),
     (3, World::victim_renews),
     (1, World::victim_binds),
     (1, World::victim_moves),
+    (3, World::nfs_connect),
+    (50, World::nfs_request),
+    (3, World::nfs_claim),
+    (3, World::nfs_foreign_client),
+    (6, World::nfs_mutate),
+    (2, World::nfs_replay),
+    (5, World::nfs_victim_acts),
 ];
 
 impl World {
@@ -72,15 +86,27 @@ impl World {
             pick(rng, &[Encryption::Offered, Encryption::Offered, Encryption::Required]);
         let settings = Settings { signing_required: percent(rng, 30), encryption };
         let around = Surroundings::new(rng.number(), journal);
-        let (server, vfs) = server(settings, around.clone());
+        let Served { server, nfs, vfs } = server(settings, around.clone());
         create_tree(&vfs);
         let dialects = [Dialect::Smb210, Dialect::Smb302, Dialect::Smb311, Dialect::Smb311];
         let dialect =
             pick(rng, if encryption == Encryption::Required { &dialects[1..] } else { &dialects });
         let offer = Offer { client_guid: CLIENT_GUID, posix: false, ..offer(rng, dialect) };
         let victim = Victim::arrive(&server, &around, &vfs, offer, 1);
-        let (counts, links, captured) = (Counts::default(), Vec::new(), VecDeque::new());
-        Self { counts, around, server, vfs, victim, links, captured, connections: 1 }
+        let nfs_victim = NfsVictim::arrive(&nfs, &around);
+        Self {
+            counts: Counts::default(),
+            around,
+            server,
+            nfs,
+            vfs,
+            victim,
+            nfs_victim,
+            links: Vec::new(),
+            nfs_links: Vec::new(),
+            captured: VecDeque::new(),
+            connections: 1,
+        }
     }
 
     /// Makes the move that this number stands for.
@@ -109,6 +135,7 @@ impl World {
             link.poll(&self.around);
         }
         self.victim.check(&self.around, &self.server, &self.vfs);
+        self.nfs_victim.check(&self.around, &self.nfs, &self.victim);
         self.look_at_replies();
     }
 
@@ -136,9 +163,10 @@ impl World {
             }
         }
         self.links.retain(|link| !link.is_closed());
+        self.look_at_late_replies();
     }
 
-    fn next_connection(&mut self) -> u64 {
+    pub(super) fn next_connection(&mut self) -> u64 {
         self.connections += 1;
         self.connections
     }
@@ -634,6 +662,7 @@ impl World {
     fn tick(&mut self, _: &mut Rng) {
         self.around.advance(Duration::from_millis(500));
         self.server.handle_tick(smb::Host::now(&*self.around));
+        self.nfs.handle_tick(nfs::Host::now(&*self.around));
         self.links.iter_mut().for_each(|link| link.poll(&self.around));
     }
 
@@ -647,11 +676,37 @@ impl World {
         if request.command == Command::ECHO {
             return;
         }
-        let protection = pick_protection(rng);
+        let protection = self.foreign_protection(rng);
         let header = self.victim.link.header(request.command);
         let message = encode(header, |w| (request.body)(w));
         self.victim.receive_foreign(&self.around, header, message, &protection);
         self.counts.add("put into the victim's connection");
+    }
+
+    /// The protection of somebody without the victim's keys: with those of a neighbour, or none.
+    fn foreign_protection(&self, rng: &mut Rng) -> Protection {
+        let seals = percent(rng, 50);
+        let neighbours = self.victim.neighbours_protection(seals).filter(|_| percent(rng, 60));
+        neighbours.unwrap_or_else(|| pick(rng, &[&Protection::Plain, &Protection::Forged]).clone())
+    }
+
+    /// A renewal on the victim's own connection, or the second half of the victim's.
+    fn put_setup_into_victim(&mut self, rng: &mut Rng) {
+        if self.victim.is_away() {
+            return;
+        }
+        let user = pick(rng, &[User::Mallory, User::Trudy]);
+        let claim = Self::claim(rng, user);
+        let (is_second, binds) = (percent(rng, 60), percent(rng, 20));
+        let protection = self.foreign_protection(rng);
+        self.victim.receive_foreign_setup(&self.around, claim, is_second, binds, &protection);
+        self.counts.add("renewal put into the victim's connection");
+    }
+
+    fn victims_neighbour(&mut self, _: &mut Rng) {
+        if self.victim.admit_neighbour(&self.around) {
+            self.counts.add("the victim got a neighbour");
+        }
     }
 
     fn victim_writes(&mut self, _: &mut Rng) {
@@ -670,9 +725,10 @@ impl World {
         self.capture(frame);
     }
 
-    fn victim_binds(&mut self, _: &mut Rng) {
+    fn victim_binds(&mut self, rng: &mut Rng) {
         let number = self.next_connection();
-        if self.victim.bind(&self.server, &self.around, number) {
+        let foreign = (Self::claim(rng, User::Mallory), percent(rng, 50), percent(rng, 50));
+        if self.victim.bind(&self.server, &self.around, number, foreign) {
             self.counts.add("the victim bound");
             let frame = self.victim.second.as_ref().map(|second| second.last_frame.clone());
             self.captured.extend(frame);
@@ -692,11 +748,6 @@ impl World {
         self.victim.come_back(&self.server, &self.around, number);
         self.counts.add("the victim came back");
     }
-}
-
-/// The protection of a client that has no key.
-fn pick_protection(rng: &mut Rng) -> Protection {
-    if percent(rng, 50) { Protection::Plain } else { Protection::Forged }
 }
 
 /// An offer that a client of this dialect may make.

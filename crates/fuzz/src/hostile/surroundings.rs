@@ -1,11 +1,13 @@
 //! The process around the server of one episode: accounts, time, random numbers.
 
+use super::nfs_victim::EXPORT;
 use crate::mutate::Rng;
-use files::{Caller, Files, Inline, Volume, VolumeOptions};
+use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use smb::{
     Account, Admission, Config, Encryption, Host, InterfaceFact, Multichannel, Now, Server, Share,
 };
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +18,9 @@ use wire::smb::Dialect;
 
 /// Bytes that all files of an episode may have.
 const CAPACITY_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The victim is heard of more often: its NFS client does not expire.
+const NFS_LEASE: Duration = Duration::from_secs(90);
 
 /// The accounts of an episode, and clients without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,6 +142,23 @@ fn account(user: User, name: &str) -> Account {
     }
 }
 
+impl nfs::Host for Surroundings {
+    fn random(&self, out: &mut [u8]) {
+        Host::random(self, out);
+    }
+
+    fn now(&self) -> nfs::Now {
+        let Now { instant, wall } = Host::now(self);
+        nfs::Now { instant, wall }
+    }
+
+    fn caller(&self, identity: Identity) -> Arc<Caller> {
+        Arc::new(Caller::of(identity))
+    }
+
+    fn carry_on(&self, _: Pin<Box<dyn Future<Output = ()> + Send>>) {}
+}
+
 impl Host for Surroundings {
     fn random(&self, out: &mut [u8]) {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,17 +196,22 @@ pub struct Settings {
     pub encryption: Encryption,
 }
 
-/// A server whose share `data` lets guests in, and whose share `home` is the victim's alone.
-pub fn server(
-    settings: Settings,
-    surroundings: Arc<Surroundings>,
-) -> (Arc<Server>, Arc<MemoryVfs>) {
+/// Both servers of an episode, and the files that they serve.
+pub struct Served {
+    pub server: Arc<Server>,
+    pub nfs: Arc<nfs::Server>,
+    pub vfs: Arc<MemoryVfs>,
+}
+
+/// A server whose share `data` lets guests in, and whose share `home` is the victim's alone. NFS
+/// clients reach `data`, from any port.
+pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> Served {
     let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
     let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
-    let volume = || Some(Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() }));
+    let volume = Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() });
     let data = Share {
         name: "data".into(),
-        volume: volume(),
+        volume: Some(volume.clone()),
         admission: Admission { guests: true, ..Admission::default() },
         posix: true,
         time_machine: true,
@@ -193,7 +220,7 @@ pub fn server(
     let users = Some(smb::Accounts(vec![User::Alice.name().into()]));
     let home = Share {
         name: "home".into(),
-        volume: volume(),
+        volume: Some(volume.clone()),
         admission: Admission { users, ..Admission::default() },
         ..Share::default()
     };
@@ -210,5 +237,37 @@ pub fn server(
         multichannel: Multichannel::default(),
         shares: vec![Arc::new(data), Arc::new(home)],
     };
-    (Server::new(config, Arc::new(Files::new(Arc::new(Inline))), surroundings), vfs)
+    let files = Arc::new(Files::new(Arc::new(Inline)));
+    let nfs = nfs::Server::new(nfs_config(volume), files.clone(), surroundings.clone());
+    Served { server: Server::new(config, files, surroundings), nfs, vfs }
+}
+
+#[derive(Debug)]
+struct AnyHost;
+
+impl nfs::HostFilter for AnyHost {
+    fn admits(&self, _: IpAddr) -> bool {
+        true
+    }
+}
+
+fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
+    let export = nfs::Export {
+        id: VolumeId(1),
+        name: EXPORT.to_vec(),
+        volume,
+        squash: nfs::Squash::Root,
+        anonymous: (User::Anonymous.uid(), User::Anonymous.uid()),
+        hosts: Arc::new(AnyHost),
+        tls_required: false,
+        reserved_ports: false,
+        counted: meter::ShareId::NONE,
+    };
+    nfs::Config {
+        exports: vec![Arc::new(export)],
+        lease: NFS_LEASE,
+        owner: b"server".to_vec(),
+        offers_tls: false,
+        states_max: nfs::limits::STATES_MAX,
+    }
 }

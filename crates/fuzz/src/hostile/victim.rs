@@ -25,11 +25,11 @@ use wire::smb::{
 /// Begins what only the victim may read.
 pub const SECRET: &[u8; 32] = b"only the victim may read this...";
 /// Bytes of each of the victim's files.
-const FILE_BYTES: usize = 512;
+pub const FILE_BYTES: usize = 512;
 /// The range that the victim locks in each of its files.
-const LOCKED: Range<usize> = 200..300;
+pub const LOCKED: Range<usize> = 200..300;
 /// The victim writes behind its secret.
-const WRITES_FROM: usize = 128;
+pub const WRITES_FROM: usize = 128;
 /// The victim is back before its durable opens end, which is after a minute.
 pub const AWAY_MAX: Duration = Duration::from_secs(25);
 
@@ -43,11 +43,14 @@ const PRIVATE: &str = "v\\private";
 const SHARED: &str = "pub\\shared";
 
 /// Directories and files of the victim, with their modes.
-const TREE: [(&str, FileKind, u32); 4] = [
+const TREE: [(&str, FileKind, u32); 6] = [
     ("v", FileKind::Directory, 0o700),
     ("v/private", FileKind::File, 0o600),
     ("pub", FileKind::Directory, 0o755),
     ("pub/shared", FileKind::File, 0o644),
+    // Open over NFS.
+    ("v/kept", FileKind::File, 0o600),
+    ("pub/noted", FileKind::File, 0o644),
 ];
 
 /// The state of a file that hostile clients may not change. Reading changes its times; by POSIX a
@@ -120,6 +123,8 @@ pub struct Victim {
     pub second: Option<Link>,
     pub private: KnownOpen,
     pub shared: Option<FileId>,
+    /// A session of another user on the same connection.
+    neighbour: Option<KnownSession>,
     /// Since when the connection is lost.
     pub away_since: Option<Duration>,
     facts: Vec<Facts>,
@@ -172,8 +177,16 @@ impl Victim {
         assert_eq!(status, Some(NtStatus::SUCCESS), "the victim logs on");
         assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
         let facts = Facts::of_all(vfs);
-        let mut victim =
-            Self { link, second: None, private, shared: None, away_since: None, facts, writes: 0 };
+        let mut victim = Self {
+            link,
+            second: None,
+            private,
+            shared: None,
+            neighbour: None,
+            away_since: None,
+            facts,
+            writes: 0,
+        };
         victim.private.file_id =
             victim.open_private(around, None).expect("the victim opens its file");
         victim.lock(around, victim.private.file_id, LockElement::EXCLUSIVE);
@@ -184,6 +197,16 @@ impl Victim {
 
     pub fn session(&self) -> &KnownSession {
         self.link.session.as_ref().expect("the victim is always logged on")
+    }
+
+    /// The bytes that a file must have, by its place in the list.
+    pub fn bytes(&self, file: usize) -> &[u8] {
+        &self.facts[file].bytes
+    }
+
+    /// The victim itself has written bytes.
+    pub fn expect_bytes(&mut self, file: usize, at: usize, data: &[u8]) {
+        self.facts[file].bytes[at..at + data.len()].copy_from_slice(data);
     }
 
     pub fn is_away(&self) -> bool {
@@ -306,7 +329,7 @@ impl Victim {
         };
         let reply = self.call(around, Command::WRITE, |w| request.encode(w));
         assert_eq!(reply.header.status, NtStatus::SUCCESS, "the victim writes");
-        self.facts[1].bytes[at..at + data.len()].copy_from_slice(&data);
+        self.expect_bytes(1, at, &data);
     }
 
     /// The first half of a renewal; others may try to come in between.
@@ -331,8 +354,15 @@ impl Victim {
         true
     }
 
-    /// Gets a further channel, or gives it up; true for the former.
-    pub fn bind(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) -> bool {
+    /// Gets a further channel, or gives it up; true for the former. Somebody without a key puts a
+    /// message into the exchange.
+    pub fn bind(
+        &mut self,
+        server: &Arc<Server>,
+        around: &Surroundings,
+        connection: u64,
+        foreign: (Claim, bool, bool),
+    ) -> bool {
         if self.is_away() || !self.link.has_channels() || self.second.take().is_some() {
             return false;
         }
@@ -342,6 +372,10 @@ impl Victim {
         let protection = Protection::Signed(session.session_key.clone());
         let begun = link.begin_logon(around, Purpose::Bind(session), &protection, SessionId(0));
         assert_eq!(begun, Some(NtStatus::MORE_PROCESSING_REQUIRED), "the victim's binding");
+        let (claim, is_second, binds) = foreign;
+        let plain = Protection::Plain;
+        let status = link.receive_foreign_setup(around, claim, is_second, binds, &plain);
+        assert!(status.is_some_and(refuses), "a binding goes on without its key: {status:?}");
         let claim = Claim::of(User::Alice);
         let ended = link.end_logon(around, claim, true, &protection, SessionId(0));
         assert_eq!(ended, Some(NtStatus::SUCCESS), "the victim's binding");
@@ -353,7 +387,7 @@ impl Victim {
     /// The network loses its connections.
     pub fn leave(&mut self, around: &Surroundings) {
         if !self.is_away() {
-            self.second = None;
+            (self.second, self.neighbour) = (None, None);
             self.link.half = None;
             self.link.cut();
             self.away_since = Some(around.since_start());
@@ -374,6 +408,45 @@ impl Victim {
         self.open_shared(around);
     }
 
+    /// Another user of the victim's machine logs on over the victim's connection.
+    pub fn admit_neighbour(&mut self, around: &Surroundings) -> bool {
+        if self.is_away() || self.link.half.is_some() || self.neighbour.is_some() {
+            return false;
+        }
+        let own = self.link.session.take();
+        let status = self.link.log_on(around, User::Mallory, SessionId(0));
+        let neighbour = std::mem::replace(&mut self.link.session, own);
+        assert_eq!(status, Some(NtStatus::SUCCESS), "a neighbour logs on");
+        self.link.neighbour = neighbour.as_ref().and_then(|session| session.seals.clone());
+        self.neighbour = neighbour;
+        true
+    }
+
+    /// The keys of the neighbour's session, sealing or signing.
+    pub fn neighbours_protection(&self, seals: bool) -> Option<Protection> {
+        let neighbour = self.neighbour.as_ref()?;
+        Some(match &neighbour.seals {
+            Some(keys) if seals => Protection::Sealed(keys.clone(), neighbour.id),
+            _ => Protection::Signed(neighbour.channel_key.clone()),
+        })
+    }
+
+    /// Somebody without a key puts a SESSION_SETUP into the victim's connection.
+    pub fn receive_foreign_setup(
+        &mut self,
+        around: &Surroundings,
+        claim: Claim,
+        is_second: bool,
+        binds: bool,
+        protection: &Protection,
+    ) {
+        let link = &mut self.link;
+        let status = link.receive_foreign_setup(around, claim, is_second, binds, protection);
+        assert!(!self.link.is_closed(), "the victim's connection was closed");
+        let is_refused = status.is_none_or(refuses);
+        assert!(is_refused, "the victim's session is renewed without its key: {status:?}");
+    }
+
     /// Somebody on the network puts a message into the victim's connection, and has no key.
     pub fn receive_foreign(
         &mut self,
@@ -388,6 +461,11 @@ impl Victim {
             assert!(header.status.is_error(), "carried out without a signature: {header:?}");
         }
     }
+}
+
+/// Whether an exchange of SESSION_SETUPs ends by this status.
+fn refuses(status: NtStatus) -> bool {
+    status.is_error() && status != NtStatus::MORE_PROCESSING_REQUIRED
 }
 
 fn call(

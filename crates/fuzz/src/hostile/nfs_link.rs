@@ -1,0 +1,329 @@
+//! One NFS connection: records in, records out, and what its client knows. RFC 8881.
+
+use super::link::WAITING_MAX;
+use super::surroundings::{Surroundings, User};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use nfs::{Conn, ConnFacts, Job, Server};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use wire::nfs::compound::CompoundResults;
+use wire::nfs::ops::{
+    CallbackSecurity, ChannelAttributes, ClientOwner, CreateSessionArgs, CreateSessionFlags,
+    CreateSessionResult, ExchangeIdArgs, ExchangeIdFlags, ExchangeIdResult, Operation,
+    OperationResult, PutFhArgs, ReclaimCompleteArgs, SequenceArgs, StateProtectArgs,
+};
+use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, Message, OpaqueAuth};
+use wire::nfs::xdr::{List, Opaque, XdrReader, XdrWriter};
+use wire::nfs::{ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, StateId, Verifier};
+
+/// The program number of NFS. RFC 5531 13.
+const PROGRAM: u32 = 100_003;
+/// Bytes of a record's mark. RFC 5531 11.
+const MARK_BYTES: usize = 4;
+
+/// Operations of a COMPOUND while it is written.
+#[derive(Debug, Default)]
+pub struct OperationList {
+    pub bytes: Vec<u8>,
+    pub count: u32,
+}
+
+impl OperationList {
+    /// Operations on the file of this handle.
+    pub fn on(handle: FileHandle) -> Self {
+        let mut list = Self::default();
+        list.push(&Operation::PutFh(PutFhArgs { object: handle }));
+        list
+    }
+
+    pub fn push(&mut self, operation: &Operation<'_>) {
+        let w = &mut XdrWriter::new(&mut self.bytes);
+        w.put(&operation.number());
+        operation.encode_args(w);
+        self.count += 1;
+    }
+
+    pub fn with(mut self, operation: &Operation<'_>) -> Self {
+        self.push(operation);
+        self
+    }
+}
+
+/// The statuses of a COMPOUND's operations, and the whole reply.
+#[derive(Clone, Debug, Default)]
+pub struct NfsReply {
+    pub statuses: Vec<(OperationNumber, NfsStatus)>,
+    pub bytes: Vec<u8>,
+}
+
+impl NfsReply {
+    fn of(bytes: Vec<u8>) -> Self {
+        let mut statuses = Vec::new();
+        if let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(&bytes)) {
+            while let Ok(Some((number, status))) = results.next_status() {
+                statuses.push((number, status));
+                if OperationResult::decode(number, status, results.reader()).is_err() {
+                    break;
+                }
+            }
+        }
+        Self { statuses, bytes }
+    }
+
+    /// Whether all operations were carried out.
+    pub fn is_ok(&self) -> bool {
+        self.last().is_some_and(|(_, status)| status.is_ok())
+    }
+
+    /// The last operation that was begun, and its status.
+    pub fn last(&self) -> Option<(OperationNumber, NfsStatus)> {
+        self.statuses.last().copied()
+    }
+
+    /// The last result that is of a kind.
+    pub fn result<T>(&self, pick: impl for<'a> Fn(OperationResult<'a>) -> Option<T>) -> Option<T> {
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&self.bytes)).ok()?;
+        let mut last = None;
+        while let Ok(Some((number, status))) = results.next_status() {
+            let result = OperationResult::decode(number, status, results.reader()).ok()?;
+            last = pick(result).or(last);
+        }
+        last
+    }
+}
+
+/// See the module.
+pub struct NfsLink {
+    /// The user whose programs speak here.
+    pub user: User,
+    /// The user of the next call's credentials.
+    pub uid: u32,
+    /// The client's own name for itself.
+    pub owner: Vec<u8>,
+    pub client: ClientId,
+    pub session: Option<SessionId>,
+    /// Of the session's only slot.
+    pub sequence: u32,
+    /// State ids that the server gave to this client.
+    pub own: Vec<StateId>,
+    /// Handles of files that this client opened.
+    pub handles: Vec<FileHandle>,
+    /// The last record that was sent.
+    pub last_record: Vec<u8>,
+    conn: Conn,
+    jobs: Vec<Job>,
+    reply: Option<Vec<u8>>,
+    /// Results of calls that were answered later.
+    late: Vec<Vec<u8>>,
+}
+
+/// An introduction: EXCHANGE_ID's arguments that decide which client record is meant.
+#[derive(Clone, Copy, Debug)]
+pub struct NfsIntroduction<'a> {
+    pub owner: &'a [u8],
+    pub life: u8,
+    pub flags: u32,
+}
+
+impl NfsLink {
+    pub fn connect(server: &Arc<Server>, user: User, number: u64) -> Self {
+        // The system of the victim's machine speaks for it; programs speak for hostile users.
+        let port = if user == User::Alice { 700 } else { 40_000 };
+        let peer = Ipv4Addr::new(10, user as u8, 1, number as u8);
+        let facts = ConnFacts {
+            id: number,
+            peer: SocketAddr::from((peer, port)),
+            local: SocketAddr::from((Ipv4Addr::LOCALHOST, 2049)),
+        };
+        Self {
+            user,
+            uid: user.uid(),
+            owner: format!("{} {}", user.name(), if user == User::Alice { 0 } else { number })
+                .into_bytes(),
+            client: ClientId(0),
+            session: None,
+            sequence: 0,
+            own: Vec::new(),
+            handles: Vec::new(),
+            last_record: Vec::new(),
+            conn: Conn::new(server.clone(), facts),
+            jobs: Vec::new(),
+            reply: None,
+            late: Vec::new(),
+        }
+    }
+
+    /// Introduces the client, and creates a session. False if the server refuses one of these.
+    pub fn begin(&mut self, around: &Surroundings) -> bool {
+        let owner = self.owner.clone();
+        let introduction = NfsIntroduction { owner: &owner, life: 1, flags: 0 };
+        let Some((client, sequence)) = self.exchange_id(around, introduction) else {
+            return false;
+        };
+        self.client = client;
+        if !self.create_session(around, client, sequence).is_some_and(|status| status.is_ok()) {
+            return false;
+        }
+        let done = Operation::ReclaimComplete(ReclaimCompleteArgs { one_fs: false });
+        self.call(around, OperationList::default().with(&done)).is_some_and(|reply| reply.is_ok())
+    }
+
+    /// The client id and the number of its next CREATE_SESSION.
+    pub fn exchange_id(
+        &mut self,
+        around: &Surroundings,
+        introduction: NfsIntroduction<'_>,
+    ) -> Option<(ClientId, u32)> {
+        let verifier = Verifier([introduction.life; 8]);
+        let operation = Operation::ExchangeId(ExchangeIdArgs {
+            client_owner: ClientOwner { verifier, owner_id: Opaque(introduction.owner) },
+            flags: ExchangeIdFlags(introduction.flags),
+            state_protect: StateProtectArgs::None,
+            implementation_id: List::default(),
+        });
+        let reply = self.call_alone(around, &operation)?;
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&reply.bytes)).ok()?;
+        let result: ExchangeIdResult<'_> = results.succeed(OperationNumber::EXCHANGE_ID).ok()?;
+        Some((result.client_id, result.sequence_id))
+    }
+
+    /// A session of a client, which this link goes on with if there is one.
+    pub fn create_session(
+        &mut self,
+        around: &Surroundings,
+        client_id: ClientId,
+        sequence_id: u32,
+    ) -> Option<NfsStatus> {
+        let channel = || ChannelAttributes {
+            header_pad_bytes: 0,
+            request_bytes_max: 65_536,
+            response_bytes_max: 65_536,
+            response_cached_bytes_max: 4096,
+            operations_max: 16,
+            requests_max: 1,
+            rdma_ird: List::default(),
+        };
+        let operation = Operation::CreateSession(CreateSessionArgs {
+            client_id,
+            sequence_id,
+            flags: CreateSessionFlags(0),
+            fore_channel: channel(),
+            back_channel: ChannelAttributes { operations_max: 2, ..channel() },
+            callback_program: 1,
+            callback_security: List(vec![CallbackSecurity::None]),
+        });
+        let reply = self.call_alone(around, &operation)?;
+        let mut results = CompoundResults::decode(&mut XdrReader::new(&reply.bytes)).ok()?;
+        if let Ok(created) = results.succeed::<CreateSessionResult>(OperationNumber::CREATE_SESSION)
+        {
+            (self.session, self.sequence) = (Some(created.session_id), 0);
+            self.own.clear();
+        }
+        reply.last().map(|(_, status)| status)
+    }
+
+    /// One operation outside of a session.
+    pub fn call_alone(
+        &mut self,
+        around: &Surroundings,
+        operation: &Operation<'_>,
+    ) -> Option<NfsReply> {
+        let list = OperationList::default().with(operation);
+        let record = self.record(&list);
+        self.send(around, record)
+    }
+
+    /// Operations in the link's session.
+    pub fn call(&mut self, around: &Surroundings, list: OperationList) -> Option<NfsReply> {
+        let record = self.in_session(&list)?;
+        self.send(around, record)
+    }
+
+    /// The record of operations behind the SEQUENCE that is due.
+    pub fn in_session(&mut self, list: &OperationList) -> Option<Vec<u8>> {
+        let session_id = self.session?;
+        self.sequence += 1;
+        let mut all = OperationList::default().with(&Operation::Sequence(SequenceArgs {
+            session_id,
+            sequence_id: self.sequence,
+            slot_id: 0,
+            highest_slot_id: 0,
+            cache_this: false,
+        }));
+        all.bytes.extend_from_slice(&list.bytes);
+        all.count += list.count;
+        Some(self.record(&all))
+    }
+
+    fn record(&self, list: &OperationList) -> Vec<u8> {
+        let mut body = Vec::new();
+        let (uid, groups) = (self.uid, Groups::new(&[]));
+        let machine_name = Opaque(&b"machine"[..]);
+        XdrWriter::new(&mut body).put(&AuthSys { stamp: 0, machine_name, uid, gid: uid, groups });
+        let credentials = match self.user {
+            User::Anonymous => OpaqueAuth::NONE,
+            _ => OpaqueAuth { flavor: AuthFlavor::SYS, body: Opaque(&body) },
+        };
+        let mut out = Vec::new();
+        let w = &mut XdrWriter::new(&mut out);
+        w.put(&Call {
+            xid: 1,
+            program: PROGRAM,
+            version: 4,
+            procedure: 1,
+            credentials,
+            verifier: OpaqueAuth::NONE,
+        });
+        w.opaque(b"");
+        w.u32(2);
+        w.u32(list.count);
+        out.extend_from_slice(&list.bytes);
+        out
+    }
+
+    /// Sends a record; gives its answer, if that is there at once.
+    pub fn send(&mut self, around: &Surroundings, record: Vec<u8>) -> Option<NfsReply> {
+        around.count_frame();
+        let (user, uid) = (self.user, self.uid);
+        around.journal.note(|| format!("{user:?} ({uid}) calls {}", crate::corpus::line(&record)));
+        self.reply = None;
+        let handed = self.conn.handle_record(Bytes::copy_from_slice(&record));
+        self.last_record = record;
+        handed.ok()?;
+        self.poll();
+        let reply = NfsReply::of(self.reply.take()?);
+        around.journal.note(|| format!("  {user:?} gets {:?}", reply.statuses));
+        Some(reply)
+    }
+
+    /// Lets the server go on with what it can, and takes its answers.
+    pub fn poll(&mut self) {
+        while let Some(job) = self.conn.poll_job() {
+            self.jobs.push(job);
+        }
+        let mut waiting = Vec::new();
+        for mut job in self.jobs.drain(..) {
+            match job.as_mut().now_or_never() {
+                Some(finished) => self.conn.handle_finished(finished),
+                None => waiting.push(job),
+            }
+        }
+        waiting.truncate(WAITING_MAX);
+        self.jobs = waiting;
+        while let Some(transmit) = self.conn.poll_transmit() {
+            assert!(transmit.file.is_none(), "data in memory is not sent from a file");
+            let r = &mut XdrReader::new(&transmit.buffer[MARK_BYTES..]);
+            if let Ok(Message::Reply(_)) = Message::decode(r) {
+                self.late.extend(self.reply.replace(r.rest().to_vec()));
+            }
+            self.conn.recycle(transmit.buffer);
+        }
+    }
+
+    /// Replies that were not the answer to the call just made.
+    pub fn take_late(&mut self) -> Vec<Vec<u8>> {
+        self.late.extend(self.reply.take());
+        std::mem::take(&mut self.late)
+    }
+}
