@@ -127,10 +127,10 @@ pub const CHANGE_REPLY_BYTES: usize = 192;
 pub const READDIR_ENTRIES_MAX: usize = 4096;
 /// See [`READDIR_ENTRIES_MAX`].
 pub const READDIR_ENTRY_BYTES_MIN: usize = 32;
+/// Entries that are in memory beside the answer while their access lists are found.
+pub const READDIR_PART_ENTRIES: usize = 128;
 /// Room that a listing has at first.
 pub const READDIR_SHORT_BYTES: usize = 16 * 1024;
-/// Entries after which it has room for all that may come.
-pub const READDIR_LONG_ENTRIES: usize = 512;
 
 /// Segments of one READ_PLUS.
 pub const READ_PLUS_SEGMENTS_MAX: usize = 64;

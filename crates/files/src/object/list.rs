@@ -45,6 +45,9 @@ pub trait TakeListed: Send + 'static {
     /// One more name with what it names; whether it is taken. If not, the part ends before it.
     fn take(&mut self, entry: ListedObject) -> bool;
 
+    /// A worker goes on from here, on another thread.
+    fn expect_more(&mut self) {}
+
     /// The same of one that is there and may not be looked at, or could not be. Of itself it is
     /// left out.
     fn take_unseen(&mut self, entry: UnseenObject) -> bool {
@@ -130,6 +133,7 @@ impl RequestFiles {
         };
         is_done |= listing.is_full || listing.count >= wish.count_max;
         if !is_done {
+            listing.taker.expect_more();
             listing = self
                 .offload(move || {
                     listing.run(wish.count_max)?;

@@ -8,7 +8,7 @@ use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_u
 use crate::compound::{Answer, Run};
 use crate::config::Export;
 use crate::limits::{
-    READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_LONG_ENTRIES, READDIR_SHORT_BYTES,
+    READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
 use crate::place::Place;
 use crate::status::{OrStatus, status_of};
@@ -16,6 +16,7 @@ use files::{
     Caller, ListWish, ListedObject, NamedList, Object, RequestFiles, TakeListed, UnseenObject,
 };
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use wire::nfs::attributes::attribute;
 use wire::nfs::ops::{DirectoryWriter, ReadDirArgs};
 use wire::nfs::xdr::XdrWriter;
@@ -58,21 +59,69 @@ pub(crate) async fn read(
         let (entries, is_end) = listed.or_status()?;
         return entries.finish(answer, is_end);
     }
-    let listed = files.list_objects_into(&caller, &directory, wish, Gathered::default()).await;
-    let (Gathered(all), is_end) = listed.or_status()?;
-    for entry in all {
-        let is_put = match entry {
-            Ok(entry) => {
-                let list = find_list(&files, (&caller, &directory), &entry).await;
-                entries.put_listed(&entry, list)
-            }
-            Err(unseen) => entries.take_unseen(unseen),
-        };
-        if !is_put {
-            break;
-        }
-    }
+    let is_end = list_with_lists(&files, (&caller, &directory), wish, &mut entries).await?;
     entries.finish(answer, is_end)
+}
+
+/// Writes entries with their access lists, a part of the directory at a time: no more of it is in
+/// memory beside the answer. Whether those were all.
+async fn list_with_lists(
+    files: &RequestFiles,
+    (caller, directory): (&Arc<Caller>, &Object),
+    mut wish: ListWish,
+    entries: &mut Entries,
+) -> Result<bool, NfsStatus> {
+    let mut left = wish.count_max;
+    loop {
+        wish.count_max = left.min(READDIR_PART_ENTRIES);
+        let part = Gathered::default();
+        let listed = files.list_objects_into(caller, directory, wish, part).await;
+        let (Gathered(part), is_end) = listed.or_status()?;
+        let Some((cookie, name_bytes)) = measured(&part) else { return Ok(is_end) };
+        left = left.saturating_sub(part.len());
+        for entry in part {
+            // Each list costs an open: other requests have their turn before the next one.
+            give_way().await;
+            let is_put = match entry {
+                Ok(entry) => {
+                    let list = find_list(files, (caller, directory), &entry).await;
+                    entries.put_listed(&entry, list)
+                }
+                Err(unseen) => entries.take_unseen(unseen),
+            };
+            if !is_put {
+                return Ok(false);
+            }
+        }
+        if is_end || left == 0 || name_bytes >= wish.name_bytes_max {
+            return Ok(is_end);
+        }
+        wish.cookie = cookie;
+        wish.name_bytes_max -= name_bytes;
+    }
+}
+
+/// Where a part of a directory ends, and the bytes of its names; none if it is empty.
+fn measured(part: &[Result<ListedObject, UnseenObject>]) -> Option<(u64, usize)> {
+    let of = |entry: &Result<ListedObject, UnseenObject>| match entry {
+        Ok(entry) => (entry.cookie, entry.name.as_bytes().len()),
+        Err(unseen) => (unseen.cookie, unseen.name.as_bytes().len()),
+    };
+    let (cookie, _) = part.last().map(of)?;
+    Some((cookie, part.iter().map(|entry| of(entry).1).sum()))
+}
+
+/// Is ready the next time that it is asked, which is soon.
+async fn give_way() {
+    let mut was_asked = false;
+    let ask = |cx: &mut Context<'_>| {
+        if std::mem::replace(&mut was_asked, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    };
+    std::future::poll_fn(ask).await;
 }
 
 /// Entries whose access lists are to be found before they are written.
@@ -198,10 +247,6 @@ impl Entries {
             self.is_full = true;
             return false;
         }
-        if self.writer.entries() == READDIR_LONG_ENTRIES {
-            // Many more will come: moved once, not whenever it has doubled.
-            self.out.reserve(self.bytes_max);
-        }
         true
     }
 
@@ -240,6 +285,12 @@ impl Entries {
 }
 
 impl TakeListed for Entries {
+    /// All that may come has room from here on: what a worker had to grow its heap would keep after
+    /// another thread has sent it, beside what is charged for answers.
+    fn expect_more(&mut self) {
+        self.out.reserve_exact(self.bytes_max);
+    }
+
     fn take(&mut self, entry: ListedObject) -> bool {
         self.put_listed(&entry, None)
     }

@@ -5,6 +5,7 @@ use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use nfs::limits::READDIR_ENTRIES_MAX;
 use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Job, Now, Server, Squash};
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -397,8 +398,12 @@ pub fn record_of(user: u32, xid: u32, operations: &[Operation<'_>]) -> Bytes {
 /// Has a connection answer a record; the results of COMPOUND.
 pub fn answer(conn: &mut Conn, record: Bytes) -> Vec<u8> {
     conn.handle_record(record).expect("a call");
-    if let Some(job) = conn.poll_job() {
-        conn.handle_finished(job.now_or_never().expect("nothing waits here"));
+    if let Some(mut job) = conn.poll_job() {
+        // Long ones give way to others at each entry.
+        let mut turns = (0..2 * READDIR_ENTRIES_MAX).filter_map(|_| (&mut job).now_or_never());
+        let finished = turns.next().expect("nothing waits here");
+        drop(turns);
+        conn.handle_finished(finished);
     }
     let out = conn.poll_transmit().expect("an answer");
     assert!(out.file.is_none(), "what is in memory cannot be sent from a file");

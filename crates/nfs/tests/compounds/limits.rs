@@ -265,12 +265,49 @@ fn one_listing_has_no_more_entries_than_are_kept_at_once() {
 
 #[test]
 fn a_part_of_a_listing_is_no_longer_than_was_asked_for_and_the_next_goes_on_behind_it() {
+    let plain = Bitmap4::of(&[attribute::FILEID, attribute::FILEHANDLE]);
+    list_in_parts(plain, &[300, 5_000, 70_000, MESSAGE_BYTES_MAX]);
+}
+
+/// Lists are found for a part of the directory at a time, of which the client is not told.
+#[test]
+fn listing_with_access_lists_names_each_entry_once() {
+    let lists = Bitmap4::of(&[attribute::FILEID, attribute::ACL]);
+    list_in_parts(lists, &[1_000, 70_000, MESSAGE_BYTES_MAX]);
+}
+
+/// Each access list costs an open: a thread that found thousands of them would serve nobody else.
+#[test]
+fn listing_with_access_lists_gives_way_at_each_entry() {
+    const ENTRIES: usize = 10;
     let bench = Bench::new();
     let mut client = client_with(&bench, wish());
-    for number in 0..2 * READDIR_LONG_ENTRIES {
+    for number in 0..ENTRIES {
         client.make_file(format!("{number}").as_bytes());
     }
-    for bytes_max in [300, 5_000, 70_000, MESSAGE_BYTES_MAX] {
+    let mut list = client.walk(&[b"share"]);
+    list.push(Operation::ReadDir(ReadDirArgs {
+        cookie: 0,
+        cookie_verifier: Verifier::default(),
+        directory_bytes: MESSAGE_BYTES_MAX,
+        bytes_max: MESSAGE_BYTES_MAX,
+        requested: Bitmap4::of(&[attribute::ACL]),
+    }));
+    let mut job = client.begin(&list);
+    for _ in 0..ENTRIES {
+        assert!(client.finish(&mut job).is_none());
+    }
+    assert!(client.finish(&mut job).is_some());
+}
+
+fn list_in_parts(requested: Bitmap4, lengths: &[u32]) {
+    const ENTRIES: usize = 8 * READDIR_PART_ENTRIES + 1;
+    let bench = Bench::new();
+    let mut client = client_with(&bench, wish());
+    for number in 0..ENTRIES {
+        client.make_file(format!("{number}").as_bytes());
+    }
+    for &bytes_max in lengths {
         let (mut cookie, mut names, mut is_end) = (0, Vec::new(), false);
         while !is_end {
             let mut list = client.walk(&[b"share"]);
@@ -279,7 +316,7 @@ fn a_part_of_a_listing_is_no_longer_than_was_asked_for_and_the_next_goes_on_behi
                 cookie_verifier: Verifier::default(),
                 directory_bytes: MESSAGE_BYTES_MAX,
                 bytes_max,
-                requested: Bitmap4::of(&[attribute::FILEID, attribute::FILEHANDLE]),
+                requested,
             }));
             (cookie, is_end) = client.last(&list, |r| {
                 let begin = r.position();
@@ -293,10 +330,10 @@ fn a_part_of_a_listing_is_no_longer_than_was_asked_for_and_the_next_goes_on_behi
                 (listed.entries.last().unwrap().cookie, listed.is_end)
             });
         }
-        assert_eq!(names.len(), 2 * READDIR_LONG_ENTRIES);
+        assert_eq!(names.len(), ENTRIES);
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 2 * READDIR_LONG_ENTRIES, "each once");
+        assert_eq!(names.len(), ENTRIES, "each once");
     }
 }
 
