@@ -5,10 +5,10 @@ import selectors
 import socket
 import struct
 
-from attack_server import ATTACKER, MIB, Place, Server, attack, measure, require
+from attack_server import ATTACKER, MIB, VICTIM, Place, Server, attack, measure, require
 from attacks_tls import server_with_tls, under_tls
-from hostile_nfs import HostileNfs, read
-from hostile_smb import SUCCESS, HostileSmb, read_body
+from hostile_nfs import READDIR, HostileNfs, read
+from hostile_smb import DIRECTORY, LIST, SUCCESS, HostileSmb, read_body
 from raw_nfs import ANONYMOUS, opaque, put, words
 from raw_smb import READ, SETUP
 
@@ -16,6 +16,7 @@ GIB = 1 << 30
 CONNECTIONS = 100
 READ_MAX = 8 * MIB
 FILE_BYTES = 256 * MIB
+LISTED = 8000
 
 
 def put_big(server):
@@ -103,6 +104,22 @@ def cold_answers_not_taken_over_smb_stay_under_one_gib():
     hoard_smb(server, path, True)
 
 
+def sent_ahead(nfs, sessions, operations):
+    """Requests for each slot but the first of further sessions, with these operations behind SEQUENCE."""
+    requests = b""
+    for turn in range(sessions):
+        require(nfs.make_session(slots=64) == 0, "there is no session")
+        if turn == 0:
+            nfs.compound(words(58, 0))
+        for slot in range(1, 64):
+            behind = operations(turn, slot)
+            nfs.xid += 1
+            message = words(nfs.xid, 0, 2, 100003, 4, 1) + nfs.credential + words(0, 0) + opaque(b"")
+            message += words(2, 1 + len(behind)) + words(53) + nfs.session + words(1, slot, 63, 0) + b"".join(behind)
+            requests += words(0x80000000 | len(message)) + message
+    return requests
+
+
 def hoard_nfs(server, path, is_cold, connect):
     """On connections of which `connect` gives one by its number."""
     warm(path, is_cold)
@@ -111,20 +128,15 @@ def hoard_nfs(server, path, is_cold, connect):
         nfs = connect(number)
         take_no_answers(nfs.socket)
         require(nfs.exchange(os.urandom(8)) == 0, "connection %d is no client", number)
-        requests = b""
-        for turn in range(4):
-            require(nfs.make_session(slots=64) == 0, "connection %d has no session", number)
-            if turn == 0:
-                nfs.compound(words(58, 0))
-            handle = nfs.find("data", "big")
-            for slot in range(1, 64):
-                nfs.xid += 1
-                offset = (number * 251 + turn * 63 + slot) % chunks * MIB
-                operations = [words(53) + nfs.session + words(1, slot, 63, 0), put(handle),
-                              read(ANONYMOUS, offset, MIB)]
-                message = words(nfs.xid, 0, 2, 100003, 4, 1) + nfs.credential + words(0, 0) + opaque(b"")
-                message += words(2, len(operations)) + b"".join(operations)
-                requests += words(0x80000000 | len(message)) + message
+        handles = []
+
+        def reads(turn, slot):
+            if not handles:
+                handles.append(nfs.find("data", "big"))
+            offset = (number * 251 + turn * 63 + slot) % chunks * MIB
+            return [put(handles[0]), read(ANONYMOUS, offset, MIB)]
+
+        requests = sent_ahead(nfs, 4, reads)
         if is_cold:
             # The connections before have read it.
             warm(path, is_cold)
@@ -179,6 +191,81 @@ def answers_not_taken_by_many_over_nfs_stay_under_one_gib():
         return HostileNfs(server, ATTACKER, ATTACKER, source="127.0.2.%d" % (number + 1))
 
     hoard_nfs(server, path, True, connect)
+
+
+def put_names(server):
+    """A directory whose listing has some 2 MiB over either protocol."""
+    os.mkdir(server.path("many"), 0o755)
+    for i in range(LISTED):
+        os.mknod(server.path("many/%06d_%s" % (i, "x" * 60)), 0o644)
+    server.put("small", "small", mode=0o644)
+
+
+@attack("Lists 8,000 names from the start many times on each of 100 SMB connections, and takes no answer")
+def listings_not_taken_over_smb_stay_under_one_gib():
+    server = Server()
+    put_names(server)
+    server.bound_memory()
+    connections = []
+    for number in range(CONNECTIONS):
+        smb = HostileSmb.of(server, "victim" if number % 2 else "attacker", source="127.0.2.%d" % (number + 1))
+        take_no_answers(smb.socket)
+        smb.take_credits(24)
+        _, directory = smb.open("many", 0x100081, options=DIRECTORY)
+        # FileIdBothDirectoryInformation, from the start, 1 MiB.
+        body = struct.pack("<HBBI", 33, 37, 1, 0) + directory + struct.pack("<HHI", 96, 2, MIB) + b"*\0"
+        smb.send(*(smb.message(LIST, body, charge=16) for _ in range(200)))
+        connections.append(smb)
+        check_memory(server, "after %d connections" % len(connections))
+    server.settle()
+    check_memory(server, "%d connections over SMB" % CONNECTIONS)
+    check_bystander(server)
+
+
+@attack("Lists 8,000 names with attributes and handles many times on each of 100 NFS connections, and takes no answer")
+def listings_not_taken_over_nfs_stay_under_one_gib():
+    server = Server(head="reserved_ports = false" if "reserved_ports" in Place.keys else "")
+    put_names(server)
+    server.bound_memory()
+    connections = []
+    # Type, size, handle, mode, owner and group: RFC 8881 18.23.
+    body = list_all(1 << 1 | 1 << 4 | 1 << 19, 1 << 1 | 1 << 4 | 1 << 5)
+    for number in range(CONNECTIONS):
+        nfs = HostileNfs(server, ATTACKER, ATTACKER, source="127.0.2.%d" % (number + 1))
+        take_no_answers(nfs.socket)
+        nfs.mount()
+        folder = nfs.find("data", "many")
+        nfs.socket.sendall(sent_ahead(nfs, 4, lambda _turn, _slot, at=folder: [put(at), body]))
+        connections.append(nfs)
+        check_memory(server, "after %d connections" % len(connections))
+    server.settle()
+    check_memory(server, "%d connections over NFS" % CONNECTIONS)
+    check_bystander(server)
+
+
+def list_all(*attributes):
+    """READDIR from the start, of as much as one answer holds."""
+    return words(READDIR) + bytes(16) + words(MIB, MIB) + words(len(attributes), *attributes)
+
+
+@attack("Lists 8,000 names with their access lists on each slot of 4 NFS connections: is anybody else served?")
+def listings_with_access_lists_leave_room_for_others():
+    server = Server(head="reserved_ports = false" if "reserved_ports" in Place.keys else "")
+    put_names(server)
+    server.bound_memory()
+    early, connections = HostileNfs.mounted(server, VICTIM, source="127.0.0.9"), []
+    try:
+        for number in range(4):
+            nfs = HostileNfs.mounted(server, ATTACKER, source="127.0.2.%d" % (number + 1))
+            folder = nfs.find("data", "many")
+            # FATTR4_ACL. Each list takes an open.
+            nfs.socket.sendall(sent_ahead(nfs, 4, lambda _turn, _slot, at=folder: [put(at), list_all(1 << 12)]))
+            connections.append(nfs)
+        status, reply = early.compound(put(early.find("data", "small")), read(ANONYMOUS, 0, 5))
+        require(status == 0 and b"small" in reply, "a client from before reads nothing: %s", status)
+        check_bystander(server)
+    except TimeoutError:
+        require(False, "beside %d connections nobody is served for 15 s", len(connections))
 
 
 @attack("Takes no answers on 100 NFS connections under TLS, of data in the cache")
