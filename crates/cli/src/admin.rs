@@ -113,7 +113,7 @@ impl Admin {
     /// The server's page at `path`, to be shown; none if it was printed as the JSON it is.
     pub fn page(&self, path: &str, as_json: bool) -> Result<Option<Value>> {
         if as_json {
-            println!("{}", escape_json(&self.request("GET", path, None)?));
+            outln!("{}", escape_json(&self.request("GET", path, None)?));
             return Ok(None);
         }
         self.ask("GET", path, None).map(Some)

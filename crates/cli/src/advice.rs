@@ -74,9 +74,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     runtime.shutdown_background();
     let facts = measured.context("the server takes too long")??;
     if args.json {
-        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&facts))?));
+        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&facts))?));
     } else {
-        print!("{}", shown(&facts));
+        out!("{}", shown(&facts));
     }
     Ok(ExitCode::SUCCESS)
 }

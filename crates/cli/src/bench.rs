@@ -454,7 +454,7 @@ async fn compare<S: Storage>(
         }
         let tell = |text: &str| {
             if shows {
-                eprint!("\r\x1b[K{text}");
+                err!("\r\x1b[K{text}");
             }
         };
         let turn_to = |arm| switch.turn_to(arm);
@@ -466,7 +466,7 @@ async fn compare<S: Storage>(
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     if shows {
-        eprint!("\r\x1b[K");
+        err!("\r\x1b[K");
     }
     let mut cleaned = switch.put_back();
     for (_, run) in &mut runs {
@@ -486,7 +486,7 @@ async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Repor
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     if shows {
-        eprint!("\r\x1b[K");
+        err!("\r\x1b[K");
     }
     let cleaned = run.clean().await.with_context(|| format!("could not remove {name}"));
     let report = measured?;
@@ -496,7 +496,7 @@ async fn measure(args: &Args, plan: Plan, storage: impl Storage) -> Result<Repor
 
 async fn steps<S: Storage>(run: &mut Run<S>, server: Option<u32>, shows: bool) -> Result<Report> {
     if shows {
-        eprint!("making files");
+        err!("making files");
     }
     run.prepare().await?;
     Ok(run
@@ -514,9 +514,9 @@ fn show(progress: Progress) {
         let (per_second, mib) =
             (progress.operations as f64 / seconds, progress.bytes as f64 / seconds / 1048576.0);
         let channels = progress.channels;
-        eprint!("\r\x1b[K{seconds:.1} s  {per_second:.0}/s  {mib:.1} MiB/s  {channels} channels");
+        err!("\r\x1b[K{seconds:.1} s  {per_second:.0}/s  {mib:.1} MiB/s  {channels} channels");
     } else {
-        eprint!("\r\x1b[Kwarming up {seconds:.1} s");
+        err!("\r\x1b[Kwarming up {seconds:.1} s");
     }
     let _ = std::io::stderr().flush();
 }
@@ -525,7 +525,7 @@ fn print(args: &Args, report: &Report) -> Result<()> {
     let json = || serde_json::to_string_pretty(report);
     match args.json.as_deref() {
         Some("-") => {
-            println!("{}", json()?);
+            outln!("{}", json()?);
             return Ok(());
         }
         Some(file) => {
@@ -533,7 +533,7 @@ fn print(args: &Args, report: &Report) -> Result<()> {
         }
         None => {}
     }
-    print!("{}", report.table());
+    out!("{}", report.table());
     Ok(())
 }
 
@@ -541,7 +541,7 @@ fn print_together(args: &Args, all: &clients::Together) -> Result<()> {
     let json = serde_json::to_string_pretty(all)?;
     match args.json.as_deref() {
         Some("-") => {
-            println!("{json}");
+            outln!("{json}");
             return Ok(());
         }
         Some(file) => {
@@ -549,7 +549,7 @@ fn print_together(args: &Args, all: &clients::Together) -> Result<()> {
         }
         None => {}
     }
-    print!("{}", all.table());
+    out!("{}", all.table());
     Ok(())
 }
 
@@ -571,13 +571,13 @@ fn print_series(args: &Args, series: &Series) -> Result<()> {
     let json = || serde_json::to_string_pretty(series);
     match args.json.as_deref() {
         Some("-") => {
-            println!("{}", json()?);
+            outln!("{}", json()?);
             return Ok(());
         }
         Some(file) => write(Path::new(file), &(json()? + "\n"))?,
         None => {}
     }
-    print!("{}", series.table());
+    out!("{}", series.table());
     Ok(())
 }
 

@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(page) = args.admin.page("/v1/channels", args.json)? {
-        print!("{}", shown(&page));
+        out!("{}", shown(&page));
     }
     Ok(ExitCode::SUCCESS)
 }

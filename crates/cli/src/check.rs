@@ -33,12 +33,12 @@ pub struct Checked {
 /// Says what is wrong, or that nothing is. Whatever is wrong is told at once.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let Checked { config, problems, warnings } = look(&args.config);
-    problems.iter().for_each(|problem| eprintln!("{problem}"));
-    warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    problems.iter().for_each(|problem| errln!("{problem}"));
+    warnings.iter().for_each(|warning| errln!("{warning}"));
     let Some(config) = config.filter(|_| problems.is_empty()) else {
         return Ok(ExitCode::FAILURE);
     };
-    println!("{}: nothing wrong; shares: {}", args.config.display(), names(&config));
+    outln!("{}: nothing wrong; shares: {}", args.config.display(), names(&config));
     Ok(ExitCode::SUCCESS)
 }
 

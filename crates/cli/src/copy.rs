@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match copy(args) {
         Ok(summary) => Ok(ExitCode::from(summary.exit_code())),
         Err(error) => {
-            eprintln!("anabranch: {error:#}");
+            errln!("anabranch: {error:#}");
             Ok(ExitCode::from(FATAL))
         }
     }
@@ -216,13 +216,13 @@ async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()
     }
     let messages = tally.take_messages();
     for line in messages.iter().filter(|line| line.starts_with("remove ")) {
-        eprintln!("{line}");
+        errln!("{line}");
     }
     let what = names_more(summary.removed, "file or directory", "files and directories");
     if !std::io::stdin().is_terminal() {
         bail!("--delete would remove {what} from the target: look at --dry-run, then say --yes");
     }
-    eprint!("Remove {what} from the target? [y/N] ");
+    err!("Remove {what} from the target? [y/N] ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
@@ -235,21 +235,21 @@ async fn confirm(source: &Place, target: &Place, options: &Options) -> Result<()
 fn report(args: &Args, summary: &Summary) -> Result<()> {
     match args.json.as_deref() {
         Some("-") => {
-            println!("{}", server::log::escape_json(&serde_json::to_string_pretty(summary)?))
+            outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(summary)?))
         }
         json => {
             if let Some(file) = json {
                 std::fs::write(file, serde_json::to_string_pretty(summary)? + "\n")?;
             }
-            print!("{}", progress::told(summary, args.dry_run));
+            out!("{}", progress::told(summary, args.dry_run));
         }
     }
     for failure in &summary.failures {
         let path = if failure.path.is_empty() { "the copy" } else { &failure.path };
-        eprintln!("not copied: {path}: {}", failure.why);
+        errln!("not copied: {path}: {}", failure.why);
     }
     if let Some(why) = &summary.fatal {
-        eprintln!("ended early: {why}; give the same command again to go on");
+        errln!("ended early: {why}; give the same command again to go on");
     }
     Ok(())
 }

@@ -33,8 +33,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // Whether the server is there and takes the token.
     args.admin.ask("GET", "/v1/health", None)?;
     match args.admin.token(&address)? {
-        Some(token) => println!("http://{at}/#token={token}"),
-        None => println!("http://{at}/"),
+        Some(token) => outln!("http://{at}/#token={token}"),
+        None => outln!("http://{at}/"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -60,9 +60,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let all = serde_json::json!({
             "state": doctor::worst(&findings), "findings": findings, "facts": facts,
         });
-        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
+        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
     } else {
-        print!("{}", doctor::shown(&findings));
+        out!("{}", doctor::shown(&findings));
     }
     Ok(ExitCode::from(match doctor::worst(&findings) {
         State::Green => 0,

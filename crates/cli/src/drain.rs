@@ -40,7 +40,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.cancel {
         let state = args.admin.ask("DELETE", "/v1/drain", None)?;
-        println!("{}", shown(&state));
+        outln!("{}", shown(&state));
         return Ok(ExitCode::SUCCESS);
     }
     let wish = json!({ "within_seconds": args.within });
@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     for _ in 0..looks {
         let line = shown(&state);
         if line != last {
-            println!("{line}");
+            outln!("{line}");
             last = line;
         }
         if args.no_wait || state["state"] != "draining" {

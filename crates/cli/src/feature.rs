@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let (method, which) = match &args.command {
         Command::List => {
             if let Some(features) = args.admin.page("/v1/features", args.json)? {
-                print!("{}", shown(list(&features)));
+                out!("{}", shown(list(&features)));
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -72,10 +72,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .request(method, &which.path(), None)
         .with_context(|| format!("nothing was switched by the name {:?}", which.name))?;
     if args.json {
-        println!("{answer}");
+        outln!("{answer}");
     } else {
         let feature: Value = serde_json::from_str(&answer).context("the answer is not JSON")?;
-        print!("{}", shown(&[feature]));
+        out!("{}", shown(&[feature]));
     }
     Ok(ExitCode::SUCCESS)
 }

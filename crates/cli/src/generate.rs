@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.what {
         What::Man { folder, date } => manual(folder, date)?,
         What::Completions { folder } => completions(folder)?,
-        What::Configuration => print!("{}", reference::markdown()),
+        What::Configuration => out!("{}", reference::markdown()),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -118,17 +118,17 @@ fn write(path: &Path, text: &str, replace: bool) -> std::io::Result<()> {
 
 fn tell(args: &Args, imported: &Imported, found: &[Found], added: usize) {
     let output = args.output.display();
-    println!("{output}: {} shares: {}", imported.shares.len(), imported.shares.join(", "));
+    outln!("{output}: {} shares: {}", imported.shares.len(), imported.shares.join(", "));
     if args.passwords.is_some() {
-        println!("{}: {added} users", args.users.display());
+        outln!("{}: {added} users", args.users.display());
     } else {
-        println!("Users were not carried over; see --passwords, or: anabranch user add NAME");
+        outln!("Users were not carried over; see --passwords, or: anabranch user add NAME");
     }
     for Found { name, hash } in found {
         match hash {
-            Err(why) => println!("  {name} was left out: {why}"),
+            Err(why) => outln!("  {name} was left out: {why}"),
             Ok(_) if system_users::identity_of(name).is_none() => {
-                println!(
+                outln!(
                     "  {name} needs a system user: useradd {name}, or anabranch user passwd {name} --system-user OTHER"
                 );
             }
@@ -136,17 +136,17 @@ fn tell(args: &Args, imported: &Imported, found: &[Found], added: usize) {
         }
     }
     if !imported.lost.is_empty() {
-        println!("\nNot carried over:");
-        imported.lost.iter().for_each(|note| println!("  {note}"));
+        outln!("\nNot carried over:");
+        imported.lost.iter().for_each(|note| outln!("  {note}"));
     }
     if args.all && !imported.needless.is_empty() {
-        println!("\nNeedless here:");
-        imported.needless.iter().for_each(|note| println!("  {note}"));
+        outln!("\nNeedless here:");
+        imported.needless.iter().for_each(|note| outln!("  {note}"));
     } else if !imported.needless.is_empty() {
-        println!(
+        outln!(
             "\n{} parameters need no counterpart here (--all shows them).",
             imported.needless.len()
         );
     }
-    println!("\nLook it over, then say: anabranch check {output}");
+    outln!("\nLook it over, then say: anabranch check {output}");
 }

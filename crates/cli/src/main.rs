@@ -2,6 +2,10 @@
 //!
 //! Arguments, printing and exit codes; one module a subcommand.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod output;
 
 mod admin;
 mod advice;
@@ -30,7 +34,6 @@ mod user;
 
 use clap::{Parser, Subcommand};
 use server::config::Logging;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Requests allocate and free buffers of all sizes on every core.
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         // Without a thread the lines are written at the end.
         let _ = server::log::start_writing();
     }
+    let serves = matches!(cli.command, Command::Serve(_));
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Check(args) => check::run(&args),
@@ -131,15 +135,17 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
     };
     server::log::finish();
-    match result {
-        Ok(code) => code,
-        Err(error) => {
-            // Messages of others are among them, and standard error may be full or gone.
-            let text = format!("anabranch: {error:#}");
-            let _ = writeln!(std::io::stderr(), "{}", server::log::EscapedLines(&text));
-            ExitCode::FAILURE
-        }
-    }
+    let result = result.and_then(|code| match output::finish() {
+        // A server prints how to connect, and has served whether or not anybody read it.
+        Err(error) if !serves => Err(anyhow::anyhow!("cannot write to standard output: {error}")),
+        _ => Ok(code),
+    });
+    result.unwrap_or_else(|error| {
+        // Messages of others are among them.
+        let text = format!("anabranch: {error:#}");
+        errln!("{}", server::log::EscapedLines(&text));
+        ExitCode::FAILURE
+    })
 }
 
 #[cfg(test)]

@@ -99,9 +99,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     if args.json {
-        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&hosts))?));
+        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&json(&hosts))?));
     } else {
-        print!("{}", shown(&hosts));
+        out!("{}", shown(&hosts));
     }
     let broken = hosts.iter().any(|host| judge(host).iter().any(|v| v.state == State::Broken));
     Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })

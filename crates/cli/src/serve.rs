@@ -14,14 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Prints a line. That the terminal has gone which it is for is no reason not to serve.
-macro_rules! say {
-    ($($what:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($what)*);
-    }};
-}
-
 /// Port for those who may not have 445.
 const PORT: u16 = 4450;
 /// Port that SMB clients use if none is named.
@@ -300,8 +292,8 @@ fn first_user(config: &Config, extra: &Users) -> Result<()> {
         random.iter().map(|b| char::from(LETTERS[usize::from(b & 31)])).collect();
     Users::update(&config.users, |users| users.set_password(&name, &password))
         .map_err(anyhow::Error::msg)?;
-    say!("Made the first user (change the password with: anabranch user passwd {name}):\n");
-    say!("  user      {name}\n  password  {password}\n");
+    outln!("Made the first user (change the password with: anabranch user passwd {name}):\n");
+    outln!("  user      {name}\n  password  {password}\n");
     Ok(())
 }
 
@@ -311,30 +303,30 @@ fn announce(service: &Service, config: &Config, extra: &Users) {
     for address in service.listening() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in &config.shares {
-            say!(
+            outln!(
                 "{} is shared as \\\\{}\\{} ({shown}):\n",
                 share.path.display(),
                 config.name,
                 share.name
             );
-            say!("{}", mounts::commands(shown, &share.name, &user));
+            outln!("{}", mounts::commands(shown, &share.name, &user));
         }
     }
     for address in service.listening_nfs() {
         let shown = if address.ip().is_unspecified() { reachable(*address) } else { *address };
         for share in config.shares.iter().filter(|share| share.is_exported()) {
-            say!("{} over NFS:\n", share.path.display());
+            outln!("{} over NFS:\n", share.path.display());
             let under_tls = share.nfs_tls == NfsTls::Required;
-            say!("{}", mounts::nfs_command(shown, &share.name, under_tls));
+            outln!("{}", mounts::nfs_command(shown, &share.name, under_tls));
         }
     }
     if !service.listening_nfs().is_empty() {
-        say!("{}", mounts::nfs_rule());
+        outln!("{}", mounts::nfs_rule());
     }
     if let Some(admin) = service.admin() {
-        say!("Look inside with: anabranch status --admin {admin}");
+        outln!("Look inside with: anabranch status --admin {admin}");
         if let server::config::AdminAddress::Tcp(_) = admin {
-            say!("See it live with: anabranch dashboard --admin {admin}");
+            outln!("See it live with: anabranch dashboard --admin {admin}");
         }
     }
 }

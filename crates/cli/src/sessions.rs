@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let clients = args.admin.ask("GET", "/v1/nfs-clients", None)?;
-    print!("{}", shown(&sessions, &clients));
+    out!("{}", shown(&sessions, &clients));
     Ok(ExitCode::SUCCESS)
 }
 

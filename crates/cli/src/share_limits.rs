@@ -63,9 +63,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let answer = answer.with_context(|| format!("the limits of {}", limits.name))?;
     if limits.json {
-        println!("{answer}");
+        outln!("{answer}");
     } else {
-        print!("{}", shown(&limits.name, &answer));
+        out!("{}", shown(&limits.name, &answer));
     }
     Ok(ExitCode::SUCCESS)
 }

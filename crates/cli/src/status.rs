@@ -25,7 +25,7 @@ pub struct Args {
 /// Shows what a running server is doing.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(status) = args.admin.page("/v1/status", args.json)? {
-        print!("{}", shown(&status));
+        out!("{}", shown(&status));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Action::List(place) => {
-            Users::load(&place.users)?.names().for_each(|name| println!("{name}"));
+            Users::load(&place.users)?.names().for_each(|name| outln!("{name}"));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -157,9 +157,9 @@ pub(crate) fn ask_silently<const N: usize>(texts: [&str; N]) -> Result<[String; 
 }
 
 fn prompt(text: &str) -> Result<String> {
-    eprint!("{text}");
+    err!("{text}");
     std::io::stderr().flush()?;
     let line = read_line();
-    eprintln!();
+    errln!("");
     line
 }

@@ -219,6 +219,38 @@ fn status_says_so_if_no_server_is_there() {
     );
 }
 
+/// Commands that print, and their exit codes: the users of the configuration are not in its file.
+fn printing<'a>(config: &'a str, admin: &'a str) -> [(Vec<&'a str>, i32); 5] {
+    [
+        (vec!["generate", "configuration"], 0),
+        (vec!["check", "--help"], 0),
+        (vec!["check", config], 1),
+        (vec!["status", "--admin", admin], 0),
+        (vec!["check", "/nowhere/anabranch.toml"], 1),
+    ]
+}
+
+#[test]
+fn reader_that_has_gone_changes_no_exit_code() {
+    let server = Setup::new().start();
+    let config = server.path("config.toml").display().to_string();
+    for (arguments, code) in printing(&config, &server.admin.to_string()) {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = anabranch();
+        command.args(&arguments).stdout(writer.try_clone().unwrap()).stderr(writer);
+        assert_eq!(command.status().unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
+fn full_disk_fails_the_command_that_prints_to_it() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = anabranch().args(["generate", "configuration"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("cannot write to standard output"), "{output:?}");
+}
+
 #[test]
 fn the_help_teaches_by_example() {
     for (args, part) in [

@@ -296,15 +296,15 @@ impl Progress {
         let block = advise::size(f64::from(block_bytes));
         let text = format!("{}/{} {}, {block} {kind}", self.at, self.of, class.name());
         if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K{text}");
+            err!("\r\x1b[K{text}");
         } else {
-            eprintln!("{text}");
+            errln!("{text}");
         }
     }
 
     fn end(&self) {
         if self.shows && std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K");
+            err!("\r\x1b[K");
         }
     }
 }

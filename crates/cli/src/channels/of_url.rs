@@ -44,9 +44,9 @@ pub fn run(args: &Args, url: &Url) -> Result<ExitCode> {
     let verified = steps(&facts);
     if args.json {
         let all = serde_json::json!({ "Session": facts, "Steps": verified });
-        println!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
+        outln!("{}", server::log::escape_json(&serde_json::to_string_pretty(&all)?));
     } else {
-        print!("{}", shown(&facts));
+        out!("{}", shown(&facts));
     }
     let passed = verified.iter().all(|step| step.passed);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -32,9 +32,9 @@ pub async fn shown(
     let mut told = begun;
     let end = |tally: &Tally| {
         if is_terminal {
-            eprint!("\r\x1b[K");
+            err!("\r\x1b[K");
         }
-        tally.take_messages().iter().for_each(|message| eprintln!("{message}"));
+        tally.take_messages().iter().for_each(|message| errln!("{message}"));
     };
     loop {
         tokio::select! {
@@ -53,17 +53,17 @@ pub async fn shown(
         let messages = tally.take_messages();
         if !messages.is_empty() {
             if is_terminal {
-                eprint!("\r\x1b[K");
+                err!("\r\x1b[K");
             }
-            messages.iter().for_each(|message| eprintln!("{message}"));
+            messages.iter().for_each(|message| errln!("{message}"));
         }
         let connections = sides.iter().map(Side::connections).max().unwrap_or(0);
         if is_terminal {
-            eprint!("\r\x1b[K{}", line(&progress, per_second, connections));
+            err!("\r\x1b[K{}", line(&progress, per_second, connections));
             std::io::stderr().flush()?;
         } else if !quiet && told.elapsed() >= LINE_EVERY {
             told = Instant::now();
-            eprintln!("{}", line(&progress, per_second, connections));
+            errln!("{}", line(&progress, per_second, connections));
         }
     }
 }
