@@ -132,7 +132,12 @@ impl Disk {
             let batch: Vec<Change> = std::iter::once(first).chain(more).collect();
             let written = self.write(&batch);
             if let Err(error) = &written {
-                tracing::error!(path = %self.path.display(), %error, "what must outlive the server cannot be written down; persistent opens are refused");
+                tracing::error!(
+                    target: "server::condition",
+                    path = %self.path.display(),
+                    %error,
+                    "cannot write the state journal: persistent opens are refused, and records of NFS clients are not stored; make it writable, or free its disk"
+                );
             }
             for change in batch {
                 // Whoever asked may have gone.

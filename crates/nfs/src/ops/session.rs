@@ -108,8 +108,10 @@ pub(crate) async fn create_session(
         if !is_remembered {
             // Its work goes on: a share that can still be written is not to stand still for it.
             tracing::warn!(
+                target: "nfs::condition",
+                peer = %run.call.conn.facts.peer,
                 owner = %client.facts().owner,
-                "an NFS client cannot be written down: until it is, which is tried every second, it would not find its opens and locks after a restart; see to it that the folder `state` can be written and its disk is not full"
+                "cannot store the record of an NFS client, without which it would lose its opens and locks at a restart of the server; retried every second: make the folder `state` writable, or free its disk"
             );
         }
     }

@@ -16,6 +16,10 @@ pub const LINES_OF_PEER_MAX: u32 = 20;
 /// for something.
 pub const DEBUG_LINES_MAX: u32 = 6000;
 
+/// Lines of one kind in a [`PERIOD`] about a condition of the server: the first says it, and the
+/// count of the others follows.
+pub const CONDITION_LINES_MAX: u32 = 1;
+
 /// Lines that wait to be written.
 pub const QUEUE_LINES_MAX: usize = 4096;
 

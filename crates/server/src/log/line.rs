@@ -42,16 +42,26 @@ impl Fields {
         fields
     }
 
+    /// A line with this message, which is cut where it is too long.
+    pub fn titled(message: String) -> Self {
+        Self { message: cut(message, MESSAGE_CHARS_MAX), ..Self::default() }
+    }
+
     /// One more field.
     pub fn put_count(&mut self, name: &'static str, count: u64) {
         self.values.push((name, Shown::Plain(count.into())));
+    }
+
+    /// One more field, which is cut where it is too long.
+    pub fn put_text(&mut self, name: &'static str, text: String) {
+        self.values.push((name, Shown::Text(cut(text, VALUE_CHARS_MAX))));
     }
 
     fn put(&mut self, field: &Field, shown: Shown) {
         self.values.push((field.name(), shown));
     }
 
-    fn put_text(&mut self, field: &Field, text: String, shown: fn(String) -> Shown) {
+    fn put_string(&mut self, field: &Field, text: String, shown: fn(String) -> Shown) {
         match field.name() {
             "message" => self.message = cut(text, MESSAGE_CHARS_MAX),
             name => {
@@ -73,11 +83,11 @@ fn cut(text: String, chars_max: usize) -> String {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put_text(field, format!("{value:?}"), Shown::Formatted);
+        self.put_string(field, format!("{value:?}"), Shown::Formatted);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put_text(field, value.to_owned(), Shown::Text);
+        self.put_string(field, value.to_owned(), Shown::Text);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {

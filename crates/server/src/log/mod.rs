@@ -7,6 +7,7 @@
 mod escape;
 mod limits;
 mod line;
+mod panic;
 mod rate;
 mod sink;
 
@@ -15,6 +16,7 @@ pub use limits::LINES_OF_PEER_MAX;
 
 use crate::config::{LogFormat, Logging};
 use line::{Fields, Layout};
+use panic::PanicRates;
 use rate::{Kind, LineRates};
 use sink::{Counts, Sink};
 use std::io::IsTerminal;
@@ -33,6 +35,10 @@ use tracing_subscriber::{EnvFilter, registry};
 pub const AUDIT_TARGET: &str = "audit";
 /// Target of remarks on the configuration: an administrator causes them, and wants them all.
 pub const CONFIGURATION_TARGET: &str = "configuration";
+
+/// Last part of the target of lines about a condition of the server itself, which each request of
+/// any client meets while it lasts: a full disk. One line in a minute stands for them all.
+const CONDITION_TARGET: &str = "condition";
 
 /// The log of this process: there is one, as there is one standard error.
 static LOG: OnceLock<Arc<Log>> = OnceLock::new();
@@ -55,7 +61,8 @@ pub fn counts() -> LogCounts {
     })
 }
 
-/// Begins to take lines. What the environment says counts more than the configuration.
+/// Begins to take lines, and panics as lines. What the environment says counts more than the
+/// configuration.
 ///
 /// Lines are queued until [`start_writing`] or [`finish`].
 pub fn begin(config: &Logging) {
@@ -69,6 +76,7 @@ pub fn begin(config: &Logging) {
     let log = LOG.get_or_init(|| Arc::new(Log::new(out, layout))).clone();
     // The first of a process counts.
     let _ = registry().with(filter).with(LogLayer(log)).try_init();
+    panic::install_hook();
 }
 
 /// Starts the thread that writes the lines. It has the rights of the calling thread, so a server
@@ -91,6 +99,7 @@ pub fn finish() {
 struct Log {
     layout: Layout,
     rates: LineRates<Identifier>,
+    panics: PanicRates,
     sink: Sink,
     counts: Arc<Counts>,
 }
@@ -103,13 +112,14 @@ impl Log {
             layout.line(&time(), (Level::ERROR, module_path!()), &fields)
         };
         let sink = Sink::new(out, counts.clone(), notice);
-        Self { layout, rates: LineRates::new(), sink, counts }
+        Self { layout, rates: LineRates::new(), panics: PanicRates::new(), sink, counts }
     }
 
     fn take(&self, event: &Event<'_>, now: Instant) {
         let metadata = event.metadata();
         let is_bounded = ![AUDIT_TARGET, CONFIGURATION_TARGET].contains(&metadata.target());
-        let kind = || Kind { site: metadata.callsite(), level: *metadata.level() };
+        let is_condition = metadata.target().rsplit("::").next() == Some(CONDITION_TARGET);
+        let kind = || Kind { site: metadata.callsite(), level: *metadata.level(), is_condition };
         if is_bounded && !self.rates.has_room(kind(), now) {
             self.counts.suppressed.fetch_add(1, Ordering::Relaxed);
             return;

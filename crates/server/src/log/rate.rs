@@ -1,7 +1,9 @@
 //! A bound on the lines that clients can write to the log: by kind, which is the place in the
 //! code that writes them, and by the network of the client.
 
-use super::limits::{DEBUG_LINES_MAX, LINES_OF_KIND_MAX, LINES_OF_PEER_MAX, PERIOD};
+use super::limits::{
+    CONDITION_LINES_MAX, DEBUG_LINES_MAX, LINES_OF_KIND_MAX, LINES_OF_PEER_MAX, PERIOD,
+};
 use limits::site_of;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,6 +19,18 @@ pub struct Kind<K> {
     pub site: K,
     /// Its level.
     pub level: Level,
+    /// Whether its lines are about a condition of the server, of which one line says all.
+    pub is_condition: bool,
+}
+
+impl<K> Kind<K> {
+    fn lines_max(&self) -> u32 {
+        match self {
+            Self { is_condition: true, .. } => CONDITION_LINES_MAX,
+            Self { level, .. } if *level <= Level::INFO => LINES_OF_KIND_MAX,
+            Self { .. } => DEBUG_LINES_MAX,
+        }
+    }
 }
 
 /// The lines that each kind wrote. There are as many kinds as places in the code that log.
@@ -43,7 +57,7 @@ impl<K: Hash + Eq> LineRates<K> {
     /// this look. Counts it if not.
     #[must_use]
     pub fn has_room(&self, kind: Kind<K>, now: Instant) -> bool {
-        let max = lines_max(kind.level);
+        let max = kind.lines_max();
         self.with(kind.site, now, |rate| {
             let has_room = rate.lines < max;
             rate.suppressed += u64::from(!has_room);
@@ -55,7 +69,7 @@ impl<K: Hash + Eq> LineRates<K> {
     /// the last one.
     #[must_use]
     pub fn admit(&self, kind: Kind<K>, peer: Option<IpAddr>, now: Instant) -> Option<u64> {
-        let (max, is_bounded_by_peer) = (lines_max(kind.level), kind.level <= Level::INFO);
+        let (max, is_bounded_by_peer) = (kind.lines_max(), kind.level <= Level::INFO);
         self.with(kind.site, now, |rate| {
             let of_peer = match peer.filter(|_| is_bounded_by_peer) {
                 Some(peer) => rate.peers.get(&site_of(peer)).copied().unwrap_or_default(),
@@ -84,16 +98,12 @@ impl<K: Hash + Eq> LineRates<K> {
     }
 }
 
-fn lines_max(level: Level) -> u32 {
-    if level <= Level::INFO { LINES_OF_KIND_MAX } else { DEBUG_LINES_MAX }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::Duration;
 
-    const KIND: Kind<u8> = Kind { site: 1, level: Level::WARN };
+    const KIND: Kind<u8> = Kind { site: 1, level: Level::WARN, is_condition: false };
 
     fn admit(rates: &LineRates<u8>, at: u8, now: Instant) -> Option<u64> {
         rates.admit(KIND, Some([192, 0, 2, at].into()), now)

@@ -8,8 +8,11 @@ use super::limits::{QUEUE_BYTES_MAX, QUEUE_LINES_MAX};
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
+
+/// Name of the thread that writes.
+pub const THREAD_NAME: &str = "log";
 
 /// What became of lines.
 #[derive(Debug, Default)]
@@ -61,7 +64,7 @@ impl Sink {
     /// The system gives no thread. Lines are queued as before.
     pub fn start_thread(&self) -> std::io::Result<()> {
         let idle = self.idle.clone();
-        std::thread::Builder::new().name("log".into()).spawn(move || {
+        std::thread::Builder::new().name(THREAD_NAME.into()).spawn(move || {
             let writer = idle.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(mut writer) = writer {
                 writer.run();
@@ -88,10 +91,24 @@ impl Sink {
     /// Waits until what was taken is written, but no longer than `within`. Writes it itself,
     /// however long that takes, while there is no thread.
     pub fn flush(&self, within: Duration) {
-        if let Some(writer) = &mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner) {
+        self.flush_by(self.idle.lock().unwrap_or_else(PoisonError::into_inner), within);
+    }
+
+    /// As [`flush`](Self::flush), but at once where the calling thread, or another, writes now.
+    pub fn try_flush(&self, within: Duration) {
+        match self.idle.try_lock() {
+            Ok(idle) => self.flush_by(idle, within),
+            Err(TryLockError::Poisoned(idle)) => self.flush_by(idle.into_inner(), within),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    fn flush_by(&self, mut idle: MutexGuard<'_, Option<LineWriter>>, within: Duration) {
+        if let Some(writer) = &mut *idle {
             writer.drain();
             return;
         }
+        drop(idle);
         let (done, is_done) = sync_channel(1);
         if self.orders.try_send(Order::Flush(done)).is_ok() {
             // After that time the process ends without those lines.

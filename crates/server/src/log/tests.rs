@@ -45,6 +45,83 @@ fn event_with_hostile_fields_is_one_line() {
 }
 
 #[test]
+fn condition_of_the_server_is_one_line_for_all_clients() {
+    let (written, counts) = logged(|| {
+        for at in 0..1000 {
+            let peer = SocketAddr::from(([192, 0, 2, at as u8], 7));
+            tracing::warn!(target: "nfs::condition", %peer, "the disk is full");
+            tracing::warn!(target: "nfs::conditional", %peer, "another");
+        }
+    });
+    assert_eq!(written.matches("the disk is full").count(), 1, "{written}");
+    assert_eq!(written.matches("another").count(), LINES_OF_KIND_MAX as usize);
+    assert_eq!(counts.suppressed, 999 + 900);
+}
+
+/// What this binary writes to standard error by the ignored test `name`.
+fn errors_of_own_process(name: &str) -> String {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = format!("log::tests::{name}");
+    command.args(["--exact", &name, "--ignored", "--test-threads=1", "--no-capture"]);
+    let output = command.env_remove("RUST_BACKTRACE").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn panics_are_escaped_lines_of_one_bounded_kind() {
+    let written = errors_of_own_process("child_panics");
+    let lines: Vec<&str> = written.lines().collect();
+    assert_eq!(lines.len(), LINES_OF_KIND_MAX as usize, "{written}");
+    let forged = lines.iter().find(|line| line.starts_with("2026-01-01"));
+    assert_eq!(forged, None);
+    assert!(lines.iter().all(|line| !line.chars().any(is_unsafe)), "{written:?}");
+    assert!(
+        lines[0].contains("panic: x\\n2026-01-01T00:00:00Z  INFO forged\\u{1b}[2J"),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[0].contains("tests.rs:") && lines[0].contains("thread=\"hostile\""),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[1].contains("panic: of another type than a text"), "{}", lines[1]);
+}
+
+#[test]
+#[ignore = "the process of panics_are_escaped_lines_of_one_bounded_kind"]
+fn child_panics() {
+    begin(&Logging::default());
+    start_writing().unwrap();
+    let panicking = |f: fn()| {
+        let thread = std::thread::Builder::new().name("hostile".into());
+        thread.spawn(f).unwrap().join().unwrap_err()
+    };
+    panicking(|| panic!("x\n2026-01-01T00:00:00Z  INFO forged\u{1b}[2J"));
+    panicking(|| std::panic::panic_any(7));
+    for _ in 0..2 * LINES_OF_KIND_MAX {
+        panicking(|| panic!("again"));
+    }
+    finish();
+    assert_eq!(counts().suppressed, u64::from(LINES_OF_KIND_MAX) + 2);
+}
+
+#[test]
+fn panic_of_the_thread_that_writes_is_shown() {
+    let written = errors_of_own_process("child_panics_in_the_log");
+    assert!(written.contains("panic: torn\\nline"), "{written}");
+}
+
+#[test]
+#[ignore = "the process of panic_of_the_thread_that_writes_is_shown"]
+fn child_panics_in_the_log() {
+    begin(&Logging::default());
+    let thread = std::thread::Builder::new().name(sink::THREAD_NAME.into());
+    thread.spawn(|| panic!("torn\nline")).unwrap().join().unwrap_err();
+}
+
+#[test]
 fn flood_is_suppressed_by_kind_and_by_client() {
     let peer = |host| SocketAddr::from(([192, 0, 2, host], 7));
     let (written, counts) = logged(|| {

@@ -1,0 +1,73 @@
+//! A panic as one line of the log: its text may be a client's, with line feeds that would forge
+//! further lines.
+//!
+//! A panic in the hook would end the process, so the hook calls no code of others, waits for no
+//! lock that the panicking thread may hold, and drops what it cannot queue.
+
+use super::limits::FLUSH_WITHIN;
+use super::line::Fields;
+use super::rate::{Kind, LineRates};
+use super::{LOG, Log, sink, time};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::PanicHookInfo;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tracing::Level;
+
+/// Characters of a panic's text.
+const TEXT_CHARS_MAX: usize = 4096;
+
+/// Lines about panics are one kind, and no other code holds this lock.
+pub(super) type PanicRates = LineRates<()>;
+
+/// Has panics of all threads logged.
+pub(super) fn install_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        if let Some(log) = LOG.get() {
+            log.take_panic(panic, Instant::now());
+        }
+    }));
+}
+
+impl Log {
+    fn take_panic(&self, panic: &PanicHookInfo<'_>, now: Instant) {
+        let kind = Kind { site: (), level: Level::ERROR, is_condition: false };
+        let Some(suppressed) = self.panics.admit(kind, None, now) else {
+            self.counts.suppressed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let line =
+            self.layout.line(&time(), (Level::ERROR, module_path!()), &fields(panic, suppressed));
+        match std::thread::current().name() {
+            // The thread that writes the queue has ended.
+            Some(sink::THREAD_NAME) => {
+                let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
+            }
+            // The process ends after this panic, without waiting for the queue.
+            Some("main") => {
+                self.sink.put(line);
+                self.sink.try_flush(FLUSH_WITHIN);
+            }
+            _ => self.sink.put(line),
+        }
+    }
+}
+
+fn fields(panic: &PanicHookInfo<'_>, suppressed: u64) -> Fields {
+    let text = panic.payload_as_str().unwrap_or("of another type than a text");
+    let text: String = text.chars().take(TEXT_CHARS_MAX).collect();
+    let mut fields = Fields::titled(format!("panic: {text}"));
+    if let Some(location) = panic.location() {
+        fields.put_text("location", location.to_string());
+    }
+    fields.put_text("thread", std::thread::current().name().unwrap_or_default().to_owned());
+    // Where the environment asks for it (RUST_BACKTRACE).
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        fields.put_text("backtrace", trace.to_string());
+    }
+    if suppressed > 0 {
+        fields.put_count("suppressed", suppressed);
+    }
+    fields
+}
