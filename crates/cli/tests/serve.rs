@@ -6,6 +6,7 @@ mod support;
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
+use support::channel::USER_SESSION_DELETED;
 use support::client::{BAD_NETWORK_NAME, Client, LOCK, LOGON_FAILURE, PENDING, SUCCESS, WRITE};
 use support::{PASSWORD, Running, Setup, anabranch, run, text, user, wait_for};
 
@@ -62,16 +63,8 @@ fn reload(server: &Running, config: &str, logged: &str) {
     server.logged(logged);
 }
 
-#[test]
-fn a_reload_brings_shares_and_users_and_drops_no_session() {
-    let setup = Setup::new();
-    let config = setup.config();
-    let server = setup.start();
-    let mut client = Client::ready(&server);
-    let file = client.create("kept");
-    assert_eq!(client.connect_tree("more"), BAD_NETWORK_NAME);
-
-    // Another user, who is the same system user.
+/// Adds the user "somebody", who is the same system user, by "her password".
+fn add_somebody(server: &Running) {
     let users = server.path("users.toml").display().to_string();
     let args = [
         "user",
@@ -86,6 +79,52 @@ fn a_reload_brings_shares_and_users_and_drops_no_session() {
     let mut child = anabranch().args(args).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"her password\n").unwrap();
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn reload_without_a_user_ends_the_users_session() {
+    let setup = Setup::new();
+    let config = setup.config();
+    let server = setup.start();
+    let mut client = Client::ready(&server);
+    add_somebody(&server);
+    server.signal("HUP");
+    server.logged("configuration reloaded");
+    let mut other = Client::connect(server.smb);
+    other.negotiate();
+    assert_eq!(other.log_on("somebody", "her password"), SUCCESS);
+    let users = server.path("users.toml").display().to_string();
+    let removed = run(&["user", "remove", "somebody", "--users", &users]);
+    assert!(removed.status.success(), "{removed:?}");
+    reload(&server, &config, "there is no such user any more");
+    assert_eq!(other.echo(), USER_SESSION_DELETED);
+    assert_eq!(client.echo(), SUCCESS, "users of the command line stay");
+}
+
+#[test]
+fn reload_that_requires_encryption_cuts_plain_sessions() {
+    let setup = Setup::new();
+    let config = setup.config();
+    let server = setup.start();
+    let mut client = Client::ready(&server);
+    let sealed = config.replace("[server]\n", "[server]\nencryption = \"required\"\n");
+    reload(&server, &sealed, "configuration reloaded");
+    assert!(client.receive().is_err(), "the connection is cut");
+    assert_eq!(server.status()["sessions_total"], 0);
+    server.logged("reason=\"encryption is required\"");
+}
+
+#[test]
+fn a_reload_brings_shares_and_users_and_drops_no_session() {
+    let setup = Setup::new();
+    let config = setup.config();
+    let server = setup.start();
+    let mut client = Client::ready(&server);
+    let file = client.create("kept");
+    assert_eq!(client.connect_tree("more"), BAD_NETWORK_NAME);
+
+    // Another user, who is the same system user.
+    add_somebody(&server);
     let log_on = |name: &str, password: &str| {
         let mut other = Client::connect(server.smb);
         other.negotiate();

@@ -245,6 +245,10 @@ impl Host for ProcessHost {
         Some(Account { name: name.to_owned(), nt_hash, caller, groups, root_by_ticket })
     }
 
+    fn has_account(&self, user: &str) -> bool {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).contains(user)
+    }
+
     fn guest(&self) -> Option<Account> {
         let guest = self.guest.read().unwrap_or_else(PoisonError::into_inner).clone()?;
         let SystemUser { caller, groups } = self.system_user(&guest)?;

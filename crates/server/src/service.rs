@@ -251,8 +251,8 @@ impl Service {
         Ok(())
     }
 
-    /// Takes a new configuration; connections and sessions stay. Addresses
-    /// cannot be changed while running.
+    /// Takes a new configuration. Connections and sessions stay, but for sessions whose logon the
+    /// new configuration refuses. Addresses cannot be changed while running.
     ///
     /// # Errors
     /// [`StartError`]: the old configuration stays in force.
@@ -278,6 +278,9 @@ impl Service {
         self.nfs.configure(config, &next);
         self.shares.set(&config.shares);
         self.listener.server.configure(next);
+        for connection in self.listener.server.end_refused_sessions() {
+            self.listener.connections.cut(connection);
+        }
         if let Some(audit) = &self.audit {
             audit.open_again();
         }

@@ -38,6 +38,12 @@ pub trait Host: Send + Sync {
     /// The account `user`, compared without case, or none.
     fn account(&self, user: &str) -> Option<Account>;
 
+    /// Whether the users still have `user`, whose session there is. A system that cannot be asked
+    /// for the account just now takes no session away.
+    fn has_account(&self, user: &str) -> bool {
+        self.account(user).is_some()
+    }
+
     /// Whom a guest or anonymous session acts as, where the configuration allows it.
     fn guest(&self) -> Option<Account>;
 

@@ -44,6 +44,7 @@ mod pipe;
 pub mod posix;
 pub mod previous_versions;
 mod quota;
+mod readmission;
 pub mod reparse;
 mod reserve;
 mod server;

@@ -195,6 +195,12 @@ impl Server {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&id.0).cloned()
     }
 
+    /// All sessions, at this moment.
+    pub(crate) fn all_sessions(&self) -> Vec<Arc<Session>> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().cloned().collect()
+    }
+
     /// Ends a session and closes what it holds.
     pub fn end_session(&self, session: &Session) {
         self.forget_session(session, "Ended");

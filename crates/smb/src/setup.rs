@@ -547,7 +547,12 @@ impl Conn {
         }));
         let channel = Arc::new(Channel { session: session.clone(), signing });
         self.replace_previous(request.previous_session, &session);
-        self.server.add_session(session);
+        self.server.add_session(session.clone());
+        // A reload that looked through the sessions before this one was there did not end it.
+        if self.server.refusal(&session, &self.server.config()).is_some() {
+            self.server.end_session(&session);
+            return Err(NtStatus::ACCESS_DENIED);
+        }
         self.channels.insert(id.0, channel.clone());
         Ok(channel)
     }

@@ -1,11 +1,11 @@
 //! A session is renewed by the account that made its keys, and by nobody who would gain by it.
 
 use crate::harness::{ALICE, BOB, Net, PASSWORD};
-use smb::{Accounts, Encryption};
+use smb::{Accounts, Config, Encryption, Share};
 use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
-use wire::smb::Command;
 use wire::smb::negotiate::capabilities;
+use wire::smb::{Command, Dialect};
 
 /// A man who relays BOB's logon would act as BOB under keys that he has himself.
 #[test]
@@ -115,4 +115,55 @@ fn blocked_ntlm_leaves_tickets() {
     assert_eq!(client.begin(0, None), NtStatus::NTLM_BLOCKED);
     let ticket = client.send_ticket(BOB);
     assert_eq!(client.status_of_ticket(ticket), Some(NtStatus::SUCCESS));
+}
+
+/// What the guest's and ALICE's sessions get after a reload, and how many connections the
+/// server is to cut.
+fn after_reload(change: impl FnOnce(&Net, &mut Config, &mut Share)) -> (NtStatus, NtStatus, usize) {
+    let net = Net::new();
+    net.has_guest.store(true, Ordering::Relaxed);
+    let before = |config: &mut Config, share: &mut Share| {
+        (config.signing_required, share.admission.guests) = (false, true);
+    };
+    net.reload(before);
+    let mut guest = net.connect();
+    assert_eq!(guest.log_on("stranger"), NtStatus::SUCCESS);
+    // A guest has no key.
+    guest.signing = None;
+    let mut alice = net.ready_as(ALICE);
+    net.reload(|config, share| {
+        before(config, share);
+        change(&net, config, share);
+    });
+    let cut = net.server.end_refused_sessions();
+    (guest.plain(Command::ECHO), alice.plain(Command::ECHO), cut.len())
+}
+
+#[test]
+fn reload_ends_sessions_that_it_refuses_and_no_others() {
+    const ENDED: NtStatus = NtStatus::USER_SESSION_DELETED;
+    const STAYS: NtStatus = NtStatus::SUCCESS;
+    assert_eq!(after_reload(|_, _, _| ()), (STAYS, STAYS, 0));
+    let guest_off = after_reload(|net, _, _| net.has_guest.store(false, Ordering::Relaxed));
+    assert_eq!(guest_off, (ENDED, STAYS, 0));
+    let guest_ok_off = after_reload(|_, _, share| share.admission.guests = false);
+    assert_eq!(guest_ok_off, (ENDED, STAYS, 0));
+    let ntlm_off = after_reload(|_, config, _| config.ntlm = false);
+    assert_eq!(ntlm_off, (ENDED, ENDED, 0));
+    // ALICE's client may come back for what is durable, once it has negotiated anew.
+    let signed = after_reload(|_, config, _| config.signing_required = true);
+    assert_eq!(signed, (ENDED, ENDED, 1));
+    let sealed = after_reload(|_, config, _| config.encryption = Encryption::Required);
+    assert_eq!(sealed, (ENDED, ENDED, 1));
+    let dialect = after_reload(|_, config, _| config.dialect_min = Dialect::Smb311);
+    assert_eq!(dialect, (ENDED, ENDED, 2));
+}
+
+#[test]
+fn signed_session_outlasts_a_reload_that_requires_signing() {
+    let net = Net::new();
+    let mut client = net.ready_as(ALICE);
+    net.reload(|config, _| config.signing_required = true);
+    assert!(net.server.end_refused_sessions().is_empty());
+    assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
 }

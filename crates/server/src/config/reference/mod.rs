@@ -136,8 +136,11 @@ The file of `anabranch serve --config FILE`, for the packaged service
 `/etc/anabranch/anabranch.toml`, is [TOML](https://toml.io). Keys that it does not know are
 refused. `anabranch check FILE` says what is wrong in it, and where. After a change:
 
-- `systemctl reload anabranch`, or SIGHUP: nobody is disconnected, and a file with mistakes
-  changes nothing.
+- `systemctl reload anabranch`, or SIGHUP. Sessions go on, but for those whose logon the new
+  configuration refuses: of removed users, of guests where `guest` or the last `guest_ok` is gone,
+  by NTLM where `ntlm` is off, and below what `signing`, `encryption` and `min_protocol` demand
+  now, whose clients come back by themselves. Lists of a share count from the next time that it
+  is connected. A file with mistakes changes nothing.
 - `systemctl restart anabranch` for what counts after a restart.
 
 An example with every key: [anabranch.toml](../packaging/anabranch.toml). Keys of a share are

@@ -1,0 +1,101 @@
+//! Sessions that began under another configuration: a reload ends those whose logon the present
+//! one refuses. Other sessions go on.
+
+use crate::config::{Config, Encryption, Share};
+use crate::server::Server;
+use crate::session::Session;
+use std::sync::Arc;
+
+/// Why the present configuration refuses a session that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionRefusal {
+    /// There is no such user any more.
+    Account,
+    /// Its dialect is below the lowest.
+    Dialect,
+    /// Every session is to be encrypted, and it is not.
+    Encryption,
+    /// Kerberos tickets are not taken any more.
+    Kerberos,
+    /// NTLM is off, by which its user logged on.
+    Ntlm,
+    /// Every session is to be signed, and it need not be.
+    Signing,
+    /// Sessions without a proof are refused.
+    Unproven,
+}
+
+impl SessionRefusal {
+    /// Whether its client may go on, with its durable opens, once it has negotiated anew.
+    fn ends_by_negotiation(self) -> bool {
+        matches!(self, Self::Dialect | Self::Encryption | Self::Signing)
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Account => "there is no such user any more",
+            Self::Dialect => "its dialect is below min_protocol",
+            Self::Encryption => "encryption is required",
+            Self::Kerberos => "tickets are not taken any more",
+            Self::Ntlm => "ntlm is off",
+            Self::Signing => "signing is required",
+            Self::Unproven => "guests and anonymous are refused",
+        }
+    }
+}
+
+impl Server {
+    /// Ends the sessions whose logon the configuration refuses. To be called after
+    /// [`Self::configure`]. Gives the numbers of connections to cut: their clients have agreed to
+    /// something that is refused now, and negotiate anew on another connection only.
+    #[must_use]
+    pub fn end_refused_sessions(&self) -> Vec<u64> {
+        let config = self.config();
+        let mut connections = Vec::new();
+        for session in self.all_sessions() {
+            let Some(refusal) = self.refusal(&session, &config) else { continue };
+            let user = session.user();
+            tracing::info!(
+                user = user.account.name,
+                reason = refusal.reason(),
+                "session ended: the new configuration refuses it"
+            );
+            if refusal.ends_by_negotiation() {
+                connections.extend(session.channels().iter().map(|channel| channel.connection));
+                self.lose_session(&session);
+            } else {
+                self.end_session(&session);
+            }
+        }
+        connections
+    }
+
+    /// Why `config` refuses `session`, if it does.
+    pub(crate) fn refusal(&self, session: &Session, config: &Config) -> Option<SessionRefusal> {
+        let user = session.user();
+        let is_proven = user.is_proven();
+        let is_protected = session.has_secret();
+        let lacks_guest = || {
+            let admits = |share: &Arc<Share>| share.admission.guests;
+            self.host.guest().is_none()
+                || !is_protected && !config.takes_unproven()
+                || user.is_guest && !config.shares.iter().any(admits)
+        };
+        let refusals = [
+            (SessionRefusal::Unproven, !is_proven && lacks_guest()),
+            (SessionRefusal::Ntlm, !config.ntlm && user.ticket_end.is_none()),
+            (SessionRefusal::Kerberos, user.ticket_end.is_some() && !self.host.takes_tickets()),
+            (SessionRefusal::Account, is_proven && !self.host.has_account(&user.account.name)),
+            (SessionRefusal::Dialect, session.dialect < config.dialect_min),
+            (
+                SessionRefusal::Signing,
+                is_protected && config.signing_required && !session.signing_required,
+            ),
+            (
+                SessionRefusal::Encryption,
+                config.encryption == Encryption::Required && !session.encrypt_data,
+            ),
+        ];
+        refusals.into_iter().find_map(|(refusal, is_refused)| is_refused.then_some(refusal))
+    }
+}
