@@ -7,8 +7,8 @@ mod places;
 mod system;
 
 pub use facts::{
-    Clock, Facts, FileSystem, Firewall, Folder, Limits, NetworkInterface, NfsShare, Port,
-    PortState, RefusalLog, RefusedCalls, Running,
+    Clock, Facts, FileSystem, Firewall, Folder, Limits, LogonWays, NetworkInterface, NfsShare,
+    Port, PortState, RefusalLog, RefusedCalls, Running,
 };
 
 use serde::Serialize;
@@ -66,7 +66,7 @@ impl Finding {
 type Rule = fn(&Facts) -> Vec<Finding>;
 
 /// In the order in which they are told: from the machine to what is served.
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     system::kernel,
     system::processor,
     system::memory,
@@ -79,6 +79,7 @@ const RULES: [Rule; 15] = [
     network::ports,
     network::firewall,
     network::reserved_ports,
+    network::logon,
     places::configuration,
     places::folders,
     places::file_systems,

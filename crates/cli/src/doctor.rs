@@ -8,9 +8,9 @@ mod places;
 mod refusals;
 
 use crate::check::{self, Checked};
-use advise::doctor::{self, Facts, Running, State};
+use advise::doctor::{self, Facts, LogonWays, Running, State};
 use anyhow::Result;
-use server::config::{AdminAddress, Config};
+use server::config::{AdminAddress, Config, Ntlm};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -100,6 +100,8 @@ fn look(args: &Args) -> Result<Facts> {
         facts.ports.extend(addresses("admin", &[admin]));
     }
     facts.nfs_shares = network::nfs_shares(&config);
+    let (kerberos, ntlm) = (config.kerberos.is_some(), config.ntlm == Ntlm::On);
+    facts.logon = Some(LogonWays { kerberos, ntlm });
     let is_confined = |layers: &Vec<String>| !layers.iter().any(|layer| layer == "seccomp");
     facts.missing_layers = running.as_ref().and_then(|own| own.missing_layers.clone());
     facts.refusals =

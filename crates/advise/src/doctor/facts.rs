@@ -33,6 +33,8 @@ pub struct Facts {
     pub multichannel: bool,
     /// Addresses that are to be listened on.
     pub ports: Vec<Port>,
+    /// Ways to log on. None: there is no configuration to look at.
+    pub logon: Option<LogonWays>,
     /// Shares that NFS clients reach.
     pub nfs_shares: Vec<NfsShare>,
     /// Programs that serve the same protocols and run now.
@@ -57,6 +59,15 @@ pub struct Facts {
     pub refusals: Option<RefusalLog>,
     /// This program's version.
     pub version: String,
+}
+
+/// Mechanisms that SMB clients may log on by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LogonWays {
+    /// Kerberos tickets: keys are configured.
+    pub kerberos: bool,
+    /// NTLM.
+    pub ntlm: bool,
 }
 
 /// Audit records of refused system calls.

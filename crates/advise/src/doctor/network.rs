@@ -1,7 +1,8 @@
 //! Ports, queues, interfaces, firewalls, and what runs already.
 
 use super::{
-    Facts, Finding, Firewall, NfsShare, Port, PortState, RefusalLog, RefusedCalls, Running, State,
+    Facts, Finding, Firewall, LogonWays, NfsShare, Port, PortState, RefusalLog, RefusedCalls,
+    Running, State,
 };
 use crate::link_speed;
 
@@ -222,6 +223,24 @@ pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
     let remedy = "reserved_ports = true in [server] or [[share]], then: systemctl reload anabranch\n\
                   clients: mount without noresvport, and run user-space NFS clients as root";
     vec![Finding::yellow(about, text).remedy(remedy)]
+}
+
+/// Whether clients may log on by NTLM though they have tickets: a man between a client and the
+/// server can relay it, and its answers can be guessed from offline.
+pub(super) fn logon(facts: &Facts) -> Vec<Finding> {
+    match facts.logon {
+        Some(LogonWays { kerberos: true, ntlm: true }) => {
+            let text = "NTLM is offered beside Kerberos: a client that can be led to use it can be \
+                        relayed, and its password guessed from what it sends";
+            let remedy = "ntlm = \"off\" in [server] once all clients have tickets, then: \
+                          systemctl reload anabranch";
+            vec![Finding::yellow("logon", text).remedy(remedy)]
+        }
+        Some(LogonWays { kerberos: true, ntlm: false }) => {
+            vec![Finding::green("logon", "by Kerberos alone")]
+        }
+        Some(LogonWays { kerberos: false, .. }) | None => Vec::new(),
+    }
 }
 
 /// What the running server has given up.

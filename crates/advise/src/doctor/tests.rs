@@ -334,6 +334,20 @@ fn what_is_wrong_in_the_file_is_red_and_a_warning_yellow() {
 }
 
 #[test]
+fn ntlm_beside_kerberos_is_yellow_and_names_the_remedy() {
+    let of = |kerberos, ntlm| {
+        let logon = Some(LogonWays { kerberos, ntlm });
+        let all = findings(&Facts { logon, ..Facts::default() });
+        all.into_iter().find(|one| one.about == "logon")
+    };
+    let found = of(true, true).unwrap();
+    assert_eq!(found.state, State::Yellow);
+    assert!(found.remedy.unwrap().contains("ntlm = \"off\""));
+    assert_eq!(of(true, false).unwrap().state, State::Green);
+    assert_eq!(of(false, true), None, "there is no other way");
+}
+
+#[test]
 fn missing_layers_of_a_running_server_are_yellow() {
     let of = |missing: Option<&[&str]>| {
         let missing_layers =
