@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What a path begins with.
+/// Prefix of a path.
 const UNIX: &str = "unix:";
 
 /// Where the admin API listens.
@@ -42,7 +42,7 @@ impl fmt::Display for AdminAddress {
     }
 }
 
-/// What Linux has room for in the address of a Unix socket, without its end (unix(7)).
+/// Bytes of a Unix socket's path, without the terminating null byte (unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ const KEYS: &[&str] = &[
     "write_iops",
 ];
 
-/// What the table `limits` of a share says. Throughput is in bytes a second, as `"100 MiB"`.
+/// The table `limits` of a share. Throughput is in bytes a second, as `"100 MiB"`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLimits {
@@ -159,13 +159,13 @@ impl ShareConfig {
         result.map(|()| true).map_err(ConfigError::of)
     }
 
-    /// What the share is provisioned with, and what else its limits follow from.
+    /// The share's provisioned size and rates, and the other keys that its limits follow from.
     #[must_use]
     pub fn provision(&self) -> Provision {
         Provision { metadata_cache: self.metadata_cache_bytes > 0, ..self.provision }
     }
 
-    /// What is said of class, size and limits, and contradicts itself.
+    /// Contradictions among class, size and limits.
     pub(super) fn provision_contradictions(&self) -> Vec<String> {
         let (name, Provision { class, gib, iops, mib_per_second, own, .. }) =
             (&self.name, self.provision);
@@ -189,7 +189,7 @@ impl ShareConfig {
     }
 }
 
-/// What is said of a share after keys of it were changed, if that makes sense.
+/// The provision of a share after changes of its keys, if these agree.
 ///
 /// # Errors
 /// A sentence with the remedy.

@@ -38,18 +38,18 @@ pub struct TraceTarget {
     pub path: String,
 }
 
-/// What is logged.
+/// Settings of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logging {
     /// See [`LogFormat`].
     pub format: LogFormat,
-    /// What is left out, as `ANABRANCH_LOG` has it; `info` if nothing is said.
+    /// Minimum severity to log, as in `ANABRANCH_LOG`; `info` by default.
     pub level: String,
     /// See [`AuditTarget`].
     pub audit: AuditTarget,
     /// How long a request takes at least that is told as a trace.
     pub slow_request: Duration,
-    /// Who is told; nobody if none.
+    /// The collector of traces, if any.
     pub traces: Option<TraceTarget>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Logging {
     }
 }
 
-/// What is left out if nothing is said: what is for developers.
+/// Default minimum severity: lines for developers are left out.
 const LEVEL: &str = "info";
 /// Milliseconds after which a request is slow, if nothing is said.
 const SLOW_REQUEST_MILLIS: u64 = 1000;
@@ -78,7 +78,7 @@ const OTLP_PORT: u16 = 4318;
 pub(super) struct RawLogging {
     /// `text` or `json`.
     format: Option<LogFormat>,
-    /// What is left out: `error`, `warn`, `info`, `debug`, or directives.
+    /// Minimum severity: `error`, `warn`, `info`, `debug`, or directives.
     level: Option<String>,
     /// `off`, `log`, or a file.
     audit: Option<Spanned<String>>,

@@ -1,7 +1,7 @@
 //! From a file of wishes to a configuration that can be served.
 //!
-//! What is typed (`raw`) becomes what it means ([`Config`]) in one step, which
-//! finds everything that is wrong, with the line and the remedy.
+//! The file as typed (`raw`) becomes its meaning ([`Config`]) in one step, which
+//! finds every mistake, with its line and remedy.
 
 mod admin_address;
 mod limits;
@@ -43,7 +43,7 @@ pub struct Problem {
     pub text: String,
 }
 
-/// What is wrong with a configuration, for people.
+/// All mistakes of a configuration, as texts for an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigError {
     /// The file, if it is about one.
@@ -125,13 +125,13 @@ pub enum Encryption {
     Required,
 }
 
-/// Whose power users of NFS clients have on a share.
+/// Accounts that users of NFS clients act as on a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum NfsSquash {
     /// All are nobody in particular.
     All,
-    /// What their machines say.
+    /// The ids that their machines send.
     None,
     /// The superuser is nobody in particular.
     #[default]
@@ -157,7 +157,7 @@ fn tls_of(value: &str) -> Result<NfsTls, ConfigError> {
     }
 }
 
-/// What TLS is offered with below NFS: PEM files.
+/// PEM files for NFS under TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The server's certificate, and those between it and one that clients trust.
@@ -170,12 +170,12 @@ pub struct TlsFiles {
     pub line: Option<usize>,
 }
 
-/// What judges Kerberos tickets.
+/// Keys that Kerberos tickets are verified with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KerberosKeys {
     /// Keys of `cifs/HOST`.
     pub keytab: PathBuf,
-    /// Whose users are users here, by the same names.
+    /// The realm whose users are users here, by the same names.
     pub realm: String,
     /// Where the keytab stands in the file.
     pub line: Option<usize>,
@@ -205,7 +205,7 @@ pub struct ShareConfig {
     pub read_only: bool,
     /// Only sealed connections.
     pub encryption_required: bool,
-    /// Who may connect.
+    /// Users that may connect; every account if none.
     pub users: Option<Vec<String>>,
     /// Leave out of listings what the user may not read.
     pub hide_unreadable: bool,
@@ -221,7 +221,7 @@ pub struct ShareConfig {
     pub time_machine: bool,
     /// Bytes that all backups together may take.
     pub time_machine_max_bytes: Option<u64>,
-    /// What clients have open survives the server.
+    /// Opens of clients survive a restart of the server.
     pub continuously_available: bool,
     /// Clients see symbolic links, and follow them themselves.
     pub show_symlinks: bool,
@@ -233,11 +233,11 @@ pub struct ShareConfig {
     pub file_mode: u32,
     /// Permission bits of new directories.
     pub directory_mode: u32,
-    /// Who may not connect. As in the other lists, `@NAME` is a system group.
+    /// Users that may not connect. As in the other lists, `@NAME` is a system group.
     pub denied_users: Vec<String>,
-    /// Who may only read.
+    /// Users that may only read.
     pub read_users: Vec<String>,
-    /// Who may write though others may not.
+    /// Users that may write where others may not.
     pub write_users: Vec<String>,
     /// Networks that may connect; all if empty.
     pub hosts_allowed: Vec<smb::Network>,
@@ -247,9 +247,9 @@ pub struct ShareConfig {
     pub hidden_names: Vec<String>,
     /// Patterns of names that are not served.
     pub veto_names: Vec<String>,
-    /// Those may connect who have proven nothing.
+    /// Guests and anonymous may connect.
     pub guest_ok: bool,
-    /// Whom lists show it to.
+    /// Clients that lists of shares show it to.
     pub listed: smb::Listed,
     /// System user that everyone touches files as.
     pub force_user: Option<String>,
@@ -266,7 +266,7 @@ pub struct ShareConfig {
     /// Whether NFS clients see it; if nothing is said, unless something about it needs
     /// to know who they are.
     pub nfs: Option<bool>,
-    /// Whose power users of NFS clients have.
+    /// Accounts that users of NFS clients act as.
     pub nfs_squash: NfsSquash,
     /// Whether NFS clients have to come under TLS.
     pub nfs_tls: NfsTls,
@@ -287,7 +287,7 @@ pub struct Config {
     pub nfs: Vec<SocketAddr>,
     /// How long an NFS client that says nothing keeps what it has.
     pub nfs_lease: Duration,
-    /// What TLS is offered with below NFS, if it is.
+    /// PEM files for NFS under TLS, if it is offered.
     pub nfs_tls: Option<TlsFiles>,
     /// Whether NFS clients have to come from a reserved source port where a share does not say.
     pub reserved_ports: bool,
@@ -307,9 +307,9 @@ pub struct Config {
     pub dialect_min: smb::Dialect,
     /// Highest dialect.
     pub dialect_max: smb::Dialect,
-    /// What judges Kerberos tickets; none are taken without.
+    /// Keys that Kerberos tickets are verified with; without them no ticket is taken.
     pub kerberos: Option<KerberosKeys>,
-    /// Whom nameless sessions act as.
+    /// System user that guests and anonymous act as.
     pub guest: Option<String>,
     /// Connections at once.
     pub connections_max: usize,
@@ -323,7 +323,7 @@ pub struct Config {
     pub multichannel: Multichannel,
     /// Whether the process gives up what it does not need.
     pub confinement: Confinement,
-    /// What is logged.
+    /// Settings of the log.
     pub log: Logging,
     /// The shares.
     pub shares: Vec<ShareConfig>,
@@ -350,7 +350,7 @@ impl Config {
         raw::parse(text)
     }
 
-    /// What is served if nothing is configured: no share, defaults for the rest.
+    /// The configuration of an empty file: no share, defaults for the rest.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -397,7 +397,7 @@ impl Config {
         self.shares.last_mut().ok_or_else(|| ConfigError::of("no share"))
     }
 
-    /// What can be served, but should be thought about.
+    /// Remarks on settings that can be served but are seldom meant.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
         let Multichannel { enabled, channels_max, channels_max_line: line, .. } = self.multichannel;
@@ -422,8 +422,8 @@ impl Config {
         self.state.as_deref().or_else(beside).unwrap_or(Path::new("."))
     }
 
-    /// What is wrong outside of the file: directories, users and groups that
-    /// are not there, certificates that cannot be used.
+    /// Problems outside of the file: missing directories, users and groups,
+    /// certificates that cannot be used.
     #[must_use]
     pub fn problems_outside(&self) -> Vec<Problem> {
         let of = |share: &ShareConfig| {

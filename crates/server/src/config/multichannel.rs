@@ -12,7 +12,7 @@ use toml::Spanned;
 /// Fastest link that can be written down, in Mbit/s: the answer counts bits in 64 bits.
 const SPEED_MBITS_MAX: u64 = 100_000_000;
 
-/// What is served of Multichannel.
+/// Settings of Multichannel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multichannel {
     /// Sessions may have several connections.

@@ -77,10 +77,10 @@ struct RawConfig {
     /// Several connections for one session.
     #[serde(default)]
     multichannel: RawMultichannel,
-    /// What is written about what happens.
+    /// Settings of the log.
     #[serde(default)]
     log: RawLogging,
-    /// What is served.
+    /// The shares.
     #[serde(default)]
     share: Vec<RawShare>,
 }
@@ -155,25 +155,25 @@ struct RawShare {
     /// Only sealed connections.
     #[serde(default)]
     encryption_required: bool,
-    /// Who may connect; everyone with an account if left out.
+    /// Users that may connect; everyone with an account if left out.
     users: Option<Vec<String>>,
-    /// Who may not connect.
+    /// Users that may not connect.
     #[serde(default)]
     denied_users: Vec<String>,
-    /// Who may only read.
+    /// Users that may only read.
     #[serde(default)]
     read_users: Vec<String>,
-    /// Who may write though others may not.
+    /// Users that may write where others may not.
     #[serde(default)]
     write_users: Vec<String>,
     /// Networks that may connect, as `"192.0.2.0/24"`.
     hosts_allowed: Option<Spanned<Vec<String>>>,
     /// Networks that may not.
     hosts_denied: Option<Spanned<Vec<String>>>,
-    /// Those may connect who have proven nothing.
+    /// Guests and anonymous may connect.
     #[serde(default)]
     guest_ok: bool,
-    /// Whom lists show it to: `everyone`, `users` or `nobody`.
+    /// Clients that lists of shares show it to: `everyone`, `users` or `nobody`.
     listed: Option<Spanned<String>>,
     /// System user that everyone touches files as.
     force_user: Option<String>,
@@ -185,7 +185,7 @@ struct RawShare {
     veto_names: Option<Spanned<Vec<String>>>,
     /// Space that clients are shown at most.
     size_limit: Option<Spanned<String>>,
-    /// What the share is like: `standard`, `premium` or `custom`.
+    /// Class of the share: `standard`, `premium` or `custom`.
     class: Option<Spanned<String>>,
     /// Its size in GiB: what clients are shown, and cannot write beyond.
     provisioned_gib: Option<Spanned<u64>>,
@@ -197,7 +197,7 @@ struct RawShare {
     limits: Option<RawLimits>,
     /// Whether NFS clients see it.
     nfs: Option<bool>,
-    /// Whose power users of NFS clients have: `root`, `all` or `none` are nobody in particular.
+    /// Users of NFS clients that act as nobody in particular: `root`, `all` or `none`.
     nfs_squash: Option<NfsSquash>,
     /// Whether NFS clients have to come under TLS: `offered` or `required`.
     nfs_tls: Option<NfsTls>,
@@ -222,7 +222,7 @@ struct RawShare {
     time_machine: bool,
     /// Bytes that all backups together may take; as much as there is if left out.
     time_machine_max_bytes: Option<u64>,
-    /// What clients have open survives the server.
+    /// Opens of clients survive a restart of the server.
     #[serde(default)]
     continuously_available: bool,
     /// Clients see symbolic links and follow them themselves, as Linux and macOS can.
@@ -576,7 +576,7 @@ fn texts(list: &Spanned<Vec<String>>) -> impl Iterator<Item = &str> {
     list.get_ref().iter().map(String::as_str)
 }
 
-/// What the parser says, with a suggestion where a word was mistyped.
+/// The parser's error, with a suggestion where a word was mistyped.
 fn explain(text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| line_of(text, span.start));
     let message = error.message();

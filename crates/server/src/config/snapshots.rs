@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use vfs_local::{NameFormat, Naming, SnapshotPlace};
 
-/// What snapshots are called where nothing is said: by Windows and Samba, TrueNAS,
+/// Default patterns of snapshot names: of Windows and Samba, TrueNAS,
 /// sanoid, zfs-auto-snapshot, CephFS's schedules.
 const NAMES: [&str; 6] = [
     "@GMT-%Y.%m.%d-%H.%M.%S",
@@ -14,7 +14,7 @@ const NAMES: [&str; 6] = [
     "scheduled-%Y-%m-%d-%H_%M_%S",
 ];
 
-/// Who keeps them, and where.
+/// The program that takes the snapshots, and their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
     /// snapper, in `.snapshots`.
@@ -40,7 +40,7 @@ pub struct SnapshotsConfig {
 }
 
 impl Kept {
-    /// What a word of the configuration means.
+    /// The meaning of a word of the configuration.
     #[must_use]
     pub fn of(text: &str) -> Self {
         match text {
@@ -53,10 +53,10 @@ impl Kept {
 }
 
 impl SnapshotsConfig {
-    /// What the backend is told.
+    /// The same for the backend.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// The problem, as a text for an administrator.
     pub fn place(&self, share: &Path, follows_links: bool) -> Result<SnapshotPlace, String> {
         let root = self.root.as_deref().unwrap_or(share);
         let inside = share.strip_prefix(root).map_err(|_| {

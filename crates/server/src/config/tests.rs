@@ -1,4 +1,4 @@
-//! What a configuration may say, and what is said of one that is wrong.
+//! Configurations that are accepted, and the errors of those that are not.
 
 use super::*;
 

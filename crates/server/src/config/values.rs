@@ -1,4 +1,4 @@
-//! What single values of a share's keys mean.
+//! Meanings of single values of a share's keys.
 
 use super::{Config, Encryption, NfsTls, Ntlm, Problem, ShareConfig, Signing};
 use crate::metadata_cache::BUDGET_BYTES_MAX;
@@ -91,7 +91,7 @@ pub(super) fn check_latency(latency_us: u64) -> Result<u64, String> {
     Ok(latency_us)
 }
 
-/// Whom a list shows a share to.
+/// Clients that a list of shares shows a share to.
 pub(super) fn parse_listed(text: &str) -> Result<Listed, String> {
     match text {
         "everyone" => Ok(Listed::Everyone),
@@ -102,7 +102,7 @@ pub(super) fn parse_listed(text: &str) -> Result<Listed, String> {
 }
 
 impl ShareConfig {
-    /// What contradicts the rest of the configuration.
+    /// Contradictions to the rest of the configuration.
     pub(super) fn contradictions(&self, config: &Config) -> Vec<String> {
         let name = &self.name;
         let mut wrong = self.provision_contradictions();
@@ -156,8 +156,8 @@ impl ShareConfig {
 }
 
 impl Config {
-    /// What is to be known of sessions without a proof: that they are refused although there is
-    /// an account for them, or what they may do.
+    /// Warnings about sessions without a proof: the server refuses them although there is an
+    /// account for them, or admits them with that account's rights.
     pub(super) fn guest_warnings(&self) -> Vec<Problem> {
         let Some(guest) = self.guest.as_deref() else { return Vec::new() };
         let demand = match (self.ntlm, self.encryption, self.signing) {

@@ -30,7 +30,7 @@ enum Shown {
     Plain(Value),
     /// A string.
     Text(String),
-    /// What `Display` or `Debug` gave.
+    /// The output of `Display` or `Debug`.
     Formatted(String),
 }
 
@@ -179,7 +179,7 @@ fn json(time: &str, (level, target): (Level, &str), fields: &Fields) -> String {
     escape_json(&Value::Object(line).to_string()) + "\n"
 }
 
-/// What the layout needs of an event's call site.
+/// Level and target of an event's call site, for the layout.
 pub fn facts<'a>(metadata: &'a Metadata<'a>) -> (Level, &'a str) {
     (*metadata.level(), metadata.target())
 }

@@ -52,7 +52,7 @@ pub struct LogCounts {
     pub suppressed: u64,
 }
 
-/// What the process's log does not have so far.
+/// Lines that the process's log lacks so far.
 #[must_use]
 pub fn counts() -> LogCounts {
     LOG.get().map_or_else(LogCounts::default, |log| LogCounts {

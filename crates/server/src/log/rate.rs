@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tracing::Level;
 
-/// What an event is counted as.
+/// The kind that an event is counted as.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind<K> {
     /// The place in the code.

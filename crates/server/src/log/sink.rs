@@ -14,7 +14,7 @@ use std::time::Duration;
 /// Name of the thread that writes.
 pub const THREAD_NAME: &str = "log";
 
-/// What became of lines.
+/// Counts of lines, by their outcome.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Lines that could not be written.
@@ -35,7 +35,7 @@ enum Order {
 pub struct Sink {
     orders: SyncSender<Order>,
     counts: Arc<Counts>,
-    /// What writes, until the thread takes it.
+    /// The writer, until the thread takes it.
     idle: Arc<Mutex<Option<LineWriter>>>,
 }
 
