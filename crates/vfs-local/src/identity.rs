@@ -304,6 +304,36 @@ mod tests {
         assert_eq!(of_thread(), before);
     }
 
+    /// Such a process cannot have uid 0, which the check of a change of credentials would end it
+    /// for.
+    #[test]
+    fn process_of_an_ordinary_user_outlives_kept_identity() {
+        use std::os::unix::process::CommandExt as _;
+        // The directories above the binary may be closed to the user.
+        let mut command = std::process::Command::new("/proc/self/exe");
+        let name = "identity::tests::child_of_an_ordinary_user_keeps_identity";
+        command.args(["--exact", name, "--ignored", "--test-threads=1"]);
+        if may_switch() {
+            command.uid(54_321).gid(54_321);
+        }
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && printed.contains("1 passed"), "{output:?}");
+    }
+
+    #[test]
+    #[ignore = "the process of process_of_an_ordinary_user_outlives_kept_identity"]
+    fn child_of_an_ordinary_user_keeps_identity() {
+        assert!(!may_switch());
+        let before = of_thread();
+        keep_identity(|| {
+            drop(Acting::begin(user(54_331).actor()).unwrap());
+            assert_eq!(of_thread(), before);
+            as_server(ServerWork::Metadata, || Ok(())).unwrap();
+        });
+        assert_eq!(of_thread(), before);
+    }
+
     #[test]
     fn kept_identity_ends_with_its_scope() {
         if !may_switch() {
