@@ -130,6 +130,15 @@ impl RequestFiles {
         held.grants.caches.handle_acknowledge(owner, keeps).map_err(|_| FsError::InvalidParameter)
     }
 
+    /// The holder that is told of breaks of what a client keeps under a key.
+    #[must_use]
+    pub fn key_holder<T: CacheHolder>(&self, key: CacheKey) -> Option<Arc<T>> {
+        let state = self.table.keys.find(key)?;
+        let holder = state.look().holder(CacheOwner::Key(key)).cloned()?;
+        let holder: Arc<dyn Any + Send + Sync> = holder;
+        holder.downcast().ok()
+    }
+
     /// A client gives back all but `keeps` of what it has under a key.
     ///
     /// # Errors

@@ -43,6 +43,8 @@ struct Told {
     kept_back: Vec<CacheBreak>,
     /// Opens whose connection is lost, by the lasting half of their ids.
     detached: Vec<u64>,
+    /// Users that have opened the file under it, beside the first.
+    others: Vec<String>,
 }
 
 impl Lease {
@@ -86,6 +88,23 @@ impl Lease {
         // What no bit means is not asked for.
         let wanted = Caching((asked.state & u32::from(Caching::BATCH.0)) as u8);
         CacheWish { wanted, key: Some(key), holder: self.clone() }
+    }
+
+    /// A user has opened the file under it.
+    pub fn note_user(&self, user: &str) {
+        if self.user == user {
+            return;
+        }
+        let mut state = self.lock();
+        if !state.others.iter().any(|other| other == user) {
+            state.others.push(user.to_owned());
+        }
+    }
+
+    /// Whether the user has opened the file under it. Anybody may claim a client's GUID, which is
+    /// no secret of it; a client that several users share acknowledges by any of their sessions.
+    pub fn is_of(&self, user: &str) -> bool {
+        self.user == user || self.lock().others.iter().any(|other| other == user)
     }
 
     /// It was granted for a directory.

@@ -334,3 +334,32 @@ fn who_may_have_to_write_back_before_giving_up_a_lease_is_asked_once() {
     assert_eq!(client.close(file), NtStatus::SUCCESS);
     assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
 }
+
+/// Any client may claim the GUID of another, and lease keys go over the network in the clear.
+#[test]
+fn foreign_user_cannot_acknowledge_a_lease_break() {
+    let net = Net::new();
+    let mut owner = net.ready_as(ALICE);
+    owner.lease("f", READ | HANDLE | WRITE);
+    let mut other = net.ready_as(BOB);
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it waits");
+    assert!(owner.notice().is_some());
+    assert_eq!(other.acknowledge_lease(READ | HANDLE), NtStatus::OBJECT_NAME_NOT_FOUND);
+    assert!(other.reply_to(open).is_none(), "it waits on");
+    assert_eq!(owner.acknowledge_lease(READ | HANDLE), NtStatus::SUCCESS);
+    assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
+}
+
+#[test]
+fn second_user_of_a_lease_acknowledges_its_break() {
+    let net = Net::new();
+    let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
+    first.lease("f", READ | HANDLE | WRITE);
+    second.lease("f", READ | HANDLE | WRITE);
+    let mut other = net.ready_as(ALICE);
+    let open = other.send_create("f", 0);
+    assert!(other.reply_to(open).is_none(), "it waits");
+    assert_eq!(second.acknowledge_lease(READ | HANDLE), NtStatus::SUCCESS);
+    assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
+}

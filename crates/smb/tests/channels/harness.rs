@@ -27,8 +27,8 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, capabilities};
 use wire::smb::{
     Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header,
-    IoctlRequest, Lease, LeaseV2, MessageId, SessionId, SessionSetupRequest, TreeConnectRequest,
-    TreeId, put_context,
+    IoctlRequest, Lease, LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest,
+    TreeConnectRequest, TreeId, put_context,
 };
 use wire::spnego::{Initiator, Shown, Ticket};
 use wire::wiretap::Wiretap;
@@ -379,9 +379,12 @@ pub struct Client {
     pub capabilities: u32,
 }
 
+/// The key of all leases.
+const LEASE_KEY: [u8; 16] = [7; 16];
+
 /// Asks for a lease with this state.
 fn put_lease(contexts: &mut Vec<u8>, state: u32) {
-    let lease = Lease { key: [7; 16], state, v2: Some(LeaseV2::default()), flags: 0 };
+    let lease = Lease { key: LEASE_KEY, state, v2: Some(LeaseV2::default()), flags: 0 };
     put_context(contexts, b"RqLs", &lease.encode());
 }
 
@@ -824,6 +827,12 @@ impl Client {
             w.zeros(5);
             file.encode(w);
         })
+    }
+
+    /// Gives a part of a lease back, of which `state` stays.
+    pub fn acknowledge_lease(&mut self, state: u32) -> NtStatus {
+        let request = OplockBreakAck::Lease { key: LEASE_KEY, state };
+        self.status(Command::OPLOCK_BREAK, |w| request.encode(w))
     }
 
     /// LOGOFF, TREE_DISCONNECT and ECHO have the same body.

@@ -272,9 +272,10 @@ impl Creating {
         let (oplock, lease) = match self.cache.take() {
             Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
             // That of an earlier open under the key, if there is one.
-            Some(Cache::Lease(..)) => (None, granted.and_then(CacheGrant::holder)),
+            Some(Cache::Lease(..)) => (None, granted.and_then(CacheGrant::holder::<Lease>)),
             None => (None, None),
         };
+        lease.iter().for_each(|lease| lease.note_user(&self.session.user().account.name));
         let durability = self.granted_durability(opened);
         let persists = durability.is_some_and(|d| d.kind == DurableKind::Persistent);
         let persistent = self.persistent_charge.take();
