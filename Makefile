@@ -32,8 +32,8 @@ units: ## Everything that needs no other program
 	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=1000000 \
 	    cargo test --workspace --locked --quiet --no-fail-fast
 
-hostile: ## Two hostile users against one victim: ten minutes, a million messages in any case
-	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=15000000 \
+hostile: ## Two hostile users against one victim over SMB and NFS: 30 million messages, some ten minutes
+	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=30000000 \
 	    cargo test --package fuzz --test hostile --locked --quiet -- --nocapture
 
 built:

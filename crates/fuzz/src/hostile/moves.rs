@@ -46,7 +46,7 @@ pub struct World {
 type Move = fn(&mut World, &mut Rng);
 
 /// Each move, and how often it is made.
-const MOVES: [(usize, Move); 30] = [
+const MOVES: [(usize, Move); 31] = [
     (5, World::connect),
     (10, World::log_on),
     (3, World::renew),
@@ -68,6 +68,7 @@ const MOVES: [(usize, Move); 30] = [
     (1, World::victims_neighbour),
     (4, World::victim_writes),
     (3, World::victim_renews),
+    (6, World::victim_acknowledges),
     (1, World::victim_binds),
     (1, World::victim_moves),
     (3, World::nfs_connect),
@@ -196,7 +197,8 @@ impl World {
 
     fn victims_opens(&self) -> Vec<FileId> {
         let private = self.victim.private.file_id;
-        std::iter::once(private).chain(self.victim.shared).collect()
+        let others = self.victim.shared.into_iter().chain(self.victim.cached);
+        std::iter::once(private).chain(others).collect()
     }
 
     fn connect(&mut self, rng: &mut Rng) {
@@ -723,6 +725,12 @@ impl World {
         }
         let frame = self.victim.link.last_frame.clone();
         self.capture(frame);
+    }
+
+    fn victim_acknowledges(&mut self, rng: &mut Rng) {
+        if self.victim.acknowledge(&self.around, percent(rng, 40)) {
+            self.counts.add("the victim acknowledged");
+        }
     }
 
     fn victim_binds(&mut self, rng: &mut Rng) {

@@ -2,7 +2,9 @@
 
 use super::link::{KnownOpen, percent, pick};
 use super::surroundings::User;
-use super::victim::{APP_INSTANCE, CLIENT_GUID, CREATE_GUID, LEASE_KEY, put_durability};
+use super::victim::{
+    APP_INSTANCE, CLIENT_GUID, CREATE_GUID, LEASE_KEY, LEASED_KEY, put_durability,
+};
 use crate::mutate::Rng;
 use acl::{Access, Ace, Descriptor, Sid};
 use wire::codec::{Writer, put_utf16};
@@ -15,7 +17,7 @@ use wire::smb::{
 };
 
 /// Names that opens are asked for by. All that begin with `v` are the victim's alone.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 19] = [
     "",
     "v",
     "v\\private",
@@ -27,6 +29,7 @@ pub const NAMES: [&str; 18] = [
     "PUB\\Shared",
     "pub\\shared:stream",
     "pub\\new",
+    "pub\\cached",
     "pub\\..\\v\\private",
     "mine0",
     "mine1",
@@ -149,8 +152,8 @@ pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> Request {
         13 | 14 => write(rng, file_id),
         15 | 16 => read(rng, file_id),
         17 => lock(rng, file_id),
-        18 | 19 => query(rng, file_id),
-        20 => acknowledge(rng, file_id),
+        18 => query(rng, file_id),
+        19 | 20 => acknowledge(rng, file_id),
         21 => watch(rng, file_id),
         22 if percent(rng, 50) => {
             let request = CloseRequest { flags: rng.below(2) as u16, file_id };
@@ -238,7 +241,8 @@ fn create_own(rng: &mut Rng, user: User) -> Request {
         User::Trudy => ["mine2", "mine3"],
         _ => ["mine4", "mine5"],
     };
-    let name = pick(rng, &[own[0], own[1], own[0], own[1], "pub\\shared", "folder", ""]);
+    let name =
+        pick(rng, &[own[0], own[1], own[0], own[1], "pub\\shared", "pub\\cached", "folder", ""]);
     let open = KnownOpen {
         file_id: FileId::default(),
         name,
@@ -452,7 +456,8 @@ fn query(rng: &mut Rng, file_id: FileId) -> Request {
 
 fn acknowledge(rng: &mut Rng, file_id: FileId) -> Request {
     let state = rng.below(8) as u32;
-    let key = if percent(rng, 50) { LEASE_KEY } else { [rng.below(4) as u8; 16] };
+    let any = [rng.below(4) as u8; 16];
+    let key = pick(rng, &[LEASE_KEY, LEASED_KEY, LEASED_KEY, any]);
     let request = match rng.below(2) {
         0 => OplockBreakAck::Oplock { level: pick(rng, &[0, 1]), file_id },
         _ => OplockBreakAck::Lease { key, state },

@@ -17,9 +17,9 @@ use wire::codec::{Writer, put_utf16};
 use wire::fscc::{FILE_NON_DIRECTORY_FILE, FILE_OPEN};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    APP_INSTANCE_ID, Command, CreateRequest, Dialect, DurableReconnectV2, DurableRequestV2, FileId,
-    Header, Lease, LeaseV2, LockElement, LockRequest, ReadRequest, SessionId, WriteRequest,
-    put_context,
+    APP_INSTANCE_ID, CloseRequest, Command, CreateRequest, Dialect, DurableReconnectV2,
+    DurableRequestV2, FileId, Header, Lease, LeaseV2, LockElement, LockRequest, OplockBreakAck,
+    ReadRequest, SessionId, WriteRequest, put_context,
 };
 
 /// Begins what only the victim may read.
@@ -37,13 +37,15 @@ pub const AWAY_MAX: Duration = Duration::from_secs(25);
 pub const CLIENT_GUID: [u8; 16] = [0xA1; 16];
 pub const CREATE_GUID: [u8; 16] = [0xA2; 16];
 pub const LEASE_KEY: [u8; 16] = [0xA3; 16];
+pub const LEASED_KEY: [u8; 16] = [0xA5; 16];
 pub const APP_INSTANCE: [u8; 16] = [0xA4; 16];
 
 const PRIVATE: &str = "v\\private";
 const SHARED: &str = "pub\\shared";
+const CACHED: &str = "pub\\cached";
 
 /// Directories and files of the victim, with their modes.
-const TREE: [(&str, FileKind, u32); 6] = [
+const TREE: [(&str, FileKind, u32); 7] = [
     ("v", FileKind::Directory, 0o700),
     ("v/private", FileKind::File, 0o600),
     ("pub", FileKind::Directory, 0o755),
@@ -51,6 +53,8 @@ const TREE: [(&str, FileKind, u32); 6] = [
     // Open over NFS.
     ("v/kept", FileKind::File, 0o600),
     ("pub/noted", FileKind::File, 0o644),
+    // Cached by the victim until others open it.
+    ("pub/cached", FileKind::File, 0o644),
 ];
 
 /// The state of a file that hostile clients may not change. Reading changes its times; by POSIX a
@@ -123,6 +127,14 @@ pub struct Victim {
     pub second: Option<Link>,
     pub private: KnownOpen,
     pub shared: Option<FileId>,
+    /// The open of a file that the victim caches under an oplock or a lease.
+    pub cached: Option<FileId>,
+    /// Its oplock level.
+    oplock: u8,
+    /// Acknowledgments that the victim owes.
+    owed: Vec<OplockBreakAck>,
+    /// The last one that it sent.
+    acknowledged: Option<OplockBreakAck>,
     /// A session of another user on the same connection.
     neighbour: Option<KnownSession>,
     /// Since when the connection is lost.
@@ -182,6 +194,10 @@ impl Victim {
             second: None,
             private,
             shared: None,
+            cached: None,
+            oplock: 0,
+            owed: Vec::new(),
+            acknowledged: None,
             neighbour: None,
             away_since: None,
             facts,
@@ -292,7 +308,7 @@ impl Victim {
             let again = self.lock(around, file, flags);
             assert_eq!(again, NtStatus::LOCK_NOT_GRANTED, "the victim's range is locked");
         }
-        self.check_notices();
+        self.check_notices(around);
     }
 
     /// The locks are the victim's own.
@@ -303,14 +319,74 @@ impl Victim {
         }
     }
 
+    /// Acknowledges what others wait for, which nobody else has done meanwhile. Without that it opens
+    /// the file anew, to cache it. True for an acknowledgment.
+    pub fn acknowledge(&mut self, around: &Surroundings, by_oplock: bool) -> bool {
+        if self.is_away() {
+            return false;
+        }
+        self.check_notices(around);
+        if !self.owed.is_empty() {
+            let request = self.owed.remove(0);
+            self.acknowledged = Some(request);
+            let reply = self.call(around, Command::OPLOCK_BREAK, |w| request.encode(w));
+            assert_eq!(
+                reply.header.status,
+                NtStatus::SUCCESS,
+                "acknowledged by others: {request:?}"
+            );
+            return true;
+        }
+        if let Some(file_id) = self.cached.take() {
+            let request = CloseRequest { flags: 0, file_id };
+            let reply = self.call(around, Command::CLOSE, |w| request.encode(w));
+            assert_eq!(reply.header.status, NtStatus::SUCCESS, "the victim closes its file");
+            self.check_notices(around);
+            self.owed.clear();
+        }
+        self.open_cached(around, by_oplock);
+        false
+    }
+
+    fn open_cached(&mut self, around: &Surroundings, by_oplock: bool) {
+        let (mut units, mut contexts) = (Vec::new(), Vec::new());
+        put_utf16(&mut units, CACHED);
+        let v2 = (self.link.agreed.dialect >= Dialect::Smb300).then(LeaseV2::default);
+        let lease = Lease { key: LEASED_KEY, state: 7, v2, flags: 0 };
+        if !by_oplock {
+            put_context(&mut contexts, b"RqLs", &lease.encode());
+        }
+        let oplock = if by_oplock { 9 } else { 0xFF };
+        let request = CreateRequest { oplock, contexts: &contexts, ..open(&units) };
+        let (header, protection) = (self.link.header(Command::CREATE), self.link.protection());
+        let reply = self.link.call(around, header, &protection, |w| request.encode(w));
+        let opened = reply.filter(|reply| reply.header.status == NtStatus::SUCCESS);
+        self.acknowledged = None;
+        self.oplock = opened.as_ref().map_or(0, |reply| reply.bytes[Header::LENGTH + 2]);
+        self.cached = opened.map(|reply| file_id(&reply));
+    }
+
     /// Asserts that no break of the victim's lease came: nobody else may open its private file.
     /// Breaks of hostile clients' leases reach it if they claim its client GUID. MS-SMB2 3.3.4.7.
-    fn check_notices(&mut self) {
+    fn check_notices(&mut self, around: &Surroundings) {
         let links = [Some(&mut self.link), self.second.as_mut()];
-        let replies = links.into_iter().flatten().flat_map(Link::take_replies);
+        let replies = links.into_iter().flatten().flat_map(|link| {
+            link.poll(around);
+            link.take_replies()
+        });
         for Reply { header, bytes } in replies {
+            if header.command != Command::OPLOCK_BREAK {
+                continue;
+            }
             let is_own = bytes.windows(LEASE_KEY.len()).any(|window| window == LEASE_KEY);
-            assert!(header.command != Command::OPLOCK_BREAK || !is_own, "the lease was broken");
+            assert!(!is_own, "the lease was broken");
+            let owed = acknowledgment(&bytes[Header::LENGTH..], &mut self.oplock);
+            // A notice may come again, by another channel.
+            let is_new = |owed: &OplockBreakAck| {
+                !self.owed.contains(owed) && self.acknowledged != Some(*owed)
+            };
+            let owed = owed.filter(is_new);
+            self.owed.extend(owed);
         }
     }
 
@@ -387,7 +463,9 @@ impl Victim {
     /// The network loses its connections.
     pub fn leave(&mut self, around: &Surroundings) {
         if !self.is_away() {
-            (self.second, self.neighbour) = (None, None);
+            (self.second, self.neighbour, self.cached) = (None, None, None);
+            self.check_notices(around);
+            self.owed.clear();
             self.link.half = None;
             self.link.cut();
             self.away_since = Some(around.since_start());
@@ -461,6 +539,22 @@ impl Victim {
             assert!(header.status.is_error(), "carried out without a signature: {header:?}");
         }
     }
+}
+
+/// The acknowledgment of a notice, if that asks for one: for level II none is due. MS-SMB2 2.2.23,
+/// 2.2.24, 3.3.4.6.
+fn acknowledgment(notice: &[u8], oplock: &mut u8) -> Option<OplockBreakAck> {
+    const ASKED: u8 = 1;
+    const LEVEL_II: u8 = 1;
+    if notice[0] == 24 {
+        let file_id = FileId::decode(&mut wire::codec::Reader::new(&notice[8..])).ok()?;
+        let (level, former) = (notice[2], std::mem::replace(oplock, notice[2]));
+        return (former > LEVEL_II).then_some(OplockBreakAck::Oplock { level, file_id });
+    }
+    // Hostile clients that claim the victim's GUID have leases under other keys.
+    let is_asked = notice[4] == ASKED && notice[8..24] == LEASED_KEY;
+    let state = u32::from(notice[28]);
+    is_asked.then_some(OplockBreakAck::Lease { key: LEASED_KEY, state })
 }
 
 /// Whether an exchange of SESSION_SETUPs ends by this status.
