@@ -170,6 +170,12 @@ pub trait Protocol: Sized + Send + 'static {
     /// The next job to poll.
     fn poll_job(&mut self) -> Option<Self::Job>;
 
+    /// Whether the message before has ended jobs that are to be answered before those of later
+    /// messages. Says so once.
+    fn take_cancelled(&mut self) -> bool {
+        false
+    }
+
     /// Takes a job's result.
     fn handle_finished(&mut self, finished: Self::Finished, now: Now);
 

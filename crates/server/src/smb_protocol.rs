@@ -115,6 +115,10 @@ impl Protocol for Conn {
         self.poll_job()
     }
 
+    fn take_cancelled(&mut self) -> bool {
+        self.take_cancelled()
+    }
+
     fn handle_finished(&mut self, finished: Finished, now: Now) {
         self.handle_finished(finished, now);
     }

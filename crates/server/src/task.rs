@@ -429,6 +429,9 @@ impl<P: Protocol> Task<P> {
         let bytes = frame.len();
         self.conn.handle_message(frame, checked, now)?;
         self.start_jobs(bytes, now).await;
+        if self.conn.take_cancelled() {
+            self.finish_cancelled(now).await;
+        }
         if self.conn.starts_tls() {
             self.start_tls()?;
         }
@@ -436,6 +439,19 @@ impl<P: Protocol> Task<P> {
             self.send().map_err(End::Network)?;
         }
         Ok(())
+    }
+
+    /// Ends the jobs that can end now, as those do that were cancelled.
+    async fn finish_cancelled(&mut self, now: Now) {
+        let mut next = async || poll_fn(|cx| Poll::Ready(self.jobs.poll_next(cx))).await;
+        let mut all = Vec::new();
+        while let Poll::Ready(Some(finished)) = next().await {
+            all.push(finished);
+        }
+        for finished in all {
+            self.conn.handle_finished(finished, now);
+            self.start_jobs(0, now).await;
+        }
     }
 
     /// RFC 9289 4.1: the client waits for the answer, and then its first word is one of TLS.

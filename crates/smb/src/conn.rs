@@ -84,6 +84,8 @@ pub struct Conn {
     pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// SMB1's NEGOTIATE asked for SMB2 in general; a second NEGOTIATE follows.
     pub(crate) wildcard_answered: bool,
+    /// See [`Conn::take_cancelled`].
+    has_cancelled: bool,
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>>,
@@ -129,6 +131,7 @@ impl Conn {
             }),
             negotiated: None,
             wildcard_answered: false,
+            has_cancelled: false,
             preauth: PreauthHash::default(),
             setups: HashMap::new(),
             channels: HashMap::new(),
@@ -426,8 +429,15 @@ impl Conn {
         if verified.is_ok() {
             let by_async = header.flags.contains(Flags::ASYNC);
             self.shared.waiting.cancel(header.message_id, by_async.then_some(header.async_id()));
+            self.has_cancelled = true;
         }
         Ok(())
+    }
+
+    /// Whether the message before was a CANCEL. What it has ended is answered before what comes
+    /// after it: clients take an answer to the latter for a sign that the former is done.
+    pub fn take_cancelled(&mut self) -> bool {
+        std::mem::take(&mut self.has_cancelled)
     }
 
     /// The next job to poll.

@@ -37,7 +37,12 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         EmptyBody.encode(&mut request.w);
         return Ok(Outcome::success());
     }
-    if body.elements[0].flags & LockElement::UNLOCK != 0 {
+    let is_unlock = body.elements[0].flags & LockElement::UNLOCK != 0;
+    // What it has is given back also after its ticket's end; nothing is added.
+    if !is_unlock && request.session()?.is_expired(|| request.server.host.now().wall) {
+        return Err(NtStatus::NETWORK_SESSION_EXPIRED);
+    }
+    if is_unlock {
         unlock_all(request.files, &open, &body.elements)?;
     } else {
         let (locks, waits) = wanted(&body.elements)?;
