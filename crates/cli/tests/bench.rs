@@ -301,7 +301,7 @@ fn kinds_of_connections_are_compared_in_turns_and_told_in_every_form() {
     std::fs::create_dir(&charts).unwrap();
     let files = ["--csv", csv.to_str().unwrap(), "--html", html.to_str().unwrap()];
     let pictures = ["--charts", charts.to_str().unwrap()];
-    let kinds = ["--channels", "1,4", "--sign", "off,gmac", "--encrypt", "off,gcm"];
+    let kinds = ["--channels", "1,4", "--sign", "off,cmac", "--encrypt", "off,gcm"];
     let found = compared(&url, &[&kinds[..], &files, &pictures, &BRIEF].concat());
     let runs = found["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2 * 2 * 2 * 2, "two rounds of eight kinds");
@@ -311,7 +311,7 @@ fn kinds_of_connections_are_compared_in_turns_and_told_in_every_form() {
     assert_eq!((used(0, "channels"), used(0, "signing")), (1.into(), "off".into()));
     assert_eq!(
         (used(1, "cipher"), used(2, "signing")),
-        ("AES-128-GCM".into(), "AES-128-GMAC".into())
+        ("AES-128-GCM".into(), "AES-128-CMAC".into())
     );
     assert_eq!(used(7, "channels"), 4);
     let summary = found["summary"].as_array().unwrap();

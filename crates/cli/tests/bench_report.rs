@@ -37,7 +37,7 @@ fn shown_as_measured(server: &Running, name: &str, arguments: &[&str]) {
 #[ignore = "needs Chromium: make browser"]
 fn bars_and_curves_of_a_report_show_in_a_browser_what_was_measured() {
     let server = Setup::new().start();
-    let kinds = ["--channels", "1,4", "--sign", "off,gmac", "--block", "4K,1M", "--random"];
+    let kinds = ["--channels", "1,4", "--sign", "off,cmac", "--block", "4K,1M", "--random"];
     shown_as_measured(&server, "kinds", &kinds);
     let sizes = ["--channels", "1,4", "--block", "4K,16K,64K,256K,1M", "--random"];
     shown_as_measured(&server, "sizes", &sizes);

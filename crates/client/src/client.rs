@@ -27,6 +27,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use wire::codec::Reader;
+use wire::crypto::SigningAlgorithm;
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, Secrets};
 use wire::ntstatus::NtStatus;
@@ -305,6 +306,10 @@ impl Client {
         let negotiated = self.negotiated();
         let able = negotiated.dialect >= Dialect::Smb300 && !self.inner.session.is_guest;
         if !able || negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
+            if count > 1 && negotiated.signing == SigningAlgorithm::AesGmac {
+                let why = "a session that is signed by AES-GMAC gets no further channels";
+                *lock(&self.inner.refusal) = Some(Error::Incompatible(why));
+            }
             return;
         }
         let mut opening = JoinSet::new();

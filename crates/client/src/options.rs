@@ -97,9 +97,41 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Whether a session is to have several connections.
+    pub(crate) fn wants_channels(&self) -> bool {
+        self.channels > 1
+    }
+
+    /// Algorithms to offer. AES-GMAC is not for a session of several connections, since binding
+    /// them uses nonces of the session's key again, unless nothing else is wanted.
+    pub(crate) fn offered_signing(&self) -> Vec<SigningAlgorithm> {
+        let is_safe = |algorithm: &&SigningAlgorithm| {
+            **algorithm != SigningAlgorithm::AesGmac || !self.wants_channels()
+        };
+        let safe: Vec<_> = self.signing_algorithms.iter().filter(is_safe).copied().collect();
+        if safe.is_empty() { self.signing_algorithms.clone() } else { safe }
+    }
+
     /// Offered dialects, from old to new.
     pub(crate) fn dialects(&self) -> Vec<Dialect> {
         let least = self.dialect_min.max(Dialect::Smb210);
         Dialect::ALL.into_iter().filter(|d| (least..=self.dialect_max).contains(d)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_of_several_channels_is_offered_no_gmac() {
+        let (gmac, cmac) = (SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac);
+        let offered = |channels, signing_algorithms: &[SigningAlgorithm]| {
+            let signing_algorithms = signing_algorithms.to_vec();
+            Options { channels, signing_algorithms, ..Options::default() }.offered_signing()
+        };
+        assert_eq!(offered(1, &[gmac, cmac]), [gmac, cmac]);
+        assert_eq!(offered(2, &[gmac, cmac]), [cmac]);
+        assert_eq!(offered(2, &[gmac]), [gmac], "nothing else is wanted");
     }
 }

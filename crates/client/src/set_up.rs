@@ -137,7 +137,7 @@ impl SetUp {
         let (mut preauth, mut signing, mut ciphers) = (Vec::new(), Vec::new(), Vec::new());
         negotiate::put_preauth(&mut preauth, &self.logon.salt);
         let algorithms: Vec<u16> =
-            self.options.signing_algorithms.iter().map(|a| a.number()).collect();
+            self.options.offered_signing().iter().map(|a| a.number()).collect();
         negotiate::put_algorithms(&mut signing, &algorithms);
         let numbers: Vec<u16> = self.options.ciphers.iter().map(|c| c.number()).collect();
         negotiate::put_algorithms(&mut ciphers, &numbers);
@@ -278,7 +278,7 @@ impl SetUp {
         let signing = match response.context(context::SIGNING).filter(|_| is_311) {
             Some(data) => chosen(data)?
                 .and_then(SigningAlgorithm::from_number)
-                .filter(|algorithm| self.options.signing_algorithms.contains(algorithm))
+                .filter(|algorithm| self.options.offered_signing().contains(algorithm))
                 .ok_or(Error::Hostile("a signing algorithm that was not offered"))?,
             None if dialect >= Dialect::Smb300 => SigningAlgorithm::AesCmac,
             None => SigningAlgorithm::HmacSha256,
@@ -390,7 +390,8 @@ fn claimed(options: &Options, dialects: &[Dialect]) -> u32 {
         return 0;
     }
     let sealing = if options.ciphers.is_empty() { 0 } else { capabilities::ENCRYPTION };
-    capabilities::LARGE_MTU | capabilities::MULTI_CHANNEL | sealing
+    let channels = if options.wants_channels() { capabilities::MULTI_CHANNEL } else { 0 };
+    capabilities::LARGE_MTU | channels | sealing
 }
 
 /// The one algorithm that a server answers with; 0 is "none" for ciphers.

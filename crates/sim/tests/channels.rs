@@ -70,11 +70,12 @@ fn a_seed_repeats_a_run_in_every_step() {
     }
 }
 
-/// A run with a fault is judged wrong, for the right reason.
+/// A run with a fault is judged wrong by the judge of such faults; in other runs another judge may
+/// see what follows from it first, as a lock that is granted since its holder was forgotten.
 fn assert_found(fault: Fault, why: &str) {
-    let found = (0..FAULT_SEEDS).find_map(|seed| run(seed, false, Some(fault)).err());
-    let found = found.unwrap_or_else(|| panic!("{fault:?} is not found"));
-    assert!(found.what.contains(why), "{fault:?} is found as {}", found.what);
+    let is_found = (0..FAULT_SEEDS)
+        .any(|seed| run(seed, false, Some(fault)).is_err_and(|found| found.what.contains(why)));
+    assert!(is_found, "{fault:?} is not found as {why}");
 }
 
 #[test]

@@ -17,11 +17,12 @@ impl Conn {
     /// Begins the exchange that binds a session to this connection, or goes on with it.
     ///
     /// # Errors
-    /// `REQUEST_NOT_ACCEPTED` for dialects without channels, where they are switched off, and for a connection that has the
-    /// session already, `USER_SESSION_DELETED` for a session that is not there,
-    /// `REQUEST_OUT_OF_SEQUENCE` or `NOT_SUPPORTED` if only one signs with AES-GMAC, `INVALID_PARAMETER` if the connections differ in what they negotiated or the
-    /// request is not signed, `ACCESS_DENIED` if it is signed wrongly, `NOT_SUPPORTED` for
-    /// sessions without a name, `INSUFFICIENT_RESOURCES`.
+    /// `REQUEST_NOT_ACCEPTED` for dialects without channels, where they are switched off, for a
+    /// session that signs with AES-GMAC, and for a connection that has the session already,
+    /// `USER_SESSION_DELETED` for a session that is not there, `REQUEST_OUT_OF_SEQUENCE` or
+    /// `NOT_SUPPORTED` if only one signs with AES-GMAC, `INVALID_PARAMETER` if the connections
+    /// differ in what they negotiated or the request is not signed, `ACCESS_DENIED` if it is
+    /// signed wrongly, `NOT_SUPPORTED` for sessions without a name, `INSUFFICIENT_RESOURCES`.
     pub(crate) fn begin_binding(
         &mut self,
         frame: &Bytes,
@@ -35,6 +36,9 @@ impl Conn {
             return Err(NtStatus::REQUEST_NOT_ACCEPTED);
         }
         check_alike(&session, negotiated)?;
+        if negotiated.signing == SigningAlgorithm::AesGmac {
+            return Err(NtStatus::REQUEST_NOT_ACCEPTED);
+        }
         if self.channels.contains_key(&id.0) {
             return Err(NtStatus::REQUEST_NOT_ACCEPTED);
         }
@@ -56,10 +60,14 @@ impl Conn {
         self.begin_setup(Purpose::Binds(session)).map(|_| ())
     }
 
-    /// The session of another connection that a request is signed for.
+    /// The session of another connection that a request is signed for, whose key may sign what
+    /// this connection answers: AES-GMAC's would use a nonce of its own connection again.
     pub(crate) fn bindable(&self, message: &[u8], header: &Header) -> Option<Arc<Session>> {
         let elsewhere = !self.channels.contains_key(&header.session_id.0);
         let session = self.server.session(header.session_id).filter(|_| elsewhere)?;
+        if session.signing_key.algorithm() == SigningAlgorithm::AesGmac {
+            return None;
+        }
         let signed = header.flags.contains(Flags::SIGNED) && session.signing_key.verify(message);
         signed.then_some(session)
     }

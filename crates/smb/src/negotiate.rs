@@ -266,7 +266,11 @@ fn agree(
     if dialect == Dialect::Smb311 {
         agree_preauth(request, server, &mut contexts)?;
         cipher = agree_cipher(request, may_seal, &mut contexts)?;
-        signing = agree_signing(request, &mut contexts)?;
+        let may_bind = offered & capabilities::MULTI_CHANNEL != 0;
+        signing = agree_signing(request, may_bind, &mut contexts)?;
+        if signing == SigningAlgorithm::AesGmac {
+            offered &= !capabilities::MULTI_CHANNEL;
+        }
         posix = agree_posix(config, request, &mut contexts)?;
     }
     let io_bytes_max = if dialect > Dialect::Smb202 {
@@ -344,16 +348,22 @@ fn agree_posix(
     Ok(agreed)
 }
 
+/// AES-GMAC is the fastest, and for a connection whose session gets no further channels: the
+/// exchange that binds one is signed with the session's key, under message ids that the session's
+/// first connection uses as well, and two messages under one nonce give AES-GMAC's authentication
+/// key away (MS-SMB2 3.1.4.1, 3.3.5.5.2).
 fn agree_signing(
     request: &NegotiateRequest<'_>,
+    may_bind: bool,
     contexts: &mut Vec<(u16, Vec<u8>)>,
 ) -> Result<SigningAlgorithm, NtStatus> {
     let Some(data) = request.context(context::SIGNING) else {
         return Ok(SigningAlgorithm::AesCmac);
     };
     let offered = decode_algorithms(data).map_err(|_| NtStatus::INVALID_PARAMETER)?;
-    let preferred =
-        [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
+    let (gmac, cmac) = (SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac);
+    let (first, second) = if may_bind { (cmac, gmac) } else { (gmac, cmac) };
+    let preferred = [first, second, SigningAlgorithm::HmacSha256];
     let chosen = preferred
         .into_iter()
         .find(|a| offered.contains(&a.number()))

@@ -8,6 +8,7 @@ use crate::session::Session;
 use files::OpenFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use wire::crypto::SigningAlgorithm;
 
 /// The server at one moment.
 #[derive(Clone, Debug, Default)]
@@ -116,7 +117,10 @@ impl SessionFact {
             signing: session.signing,
             cipher: session.cipher,
             encrypted: session.encrypt_data,
-            needs_reconnect: is_for && session.wants_multichannel && !session.is_multichannel,
+            needs_reconnect: is_for
+                && session.wants_multichannel
+                && !session.is_multichannel
+                && session.signing_key.algorithm() != SigningAlgorithm::AesGmac,
             channels_max: if is_for && session.is_multichannel {
                 multichannel.channels_max()
             } else {

@@ -156,7 +156,8 @@ async fn above(host: &mut Host, place: &Place, address: SocketAddr, plan: Plan) 
 }
 
 async fn smb_greeting(address: SocketAddr, plan: Plan) -> Result<Greeting> {
-    let options = remote::options(1);
+    // A server tells of Multichannel only whoever could use it.
+    let options = remote::options(2);
     let (took, found) = probe::negotiate(address, &options, &World, plan.within).await?;
     // What else it takes must not make a slow server a broken one.
     let asking = probe::offers(address, &options, &World, plan.within / 4);

@@ -25,7 +25,7 @@ pub(crate) fn server(dialect: Dialect) -> Server {
     Server {
         dialect,
         cipher: 2,
-        signing: 2,
+        signing: 1,
         flags: SessionFlags::default(),
         password: "secret",
         flip: None,

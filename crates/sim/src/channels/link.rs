@@ -218,7 +218,7 @@ impl Link {
         let (flags, previous, key) = match &self.role {
             Role::New(previous) => (0, *previous, None),
             Role::Binds(_, _, key, flaw) => {
-                let wrong = SigningKey::new(self.algorithm(), &[9; 16]);
+                let wrong = SigningKey::new(SigningAlgorithm::AesCmac, &[9; 16]);
                 let key = match flaw {
                     Flaw::Unsigned => None,
                     Flaw::WrongKey => Some(Arc::new(wrong)),
@@ -251,14 +251,6 @@ impl Link {
         let body = messages::session_setup(&token);
         let key = self.key.clone();
         self.send(Command::SESSION_SETUP, &body, purpose, |_| {}, key.as_deref());
-    }
-
-    fn algorithm(&self) -> SigningAlgorithm {
-        if self.dialect == Dialect::Smb311 {
-            SigningAlgorithm::AesGmac
-        } else {
-            SigningAlgorithm::AesCmac
-        }
     }
 
     /// Sends a request of a session that is set up.
@@ -323,7 +315,7 @@ impl Link {
     fn derive_key(&mut self) {
         let context = if self.dialect == Dialect::Smb311 { self.preauth.0 } else { [0; 64] };
         let key = derive(self.dialect, &self.session_key, KeyPurpose::Signing, &context);
-        self.key = Some(Arc::new(SigningKey::new(self.algorithm(), &key)));
+        self.key = Some(Arc::new(SigningKey::new(SigningAlgorithm::AesCmac, &key)));
     }
 
     /// Takes bytes of the server.
@@ -429,8 +421,8 @@ fn challenge(message: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 fn negotiate(dialect: Dialect, client_guid: [u8; 16]) -> Vec<u8> {
-    // SHA-512 without salt; AES-GMAC.
-    let (preauth, signing) = ([1, 0, 0, 0, 1, 0], [1, 0, 2, 0]);
+    // SHA-512 without salt; AES-GMAC, which a session with channels does not get, and AES-CMAC.
+    let (preauth, signing) = ([1, 0, 0, 0, 1, 0], [2, 0, 2, 0, 1, 0]);
     let request = NegotiateRequest {
         security_mode: SIGNING_ENABLED,
         capabilities: capabilities::LEASING

@@ -4,9 +4,10 @@ use crate::harness::{ALICE, BOB, Net};
 use smb::limits::BIND_WAITS;
 use smb::{Dialect, Multichannel};
 use std::sync::atomic::Ordering;
+use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
-use wire::smb::{Command, SessionSetupRequest};
+use wire::smb::{Command, Flags, SessionSetupRequest};
 
 #[test]
 fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
@@ -247,4 +248,48 @@ fn a_reauthentication_in_the_middle_of_a_binding_changes_nothing_for_it() {
     assert_eq!(first.renew(ALICE, "a right password"), NtStatus::SUCCESS);
     assert_eq!(second.end_binding(&first, ALICE), NtStatus::SUCCESS);
     assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
+}
+
+const OFFERS: [SigningAlgorithm; 3] =
+    [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
+
+#[test]
+fn client_that_may_bind_channels_signs_without_a_nonce() {
+    let net = Net::new();
+    let mut first = net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS);
+    assert_eq!(first.agreement.algorithm(), SigningAlgorithm::AesCmac);
+    assert_eq!(first.log_on(ALICE), NtStatus::SUCCESS);
+    let mut second = net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS);
+    assert_eq!(second.bind(&first, ALICE), NtStatus::SUCCESS);
+    assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
+    assert_eq!(net.channels(), [2]);
+    let alone = net.connect_311(0, &OFFERS);
+    assert_eq!(alone.agreement.algorithm(), SigningAlgorithm::AesGmac);
+    net.configure(Multichannel { enabled: false, ..Multichannel::default() });
+    let without = net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS);
+    assert_eq!(without.agreement.algorithm(), SigningAlgorithm::AesGmac);
+}
+
+/// Each such message would use a nonce of the session's first connection again.
+#[test]
+fn session_signed_by_gmac_has_one_channel_and_one_signer() {
+    let net = Net::new();
+    let connect = || net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS[..1]);
+    let mut first = connect();
+    assert_eq!(first.agreement.algorithm(), SigningAlgorithm::AesGmac);
+    assert_eq!(first.capabilities & capabilities::MULTI_CHANNEL, 0);
+    assert_eq!(first.log_on(ALICE), NtStatus::SUCCESS);
+    assert_eq!(first.plain(Command::ECHO), NtStatus::SUCCESS);
+    let mut second = connect();
+    let binding = second.send_binding(&first);
+    let refused = second.reply_to(binding).unwrap().header;
+    assert_eq!(refused.status, NtStatus::REQUEST_NOT_ACCEPTED);
+    assert!(!refused.flags.contains(Flags::SIGNED));
+    // As a replayed request is, that somebody in between has seen.
+    second.signing = first.signing.clone();
+    let echo = second.send(Command::ECHO, |w| w.u32(4));
+    let refused = second.reply_to(echo).unwrap().header;
+    assert_eq!(refused.status, NtStatus::USER_SESSION_DELETED);
+    assert!(!refused.flags.contains(Flags::SIGNED));
+    assert_eq!(net.channels(), [1]);
 }

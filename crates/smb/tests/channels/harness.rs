@@ -1,6 +1,7 @@
 //! A server in memory, and clients whose every message is placed by hand.
-//! They speak SMB 3.0.2, which signs with AES-CMAC.
+//! They speak SMB 3.0.2, which signs with AES-CMAC, unless a test asks for 3.1.1.
 
+use crate::agreement::{self, Agreement};
 use crate::slow::{Carried, Cold, Hands, Slow, Work};
 use bytes::BytesMut;
 use files::{Caller, Files, Volume, VolumeOptions};
@@ -21,10 +22,10 @@ use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp, Vfs};
 use wire::codec::{Reader, Writer, put_utf16};
-use wire::crypto::{KeyPurpose, SessionKey, SigningAlgorithm, SigningKey, derive};
+use wire::crypto::{SessionKey, SigningAlgorithm, SigningKey};
 use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
-use wire::smb::negotiate::{NegotiateRequest, capabilities};
+use wire::smb::negotiate::capabilities;
 use wire::smb::{
     Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header,
     IoctlRequest, Lease, LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest,
@@ -241,6 +242,20 @@ impl Net {
 
     /// As [`Net::connect`], of a client with these capabilities.
     pub fn connect_with(&self, capabilities: u32) -> Client {
+        self.connect_by(Dialect::Smb302, capabilities, &[])
+    }
+
+    /// A connection that has negotiated SMB 3.1.1, of a client with these signing algorithms.
+    pub fn connect_311(&self, capabilities: u32, signing: &[SigningAlgorithm]) -> Client {
+        self.connect_by(Dialect::Smb311, capabilities, &agreement::contexts(signing))
+    }
+
+    fn connect_by(
+        &self,
+        dialect: Dialect,
+        capabilities: u32,
+        contexts: &[(u16, Vec<u8>)],
+    ) -> Client {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let facts = ConnFacts { id, peer: address(40_000), local: address(45) };
@@ -256,14 +271,9 @@ impl Net {
             signing: None,
             challenge: [0; 8],
             capabilities: 0,
+            agreement: Agreement::new(dialect),
         };
-        let request = NegotiateRequest {
-            security_mode: 1,
-            capabilities,
-            client_guid: [3; 16],
-            dialects: vec![Dialect::Smb302.number()],
-            contexts: Vec::new(),
-        };
+        let request = agreement::request(dialect, capabilities, contexts);
         let reply = client.call(Command::NEGOTIATE, |w| request.encode(w));
         assert_eq!(reply.header.status, NtStatus::SUCCESS);
         let at = Header::LENGTH + 24;
@@ -377,6 +387,7 @@ pub struct Client {
     pub signing: Option<Arc<SigningKey>>,
     challenge: [u8; 8],
     pub capabilities: u32,
+    pub agreement: Agreement,
 }
 
 /// The key of all leases.
@@ -456,6 +467,7 @@ impl Client {
         if let Some(key) = key {
             key.sign(&mut message);
         }
+        self.agreement.note_request(header.command, &message);
         let conn = self.conn.as_mut().unwrap();
         conn.handle_frame(BytesMut::from(&message[..]), self.now).unwrap();
     }
@@ -518,6 +530,7 @@ impl Client {
             let bytes = transmit.buffer[transmit.start + 4..].to_vec();
             self.wiretap.observe(&bytes).unwrap();
             let header = Header::decode(&mut Reader::new(&bytes)).unwrap();
+            self.agreement.note_reply(&header, &bytes);
             self.replies.push(Reply { header, bytes });
         }
     }
@@ -589,6 +602,7 @@ impl Client {
 
     /// The first half of a logon.
     pub fn begin(&mut self, flags: u8, key: Option<&SigningKey>) -> NtStatus {
+        self.agreement.begin_logon();
         self.set_up(flags, key, &first_token())
     }
 
@@ -596,6 +610,7 @@ impl Client {
     pub fn send_binding(&mut self, first: &Client) -> MessageId {
         (self.session, self.tree) = (first.session, first.tree);
         let key = first.signing.as_deref();
+        self.agreement.begin_logon();
         self.send_setup(SessionSetupRequest::BINDING, key, &first_token())
     }
 
@@ -645,7 +660,7 @@ impl Client {
         let reply = self.reply_to(id)?;
         if reply.header.status == NtStatus::SUCCESS {
             self.session = reply.header.session_id;
-            self.signing = Some(Arc::new(signing_key(&TICKET_KEY)));
+            self.signing = Some(Arc::new(self.agreement.signing_key(&TICKET_KEY)));
         }
         Some(reply.header.status)
     }
@@ -659,7 +674,8 @@ impl Client {
     pub fn log_on(&mut self, user: &str) -> NtStatus {
         self.begin(0, None);
         let (status, key) = self.finish(0, None, user, PASSWORD);
-        self.signing = (status == NtStatus::SUCCESS).then(|| Arc::new(signing_key(&key)));
+        self.signing =
+            (status == NtStatus::SUCCESS).then(|| Arc::new(self.agreement.signing_key(&key)));
         status
     }
 
@@ -684,7 +700,8 @@ impl Client {
     pub fn end_binding(&mut self, first: &Client, user: &str) -> NtStatus {
         let flags = SessionSetupRequest::BINDING;
         let (status, key) = self.finish(flags, first.signing.as_deref(), user, PASSWORD);
-        self.signing = (status == NtStatus::SUCCESS).then(|| Arc::new(signing_key(&key)));
+        self.signing =
+            (status == NtStatus::SUCCESS).then(|| Arc::new(self.agreement.signing_key(&key)));
         status
     }
 
@@ -879,6 +896,7 @@ impl Client {
             replies: Vec::new(),
             wiretap: Wiretap::default(),
             signing: self.signing.clone(),
+            agreement: self.agreement.clone(),
             ..*self
         }
     }
@@ -921,11 +939,6 @@ fn ioctl(w: &mut Writer<'_>, request: &IoctlRequest<'_>) {
     w.u32(request.output_bytes_max);
     w.u32(u32::from(request.is_fsctl));
     w.zeros(4);
-}
-
-fn signing_key(session_key: &[u8; 16]) -> SigningKey {
-    let key = derive(Dialect::Smb302, session_key, KeyPurpose::Signing, &[0; 64]);
-    SigningKey::new(SigningAlgorithm::AesCmac, &key)
 }
 
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.

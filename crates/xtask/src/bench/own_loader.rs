@@ -18,9 +18,15 @@ const BLOCKS: [(&str, u32, &str, &[&str]); 3] = [
     ("1 MiB, depth 8", 1_048_576, "8", &[]),
 ];
 
-/// How messages are protected: name, and arguments.
-const PROTECTIONS: [(&str, &[&str]); 3] =
-    [("plain", &[]), ("signed", &["--sign", "gmac"]), ("sealed", &["--encrypt", "gcm"])];
+/// How messages are protected: name, and arguments. A session with several channels is not signed
+/// by AES-GMAC.
+fn protections(channels: &str) -> [(&'static str, &'static [&'static str]); 3] {
+    let signed: (&str, &[&str]) = match channels {
+        "1" => ("signed", &["--sign", "gmac"]),
+        _ => ("signed with CMAC", &["--sign", "cmac"]),
+    };
+    [("plain", &[]), signed, ("sealed", &["--encrypt", "gcm"])]
+}
 
 /// A load.
 #[derive(Debug)]
@@ -60,8 +66,8 @@ fn loads() -> Vec<Load> {
         let to = ["--read-percent", percent, "--file-size", FILE];
         for (block, bytes, depth, more) in BLOCKS {
             let size = bytes.to_string();
-            for (protection, how) in PROTECTIONS {
-                for channels in ["1", "4"] {
+            for channels in ["1", "4"] {
+                for (protection, how) in protections(channels) {
                     let name =
                         format!("own {direction} {block}, {protection}, channels: {channels}");
                     let block = ["--block", &size, "--depth", depth, "--channels", channels];
@@ -78,7 +84,7 @@ fn loads() -> Vec<Load> {
         let block = ["--block", "1M", "--depth", "8", "--channels", "1", "--sign", "cmac"];
         all.push(Load::new(name, Some(1_048_576), &[&block, &to]));
     }
-    for (protection, how) in PROTECTIONS {
+    for (protection, how) in protections("1") {
         let name = format!("own metadata, depth 8, {protection}, channels: 1");
         let what = ["--metadata", "--depth", "8", "--channels", "1"];
         all.push(Load::new(name, None, &[&what, how]));

@@ -217,7 +217,7 @@ pub(super) const MULTICHANNEL: &[Key] = &[
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "Whether sessions may have several connections.",
+        text: "Whether sessions may have several connections. Clients of 3.1.1 that may have them sign by AES-CMAC; where this is off, those that can sign by AES-GMAC, which is faster.",
     },
     Key {
         name: "channels_max",
