@@ -1,9 +1,9 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs quotas pynfs authority attacks races hostile bench
+    btrfs quotas pynfs authority attacks wiretap races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
-LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks
+LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks wiretap
 # Nor does a lane read what the others are given: smbd ends when its standard input does.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -15,6 +15,12 @@ test: ## Install what tests need where that is allowed, then run them all
 	conformance/prepare
 	$(MAKE) --no-print-directory check units
 	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(LANES)
+
+# Another share of a long lane for each commit, the same one again for the same commit.
+seed = $$(printf %d 0x$$(git rev-parse --short=7 HEAD 2> /dev/null || echo 1))
+
+test-all: built ## Those lanes whole that `make test` runs a share of: an hour; see conformance/OUTCOMES.md
+	conformance/test-all
 
 check: ## Form, lints, the build for aarch64, licences, known faults of dependencies, house rules
 	cargo fmt --all --check
@@ -102,6 +108,10 @@ authority: built ## Each caller by each operation by each kind of permission, on
 
 attacks: built ## What was tried against the server, each attempt a test that it withstands (root)
 	$(call lane,15) conformance/attacks
+
+wiretap: built ## A share of Samba's test suite, signed and sealed, for nonces that are used twice
+	$(call lane,16) cargo xtask conformance smb --wiretap signed --lanes 2 --share 12 --seed $(seed)
+	$(call lane,16) cargo xtask conformance smb --wiretap sealed --lanes 2 --share 12 --seed $(seed)
 
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races

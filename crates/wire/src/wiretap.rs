@@ -2,11 +2,15 @@
 //!
 //! AES-GMAC's nonce is the message id, the role of the sender and whether it is CANCEL: two
 //! different signatures under one nonce give the authentication key away. MS-SMB2 3.1.4.1.
-//! The rule is held for all algorithms alike, so each session is a witness.
+//! On one connection the rule is held for all algorithms alike, so each session tells of a breach.
 
+use crate::codec::Reader;
+use crate::crypto::SigningAlgorithm;
+use crate::smb::negotiate::{NegotiateResponse, context, decode_algorithms};
 use crate::smb::{Command, Flags, Header, SessionId, TransformHeader};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a signature's nonce is made of, and the session whose channel key it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,15 +21,38 @@ struct SignatureNonce {
     is_cancel: bool,
 }
 
+/// What holds for all connections of a server: a session has one key for AES-GMAC and one to seal
+/// with, whichever connection uses it.
+#[derive(Debug, Default)]
+pub struct Witness {
+    gmac: HashMap<SignatureNonce, [u8; 16]>,
+    seals: HashMap<(SessionId, [u8; 16]), [u8; 16]>,
+}
+
+impl Witness {
+    /// Different messages that AES-GMAC has signed, and that were sealed.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        (self.gmac.len(), self.seals.len())
+    }
+}
+
 /// Signatures and seals that one end of one connection has sent.
 #[derive(Debug, Default)]
 pub struct Wiretap {
+    witness: Arc<Mutex<Witness>>,
     signatures: HashMap<SignatureNonce, [u8; 16]>,
-    seals: HashMap<(SessionId, [u8; 16]), [u8; 16]>,
+    signs_by_gmac: bool,
     signed: u64,
 }
 
 impl Wiretap {
+    /// On one of several connections, which share a witness.
+    #[must_use]
+    pub fn beside(witness: &Arc<Mutex<Witness>>) -> Self {
+        Self { witness: witness.clone(), ..Self::default() }
+    }
+
     /// Notes a frame, without its direct-TCP prefix. A frame that is sent again unchanged tells
     /// an attacker nothing and is allowed.
     ///
@@ -34,12 +61,17 @@ impl Wiretap {
     pub fn observe(&mut self, frame: &[u8]) -> Result<(), String> {
         if let Ok(header) = TransformHeader::decode(frame) {
             let nonce = (header.session_id, header.nonce);
-            return note(&mut self.seals, nonce, header.signature);
+            let mut witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
+            return note(&mut witness.seals, nonce, header.signature);
         }
         let mut rest = frame;
         loop {
-            let header = Header::decode(&mut crate::codec::Reader::new(rest))
+            let mut reader = Reader::new(rest);
+            let header = Header::decode(&mut reader)
                 .map_err(|malformed| format!("no message: {malformed}"))?;
+            if header.command == Command::NEGOTIATE && header.flags.contains(Flags::RESPONSE) {
+                self.signs_by_gmac = chooses_gmac(&mut reader);
+            }
             self.observe_message(&header)?;
             match header.next_command {
                 0 => return Ok(()),
@@ -66,8 +98,18 @@ impl Wiretap {
             is_response: header.flags.contains(Flags::RESPONSE),
             is_cancel: header.command == Command::CANCEL,
         };
-        note(&mut self.signatures, nonce, header.signature)
+        if !self.signs_by_gmac {
+            return note(&mut self.signatures, nonce, header.signature);
+        }
+        let mut witness = self.witness.lock().unwrap_or_else(PoisonError::into_inner);
+        note(&mut witness.gmac, nonce, header.signature)
     }
+}
+
+fn chooses_gmac(body: &mut Reader<'_>) -> bool {
+    let Ok(response) = NegotiateResponse::decode(body) else { return false };
+    let chosen = response.context(context::SIGNING).map(decode_algorithms);
+    matches!(chosen, Some(Ok(numbers)) if numbers == [SigningAlgorithm::AesGmac.number()])
 }
 
 fn note<N: std::hash::Hash + Eq + std::fmt::Debug>(
@@ -138,6 +180,17 @@ mod tests {
         let mut half = reply(6, NtStatus::PENDING, false);
         half[Header::SIGNATURE.start] = 1;
         assert!(wiretap.observe(&half).is_err());
+    }
+
+    #[test]
+    fn gmac_key_used_on_a_second_connection_is_found() {
+        let witness = Arc::default();
+        let mut taps = [Wiretap::beside(&witness), Wiretap::beside(&witness)];
+        taps.iter_mut().for_each(|tap| tap.signs_by_gmac = true);
+        taps[0].observe(&reply(5, NtStatus::SUCCESS, true)).unwrap();
+        assert_eq!(taps[1].observe(&reply(6, NtStatus::SUCCESS, true)), Ok(()));
+        assert!(taps[1].observe(&reply(5, NtStatus::ACCESS_DENIED, true)).is_err());
+        assert_eq!(witness.lock().unwrap().counts(), (2, 0));
     }
 
     #[test]

@@ -5,13 +5,14 @@ use crate::server::{
     self, PASSWORD, PORT, Running, SNAPSHOT, SNAPSHOT_FILE, SNAPSHOT_STREAM, SNAPSHOT_STREAM_BYTES,
     USER, USER2,
 };
+use crate::tap::{self, Heard};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// Seconds for one test.
@@ -22,8 +23,14 @@ const TEST_SECONDS_MAX: u32 = 100;
 const RETRIES: u32 = 2;
 /// The same for one that did not end, which takes long.
 const HANG_RETRIES: u32 = 1;
+/// Suites and tests that cancel requests at once. These sign by AES-GMAC alone, which a session with
+/// channels does not get: under AES-CMAC, Samba's client cancels a request of which it has not heard
+/// yet as message 0, which no server can know.
+const CANCELS_AT_ONCE: [&str; 2] = ["smb2.notify", "smb2.compound.interim1"];
 /// Host part of the first lane's address.
 const FIRST_HOST: u8 = 41;
+/// From a server's address to that of the tap before it.
+const BESIDE: u8 = 100;
 
 /// Arguments of `conformance`.
 #[derive(Debug, clap::Args)]
@@ -36,9 +43,26 @@ pub struct Args {
     /// Servers side by side
     #[arg(long, default_value_t = 4)]
     lanes: u8,
+    /// Listen to all that the server sends, signed by AES-GMAC or sealed by AES-GCM, for nonces that
+    /// are used twice; outcomes are not judged
+    #[arg(long, value_name = "PROTECTION")]
+    wiretap: Option<Protection>,
+    /// Only every so manieth test, others for each seed
+    #[arg(long, default_value_t = 1)]
+    share: u64,
+    /// Which tests the share has
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
     /// Where to write outcomes, one line a test
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+/// How the messages of a tapped run are protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Protection {
+    Signed,
+    Sealed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,14 +93,22 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if args.protocol != "smb" {
         bail!("there is no conformance suite for {:?}; there is: smb", args.protocol);
     }
-    let torture = Torture::find()?;
+    let torture = Torture { protection: args.wiretap, ..Torture::find()? };
     let expected = read_expected(root)?;
-    let tests = select(&torture.list()?, &read_suites(root)?, &args.suite);
+    let mut tests = select(&torture.list()?, &read_suites(root)?, &args.suite);
+    let mut place = args.seed;
+    tests.retain(|_| {
+        place += 1;
+        place.is_multiple_of(args.share.max(1))
+    });
     if tests.is_empty() {
         bail!("no test is selected");
     }
     println!("{} tests in {} lanes with {}", tests.len(), args.lanes, torture.version()?);
     let outcomes = run_lanes(&torture, tests, args.lanes)?;
+    if args.wiretap.is_some() {
+        return report_tap(&torture.heard, outcomes.len());
+    }
     if let Some(out) = &args.out {
         std::fs::write(out, tsv(&outcomes))?;
     }
@@ -87,9 +119,16 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
 #[derive(Clone, Debug)]
 struct Torture {
     command: Vec<String>,
+    protection: Option<Protection>,
+    heard: Arc<Heard>,
 }
 
 impl Torture {
+    fn new<const N: usize>(command: [&str; N]) -> Self {
+        let command = command.map(str::to_owned).into();
+        Self { command, protection: None, heard: Arc::default() }
+    }
+
     /// The newest, in the root that `conformance/torture-root` makes, else the system's.
     fn find() -> Result<Self> {
         let cache = std::env::var("ANABRANCH_CACHE").map(PathBuf::from).or_else(|_| {
@@ -98,12 +137,12 @@ impl Torture {
         let root = cache.join("forky");
         if root.join("usr/bin/smbtorture").exists() {
             let root = root.display().to_string();
-            return Ok(Self { command: vec!["chroot".into(), root, "/usr/bin/smbtorture".into()] });
+            return Ok(Self::new(["chroot", &root, "/usr/bin/smbtorture"]));
         }
         eprintln!(
             "the newest smbtorture is not there (run conformance/torture-root); using the system's"
         );
-        Ok(Self { command: vec!["smbtorture".into()] })
+        Ok(Self::new(["smbtorture"]))
     }
 
     fn start(&self) -> Command {
@@ -159,6 +198,18 @@ impl Torture {
         ] {
             command.arg(format!("--option={option}"));
         }
+        let is_signed = self.protection == Some(Protection::Signed);
+        if is_signed || CANCELS_AT_ONCE.iter().any(|suite| is_within(test, suite)) {
+            command.arg("--option=clientsmb3signingalgorithms=AES-128-GMAC");
+        }
+        match self.protection {
+            Some(Protection::Signed) => command.arg("--option=clientsigning=required"),
+            Some(Protection::Sealed) => command.args([
+                "--option=clientsmbencrypt=required",
+                "--option=clientsmb3encryptionalgorithms=AES-128-GCM",
+            ]),
+            None => &mut command,
+        };
         let output = command.arg(test).output()?;
         if output.status.code() == Some(124) {
             return Ok(("hang".into(), format!("no end within {TEST_SECONDS_MAX} s")));
@@ -213,13 +264,20 @@ fn read_expected(root: &Path) -> Result<Vec<Expected>> {
     Ok(file.expected)
 }
 
+fn is_within(test: &str, suite: &str) -> bool {
+    test == suite || test.starts_with(&format!("{suite}."))
+}
+
 /// Tests of the chosen suites; a line that begins with `-` takes some away.
 fn select(all: &[String], suites: &[String], wanted: &[String]) -> Vec<String> {
-    let within = |test: &str, suite: &str| test == suite || test.starts_with(&format!("{suite}."));
     let chosen = all.iter().filter(|test| {
-        let in_list = suites.iter().any(|s| !s.starts_with('-') && within(test, s));
-        let taken = suites.iter().filter_map(|s| s.strip_prefix('-')).any(|s| within(test, s));
-        if wanted.is_empty() { in_list && !taken } else { wanted.iter().any(|w| within(test, w)) }
+        let in_list = suites.iter().any(|s| !s.starts_with('-') && is_within(test, s));
+        let taken = suites.iter().filter_map(|s| s.strip_prefix('-')).any(|s| is_within(test, s));
+        if wanted.is_empty() {
+            in_list && !taken
+        } else {
+            wanted.iter().any(|w| is_within(test, w))
+        }
     });
     chosen.cloned().collect()
 }
@@ -255,6 +313,11 @@ fn run_lane(
     total: usize,
 ) -> Result<()> {
     let mut server = Running::anabranch(binary, host)?;
+    if torture.protection.is_some() {
+        let behind = server.address.clone();
+        server.address = server::address(host + BESIDE);
+        tap::listen((&server.address, PORT), (behind, PORT), &torture.heard)?;
+    }
     loop {
         let next = queue.lock().map_err(|_| anyhow::anyhow!("a lane panicked"))?.pop_front();
         let Some(test) = next else { return Ok(()) };
@@ -283,6 +346,8 @@ fn run_test(torture: &Torture, server: &mut Running, test: String) -> Result<Out
         }
         let retries = match result.as_str() {
             "success" | "skip" => 0,
+            // What was said has been heard.
+            _ if torture.protection.is_some() => 0,
             "hang" => HANG_RETRIES,
             _ => RETRIES,
         };
@@ -309,6 +374,22 @@ fn tsv(outcomes: &[Outcome]) -> String {
         );
     }
     text
+}
+
+/// Fails on a nonce that was used twice, or if nothing was heard.
+fn report_tap(heard: &Heard, tests: usize) -> Result<ExitCode> {
+    let (signed, sealed) = heard.counts();
+    let breaches = heard.breaches();
+    breaches.iter().take(20).for_each(|breach| eprintln!("{breach}"));
+    println!(
+        "wiretap over {tests} tests: {signed} messages signed by AES-GMAC, {sealed} sealed, \
+         {} share a nonce",
+        breaches.len()
+    );
+    if signed + sealed == 0 {
+        bail!("the tap has heard nothing that is protected");
+    }
+    Ok(if breaches.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Prints the totals by suite; fails on what was not expected.

@@ -9,6 +9,7 @@ mod fuzz;
 mod licences;
 mod server;
 mod sim;
+mod tap;
 mod tidy;
 
 use anyhow::Result;

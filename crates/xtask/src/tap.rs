@@ -1,0 +1,78 @@
+//! Between a test suite and the server: passes on what both say, and finds nonces that the server
+//! uses twice.
+
+use anyhow::{Context, Result};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::wiretap::{Wiretap, Witness};
+
+/// Bytes before each frame: MS-SMB2 2.1.
+const PREFIX_BYTES: usize = 4;
+
+/// What all taps have heard.
+#[derive(Debug, Default)]
+pub struct Heard {
+    witness: Arc<Mutex<Witness>>,
+    breaches: Mutex<Vec<String>>,
+}
+
+impl Heard {
+    /// Messages of the server that AES-GMAC has signed, and that were sealed.
+    pub fn counts(&self) -> (usize, usize) {
+        self.witness.lock().unwrap_or_else(PoisonError::into_inner).counts()
+    }
+
+    /// What shares a nonce with something else.
+    pub fn breaches(&self) -> Vec<String> {
+        self.breaches.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Accepts connections at `address` for as long as the process lives, each with one to `server`.
+pub fn listen(address: (&str, u16), server: (String, u16), heard: &Arc<Heard>) -> Result<()> {
+    let listener =
+        TcpListener::bind(address).with_context(|| format!("listen on {}", address.0))?;
+    let heard = heard.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(upstream) = TcpStream::connect((server.0.as_str(), server.1)) else { continue };
+            // An end of either is one of both; what comes of it is for the suite to judge.
+            let _ = connect(client, upstream, &heard);
+        }
+    });
+    Ok(())
+}
+
+fn connect(client: TcpStream, server: TcpStream, heard: &Arc<Heard>) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let (mut from_client, mut to_server) = (client.try_clone()?, server.try_clone()?);
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut from_client, &mut to_server);
+        let _ = to_server.shutdown(Shutdown::Write);
+    });
+    let heard = heard.clone();
+    std::thread::spawn(move || {
+        let _ = pass_on(&server, &client, &heard);
+        let _ = client.shutdown(Shutdown::Both);
+        let _ = server.shutdown(Shutdown::Both);
+    });
+    Ok(())
+}
+
+fn pass_on(mut server: &TcpStream, mut client: &TcpStream, heard: &Heard) -> io::Result<()> {
+    let mut tap = Wiretap::beside(&heard.witness);
+    let mut frame = Vec::new();
+    loop {
+        frame.resize(PREFIX_BYTES, 0);
+        server.read_exact(&mut frame)?;
+        let length = u32::from_be_bytes([0, frame[1], frame[2], frame[3]]);
+        frame.resize(PREFIX_BYTES + length as usize, 0);
+        server.read_exact(&mut frame[PREFIX_BYTES..])?;
+        if let Err(breach) = tap.observe(&frame[PREFIX_BYTES..]) {
+            heard.breaches.lock().unwrap_or_else(PoisonError::into_inner).push(breach);
+        }
+        client.write_all(&frame)?;
+    }
+}
