@@ -63,9 +63,9 @@ fn connect(client: TcpStream, server: TcpStream, heard: &Arc<Heard>) -> io::Resu
 
 fn pass_on(mut server: &TcpStream, mut client: &TcpStream, heard: &Heard) -> io::Result<()> {
     let mut tap = Wiretap::beside(&heard.witness);
-    let mut frame = Vec::new();
+    let mut frame = vec![0; PREFIX_BYTES];
     loop {
-        frame.resize(PREFIX_BYTES, 0);
+        frame.truncate(PREFIX_BYTES);
         server.read_exact(&mut frame)?;
         let length = u32::from_be_bytes([0, frame[1], frame[2], frame[3]]);
         frame.resize(PREFIX_BYTES + length as usize, 0);
