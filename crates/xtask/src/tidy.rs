@@ -80,7 +80,7 @@ const DIRECTION: [(&str, &[&str]); 22] = [
     ("cli", &["advise", "client", "copy", "gss", "server", "wire"]),
     ("sim", &["wire", "files", "meter", "nfs", "smb", "vfs", "vfs-cache"]),
     ("fuzz", &["acl", "client", "files", "meter", "nfs", "smb", "vfs", "vfs-local", "wire"]),
-    ("xtask", &[]),
+    ("xtask", &["wire"]),
 ];
 
 /// Reports every breach.
