@@ -215,7 +215,9 @@ fn every_cell(address: SocketAddr, user: &str, channels: usize) {
                 assert_eq!(negotiated.cipher, expected.ciphers.first().copied(), "{name}");
             }
             let opened = client.channels().len();
-            let able = expected.dialect_max >= Dialect::Smb300;
+            // Binding a channel would use nonces of AES-GMAC again.
+            let is_safe = negotiated.signing != SigningAlgorithm::AesGmac;
+            let able = expected.dialect_max >= Dialect::Smb300 && is_safe;
             assert_eq!(opened, if able { channels } else { 1 }, "{name}");
             use_all(&client.tree("data").await.unwrap()).await;
             client.close().await;

@@ -621,7 +621,7 @@ fn only_shares_of_some_classes_name_further_addresses() {
     let keys = "class = \"standard\"\nprovisioned_gib = 100\n";
     let served = serve_neighbours(keys, 74, 24515);
     in_runtime(async {
-        let client = support::library::client(&served.running).await;
+        let client = support::library::client_of(&served.running, 2).await;
         let _standard = client.tree("data").await.unwrap();
         let refused = client.interfaces().await.unwrap_err().to_string();
         assert!(refused.contains("FS_DRIVER_REQUIRED"), "{refused}");

@@ -305,11 +305,13 @@ impl Client {
         let count = self.inner.options.channels.min(CHANNELS_MAX);
         let negotiated = self.negotiated();
         let able = negotiated.dialect >= Dialect::Smb300 && !self.inner.session.is_guest;
+        // Binding would use nonces of the session's key again.
+        if able && count > 1 && negotiated.signing == SigningAlgorithm::AesGmac {
+            let why = "a session that is signed by AES-GMAC has one channel";
+            *lock(&self.inner.refusal) = Some(Error::Incompatible(why));
+            return;
+        }
         if !able || negotiated.capabilities & capabilities::MULTI_CHANNEL == 0 {
-            if count > 1 && negotiated.signing == SigningAlgorithm::AesGmac {
-                let why = "a session that is signed by AES-GMAC gets no further channels";
-                *lock(&self.inner.refusal) = Some(Error::Incompatible(why));
-            }
             return;
         }
         let mut opening = JoinSet::new();

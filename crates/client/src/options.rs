@@ -103,7 +103,7 @@ impl Options {
     }
 
     /// Algorithms to offer. AES-GMAC is not for a session of several connections, since binding
-    /// them uses nonces of the session's key again, unless nothing else is wanted.
+    /// them uses nonces of the session's key again; where nothing else is wanted, there is one.
     pub(crate) fn offered_signing(&self) -> Vec<SigningAlgorithm> {
         let is_safe = |algorithm: &&SigningAlgorithm| {
             **algorithm != SigningAlgorithm::AesGmac || !self.wants_channels()

@@ -430,7 +430,8 @@ impl<P: Protocol> Task<P> {
         self.conn.handle_message(frame, checked, now)?;
         self.start_jobs(bytes, now).await;
         if self.conn.take_cancelled() {
-            self.finish_cancelled(now).await;
+            // Seldom, and every idle connection would have room for it.
+            Box::pin(self.finish_cancelled(now)).await;
         }
         if self.conn.starts_tls() {
             self.start_tls()?;

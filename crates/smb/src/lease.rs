@@ -23,8 +23,8 @@ pub const LEVEL_LEASE: u8 = 0xFF;
 pub struct Lease {
     server: Weak<Server>,
     key: CacheKey,
-    /// Who asked for it first.
-    user: String,
+    /// The user who asked for it first.
+    user: Box<str>,
     /// It was asked for in the form of version 2: notices have an epoch.
     pub is_v2: bool,
     /// Notices are sealed if they can be.
@@ -43,9 +43,12 @@ struct Told {
     kept_back: Vec<CacheBreak>,
     /// Opens whose connection is lost, by the lasting half of their ids.
     detached: Vec<u64>,
-    /// Users that have opened the file under it, beside the first.
-    others: Vec<String>,
+    others: Option<Box<OtherUsers>>,
 }
+
+/// Users that have opened the file under it, beside the first: few leases have such.
+#[derive(Debug, Default)]
+struct OtherUsers(Vec<String>);
 
 impl Lease {
     /// For the first open under a key.
@@ -72,7 +75,8 @@ impl Lease {
     ) -> Arc<Self> {
         let server = Arc::downgrade(server);
         let of_directory = AtomicBool::new(false);
-        Arc::new(Self { server, key, user, is_v2, seal, of_directory, told: Mutex::default() })
+        let (user, told) = (user.into(), Mutex::default());
+        Arc::new(Self { server, key, user, is_v2, seal, of_directory, told })
     }
 
     /// What the file layer is asked for.
@@ -92,19 +96,21 @@ impl Lease {
 
     /// A user has opened the file under it.
     pub fn note_user(&self, user: &str) {
-        if self.user == user {
+        if &*self.user == user {
             return;
         }
         let mut state = self.lock();
-        if !state.others.iter().any(|other| other == user) {
-            state.others.push(user.to_owned());
+        let OtherUsers(others) = &mut **state.others.get_or_insert_default();
+        if !others.iter().any(|other| other == user) {
+            others.push(user.to_owned());
         }
     }
 
     /// Whether the user has opened the file under it. Anybody may claim a client's GUID, which is
     /// no secret of it; a client that several users share acknowledges by any of their sessions.
     pub fn is_of(&self, user: &str) -> bool {
-        self.user == user || self.lock().others.iter().any(|other| other == user)
+        let is_other = |others: &OtherUsers| others.0.iter().any(|other| other == user);
+        &*self.user == user || self.lock().others.as_deref().is_some_and(is_other)
     }
 
     /// It was granted for a directory.

@@ -46,9 +46,14 @@ pub async fn share(server: &Running, name: &str) -> Tree {
 
 /// A new client with one channel.
 pub async fn client(server: &Running) -> Client {
+    client_of(server, 1).await
+}
+
+/// As [`client`], with so many channels if the server has them.
+pub async fn client_of(server: &Running, channels: usize) -> Client {
     let mut client_guid = [0; 16];
     World.random(&mut client_guid);
-    let options = Options { client_guid, channels: 1, ..Options::default() };
+    let options = Options { client_guid, channels, ..Options::default() };
     let target = target(server.smb, &user(), PASSWORD);
     Client::connect(target, options, Arc::new(World)).await.unwrap()
 }

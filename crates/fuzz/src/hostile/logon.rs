@@ -4,7 +4,9 @@ use super::link::{KnownSession, Link, Protection, Seals};
 use super::surroundings::{Surroundings, User};
 use std::sync::Arc;
 use wire::codec::{Reader, put_utf16};
-use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey};
+use wire::crypto::{
+    KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey, SessionKey, SigningAlgorithm,
+};
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, Initiator, NtHash, Secrets};
 use wire::ntstatus::NtStatus;
@@ -213,9 +215,9 @@ impl Link {
         Some(reply.header.status)
     }
 
-    /// The dialect has sessions with several connections.
+    /// Sessions may have several connections.
     pub fn has_channels(&self) -> bool {
-        self.agreed.dialect >= Dialect::Smb300
+        self.agreed.dialect >= Dialect::Smb300 && self.agreed.signing != SigningAlgorithm::AesGmac
     }
 }
 
