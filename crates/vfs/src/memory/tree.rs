@@ -207,9 +207,16 @@ impl Vfs for MemoryVfs {
             if taken.is_some_and(|number| state.directory(number).is_some()) {
                 return Err(FsError::IsDirectory);
             }
+            let inode = state.inode(node.number)?;
             // What has no name any more does not get a new one.
-            if state.inode(node.number)?.links == 0 {
+            if inode.links == 0 {
                 return Err(FsError::NotFound);
+            }
+            // As Linux by default: a further name could be replaced or watched by its maker.
+            // proc_sys_fs(5), protected_hardlinks.
+            let may_use = inode.grants(who, Right::Read) && inode.grants(who, Right::Write);
+            if !inode.owned_by(who) && !may_use {
+                return Err(FsError::AccessDenied);
             }
             may_change(state, who, parent, taken)?;
             state.set_name(parent, &name, Some(node.number));
