@@ -16,8 +16,8 @@ test: ## Install what tests need where that is allowed, then run them all
 	$(MAKE) --no-print-directory check units
 	$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target $(LANES)
 
-# Another share of a long lane for each commit, the same one again for the same commit.
-seed = $$(printf %d 0x$$(git rev-parse --short=7 HEAD 2> /dev/null || echo 1))
+# Another share of a long lane for each commit, the same one again for the same commit: hexadecimal.
+commit_seed = $$(git rev-parse --short=8 HEAD 2> /dev/null || echo 1)
 
 test-all: built ## Those lanes whole that `make test` runs a share of: an hour; see conformance/OUTCOMES.md
 	conformance/test-all
@@ -31,15 +31,12 @@ check: ## Form, lints, the build for aarch64, licences, known faults of dependen
 	cargo xtask tidy
 	cargo xtask coverage --check
 
-# Other episodes for each commit, the same ones again for the same commit.
-hostile_seed = $$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1)
-
 units: ## Everything that needs no other program
-	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=1000000 \
+	ANABRANCH_HOSTILE_SEED=$(commit_seed) ANABRANCH_HOSTILE_MESSAGES=1000000 \
 	    cargo test --workspace --locked --quiet --no-fail-fast
 
 hostile: ## Two hostile users against one victim over SMB and NFS: 30 million messages, some ten minutes
-	ANABRANCH_HOSTILE_SEED=$(hostile_seed) ANABRANCH_HOSTILE_MESSAGES=30000000 \
+	ANABRANCH_HOSTILE_SEED=$(commit_seed) ANABRANCH_HOSTILE_MESSAGES=30000000 \
 	    cargo test --package fuzz --test hostile --locked --quiet -- --nocapture
 
 built:
@@ -110,8 +107,8 @@ attacks: built ## What was tried against the server, each attempt a test that it
 	$(call lane,15) conformance/attacks
 
 wiretap: built ## A share of Samba's test suite, signed and sealed, for nonces that are used twice
-	$(call lane,16) cargo xtask conformance smb --wiretap signed --lanes 2 --share 12 --seed $(seed)
-	$(call lane,16) cargo xtask conformance smb --wiretap sealed --lanes 2 --share 12 --seed $(seed)
+	$(call lane,16) cargo xtask conformance smb --wiretap signed --lanes 2 --share 12 --seed $$(printf %d 0x$(commit_seed))
+	$(call lane,16) cargo xtask conformance smb --wiretap sealed --lanes 2 --share 12 --seed $$(printf %d 0x$(commit_seed))
 
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races

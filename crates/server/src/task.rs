@@ -444,12 +444,9 @@ impl<P: Protocol> Task<P> {
 
     /// Ends the jobs that can end now, as those do that were cancelled.
     async fn finish_cancelled(&mut self, now: Now) {
-        let mut next = async || poll_fn(|cx| Poll::Ready(self.jobs.poll_next(cx))).await;
-        let mut all = Vec::new();
-        while let Poll::Ready(Some(finished)) = next().await {
-            all.push(finished);
-        }
-        for finished in all {
+        while let Poll::Ready(Some(finished)) =
+            poll_fn(|cx| Poll::Ready(self.jobs.poll_next(cx))).await
+        {
             self.conn.handle_finished(finished, now);
             self.start_jobs(0, now).await;
         }

@@ -331,8 +331,8 @@ impl Conn {
     }
 
     /// A message that goes on with an exchange, or begins a renewal. Each message of a renewal or a
-    /// binding shows that it comes from the session's client: one that fails ends the exchange, and
-    /// with a renewal the session.
+    /// binding shows that it comes from the session's client, since a wrong password in it would end
+    /// the exchange, and with a renewal the session. One that does not show it changes nothing.
     fn check_further(
         &mut self,
         frame: &Bytes,

@@ -5,10 +5,8 @@ use anyhow::{Context, Result};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
+use wire::frame::{PREFIX_BYTES, payload_length};
 use wire::wiretap::{Wiretap, Witness};
-
-/// Bytes before each frame: MS-SMB2 2.1.
-const PREFIX_BYTES: usize = 4;
 
 /// What all taps have heard.
 #[derive(Debug, Default)]
@@ -63,16 +61,15 @@ fn connect(client: TcpStream, server: TcpStream, heard: &Arc<Heard>) -> io::Resu
 
 fn pass_on(mut server: &TcpStream, mut client: &TcpStream, heard: &Heard) -> io::Result<()> {
     let mut tap = Wiretap::beside(&heard.witness);
-    let mut frame = vec![0; PREFIX_BYTES];
+    let (mut prefix, mut message) = ([0; PREFIX_BYTES], Vec::new());
     loop {
-        frame.truncate(PREFIX_BYTES);
-        server.read_exact(&mut frame)?;
-        let length = u32::from_be_bytes([0, frame[1], frame[2], frame[3]]);
-        frame.resize(PREFIX_BYTES + length as usize, 0);
-        server.read_exact(&mut frame[PREFIX_BYTES..])?;
-        if let Err(breach) = tap.observe(&frame[PREFIX_BYTES..]) {
+        server.read_exact(&mut prefix)?;
+        message.resize(payload_length(prefix).map_err(io::Error::other)?, 0);
+        server.read_exact(&mut message)?;
+        if let Err(breach) = tap.observe(&message) {
             heard.breaches.lock().unwrap_or_else(PoisonError::into_inner).push(breach);
         }
-        client.write_all(&frame)?;
+        client.write_all(&prefix)?;
+        client.write_all(&message)?;
     }
 }

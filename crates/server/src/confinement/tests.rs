@@ -132,18 +132,22 @@ fn unlisted_call_is_answered_as_missing() {
     assert!(in_own_process("child_makes_unlisted_calls").status.success());
 }
 
-#[test]
-#[ignore = "the process of unlisted_call_is_answered_as_missing"]
-fn child_makes_unlisted_calls() {
+/// Confines this process, which then makes permitted calls and refused ones: fchdir and socket.
+fn install_and_call() {
     let directory = std::fs::File::open("/").unwrap();
     rustix::thread::set_no_new_privs(true).unwrap();
     seccomp::install().unwrap();
-    // Permitted and refused calls of this process itself.
     std::thread::spawn(|| drop(std::fs::metadata("/"))).join().unwrap();
     assert_eq!(rustix::process::fchdir(&directory), Err(rustix::io::Errno::NOSYS));
     let raw = rustix::net::AddressFamily::PACKET;
     let socket = rustix::net::socket(raw, rustix::net::SocketType::DGRAM, None);
     assert_eq!(socket.unwrap_err(), rustix::io::Errno::NOSYS);
+}
+
+#[test]
+#[ignore = "the process of unlisted_call_is_answered_as_missing"]
+fn child_makes_unlisted_calls() {
+    install_and_call();
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     assert!(layers_of(&status).seccomp, "{status}");
 }
@@ -215,13 +219,7 @@ fn kernel_logs_refused_calls_and_none_of_every_start() {
 #[ignore = "the process of kernel_logs_refused_calls_and_none_of_every_start"]
 fn child_makes_logged_calls() {
     use std::os::unix::process::CommandExt as _;
-    let directory = std::fs::File::open("/").unwrap();
-    rustix::thread::set_no_new_privs(true).unwrap();
-    seccomp::install().unwrap();
-    std::thread::spawn(|| drop(std::fs::metadata("/"))).join().unwrap();
-    assert_eq!(rustix::process::fchdir(&directory), Err(rustix::io::Errno::NOSYS));
-    let raw = rustix::net::AddressFamily::PACKET;
-    rustix::net::socket(raw, rustix::net::SocketType::DGRAM, None).unwrap_err();
+    install_and_call();
     let error = Command::new("/bin/true").exec();
     panic!("the filter let it through: {error}");
 }
