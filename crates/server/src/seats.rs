@@ -99,6 +99,7 @@ fn start() -> io::Result<(Handle, oneshot::Sender<()>)> {
     let handle = runtime.handle().clone();
     let (running, ended) = oneshot::channel::<()>();
     let run = move || {
+        vfs_local::rest_without_power();
         // Nothing is ever sent.
         let _ = runtime.block_on(ended);
     };

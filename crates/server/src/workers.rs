@@ -126,6 +126,7 @@ impl Shared {
 
     /// A thread's life.
     fn work(self: Arc<Self>) {
+        vfs_local::rest_without_power();
         let mut duty = self.decide(Line::come);
         loop {
             duty = match duty {

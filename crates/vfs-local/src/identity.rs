@@ -6,6 +6,9 @@
 //! thread as it is, so that a run of calls for one user costs nothing: every call has a guard
 //! of its own, so none inherits another's identity.
 //!
+//! Between guards a thread has the process's credentials, or after [`rest_without_power`]
+//! those of an id that owns nothing: a call without a guard then fails rather than succeeds.
+//!
 //! A user that goes beyond POSIX permissions ([`vfs::Elevated`]) keeps its own user id and is
 //! given single capabilities: what it creates is its own, and neither CAP_CHOWN, CAP_FSETID nor
 //! CAP_MKNOD are among them. capabilities(7).
@@ -19,12 +22,15 @@ use vfs::{Actor, Elevated, FsError, Identity, Result, ServerWork};
 /// keeps it by thread.
 #[derive(Debug)]
 struct ThreadCredentials {
-    /// None while the thread has the process's own.
+    /// None before the first guard, and after a change that failed: what is not known is set
+    /// whole.
     present: Option<Credentials>,
     /// Guards that are alive on this thread.
     guards: u32,
     /// Calls of [`keep_identity`] that this thread is in.
     keepers: u32,
+    /// Whether it rests as [`POWERLESS`].
+    rests_without_power: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,12 +40,22 @@ struct Credentials {
 }
 
 thread_local! {
-    static THREAD: RefCell<ThreadCredentials> =
-        const { RefCell::new(ThreadCredentials { present: None, guards: 0, keepers: 0 }) };
+    static THREAD: RefCell<ThreadCredentials> = const {
+        RefCell::new(ThreadCredentials {
+            present: None,
+            guards: 0,
+            keepers: 0,
+            rests_without_power: false,
+        })
+    };
 }
 
 /// The process's own credentials, as every reason of its own has them.
 const SERVER: Actor<'static> = Actor::server(ServerWork::Metadata);
+
+/// Owns no file, and no user has it ([`Identity::is_valid`]).
+static POWERLESS: Identity =
+    Identity { uid: Identity::POWERLESS_ID, gid: Identity::POWERLESS_ID, groups: Vec::new() };
 
 /// Whether this process may act as others.
 fn may_switch() -> bool {
@@ -51,10 +67,20 @@ fn may_switch() -> bool {
 #[derive(Debug)]
 #[must_use]
 pub struct Acting {
-    /// What the thread goes back to; none if the process cannot act as others.
-    before: Option<Option<Credentials>>,
+    before: Before,
     /// Credentials belong to the thread: the guard stays on it.
     _of_thread: std::marker::PhantomData<*const ()>,
+}
+
+/// What a thread goes back to.
+#[derive(Debug)]
+enum Before {
+    /// Nothing: the process cannot act as others.
+    Unchanged,
+    /// What it has between guards.
+    Rest,
+    /// What another guard set, which is still alive.
+    Guarded(Credentials),
 }
 
 impl Acting {
@@ -62,26 +88,31 @@ impl Acting {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] for an identity that no thread can have
-    /// ([`Identity::INVALID_ID`]), or if the kernel refuses; the thread then acts as before.
+    /// ([`Identity::is_valid`]), or if the kernel refuses; the thread then acts as before.
     pub fn begin(actor: Actor<'_>) -> Result<Self> {
         if actor.user().is_some_and(|user| !user.is_valid()) {
             return Err(FsError::AccessDenied);
         }
-        if !may_switch() {
-            return Ok(Self { before: None, _of_thread: std::marker::PhantomData });
+        Self::guard(|thread| thread.become_actor(actor))
+    }
+
+    /// Lets the calling thread change data of a file that is open for writing, on behalf of
+    /// `actor`: as the actor, or without power. The kernel asks for no permission then, but it
+    /// looks whether the caller may use what the file system reserves and may keep
+    /// set-user-ID bits, which neither may.
+    ///
+    /// # Errors
+    /// As [`Acting::begin`].
+    pub fn on_open_file(actor: Actor<'_>) -> Result<Self> {
+        match actor.user() {
+            Some(user) if user.is_valid() && user.uid != 0 => Self::guard(|thread| {
+                if thread.present.as_ref().is_some_and(|now| now.identity == POWERLESS) {
+                    return Ok(());
+                }
+                thread.become_actor(user.actor())
+            }),
+            _ => Self::begin(actor),
         }
-        THREAD.with_borrow_mut(|thread| {
-            // The outermost guard goes back to the process's own credentials.
-            let before = thread.present.clone().filter(|_| thread.guards > 0);
-            if let Err(error) = thread.become_actor(actor) {
-                // What is left of a change that failed is not to be worked with.
-                thread.restore(before)?;
-                return Err(error);
-            }
-            thread.guards += 1;
-            let before = Some(before);
-            Ok(Self { before, _of_thread: std::marker::PhantomData })
-        })
     }
 
     /// Makes the calling thread act for the server itself.
@@ -91,23 +122,46 @@ impl Acting {
     pub fn server(work: ServerWork) -> Result<Self> {
         Self::begin(Actor::server(work))
     }
+
+    fn guard(change: impl FnOnce(&mut ThreadCredentials) -> Result<()>) -> Result<Self> {
+        let _of_thread = std::marker::PhantomData;
+        if !may_switch() {
+            return Ok(Self { before: Before::Unchanged, _of_thread });
+        }
+        THREAD.with_borrow_mut(|thread| {
+            let before = match &thread.present {
+                Some(present) if thread.guards > 0 => Before::Guarded(present.clone()),
+                _ => Before::Rest,
+            };
+            if let Err(error) = change(thread) {
+                // What is left of a change that failed is not to be worked with.
+                thread.go_back(before)?;
+                return Err(error);
+            }
+            thread.guards += 1;
+            Ok(Self { before, _of_thread })
+        })
+    }
 }
 
 impl Drop for Acting {
     fn drop(&mut self) {
-        let Some(before) = self.before.take() else { return };
+        let before = std::mem::replace(&mut self.before, Before::Unchanged);
+        if matches!(before, Before::Unchanged) {
+            return;
+        }
         THREAD.with_borrow_mut(|thread| {
             thread.guards -= 1;
             let is_kept = thread.guards == 0 && thread.keepers > 0;
             if !is_kept {
-                thread.restore_or_abort(before);
+                thread.go_back_or_abort(before);
             }
         });
     }
 }
 
 /// Works on requests: until `work` returns, guards that are dropped leave the thread as they set
-/// it. Nothing in it may touch a file without a guard. Afterwards the thread is the process's.
+/// it. Nothing in it may touch a file without a guard. Afterwards the thread rests.
 pub fn keep_identity<T>(work: impl FnOnce() -> T) -> T {
     THREAD.with_borrow_mut(|thread| thread.keepers += 1);
     let _end = KeeperEnd;
@@ -123,10 +177,34 @@ impl Drop for KeeperEnd {
             thread.keepers -= 1;
             // A process that cannot act as others has never left its own credentials.
             if thread.keepers == 0 && thread.guards == 0 && may_switch() {
-                thread.restore_or_abort(None);
+                thread.go_back_or_abort(Before::Rest);
             }
         });
     }
+}
+
+/// Takes from the calling thread, which works on nothing but requests, what it has between
+/// guards: it rests as an id that owns no file, without a group and without capabilities over
+/// files. A process whose user namespace lacks that id, or that cannot act as others, keeps its own.
+pub fn rest_without_power() {
+    if !may_switch() {
+        return;
+    }
+    THREAD.with_borrow_mut(|thread| {
+        thread.rests_without_power = has_powerless_id();
+        if thread.guards == 0 {
+            thread.go_back_or_abort(Before::Rest);
+        }
+    });
+}
+
+/// Whether the process's user namespace has the id: one of a container may lack it.
+fn has_powerless_id() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let tried = std::thread::spawn(|| switch(None, &POWERLESS).is_ok());
+        tried.join().unwrap_or(false)
+    })
 }
 
 /// Makes a call for the server itself, and goes back to whom the thread acted as.
@@ -172,52 +250,63 @@ fn capabilities_of(elevated: Elevated) -> CapabilitySet {
 
 impl ThreadCredentials {
     fn become_actor(&mut self, actor: Actor<'_>) -> Result<()> {
-        let identity = actor.creator();
-        let elevated = actor.elevated().filter(|_| identity.uid != 0);
-        let is_present = self
-            .present
-            .as_ref()
-            .is_some_and(|now| now.identity == *identity && now.elevated == elevated);
-        if is_present {
-            return Ok(());
+        let elevated = actor.elevated().filter(|_| actor.creator().uid != 0);
+        match actor.user() {
+            Some(user) => self.become_user(user, elevated),
+            None => self.become_server(),
         }
-        switch(identity)?;
+    }
+
+    fn become_user(&mut self, identity: &Identity, elevated: Option<Elevated>) -> Result<()> {
+        let present = self.present.as_ref().filter(|now| now.identity == *identity);
+        match present.map(|now| now.elevated) {
+            Some(now) if now == elevated => return Ok(()),
+            Some(None) => {}
+            Some(Some(_)) | None => {
+                // Until it has succeeded, what the thread acts as is not known.
+                let present = self.present.take();
+                switch(present.as_ref(), identity)?;
+                self.present = Some(Credentials { identity: identity.clone(), elevated: None });
+            }
+        }
         if let Some(elevated) = elevated {
+            let present = self.present.take();
             raise(capabilities_of(elevated))?;
+            self.present = present.map(|now| Credentials { elevated: Some(elevated), ..now });
         }
-        self.present = Some(Credentials { identity: identity.clone(), elevated });
         Ok(())
     }
 
-    /// Goes back to `before`, or with `None` to the process's own credentials.
-    fn restore(&mut self, before: Option<Credentials>) -> Result<()> {
-        if self.present == before && self.present.is_some() {
-            return Ok(());
+    /// The server's own work creates nothing ([`ServerWork`]), and the superuser is in need of no
+    /// group: the groups stay, and a call for the server within one for a user costs less.
+    fn become_server(&mut self) -> Result<()> {
+        let Some(mut present) = self.present.take() else {
+            return self.become_user(SERVER.creator(), None);
+        };
+        if present.identity.uid != 0 {
+            set_user(present.elevated, 0)?;
+            present.identity.uid = 0;
+            present.elevated = None;
         }
+        self.present = Some(present);
+        Ok(())
+    }
+
+    fn go_back(&mut self, before: Before) -> Result<()> {
         match before {
-            Some(Credentials { identity, elevated }) => {
-                let actor = match elevated {
-                    Some(elevated) => Actor::beyond(&identity, elevated),
-                    None => identity.actor(),
-                };
-                self.present = None;
-                self.become_actor(actor)
-            }
-            None => {
-                let present = self.present.take();
-                let is_process = |now: &Credentials| now.identity == *SERVER.creator();
-                if present.as_ref().is_some_and(is_process) {
-                    return Ok(());
-                }
-                switch(SERVER.creator())
+            Before::Unchanged => Ok(()),
+            Before::Rest if self.rests_without_power => self.become_user(&POWERLESS, None),
+            Before::Rest => self.become_user(SERVER.creator(), None),
+            Before::Guarded(Credentials { identity, elevated }) => {
+                self.become_user(&identity, elevated)
             }
         }
     }
 
-    /// As [`ThreadCredentials::restore`]; a thread that would go on as somebody else ends the
+    /// As [`ThreadCredentials::go_back`]; a thread that would go on as somebody else ends the
     /// process.
-    fn restore_or_abort(&mut self, before: Option<Credentials>) {
-        if let Err(error) = self.restore(before) {
+    fn go_back_or_abort(&mut self, before: Before) {
+        if let Err(error) = self.go_back(before) {
             tracing::error!(%error, "a thread cannot give up a user's identity: the server stops");
             std::process::abort();
         }
@@ -225,7 +314,7 @@ impl ThreadCredentials {
 }
 
 /// Gives the thread further effective capabilities, as far as the process is permitted them. The
-/// kernel takes them away with the next change of the user id by [`switch`].
+/// kernel takes them away with the next change of the user id by [`set_user`].
 fn raise(wanted: CapabilitySet) -> Result<()> {
     let refused = |errno: rustix::io::Errno| {
         tracing::error!(%errno, "capabilities cannot be changed");
@@ -236,170 +325,64 @@ fn raise(wanted: CapabilitySet) -> Result<()> {
     rustix::thread::set_capabilities(None, held).map_err(refused)
 }
 
-fn switch(who: &Identity) -> Result<()> {
-    // SAFETY: these calls take integers, and a pointer to as many group ids
-    // as are counted; they change credentials of this thread alone.
-    let (groups, uid, gid) = unsafe {
-        // By way of the superuser, which sets the file system capabilities anew: leaving it
-        // takes all of them, whatever was raised before.
-        libc::syscall(libc::SYS_setfsuid, 0);
-        let groups = libc::syscall(libc::SYS_setgroups, who.groups.len(), who.groups.as_ptr());
-        libc::syscall(libc::SYS_setfsgid, who.gid);
-        libc::syscall(libc::SYS_setfsuid, who.uid);
-        // Both return the id before the call: asking for an invalid one tells it.
-        (groups, libc::syscall(libc::SYS_setfsuid, -1), libc::syscall(libc::SYS_setfsgid, -1))
+/// Makes the thread, which is known to be `from` or is not known, `to`. Each change of
+/// credentials costs as much as a small write: what is equal is left out.
+fn switch(from: Option<&Credentials>, to: &Identity) -> Result<()> {
+    if from.is_none_or(|from| from.identity.groups != to.groups) {
+        set_groups(&to.groups)?;
+    }
+    if from.is_none_or(|from| from.identity.gid != to.gid) {
+        set_group(to.gid)?;
+    }
+    match from {
+        Some(from) if from.elevated.is_none() && from.identity.uid == to.uid => Ok(()),
+        Some(from) => set_user(from.elevated, to.uid),
+        // Any elevation may be left.
+        None => set_user(Some(Elevated::Names), to.uid),
+    }
+}
+
+/// Sets the user id and verifies it. With `elevated` by way of the superuser, which sets the file
+/// system capabilities anew: leaving it takes all of them, whatever was raised before.
+fn set_user(elevated: Option<Elevated>, uid: u32) -> Result<()> {
+    // SAFETY: these calls take integers; they change credentials of this thread alone.
+    let now = unsafe {
+        if elevated.is_some() {
+            libc::syscall(libc::SYS_setfsuid, 0);
+        }
+        libc::syscall(libc::SYS_setfsuid, uid);
+        // It returns the id before the call: asking for an invalid one tells it.
+        libc::syscall(libc::SYS_setfsuid, -1)
     };
-    if groups == 0 && uid == i64::from(who.uid) && gid == i64::from(who.gid) {
+    verified("user", now, uid)
+}
+
+/// Sets the primary group and verifies it.
+fn set_group(gid: u32) -> Result<()> {
+    // SAFETY: as in `set_user`.
+    let now = unsafe {
+        libc::syscall(libc::SYS_setfsgid, gid);
+        libc::syscall(libc::SYS_setfsgid, -1)
+    };
+    verified("group", now, gid)
+}
+
+fn verified(of: &'static str, now: libc::c_long, wanted: u32) -> Result<()> {
+    if now == libc::c_long::from(wanted) {
         return Ok(());
     }
-    tracing::error!(uid = who.uid, gid = who.gid, "cannot act as this user");
+    tracing::error!(id = wanted, "cannot act as this {of}");
+    Err(FsError::AccessDenied)
+}
+
+fn set_groups(groups: &[u32]) -> Result<()> {
+    // SAFETY: the pointer is to as many group ids as are counted; the call changes this thread alone.
+    if unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } == 0 {
+        return Ok(());
+    }
+    tracing::error!(count = groups.len(), "cannot act in these groups");
     Err(FsError::AccessDenied)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// User id, group id and effective capabilities of the calling thread in file system calls.
-    fn of_thread() -> (u32, u32, u64) {
-        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
-        let field = |name: &str, at: usize| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.split_whitespace().nth(at).unwrap().to_owned()
-        };
-        let effective = u64::from_str_radix(&field("CapEff:", 0), 16).unwrap();
-        (field("Uid:", 3).parse().unwrap(), field("Gid:", 3).parse().unwrap(), effective)
-    }
-
-    fn user(uid: u32) -> Identity {
-        Identity { uid, gid: uid + 1, groups: vec![uid + 2] }
-    }
-
-    const OF_FILES: CapabilitySet = CapabilitySet::CHOWN
-        .union(CapabilitySet::DAC_OVERRIDE)
-        .union(CapabilitySet::DAC_READ_SEARCH)
-        .union(CapabilitySet::FOWNER)
-        .union(CapabilitySet::FSETID)
-        .union(CapabilitySet::MKNOD);
-
-    fn held() -> CapabilitySet {
-        CapabilitySet::from_bits_retain(of_thread().2) & OF_FILES
-    }
-
-    #[test]
-    fn dropped_guard_leaves_thread_as_process() {
-        if !may_switch() {
-            return;
-        }
-        let (one, two) = (user(54_321), user(54_331));
-        let before = of_thread();
-        let outer = Acting::begin(one.actor()).unwrap();
-        assert_eq!(of_thread().0, 54_321);
-        {
-            let _inner = Acting::begin(two.actor()).unwrap();
-            assert_eq!((of_thread().0, of_thread().1), (54_331, 54_332));
-        }
-        assert_eq!((of_thread().0, held()), (54_321, CapabilitySet::empty()));
-        drop(outer);
-        assert_eq!(of_thread(), before);
-    }
-
-    /// Such a process cannot have uid 0, which the check of a change of credentials would end it
-    /// for.
-    #[test]
-    fn process_of_an_ordinary_user_outlives_kept_identity() {
-        use std::os::unix::process::CommandExt as _;
-        // The directories above the binary may be closed to the user.
-        let mut command = std::process::Command::new("/proc/self/exe");
-        let name = "identity::tests::child_of_an_ordinary_user_keeps_identity";
-        command.args(["--exact", name, "--ignored", "--test-threads=1"]);
-        if may_switch() {
-            command.uid(54_321).gid(54_321);
-        }
-        let output = command.output().unwrap();
-        let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && printed.contains("1 passed"), "{output:?}");
-    }
-
-    #[test]
-    #[ignore = "the process of process_of_an_ordinary_user_outlives_kept_identity"]
-    fn child_of_an_ordinary_user_keeps_identity() {
-        assert!(!may_switch());
-        let before = of_thread();
-        keep_identity(|| {
-            drop(Acting::begin(user(54_331).actor()).unwrap());
-            assert_eq!(of_thread(), before);
-            as_server(ServerWork::Metadata, || Ok(())).unwrap();
-        });
-        assert_eq!(of_thread(), before);
-    }
-
-    #[test]
-    fn kept_identity_ends_with_its_scope() {
-        if !may_switch() {
-            return;
-        }
-        let one = user(54_321);
-        let before = of_thread();
-        keep_identity(|| {
-            drop(Acting::begin(one.actor()).unwrap());
-            assert_eq!(of_thread().0, 54_321);
-            as_server(ServerWork::Metadata, || {
-                assert_eq!(of_thread().0, 0);
-                Ok(())
-            })
-            .unwrap();
-        });
-        assert_eq!(of_thread(), before);
-    }
-
-    #[test]
-    fn panic_within_kept_identity_leaves_thread_as_process() {
-        if !may_switch() {
-            return;
-        }
-        let one = user(54_321);
-        let before = of_thread();
-        let panicked = std::panic::catch_unwind(|| {
-            keep_identity(|| {
-                let _acting = Acting::begin(one.actor()).unwrap();
-                panic!("a request fails");
-            })
-        });
-        assert!(panicked.is_err());
-        assert_eq!(of_thread(), before);
-    }
-
-    #[test]
-    fn invalid_ids_are_refused_and_change_nothing() {
-        let before = of_thread();
-        let invalid = Identity::INVALID_ID;
-        for identity in [
-            Identity { uid: invalid, gid: 1, groups: vec![] },
-            Identity { uid: 1, gid: invalid, groups: vec![] },
-            Identity { uid: 1, gid: 1, groups: vec![invalid] },
-        ] {
-            assert_eq!(Acting::begin(identity.actor()).err(), Some(FsError::AccessDenied));
-            assert_eq!(of_thread(), before);
-        }
-    }
-
-    #[test]
-    fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
-        if !may_switch() {
-            return;
-        }
-        let one = user(54_321);
-        for elevated in Elevated::ALL {
-            let acting = Acting::begin(Actor::beyond(&one, elevated)).unwrap();
-            assert_eq!(of_thread().0, 54_321, "{elevated:?}");
-            assert_eq!(held(), capabilities_of(elevated), "{elevated:?}");
-            let never = CapabilitySet::FSETID | CapabilitySet::MKNOD;
-            assert!(!held().intersects(never), "{elevated:?}");
-            // Without the power again, though the user is the same.
-            let plain = Acting::begin(one.actor()).unwrap();
-            assert_eq!(held(), CapabilitySet::empty());
-            drop((plain, acting));
-        }
-    }
-}
+mod tests;

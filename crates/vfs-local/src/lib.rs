@@ -35,7 +35,7 @@ mod xattrs;
 
 pub use case::scans;
 pub use clock::{ClockState, clock_state};
-pub use identity::{heed_limits, keep_identity};
+pub use identity::{heed_limits, keep_identity, rest_without_power};
 pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,
 };

@@ -336,7 +336,7 @@ impl Node for LocalNode {
     }
 
     fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_open_file(who)?;
         let (fd, _telling) = (self.file()?, self.telling());
         let mut done = 0;
         while done < data.len() {
@@ -351,7 +351,7 @@ impl Node for LocalNode {
     }
 
     fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_open_file(who)?;
         let (fd, _telling) = (self.file()?, self.telling());
         let mut rest = data;
         while !rest.is_empty() {

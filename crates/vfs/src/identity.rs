@@ -21,6 +21,10 @@ impl Identity {
     /// The id that the kernel takes for "no change": no user and no group has it.
     pub const INVALID_ID: u32 = u32::MAX;
 
+    /// The id that threads have which act as nobody: no user and no group has it, and it owns
+    /// nothing. It is far from the ids that systems and domains give out.
+    pub const POWERLESS_ID: u32 = u32::MAX - 2;
+
     /// The superuser, for tests. The server's own work names its reason: [`ServerWork`].
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
@@ -34,11 +38,12 @@ impl Identity {
         self.gid == gid || self.groups.binary_search(&gid).is_ok()
     }
 
-    /// Whether a thread can act as this: no id of it is [`Identity::INVALID_ID`].
+    /// Whether a thread can act as this: no id of it is [`Identity::INVALID_ID`] or
+    /// [`Identity::POWERLESS_ID`].
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        let ids = [self.uid, self.gid];
-        !ids.contains(&Self::INVALID_ID) && !self.groups.contains(&Self::INVALID_ID)
+        let is_id = |id: &u32| ![Self::INVALID_ID, Self::POWERLESS_ID].contains(id);
+        is_id(&self.uid) && is_id(&self.gid) && self.groups.iter().all(is_id)
     }
 
     /// A call by this user, with the user's own rights.

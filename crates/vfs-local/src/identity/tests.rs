@@ -1,0 +1,249 @@
+//! What a thread acts as, as the kernel shows it.
+
+use super::*;
+
+/// User id, group id and effective capabilities of the calling thread in file system calls.
+fn of_thread() -> (u32, u32, u64) {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let field = |name: &str, at: usize| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().nth(at).unwrap().to_owned()
+    };
+    let effective = u64::from_str_radix(&field("CapEff:", 0), 16).unwrap();
+    (field("Uid:", 3).parse().unwrap(), field("Gid:", 3).parse().unwrap(), effective)
+}
+
+fn user(uid: u32) -> Identity {
+    Identity { uid, gid: uid + 1, groups: vec![uid + 2] }
+}
+
+const OF_FILES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::MKNOD);
+
+fn held() -> CapabilitySet {
+    CapabilitySet::from_bits_retain(of_thread().2) & OF_FILES
+}
+
+#[test]
+fn dropped_guard_leaves_thread_as_process() {
+    if !may_switch() {
+        return;
+    }
+    let (one, two) = (user(54_321), user(54_331));
+    let before = of_thread();
+    let outer = Acting::begin(one.actor()).unwrap();
+    assert_eq!(of_thread().0, 54_321);
+    {
+        let _inner = Acting::begin(two.actor()).unwrap();
+        assert_eq!((of_thread().0, of_thread().1), (54_331, 54_332));
+    }
+    assert_eq!((of_thread().0, held()), (54_321, CapabilitySet::empty()));
+    drop(outer);
+    assert_eq!(of_thread(), before);
+}
+
+/// Such a process cannot have uid 0, which the check of a change of credentials would end it
+/// for.
+#[test]
+fn process_of_an_ordinary_user_outlives_kept_identity() {
+    use std::os::unix::process::CommandExt as _;
+    // The directories above the binary may be closed to the user.
+    let mut command = std::process::Command::new("/proc/self/exe");
+    let name = "identity::tests::child_of_an_ordinary_user_keeps_identity";
+    command.args(["--exact", name, "--ignored", "--test-threads=1"]);
+    if may_switch() {
+        command.uid(54_321).gid(54_321);
+    }
+    let output = command.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{output:?}");
+}
+
+#[test]
+#[ignore = "the process of process_of_an_ordinary_user_outlives_kept_identity"]
+fn child_of_an_ordinary_user_keeps_identity() {
+    assert!(!may_switch());
+    let before = of_thread();
+    keep_identity(|| {
+        drop(Acting::begin(user(54_331).actor()).unwrap());
+        assert_eq!(of_thread(), before);
+        as_server(ServerWork::Metadata, || Ok(())).unwrap();
+    });
+    assert_eq!(of_thread(), before);
+}
+
+#[test]
+fn kept_identity_ends_with_its_scope() {
+    if !may_switch() {
+        return;
+    }
+    let one = user(54_321);
+    let before = of_thread();
+    keep_identity(|| {
+        drop(Acting::begin(one.actor()).unwrap());
+        assert_eq!(of_thread().0, 54_321);
+        as_server(ServerWork::Metadata, || {
+            assert_eq!(of_thread().0, 0);
+            Ok(())
+        })
+        .unwrap();
+    });
+    assert_eq!(of_thread(), before);
+}
+
+#[test]
+fn panic_within_kept_identity_leaves_thread_as_process() {
+    if !may_switch() {
+        return;
+    }
+    let one = user(54_321);
+    let before = of_thread();
+    let panicked = std::panic::catch_unwind(|| {
+        keep_identity(|| {
+            let _acting = Acting::begin(one.actor()).unwrap();
+            panic!("a request fails");
+        })
+    });
+    assert!(panicked.is_err());
+    assert_eq!(of_thread(), before);
+}
+
+#[test]
+fn invalid_ids_are_refused_and_change_nothing() {
+    let before = of_thread();
+    for invalid in [Identity::INVALID_ID, Identity::POWERLESS_ID] {
+        for identity in [
+            Identity { uid: invalid, gid: 1, groups: vec![] },
+            Identity { uid: 1, gid: invalid, groups: vec![] },
+            Identity { uid: 1, gid: 1, groups: vec![invalid] },
+        ] {
+            let denied = Some(FsError::AccessDenied);
+            assert_eq!(Acting::begin(identity.actor()).err(), denied);
+            assert_eq!(Acting::on_open_file(identity.actor()).err(), denied);
+            assert_eq!(of_thread(), before);
+        }
+    }
+}
+
+#[test]
+fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
+    if !may_switch() {
+        return;
+    }
+    let one = user(54_321);
+    for elevated in Elevated::ALL {
+        let acting = Acting::begin(Actor::beyond(&one, elevated)).unwrap();
+        assert_eq!(of_thread().0, 54_321, "{elevated:?}");
+        assert_eq!(held(), capabilities_of(elevated), "{elevated:?}");
+        let never = CapabilitySet::FSETID | CapabilitySet::MKNOD;
+        assert!(!held().intersects(never), "{elevated:?}");
+        // Without the power again, though the user is the same.
+        let plain = Acting::begin(one.actor()).unwrap();
+        assert_eq!(held(), CapabilitySet::empty());
+        drop((plain, acting));
+    }
+}
+
+const AT_REST: (u32, u32) = (Identity::POWERLESS_ID, Identity::POWERLESS_ID);
+
+/// Runs `test` on a thread that rests without power.
+fn at_rest(test: impl FnOnce() + Send + 'static) {
+    if !may_switch() {
+        return;
+    }
+    let thread = std::thread::spawn(|| {
+        rest_without_power();
+        test();
+    });
+    thread.join().unwrap();
+}
+
+fn assert_at_rest() {
+    let (uid, gid, _) = of_thread();
+    assert_eq!((uid, gid, held()), (AT_REST.0, AT_REST.1, CapabilitySet::empty()));
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+    assert_eq!(groups.trim(), "");
+}
+
+#[test]
+fn thread_at_rest_has_no_power_between_guards() {
+    let private = tempfile::NamedTempFile::new().unwrap();
+    let path = private.path().to_owned();
+    at_rest(move || {
+        assert_at_rest();
+        let denied = std::fs::read(&path).unwrap_err();
+        assert_eq!(denied.kind(), std::io::ErrorKind::PermissionDenied);
+        drop(Acting::begin(user(54_321).actor()).unwrap());
+        assert_at_rest();
+        as_server(ServerWork::Metadata, || {
+            assert_eq!(std::fs::read(&path).unwrap(), b"");
+            Ok(())
+        })
+        .unwrap();
+        assert_at_rest();
+        let powers = Acting::begin(Actor::beyond(&user(54_321), Elevated::Names)).unwrap();
+        drop(powers);
+        assert_at_rest();
+    });
+}
+
+#[test]
+fn thread_at_rest_is_restored_after_kept_identity() {
+    at_rest(|| {
+        keep_identity(|| {
+            drop(Acting::begin(user(54_321).actor()).unwrap());
+            assert_eq!(of_thread().0, 54_321);
+            as_server(ServerWork::Metadata, || Ok(())).unwrap();
+            assert_eq!(of_thread().0, 0);
+            let acting = Acting::begin(user(54_331).actor()).unwrap();
+            as_server(ServerWork::Metadata, || Ok(())).unwrap();
+            assert_eq!((of_thread().0, held()), (54_331, CapabilitySet::empty()));
+            drop(acting);
+        });
+        assert_at_rest();
+    });
+}
+
+/// The kernel lets who may keep set-user-ID bits keep them over a write.
+#[test]
+fn write_to_open_file_is_made_without_power_but_for_root() {
+    use std::io::Write as _;
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    at_rest(move || {
+        let mut mode_after = |who: Actor<'_>| {
+            as_server(ServerWork::Metadata, || {
+                let mode = std::fs::Permissions::from_mode(0o6777);
+                std::fs::set_permissions(file.path(), mode).unwrap();
+                Ok(())
+            })
+            .unwrap();
+            let acting = Acting::on_open_file(who).unwrap();
+            let uid = of_thread().0;
+            file.write_all(b"data").unwrap();
+            drop(acting);
+            (uid, file.as_file().metadata().unwrap().permissions().mode() & 0o7777)
+        };
+        let one = user(54_321);
+        assert_eq!(mode_after(one.actor()), (Identity::POWERLESS_ID, 0o777));
+        let elevated = Actor::beyond(&one, Elevated::StoredData);
+        assert_eq!(mode_after(elevated), (Identity::POWERLESS_ID, 0o777));
+        assert_eq!(mode_after(Actor::SUPERUSER), (0, 0o6777));
+    });
+}
+
+#[test]
+fn write_to_open_file_is_not_made_as_another_user() {
+    at_rest(|| {
+        keep_identity(|| {
+            drop(Acting::begin(user(54_321).actor()).unwrap());
+            drop(Acting::on_open_file(user(54_331).actor()).unwrap());
+            assert_eq!(of_thread().0, 54_331);
+        });
+    });
+}
