@@ -1,6 +1,6 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs quotas pynfs authority attacks wiretap races hostile bench test-all
+    btrfs quotas pynfs authority attacks wiretap power races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
 LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks wiretap
@@ -109,6 +109,9 @@ attacks: built ## What was tried against the server, each attempt a test that it
 wiretap: built ## A share of Samba's test suite, signed and sealed, for nonces that are used twice
 	$(call lane,16) cargo xtask conformance smb --wiretap signed --lanes 2 --share 12 --seed $$(printf %d 0x$(commit_seed))
 	$(call lane,16) cargo xtask conformance smb --wiretap sealed --lanes 2 --share 12 --seed $$(printf %d 0x$(commit_seed))
+
+power: built ## A share of the power cuts after acknowledged operations, on ext4, XFS and btrfs (root)
+	$(call lane,17) conformance/power few $$(printf %d 0x$(commit_seed))
 
 races: ## The server under ThreadSanitizer while channels come and go (needs rustup: a nightly toolchain)
 	conformance/races

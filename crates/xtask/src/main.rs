@@ -7,6 +7,7 @@ mod conformance;
 mod coverage;
 mod fuzz;
 mod licences;
+mod power;
 mod server;
 mod sim;
 mod tap;
@@ -40,6 +41,8 @@ enum Task {
     Bench(bench::Args),
     /// Simulate clients, network, failures and crashes, one run a seed
     Sim(sim::Args),
+    /// Cut the power after acknowledged operations
+    Power(power::Args),
     /// Look for inputs that break a decoder, guided by coverage
     Fuzz(fuzz::Args),
 }
@@ -53,6 +56,7 @@ fn main() -> Result<ExitCode> {
         Task::Conformance(args) => conformance::run(&root(), &args),
         Task::Bench(args) => bench::run(&root(), &args),
         Task::Sim(args) => sim::run(&root(), &args),
+        Task::Power(args) => power::run(&root(), &args),
         Task::Fuzz(args) => fuzz::run(&root(), &args),
     }
 }

@@ -1,0 +1,203 @@
+"""What the clients of the power-cut lane have done, and what each operation has changed.
+
+The journal is for the model in crates/xtask/src/power: each operation by when it was requested and
+answered, whether its answer promises stable storage, and its effects on names, attributes and data.
+"""
+
+import itertools
+import json
+import os
+import struct
+import time
+
+CELL = 512
+# Attributes that the model follows; the others are the kernel's.
+FOLLOWED = ("user.", "security.NTACL", "system.posix_acl_access")
+
+
+class Unexpected(Exception):
+    """An operation that the workload takes to be allowed failed: the lane itself is wrong, or the server."""
+
+
+class Object:
+    """A file, directory or symbolic link: what the clients know of it."""
+
+    def __init__(self, number, kind, target=None):
+        self.number, self.kind, self.target = number, kind, target
+        self.inode, self.mode, self.owner, self.attributes = 0, 0, (0, 0), {}
+        # Tags of its cells, each CELL bytes; 0 is zeros.
+        self.cells = []
+        # Of a directory: its children by name, and where it is itself.
+        self.children, self.parent, self.name = {}, None, None
+        self.handle = None
+        # Its modification time, in nanoseconds, if it was set and not changed since.
+        self.set_time = None
+
+    @property
+    def size(self):
+        return len(self.cells) * CELL
+
+    def path(self, name=None):
+        above = self.parent.path(self.name) if self.parent else ""
+        return os.path.join(above, name) if name else above
+
+
+class Record:
+    """One operation and its effects."""
+
+    def __init__(self, journal, client, row, text, promises, settles):
+        self.journal, self.effects = journal, []
+        self.entry = {"client": client, "row": row, "text": text, "promises": promises, "settles": settles,
+                      "effects": self.effects}
+
+    def _effect(self, effect, **values):
+        self.effects.append({effect: values})
+
+    def name(self, directory, name, target):
+        """The entry `name` refers to `target` from now on, or to nothing."""
+        if target is None:
+            directory.children.pop(name, None)
+        else:
+            directory.children[name] = target
+            if target.kind == "directory":
+                target.parent, target.name = directory, name
+        self._effect("name", directory=directory.number, name=name, object=target and target.number)
+
+    def created(self, target, path):
+        found = os.lstat(path)
+        target.inode, target.mode, target.owner = found.st_ino, found.st_mode & 0o7777, (found.st_uid, found.st_gid)
+        self._effect("created", object=target.number, kind=target.kind, inode=target.inode, mode=target.mode,
+                     owner=target.owner, target=target.target)
+        self.seen_attributes(target, path)
+
+    def cells(self, target, first, tags):
+        """Data from the cell `first` on; the file grows as needed."""
+        grown = first + len(tags) - len(target.cells)
+        if grown > 0:
+            target.cells += [0] * grown
+            self._effect("size", object=target.number, bytes=target.size)
+        target.cells[first:first + len(tags)] = tags
+        self._effect("data", object=target.number, cell=first, tags=tags)
+        self.modified(target)
+
+    def size(self, target, cells):
+        old = len(target.cells)
+        target.cells = target.cells[:cells] + [0] * (cells - old)
+        self._effect("size", object=target.number, bytes=target.size)
+        if cells < old:
+            self._effect("data", object=target.number, cell=cells, tags=[0] * (old - cells))
+        self.modified(target)
+
+    def modified(self, target, nanoseconds=None):
+        """The modification time is this one, or one that is not known."""
+        if nanoseconds != target.set_time:
+            self._effect("modified", object=target.number, nanoseconds=nanoseconds)
+        target.set_time = nanoseconds
+
+    def seen(self, target, path):
+        """Mode, owner and extended attributes, as the live file system shows them now."""
+        found = os.lstat(path)
+        mode, owner = found.st_mode & 0o7777, (found.st_uid, found.st_gid)
+        if mode != target.mode:
+            self._effect("mode", object=target.number, mode=mode)
+        if owner != target.owner:
+            self._effect("owner", object=target.number, owner=owner)
+        target.mode, target.owner = mode, owner
+        if found.st_mtime_ns != target.set_time:
+            self.modified(target)
+        self.seen_attributes(target, path)
+
+    def seen_attributes(self, target, path):
+        names = [name for name in os.listxattr(path, follow_symlinks=False) if name.startswith(FOLLOWED)]
+        now = {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names}
+        for name in sorted(now.keys() | target.attributes.keys()):
+            if now.get(name) != target.attributes.get(name):
+                self._effect("attribute", object=target.number, name=name, value=now.get(name))
+        target.attributes = now
+
+
+class Journal:
+    """All operations of a run. Clients share it; each object belongs to one client."""
+
+    def __init__(self, mount):
+        self.mount, self.entries = mount, []
+        self._objects, self._tags = itertools.count(1), itertools.count(1)
+        self.started = self.ended = 0
+
+    def new(self, kind, target=None):
+        return Object(next(self._objects), kind, target)
+
+    def live(self, directory, name):
+        """Where the live file system has it."""
+        return os.path.join(self.mount, directory.path(name))
+
+    def tag(self):
+        return next(self._tags)
+
+    def perform(self, client, row, text, act, promises, settles=None):
+        """Carries out `act`, which returns a status; the record gets its effects from the caller."""
+        record = Record(self, client, row, text, promises, settles)
+        record.entry["request"] = time.monotonic_ns()
+        status = act()
+        record.entry["answer"] = time.monotonic_ns()
+        if status:
+            raise Unexpected("%s: %s (%s): status %#x" % (client, row, text, status))
+        self.entries.append(record.entry)
+        return record
+
+    def write(self, path):
+        whole = {"started": self.started, "ended": self.ended, "operations": self.entries}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(whole, file)
+
+
+def content(tags):
+    """Bytes of cells: each is its tag, again and again."""
+    return b"".join(struct.pack("<Q", tag) * (CELL // 8) for tag in tags)
+
+
+class Client:
+    """Chooses operations at random and performs those that are possible now."""
+
+    FILES_MAX, DIRECTORIES_MAX, CELLS_MAX = 24, 6, 96
+
+    def __init__(self, name, journal, root, random):
+        self.name, self.journal, self.root, self.random = name, journal, root, random
+        self.directories, self.count = [root], 0
+        self.choices = []
+
+    def perform(self, row, text, act, promises, settles=None):
+        return self.journal.perform(self.name, row, text, act, promises, settles)
+
+    def step(self):
+        """One operation, of the first choice that is possible."""
+        names, weights = zip(*self.choices)
+        while not self.random.choices(names, weights)[0]():
+            pass
+
+    def new_name(self, letter):
+        self.count += 1
+        return "%s%d" % (letter, self.count)
+
+    def directory(self):
+        return self.random.choice(self.directories)
+
+    def entries(self, *kinds):
+        return [(directory, name, target) for directory in self.directories
+                for name, target in directory.children.items() if target.kind in kinds]
+
+    def entry(self, *kinds):
+        """A random entry of these kinds; none if there is none."""
+        found = self.entries(*kinds)
+        return self.random.choice(found) if found else None
+
+    def is_full(self):
+        return len(self.entries("file", "symlink")) >= self.FILES_MAX
+
+    def place(self):
+        """First cell and tags of a write."""
+        first, count = self.random.randrange(self.CELLS_MAX - 32), self.random.choice((1, 2, 8, 9, 32))
+        return first, [self.journal.tag()] * count
+
+    def names_of(self, target):
+        return sum(1 for _, _, other in self.entries(target.kind) if other is target)

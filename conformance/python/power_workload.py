@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The workload of the power-cut lane: a server on a mounted disk, its clients, and their journal.
+
+    power_workload.py --binary FILE --mount FOLDER --work FOLDER --journal FILE --seed N --operations N
+        [--clones]
+
+`cargo xtask power` starts it in namespaces of mounts and of the network. Each client first works
+alone, since a commit for one client makes stable what others have done; then all work at once.
+"""
+
+import argparse
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from power_journal import Journal  # noqa: E402
+from power_nfs import NfsClient  # noqa: E402
+from power_smb import SmbClient  # noqa: E402
+from raw_smb import nt_hash  # noqa: E402
+
+USER, ACCOUNT, UID = "writer", "power-writer", 61201
+HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
+
+
+def write_users(folder):
+    """The account stands in the namespace's own /etc/passwd."""
+    texts = {
+        "passwd": "root:x:0:0::/root:/bin/sh\n%s:x:%d:%d::/:/bin/false\n" % (ACCOUNT, UID, UID),
+        "group": "root:x:0:\n%s:x:%d:\n" % (ACCOUNT, UID),
+    }
+    for name, text in texts.items():
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o644)
+        subprocess.run(["mount", "--bind", path, "/etc/" + name], check=True)
+    users = os.path.join(folder, "users.toml")
+    with open(users, "w", encoding="utf-8") as file:
+        os.chmod(users, 0o600)
+        file.write('[user.%s]\nnt_hash = "%s"\nsystem_user = "%s"\n' % (USER, nt_hash("password").hex(), ACCOUNT))
+    return users
+
+
+def start(binary, folder, mount):
+    """The server; its own state is not on the disk that is cut."""
+    users, state = write_users(folder), os.path.join(folder, "state")
+    os.mkdir(state, 0o700)
+    config, log = os.path.join(folder, "config.toml"), os.path.join(folder, "log")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write('[server]\nsmb = ["%s:%d"]\nnfs = ["%s:%d"]\nadmin = "%s:%d"\nusers = "%s"\nstate = "%s"\n'
+                   % (HOST, SMB_PORT, HOST, NFS_PORT, HOST, ADMIN_PORT, users, state))
+        for name, more in (("nfs", 'nfs = true\nnfs_squash = "none"'), ("smb", "nfs = false"),
+                           ("ca", "nfs = false\ncontinuously_available = true")):
+            path = os.path.join(mount, name)
+            os.mkdir(path)
+            os.chown(path, UID, UID)
+            file.write('[[share]]\nname = "%s"\npath = "%s"\n%s\n' % (name, path, more))
+    with open(log, "wb") as file:
+        server = subprocess.Popen([binary, "serve", "--config", config], stdin=subprocess.DEVNULL, stdout=file,
+                                  stderr=file)
+    for _ in range(600):
+        try:
+            for port in (NFS_PORT, SMB_PORT):
+                socket.create_connection((HOST, port), 1).close()
+            return server
+        except OSError:
+            if server.poll() is not None:
+                break
+            time.sleep(0.05)
+    with open(log, encoding="utf-8", errors="replace") as file:
+        sys.exit("the server does not start:\n" + file.read()[-4000:])
+
+
+def share_folders(journal, names):
+    """An object for each directory that is there before the clients, by its path."""
+    root = journal.new("directory")
+    record = journal.perform("setup", "setup", "shares", lambda: 0, True)
+    record.created(root, journal.mount)
+    folders = {}
+    for path in names:
+        above, name = os.path.split(path)
+        folders[path] = journal.new("directory")
+        record.name(folders[above] if above else root, name, folders[path])
+        record.created(folders[path], os.path.join(journal.mount, path))
+    return folders
+
+
+def clients(journal, arguments, generator):
+    smb, nfs = (HOST, SMB_PORT), (HOST, NFS_PORT)
+    kinds = {
+        "nfs/a": lambda *base: NfsClient(*base, nfs, "nfs", arguments.clones),
+        "nfs/b": lambda *base: NfsClient(*base, nfs, "nfs", arguments.clones),
+        "smb/a": lambda *base: SmbClient(*base, smb, "smb", USER, False),
+        "smb/b": lambda *base: SmbClient(*base, smb, "smb", USER, False, 0.7),
+        "ca/a": lambda *base: SmbClient(*base, smb, "ca", USER, True),
+        "ca/b": lambda *base: SmbClient(*base, smb, "ca", USER, True),
+    }
+    for path in kinds:
+        os.mkdir(os.path.join(journal.mount, path))
+        os.chown(os.path.join(journal.mount, path), UID, UID)
+    folders = share_folders(journal, ["nfs", "smb", "ca", *kinds])
+    return [make(path, journal, folders[path], random.Random(generator.getrandbits(64))) for path, make in kinds.items()]
+
+
+def settle(mount):
+    subprocess.run(["sync", "--file-system", mount], check=True)
+
+
+def work(journal, all_clients, operations):
+    """Half of the operations by one client after another, half by all at once."""
+    each = max(1, operations // (2 * len(all_clients)))
+    errors = []
+
+    def steps(client):
+        try:
+            for _ in range(each):
+                client.step()
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    for client in all_clients:
+        # What came before is not to make this client's operations stable by its own commits.
+        settle(journal.mount)
+        steps(client)
+    settle(journal.mount)
+    threads = [threading.Thread(target=steps, args=(client,)) for client in all_clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("binary", "mount", "work", "journal"):
+        parser.add_argument("--" + name, required=True)
+    for name in ("seed", "operations"):
+        parser.add_argument("--" + name, type=int, required=True)
+    parser.add_argument("--clones", action="store_true")
+    arguments = parser.parse_args()
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    os.chmod(arguments.mount, 0o755)
+    server = start(arguments.binary, arguments.work, arguments.mount)
+    try:
+        journal = Journal(arguments.mount)
+        all_clients = clients(journal, arguments, random.Random(arguments.seed))
+        settle(arguments.mount)
+        journal.started = time.monotonic_ns()
+        work(journal, all_clients, arguments.operations)
+        journal.ended = time.monotonic_ns()
+        journal.write(arguments.journal)
+    finally:
+        server.terminate()
+        server.wait(60)
+        subprocess.run(["umount", "/etc/passwd", "/etc/group"], check=True)
+
+
+if __name__ == "__main__":
+    main()

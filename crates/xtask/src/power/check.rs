@@ -1,0 +1,290 @@
+//! Compares what is on a disk after a cut with the model.
+
+use super::descriptor;
+use super::history::Permitted;
+use super::journal::ObjectKind;
+use super::model::{ACCESS_LIST, ModelObject, PromiseModel};
+use super::observed::{ObservedInode, ObservedTree};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// A register that is not what it may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Row of the operation whose promise is broken; none if nothing was promised.
+    pub row: Option<String>,
+    /// The operation.
+    pub operation: String,
+    /// What was found, and what may be.
+    pub found: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = self.row.as_deref().unwrap_or("nothing promised");
+        write!(f, "{row}: {}: {}", self.operation, self.found)
+    }
+}
+
+/// Whether a descriptor is one that is being stored, beside the permissions from before.
+fn is_half_stored(
+    name: &str,
+    found: Option<&str>,
+    permitted: &Permitted<'_, Option<String>>,
+) -> bool {
+    let is_under_way = permitted.values().count() > 1;
+    let mut values = permitted.values().flatten();
+    name == descriptor::NAME
+        && is_under_way
+        && found.is_some_and(|found| values.any(|value| descriptor::is_same(found, value)))
+}
+
+/// Versions that an entry was found to be; none is the initial one.
+type Places = Vec<Option<usize>>;
+
+/// One comparison of a tree with the model.
+pub struct TreeCheck<'a> {
+    model: &'a PromiseModel,
+    tree: &'a ObservedTree,
+    at: usize,
+    places: BTreeMap<(u32, &'a str), Places>,
+    found: Vec<Violation>,
+}
+
+impl<'a> TreeCheck<'a> {
+    /// What is wrong with `tree` after a cut at the point `at`.
+    pub fn run(model: &PromiseModel, tree: &ObservedTree, at: usize) -> Vec<Violation> {
+        let mut check = TreeCheck { model, tree, at, places: BTreeMap::new(), found: Vec::new() };
+        check.compare();
+        check.found
+    }
+
+    fn compare(&mut self) {
+        let mut reached = BTreeSet::from([self.model.root]);
+        let mut directories = vec![(self.model.root, self.tree.root)];
+        let mut files = BTreeMap::new();
+        while let Some((directory, inode)) = directories.pop() {
+            for (candidates, inode) in self.check_directory(directory, Some(inode)) {
+                let is_directory =
+                    candidates.iter().all(|o| self.kind(*o) == ObjectKind::Directory);
+                let last = *candidates.last().unwrap_or(&self.model.root);
+                if is_directory && reached.insert(last) {
+                    directories.push((last, inode));
+                }
+                files.insert(inode, candidates);
+            }
+        }
+        // What is in a directory that is not there is not there either.
+        for directory in self.model.names.keys().filter(|one| !reached.contains(one)) {
+            self.check_directory(*directory, None);
+        }
+        for (inode, candidates) in &files {
+            self.check_inode(*inode, candidates);
+        }
+        self.check_pairs();
+    }
+
+    fn kind(&self, object: u32) -> ObjectKind {
+        self.model.objects.get(&object).map_or(ObjectKind::File, |object| object.kind)
+    }
+
+    /// Compares the entries of a directory. Returns the objects that each may refer to, and its inode.
+    fn check_directory(&mut self, directory: u32, inode: Option<u64>) -> Vec<(Vec<u32>, u64)> {
+        static NONE: BTreeMap<String, u64> = BTreeMap::new();
+        let model = self.model;
+        let entries = inode.and_then(|inode| self.tree.names.get(&inode)).unwrap_or(&NONE);
+        let Some(names) = model.names.get(&directory) else { return Vec::new() };
+        let mut reached = Vec::new();
+        for (name, history) in names {
+            let found = entries.get(name).copied();
+            let permitted = history.permitted(self.at);
+            let (places, objects) = self.places_of(&permitted, found);
+            if places.is_empty() {
+                let found = match found {
+                    None => "is not there",
+                    Some(_) if permitted.values().all(Option::is_none) => "is there",
+                    Some(_) => "is another object than it may be",
+                };
+                self.report(permitted.promised_by, format!("entry {name} {found}"));
+            } else if let Some(inode) = found {
+                reached.push((objects, inode));
+            }
+            self.places.insert((directory, name), places);
+        }
+        for name in entries.keys().filter(|name| !names.contains_key(*name)) {
+            self.report(None, format!("entry {name} is of no operation"));
+        }
+        reached
+    }
+
+    fn places_of(
+        &self,
+        permitted: &Permitted<'_, Option<u32>>,
+        found: Option<u64>,
+    ) -> (Places, Vec<u32>) {
+        let (mut places, mut objects) = (Vec::new(), Vec::new());
+        if permitted.initial.is_some() && found.is_none() {
+            places.push(None);
+        }
+        for (at, version) in permitted.versions.iter().enumerate() {
+            let inode = version.value.and_then(|object| self.model.objects.get(&object));
+            if inode.map(|object| object.inode) == found {
+                places.push(Some(permitted.first + at));
+                objects.extend(version.value);
+            }
+        }
+        (places, objects)
+    }
+
+    /// Compares an inode with the objects that it may be: one has to fit.
+    fn check_inode(&mut self, inode: u64, candidates: &[u32]) {
+        let Some(found) = self.tree.inodes.get(&inode) else { return };
+        let objects = candidates.iter().filter_map(|object| self.model.objects.get(object));
+        let faults = objects.map(|object| self.faults_of(object, found));
+        let best = faults.min_by_key(Vec::len).unwrap_or_default();
+        self.found.extend(best);
+        let names = self.tree.names_of(inode);
+        if found.kind != Some(ObjectKind::Directory) && found.links != names {
+            self.report(
+                None,
+                format!("inode {inode} has {names} names, and counts {}", found.links),
+            );
+        }
+    }
+
+    fn faults_of(&self, object: &ModelObject, found: &ObservedInode) -> Vec<Violation> {
+        let mut faults = Vec::new();
+        let mut fault = |by, text| faults.push(self.violation(by, text));
+        if found.kind != Some(object.kind) || found.target != object.target {
+            fault(None, format!("is a {:?} of target {:?}", found.kind, found.target));
+        }
+        let mode = object.mode.permitted(self.at);
+        if !mode.contains(&found.mode) {
+            let may: Vec<_> = mode.values().map(|mode| format!("{mode:o}")).collect();
+            fault(mode.promised_by, format!("mode {:o}, may be {}", found.mode, may.join(" or ")));
+        }
+        let owner = object.owner.permitted(self.at);
+        if !owner.contains(&found.owner) {
+            let may: Vec<_> = owner.values().collect();
+            fault(owner.promised_by, format!("owner {:?}, may be {may:?}", found.owner));
+        }
+        let modified = object.modified.permitted(self.at);
+        if !modified.contains(&None) && !modified.contains(&Some(found.modified)) {
+            let may: Vec<_> = modified.values().flatten().collect();
+            fault(modified.promised_by, format!("modified at {}, may be {may:?}", found.modified));
+        }
+        self.data_faults(object, found, &mut fault);
+        self.attribute_faults(object, found, &mut fault);
+        faults
+    }
+
+    fn data_faults(
+        &self,
+        object: &ModelObject,
+        found: &ObservedInode,
+        fault: &mut impl FnMut(Option<usize>, String),
+    ) {
+        let size = object.size.permitted(self.at);
+        // A write that is under way may have lengthened the file in part.
+        let least = size.values().min().copied().unwrap_or(0);
+        let most = size.values().max().copied().unwrap_or(0);
+        if !(least..=most).contains(&found.size) {
+            fault(size.promised_by, format!("size {}, may be {least} to {most}", found.size));
+        }
+        for (at, tag) in found.cells.iter().enumerate() {
+            let Some(history) = object.cells.get(&at) else {
+                if *tag != Some(0) {
+                    fault(None, format!("cell {at} is {tag:?}, which was never written"));
+                }
+                continue;
+            };
+            let permitted = history.permitted(self.at);
+            if !tag.is_some_and(|tag| permitted.contains(&tag)) {
+                let may: Vec<_> = permitted.values().collect();
+                fault(permitted.promised_by, format!("cell {at} is {tag:?}, may be {may:?}"));
+                return;
+            }
+        }
+    }
+
+    fn attribute_faults(
+        &self,
+        object: &ModelObject,
+        found: &ObservedInode,
+        fault: &mut impl FnMut(Option<usize>, String),
+    ) {
+        for (name, history) in &object.attributes {
+            let value = found.attributes.get(name).cloned();
+            let permitted = history.permitted(self.at);
+            if !permitted.contains(&value) && !is_half_stored(name, value.as_deref(), &permitted) {
+                let may: Vec<_> = permitted.values().collect();
+                fault(permitted.promised_by, format!("{name} is {value:?}, may be {may:?}"));
+            }
+        }
+        for name in found.attributes.keys().filter(|name| !object.attributes.contains_key(*name)) {
+            fault(None, format!("{name} was never set"));
+        }
+        self.descriptor_fault(object, found, fault);
+    }
+
+    /// A stored descriptor counts: it is beside permissions that it was seen beside.
+    fn descriptor_fault(
+        &self,
+        object: &ModelObject,
+        found: &ObservedInode,
+        fault: &mut impl FnMut(Option<usize>, String),
+    ) {
+        let stored =
+            found.attributes.get(descriptor::NAME).and_then(|value| descriptor::split(value));
+        let Some((hash, _)) = stored else { return };
+        let list = found.attributes.get(ACCESS_LIST).cloned();
+        let permissions = (found.mode, found.owner, list);
+        if !self.model.permissions.get(hash).is_some_and(|seen| seen.contains(&permissions)) {
+            let history = object.attributes.get(descriptor::NAME);
+            let last = history.and_then(|history| history.permitted(self.at).versions.last());
+            let text = "the descriptor is void beside mode, owner and access list";
+            fault(last.map(|last| last.operation), text.to_owned());
+        }
+    }
+
+    /// An operation on two names has changed both or none.
+    fn check_pairs(&mut self) {
+        let model = self.model;
+        for operation in &model.operations {
+            if operation.names.len() < 2 || operation.requested >= self.at {
+                continue;
+            }
+            let mut is_done = Vec::new();
+            let mut is_undone = Vec::new();
+            for (directory, name, place) in &operation.names {
+                let Some(found) = self.places.get(&(*directory, name.as_str())) else { continue };
+                if !found.is_empty() {
+                    is_done.push(found.iter().all(|one| one.is_some_and(|one| one >= *place)));
+                    is_undone.push(found.iter().all(|one| one.is_none_or(|one| one < *place)));
+                }
+            }
+            if is_done.contains(&true) && is_undone.contains(&true) {
+                let (row, text) = (operation.row.clone(), operation.text.clone());
+                let found = "half of it is there".to_owned();
+                self.found.push(Violation { row: Some(row), operation: text, found });
+            }
+        }
+    }
+
+    fn report(&mut self, by: Option<usize>, found: String) {
+        let violation = self.violation(by, found);
+        self.found.push(violation);
+    }
+
+    fn violation(&self, by: Option<usize>, found: String) -> Violation {
+        let operation = by.and_then(|by| self.model.operations.get(by));
+        Violation {
+            row: operation.map(|operation| operation.row.clone()),
+            operation: operation.map_or_else(String::new, |operation| operation.text.clone()),
+            found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! Violations that are planted are found, and nothing else is.
+
+use super::*;
+use crate::power::journal::{Effect, JournalOperation, Settled, WorkloadJournal};
+use crate::power::recording::{DiskRequest, Recording};
+
+const ROOT: u32 = 1;
+const ROOT_INODE: u64 = 2;
+
+/// A journal whose operations take 10 ns each, on a disk with one request each nanosecond.
+#[derive(Default)]
+struct Planted {
+    journal: WorkloadJournal,
+    tree: ObservedTree,
+}
+
+impl Planted {
+    fn new() -> Self {
+        let mut planted = Self::default();
+        planted.add(true, vec![created(ROOT, ObjectKind::Directory, ROOT_INODE, 0o755)]);
+        planted.tree.root = ROOT_INODE;
+        planted.put(ROOT_INODE, ObjectKind::Directory, 0o755);
+        planted.tree.names.insert(ROOT_INODE, BTreeMap::new());
+        planted
+    }
+
+    /// Appends an operation; its number.
+    fn add(&mut self, promises: bool, effects: Vec<Effect>) -> usize {
+        self.settle(promises, None, effects)
+    }
+
+    fn settle(&mut self, promises: bool, settles: Option<Settled>, effects: Vec<Effect>) -> usize {
+        let number = self.journal.operations.len();
+        self.journal.operations.push(JournalOperation {
+            client: "client".to_owned(),
+            row: format!("row {number}"),
+            text: format!("operation {number}"),
+            promises,
+            settles,
+            request: number as u64 * 10,
+            answer: number as u64 * 10 + 9,
+            effects,
+        });
+        number
+    }
+
+    fn put(&mut self, inode: u64, kind: ObjectKind, mode: u32) -> &mut ObservedInode {
+        let found = ObservedInode {
+            kind: Some(kind),
+            mode,
+            owner: (7, 8),
+            size: 0,
+            modified: 0,
+            links: 1,
+            attributes: BTreeMap::new(),
+            cells: Vec::new(),
+            target: None,
+        };
+        self.tree.inodes.insert(inode, found);
+        self.tree.inodes.get_mut(&inode).unwrap()
+    }
+
+    fn entry(&mut self, name: &str, inode: u64) {
+        self.tree.names.get_mut(&ROOT_INODE).unwrap().insert(name.to_owned(), inode);
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.tree.names.get_mut(&ROOT_INODE).unwrap().remove(name);
+    }
+
+    /// What is found after a cut when `operation` is answered.
+    fn after(&self, operation: usize) -> Vec<String> {
+        self.at(operation * 10 + 10)
+    }
+
+    /// What is found after a cut while `operation` is under way.
+    fn during(&self, operation: usize) -> Vec<String> {
+        self.at(operation * 10 + 5)
+    }
+
+    fn at(&self, at: usize) -> Vec<String> {
+        let mut recording = Recording::default();
+        (0..1000).for_each(|time| recording.push(time, DiskRequest::Flush));
+        let model = PromiseModel::new(&self.journal, &recording);
+        model.check(&self.tree, at).iter().map(ToString::to_string).collect()
+    }
+}
+
+fn created(object: u32, kind: ObjectKind, inode: u64, mode: u32) -> Effect {
+    Effect::Created { object, kind, inode, mode, owner: (7, 8), target: None }
+}
+
+fn name(name: &str, object: Option<u32>) -> Effect {
+    Effect::Name { directory: ROOT, name: name.to_owned(), object }
+}
+
+/// A file `a`, object 2, inode 12, which is there.
+fn with_file() -> Planted {
+    let mut planted = Planted::new();
+    planted.add(true, vec![name("a", Some(2)), created(2, ObjectKind::File, 12, 0o600)]);
+    planted.entry("a", 12);
+    planted.put(12, ObjectKind::File, 0o600);
+    planted
+}
+
+#[test]
+fn promised_file_must_be_there_and_requested_one_may() {
+    let mut planted = with_file();
+    assert_eq!(planted.after(1), [""; 0]);
+    assert_eq!(planted.during(1), [""; 0]);
+    planted.remove("a");
+    assert_eq!(planted.during(1), [""; 0]);
+    assert_eq!(planted.after(1), ["row 1: operation 1: entry a is not there"]);
+}
+
+#[test]
+fn file_before_its_request_is_found() {
+    let planted = with_file();
+    assert_eq!(planted.at(10), ["nothing promised: : entry a is there"]);
+}
+
+#[test]
+fn removed_file_that_is_back_is_found() {
+    let mut planted = with_file();
+    let remove = planted.add(true, vec![name("a", None)]);
+    assert_eq!(planted.during(remove), [""; 0]);
+    assert_eq!(planted.after(remove), ["row 2: operation 2: entry a is there"]);
+}
+
+#[test]
+fn relaxed_operation_may_be_lost_until_it_is_flushed() {
+    let mut planted = Planted::new();
+    planted.add(false, vec![name("a", Some(2)), created(2, ObjectKind::File, 12, 0o600)]);
+    let flush = planted.settle(true, Some(Settled::Object(2)), Vec::new());
+    assert_eq!(planted.during(flush), [""; 0]);
+    assert_eq!(planted.after(flush), ["row 1: operation 1: entry a is not there"]);
+}
+
+#[test]
+fn flush_of_a_directory_promises_its_names() {
+    let mut planted = with_file();
+    planted.add(false, vec![name("a", None)]);
+    let flush = planted.settle(true, Some(Settled::Directory(ROOT)), Vec::new());
+    assert_eq!(planted.during(flush), [""; 0]);
+    assert_eq!(planted.after(flush), ["row 2: operation 2: entry a is there"]);
+}
+
+#[test]
+fn half_a_rename_is_found() {
+    let mut planted = with_file();
+    let rename = planted.add(true, vec![name("a", None), name("b", Some(2))]);
+    assert_eq!(planted.during(rename), [""; 0]);
+    planted.remove("a");
+    assert_eq!(planted.during(rename), ["row 2: operation 2: half of it is there"]);
+    planted.entry("b", 12);
+    assert_eq!(planted.during(rename), [""; 0]);
+    assert_eq!(planted.after(rename), [""; 0]);
+    planted.entry("a", 12);
+    planted.tree.inodes.get_mut(&12).unwrap().links = 2;
+    assert_eq!(planted.during(rename), ["row 2: operation 2: half of it is there"]);
+}
+
+#[test]
+fn rename_over_another_leaves_one_of_both() {
+    let mut planted = with_file();
+    planted.add(true, vec![name("b", Some(3)), created(3, ObjectKind::File, 13, 0o644)]);
+    planted.entry("b", 13);
+    planted.put(13, ObjectKind::File, 0o644);
+    let rename = planted.add(true, vec![name("a", None), name("b", Some(2))]);
+    assert_eq!(planted.during(rename), [""; 0]);
+    assert_eq!(planted.after(rename).len(), 2);
+    planted.remove("b");
+    assert_eq!(planted.during(rename), ["row 2: operation 2: entry b is not there"]);
+    planted.remove("a");
+    planted.entry("b", 12);
+    assert_eq!(planted.after(rename), [""; 0]);
+}
+
+#[test]
+fn other_mode_owner_and_size_are_found() {
+    let mut planted = with_file();
+    let change = planted.add(
+        true,
+        vec![
+            Effect::Mode { object: 2, mode: 0o640 },
+            Effect::Owner { object: 2, owner: (9, 9) },
+            Effect::Size { object: 2, bytes: 512 },
+        ],
+    );
+    assert_eq!(planted.during(change), [""; 0]);
+    assert_eq!(
+        planted.after(change),
+        [
+            "row 2: operation 2: mode 600, may be 640",
+            "row 2: operation 2: owner (7, 8), may be [(9, 9)]",
+            "row 2: operation 2: size 0, may be 512 to 512",
+        ]
+    );
+    let found = planted.tree.inodes.get_mut(&12).unwrap();
+    (found.mode, found.owner, found.size) = (0o666, (9, 9), 512);
+    assert_eq!(planted.during(change), ["row 1: operation 1: mode 666, may be 600 or 640"]);
+}
+
+#[test]
+fn lost_torn_and_foreign_data_are_found() {
+    let mut planted = with_file();
+    let size = Effect::Size { object: 2, bytes: 1024 };
+    let write =
+        planted.add(true, vec![size, Effect::Data { object: 2, cell: 0, tags: vec![5, 5] }]);
+    let found = planted.tree.inodes.get_mut(&12).unwrap();
+    (found.size, found.cells) = (1024, vec![Some(5), Some(5)]);
+    assert_eq!(planted.after(write), [""; 0]);
+    for (cell, shown) in [(Some(0), "Some(0)"), (None, "None"), (Some(6), "Some(6)")] {
+        planted.tree.inodes.get_mut(&12).unwrap().cells[1] = cell;
+        let expected = format!("row 2: operation 2: cell 1 is {shown}, may be [5]");
+        assert_eq!(planted.after(write), [expected]);
+    }
+    planted.tree.inodes.get_mut(&12).unwrap().cells[1] = Some(0);
+    assert_eq!(planted.during(write), [""; 0]);
+}
+
+#[test]
+fn committed_data_must_be_there() {
+    let mut planted = with_file();
+    let size = Effect::Size { object: 2, bytes: 512 };
+    planted.add(false, vec![size, Effect::Data { object: 2, cell: 0, tags: vec![5] }]);
+    let commit = planted.settle(true, Some(Settled::Data(2)), Vec::new());
+    assert_eq!(planted.during(commit), [""; 0]);
+    assert_eq!(planted.after(commit), ["row 2: operation 2: size 0, may be 512 to 512"]);
+}
+
+#[test]
+fn other_attributes_and_times_are_found() {
+    let mut planted = with_file();
+    let value = Some("77".to_owned());
+    let set = planted.add(
+        true,
+        vec![
+            Effect::Attribute { object: 2, name: "user.x".to_owned(), value },
+            Effect::Modified { object: 2, nanoseconds: Some(5) },
+        ],
+    );
+    assert_eq!(planted.during(set), [""; 0]);
+    assert_eq!(
+        planted.after(set),
+        [
+            "row 2: operation 2: modified at 0, may be [5]",
+            "row 2: operation 2: user.x is None, may be [Some(\"77\")]",
+        ]
+    );
+    let found = planted.tree.inodes.get_mut(&12).unwrap();
+    found.modified = 5;
+    found.attributes.insert("user.x".to_owned(), "77".to_owned());
+    assert_eq!(planted.after(set), [""; 0]);
+    let found = planted.tree.inodes.get_mut(&12).unwrap();
+    found.attributes.insert("user.y".to_owned(), "77".to_owned());
+    assert_eq!(planted.after(set), ["nothing promised: : user.y was never set"]);
+}
+
+#[test]
+fn entry_of_no_operation_and_wrong_link_count_are_found() {
+    let mut planted = with_file();
+    planted.entry(".anabranch-temporary", 12);
+    assert_eq!(
+        planted.after(1),
+        [
+            "nothing promised: : entry .anabranch-temporary is of no operation",
+            "nothing promised: : inode 12 has 2 names, and counts 1",
+        ]
+    );
+}
+
+#[test]
+fn promised_file_in_a_lost_directory_is_found() {
+    let mut planted = Planted::new();
+    planted.add(false, vec![name("d", Some(2)), created(2, ObjectKind::Directory, 12, 0o755)]);
+    let inside = Effect::Name { directory: 2, name: "f".to_owned(), object: Some(3) };
+    let create = planted.add(true, vec![inside, created(3, ObjectKind::File, 13, 0o600)]);
+    assert_eq!(planted.during(create), [""; 0]);
+    assert_eq!(planted.after(create), ["row 2: operation 2: entry f is not there"]);
+}
+
+#[test]
+fn reused_inode_is_the_object_that_fits() {
+    let mut planted = with_file();
+    planted.add(true, vec![name("a", None)]);
+    let again =
+        planted.add(false, vec![name("a", Some(3)), created(3, ObjectKind::File, 12, 0o640)]);
+    planted.put(12, ObjectKind::File, 0o640);
+    assert_eq!(planted.after(again), [""; 0]);
+    planted.put(12, ObjectKind::File, 0o600);
+    assert_eq!(planted.after(again), ["nothing promised: : mode 600, may be 640"]);
+}
+
+#[test]
+fn descriptor_beside_other_permissions_is_found() {
+    let value = |hash: &str, text: &str| {
+        format!("706f7369785f61636c000000000000000000{}{text}", hash.repeat(32))
+    };
+    let mut planted = with_file();
+    let stored = |value: &str| Effect::Attribute {
+        object: 2,
+        name: descriptor::NAME.to_owned(),
+        value: Some(value.to_owned()),
+    };
+    planted.add(true, vec![stored(&value("aa", "01"))]);
+    let mode = Effect::Mode { object: 2, mode: 0o640 };
+    let set = planted.add(true, vec![mode, stored(&value("bb", "02"))]);
+    let void = "row 3: operation 3: the descriptor is void beside mode, owner and access list";
+    for (hash, text, mode, expected) in [
+        ("aa", "01", 0o600, None),
+        ("bb", "02", 0o640, None),
+        // The new descriptor, counted beside the permissions from before.
+        ("aa", "02", 0o600, None),
+        ("aa", "02", 0o640, Some(void)),
+        ("bb", "02", 0o600, Some(void)),
+    ] {
+        let found = planted.put(12, ObjectKind::File, mode);
+        found.attributes.insert(descriptor::NAME.to_owned(), value(hash, text));
+        let expected: Vec<&str> = expected.into_iter().collect();
+        assert_eq!(planted.during(set), expected, "{hash} {text} {mode:o}");
+    }
+}

@@ -1,0 +1,143 @@
+//! Disks of this lane: one that records what reaches it, one that shows it after a cut; and loop
+//! devices on their files.
+
+use super::fuse::Disk;
+use super::image::DiskImage;
+use super::recording::{DiskRequest, Recording};
+use anyhow::{Context, Result, bail};
+use rustix::time::{ClockId, clock_gettime};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Nanoseconds of CLOCK_MONOTONIC, which all processes of a machine share.
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A disk that records all that it is asked to keep.
+#[derive(Debug)]
+pub struct RecordedDisk {
+    size_bytes: u64,
+    state: Mutex<(DiskImage, Recording)>,
+}
+
+impl RecordedDisk {
+    /// An empty one.
+    pub fn new(size_bytes: u64) -> Self {
+        Self { size_bytes, state: Mutex::default() }
+    }
+
+    /// What reached it so far.
+    pub fn recording(&self) -> Recording {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    fn push(&self, request: DiskRequest) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match &request {
+            DiskRequest::Write(offset, data) => state.0.write(*offset, data),
+            DiskRequest::Zero(offset, length) => state.0.zero(*offset, *length),
+            DiskRequest::Flush => {}
+        }
+        state.1.push(monotonic_ns(), request);
+    }
+}
+
+impl Disk for RecordedDisk {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read(&self, offset_bytes: u64, out: &mut [u8]) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0.read(offset_bytes, out);
+    }
+
+    fn write(&self, offset_bytes: u64, data: &[u8]) {
+        self.push(DiskRequest::Write(offset_bytes, data.into()));
+    }
+
+    fn zero(&self, offset_bytes: u64, length_bytes: u64) {
+        self.push(DiskRequest::Zero(offset_bytes, length_bytes));
+    }
+
+    fn flush(&self) {
+        self.push(DiskRequest::Flush);
+    }
+}
+
+/// A disk whose content is replaced while nothing is mounted from it.
+#[derive(Debug)]
+pub struct ReplacedDisk {
+    size_bytes: u64,
+    image: Mutex<DiskImage>,
+}
+
+impl ReplacedDisk {
+    /// An empty one.
+    pub fn new(size_bytes: u64) -> Self {
+        Self { size_bytes, image: Mutex::default() }
+    }
+
+    /// Puts another content in place.
+    pub fn replace(&self, image: DiskImage) {
+        *self.image.lock().unwrap_or_else(PoisonError::into_inner) = image;
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut DiskImage) -> T) -> T {
+        act(&mut self.image.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Disk for ReplacedDisk {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read(&self, offset_bytes: u64, out: &mut [u8]) {
+        self.with(|image| image.read(offset_bytes, out));
+    }
+
+    fn write(&self, offset_bytes: u64, data: &[u8]) {
+        self.with(|image| image.write(offset_bytes, data));
+    }
+
+    fn zero(&self, offset_bytes: u64, length_bytes: u64) {
+        self.with(|image| image.zero(offset_bytes, length_bytes));
+    }
+
+    fn flush(&self) {}
+}
+
+/// A loop device, detached when dropped.
+#[derive(Debug)]
+pub struct LoopDevice {
+    /// As `/dev/loop0`.
+    pub path: String,
+}
+
+impl LoopDevice {
+    /// On this file, in sectors of [`super::image::BLOCK_BYTES`].
+    pub fn attach(file: &Path) -> Result<Self> {
+        let file = file.display().to_string();
+        let options = ["--find", "--show", "--direct-io=on", "--sector-size=4096"];
+        let path = output("losetup", &[&options[..], &[&file]].concat())?;
+        Ok(Self { path: path.trim().to_owned() })
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.path]).status();
+    }
+}
+
+/// What a command prints that has to succeed.
+pub fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(arguments).output().context(program.to_owned())?;
+    if !output.status.success() {
+        bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,123 @@
+//! File systems that the lane tries, and how they are made and mounted.
+
+use super::device::{LoopDevice, output};
+use anyhow::{Context, Result};
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+
+/// A file system of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileSystem {
+    /// ext4
+    Ext4,
+    /// XFS
+    Xfs,
+    /// btrfs
+    Btrfs,
+}
+
+impl FileSystem {
+    /// As mount(8) calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::Btrfs => "btrfs",
+        }
+    }
+
+    /// Of a disk that has room for the workload; XFS makes none below 300 MiB.
+    pub fn disk_bytes(self) -> u64 {
+        let mebibytes = match self {
+            Self::Ext4 => 128,
+            Self::Xfs => 320,
+            Self::Btrfs => 256,
+        };
+        mebibytes << 20
+    }
+
+    /// Whether files can share blocks.
+    pub fn has_clones(self) -> bool {
+        self != Self::Ext4
+    }
+
+    /// Disks with this file system's copies that may be mounted at once: btrfs takes two disks of one
+    /// number for one file system.
+    pub fn mounts_max(self) -> usize {
+        if self == Self::Btrfs { 1 } else { 3 }
+    }
+
+    /// Nothing becomes stable by the mere passing of time: the lane sees what the server commits.
+    fn mount_options(self) -> &'static CStr {
+        match self {
+            Self::Ext4 => c"commit=1000",
+            Self::Xfs => c"nouuid",
+            Self::Btrfs => c"commit=300,nodiscard",
+        }
+    }
+
+    /// Makes it on a device.
+    pub fn format(self, device: &LoopDevice) -> Result<()> {
+        let (program, options): (_, &[&str]) = match self {
+            Self::Ext4 => {
+                let at_once = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+                ("mkfs.ext4", &["-q", "-F", "-b", "4096", "-E", at_once])
+            }
+            Self::Xfs => ("mkfs.xfs", &["-q", "-f", "-K"]),
+            Self::Btrfs => ("mkfs.btrfs", &["-q", "-f", "-K"]),
+        };
+        output(program, &[options, &[&device.path]].concat()).map(drop)
+    }
+
+    /// Mounts it, which replays its journal.
+    pub fn mount(self, device: &LoopDevice, folder: &Path) -> Result<Mounted> {
+        self.mount_with(device, folder, MountFlags::empty(), self.mount_options())
+    }
+
+    /// As [`FileSystem::mount`]; the kernel itself commits each operation, as far as it can.
+    pub fn mount_synchronous(self, device: &LoopDevice, folder: &Path) -> Result<Mounted> {
+        let flags = MountFlags::SYNCHRONOUS | MountFlags::DIRSYNC;
+        let options = if self == Self::Xfs { c"nouuid,wsync" } else { self.mount_options() };
+        self.mount_with(device, folder, flags, options)
+    }
+
+    fn mount_with(
+        self,
+        device: &LoopDevice,
+        folder: &Path,
+        flags: MountFlags,
+        options: &CStr,
+    ) -> Result<Mounted> {
+        let flags = flags | MountFlags::NOATIME;
+        rustix::mount::mount(&device.path, folder, self.name(), flags, options)
+            .with_context(|| format!("mount of {}", self.name()))?;
+        Ok(Mounted { folder: Some(folder.to_owned()) })
+    }
+}
+
+/// A mounted file system; unmounted at the latest when dropped.
+#[derive(Debug)]
+pub struct Mounted {
+    folder: Option<PathBuf>,
+}
+
+impl Mounted {
+    /// Unmounts.
+    pub fn unmount(mut self) -> Result<()> {
+        match self.folder.take() {
+            Some(folder) => {
+                Ok(rustix::mount::unmount(&folder, UnmountFlags::empty()).context("unmount")?)
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = rustix::mount::unmount(folder, UnmountFlags::DETACH);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What the clients have done: the journal that `conformance/python/power_workload.py` writes.
+
+use serde::{Deserialize, Serialize};
+
+/// A run of the workload. Times are nanoseconds of CLOCK_MONOTONIC.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct WorkloadJournal {
+    /// When what was there before was stable.
+    pub started: u64,
+    /// When the last operation was answered.
+    pub ended: u64,
+    /// In the order of their answers; those of one client in its order.
+    pub operations: Vec<JournalOperation>,
+}
+
+/// An operation that was answered with success.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct JournalOperation {
+    /// The client that did it.
+    pub client: String,
+    /// Protocol and kind of operation, which results are counted by.
+    pub row: String,
+    /// What it was done to.
+    pub text: String,
+    /// Its answer promises that its effects are stable.
+    pub promises: bool,
+    /// Its answer promises so of earlier effects.
+    #[serde(default)]
+    pub settles: Option<Settled>,
+    /// When it was sent.
+    pub request: u64,
+    /// When it was answered.
+    pub answer: u64,
+    /// What it changed.
+    pub effects: Vec<Effect>,
+}
+
+/// What a FLUSH or COMMIT makes stable.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    /// Data and size of this object.
+    Data(u32),
+    /// All of this object, and its names.
+    Object(u32),
+    /// The names in this directory.
+    Directory(u32),
+}
+
+/// Kind of an object.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+}
+
+/// A change of one or several registers of the model.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// An entry refers to an object from now on, or to none.
+    Name {
+        /// The directory's number.
+        directory: u32,
+        /// The entry.
+        name: String,
+        /// The object's number.
+        object: Option<u32>,
+    },
+    /// A new object.
+    Created {
+        /// Its number.
+        object: u32,
+        /// Its kind.
+        kind: ObjectKind,
+        /// Its inode; others may have had the same number before.
+        inode: u64,
+        /// Permission bits.
+        mode: u32,
+        /// User and group.
+        owner: (u32, u32),
+        /// Where a symbolic link leads.
+        target: Option<String>,
+    },
+    /// Other permission bits.
+    Mode {
+        /// The object.
+        object: u32,
+        /// The bits.
+        mode: u32,
+    },
+    /// Another user and group.
+    Owner {
+        /// The object.
+        object: u32,
+        /// Both.
+        owner: (u32, u32),
+    },
+    /// Another size.
+    Size {
+        /// The object.
+        object: u32,
+        /// In bytes.
+        bytes: u64,
+    },
+    /// Data of cells of [`CELL_BYTES`].
+    Data {
+        /// The object.
+        object: u32,
+        /// The first cell.
+        cell: usize,
+        /// A tag for each cell; 0 is zeros.
+        tags: Vec<u64>,
+    },
+    /// Another modification time; none if it is not known.
+    Modified {
+        /// The object.
+        object: u32,
+        /// Since 1970.
+        nanoseconds: Option<i128>,
+    },
+    /// Another value of an extended attribute; none if it is gone.
+    Attribute {
+        /// The object.
+        object: u32,
+        /// With its namespace.
+        name: String,
+        /// Hexadecimal.
+        value: Option<String>,
+    },
+}
+
+impl Effect {
+    /// The object that is not what it was.
+    pub fn object(&self) -> Option<u32> {
+        match self {
+            Self::Name { object, .. } => *object,
+            Self::Created { object, .. }
+            | Self::Mode { object, .. }
+            | Self::Owner { object, .. }
+            | Self::Size { object, .. }
+            | Self::Data { object, .. }
+            | Self::Modified { object, .. }
+            | Self::Attribute { object, .. } => Some(*object),
+        }
+    }
+}
+
+/// Bytes of a cell: each contains the number of the write it is from, again and again.
+pub const CELL_BYTES: usize = 512;
+
+/// The tag of a cell's bytes; none if they are of no single write. The last one may be shorter.
+pub fn cell_tag(bytes: &[u8]) -> Option<u64> {
+    let mut words = bytes.chunks(8);
+    let first = words.next()?;
+    let mut tag = [0; 8];
+    tag[..first.len()].copy_from_slice(first);
+    words.all(|word| word == &tag[..word.len()]).then_some(u64::from_le_bytes(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cell_of_two_writes_has_no_tag() {
+        let mut cell = 7_u64.to_le_bytes().repeat(64);
+        assert_eq!(cell_tag(&cell), Some(7));
+        cell[100] = 1;
+        assert_eq!(cell_tag(&cell), None);
+        assert_eq!(cell_tag(&[0; 512]), Some(0));
+    }
+
+    #[test]
+    fn effect_is_read_as_the_workload_writes_it() {
+        let text = r#"{"client": "a", "row": "r", "text": "t", "promises": true, "settles": {"data": 3},
+            "request": 1, "answer": 2, "effects": [
+            {"name": {"directory": 1, "name": "x", "object": null}},
+            {"created": {"object": 2, "kind": "file", "inode": 9, "mode": 420, "owner": [1, 2], "target": null}}]}"#;
+        let operation: JournalOperation = serde_json::from_str(text).unwrap();
+        assert!(matches!(operation.settles, Some(Settled::Data(3))));
+        assert!(matches!(operation.effects[0], Effect::Name { object: None, .. }));
+        assert!(matches!(operation.effects[1], Effect::Created { inode: 9, .. }));
+    }
+}

@@ -1,0 +1,227 @@
+//! Cuts the power after acknowledged operations: the lane `conformance/power`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`image`], [`recording`] | a disk's content; what reached it; the disk after a cut |
+//! | [`fuse`], [`device`] | disks that record, as files of our own file system, and loop devices |
+//! | [`file_system`] | ext4, XFS, btrfs |
+//! | [`journal`] | what clients did and were answered |
+//! | [`history`], [`model`], [`check`], [`descriptor`] | what must, may and must not be on the disk |
+//! | [`observed`] | what is on it |
+//! | [`points`], [`replay`] | which cuts are tried, and how |
+
+mod check;
+mod descriptor;
+mod device;
+mod file_system;
+mod fuse;
+mod history;
+mod image;
+mod journal;
+mod model;
+mod observed;
+mod points;
+mod recording;
+mod replay;
+mod report;
+
+use anyhow::{Context, Result, bail};
+use device::{LoopDevice, RecordedDisk};
+use file_system::FileSystem;
+use fuse::DiskFiles;
+use journal::WorkloadJournal;
+use model::PromiseModel;
+use recording::{CutPoint, Recording};
+use std::fs;
+use std::io::{BufReader, BufWriter};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+
+/// Says to the process that it has namespaces of its own.
+const INSIDE: &str = "ANABRANCH_POWER_INSIDE";
+/// The workload ends within seconds; this is what a hung one costs.
+const WORKLOAD_SECONDS_MAX: u32 = 300;
+
+/// Arguments of `power`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// File systems to try
+    #[arg(long, value_delimiter = ',', default_values = ["ext4", "xfs", "btrfs"])]
+    file_system: Vec<FileSystem>,
+    /// Operations of all clients, for each file system
+    #[arg(long, default_value_t = 1800)]
+    operations: u32,
+    /// Cuts to try, for each file system
+    #[arg(long, default_value_t = 700)]
+    points: usize,
+    /// Which operations and cuts; another one each time unless given
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Have the kernel commit each operation itself: whatever the server does, XFS loses nothing then
+    #[arg(long)]
+    synchronous: bool,
+    /// Try one cut of a run that was kept since something was lost
+    #[arg(long, value_name = "FOLDER", requires = "cut")]
+    replay: Option<PathBuf>,
+    /// The cut, as the run has printed it
+    #[arg(long)]
+    cut: Option<CutPoint>,
+}
+
+/// Runs the lane, or one cut again.
+pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    if std::env::var_os(INSIDE).is_none() {
+        return enter_namespaces();
+    }
+    let folder = PathBuf::from(format!("/var/tmp/power.{}", std::process::id()));
+    fs::create_dir_all(&folder)?;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+    let is_kept = match (&args.replay, args.cut) {
+        (Some(kept), Some(cut)) => replay_one(kept, &folder, cut),
+        _ => run_all(root, args, &folder),
+    };
+    fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok(if is_kept? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Mounts and addresses of the lane are its own, and vanish with it.
+fn enter_namespaces() -> Result<ExitCode> {
+    let status = Command::new("unshare")
+        .args(["--mount", "--net", "--propagation", "private"])
+        .arg(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, "yes")
+        .status()
+        .context("unshare")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether nothing was lost.
+fn run_all(root: &Path, args: &Args, folder: &Path) -> Result<bool> {
+    let seed = args.seed.unwrap_or_else(device::monotonic_ns);
+    let mut is_kept = true;
+    let mut points = 0;
+    for file_system in &args.file_system {
+        let file_system = *file_system;
+        let own = folder.join(file_system.name());
+        let run = record(root, args, &own, file_system, seed)?;
+        let model = PromiseModel::new(&run.journal, &run.recording);
+        let (first, last) = run.bounds();
+        let cuts = points::choose(&run.recording, first..=last, args.points, seed);
+        let outcomes = replay::run(file_system, &own, &model, &run.recording, &cuts)?;
+        points += outcomes.len();
+        let report = report::PowerReport::new(file_system.name(), &model, &outcomes);
+        print!("{report}");
+        if report.is_violated() {
+            is_kept = false;
+            let kept = PathBuf::from(format!("/var/tmp/power-{}", file_system.name()));
+            run.save(&kept, file_system)?;
+            print!("{}", report.examples(&kept));
+        }
+    }
+    let outcome = if is_kept { "nothing acknowledged is lost" } else { "FAILED" };
+    println!("power: {points} cuts, seed {seed}: {outcome}");
+    Ok(is_kept)
+}
+
+/// What a run of the workload leaves.
+#[derive(Debug)]
+struct RecordedRun {
+    recording: Recording,
+    journal: WorkloadJournal,
+}
+
+impl RecordedRun {
+    /// First and last point of a cut: the file system was ready, the last operation was answered.
+    fn bounds(&self) -> (usize, usize) {
+        let count = |time_ns| self.recording.count_until(time_ns);
+        (count(self.journal.started), count(self.journal.ended))
+    }
+
+    /// Keeps it so that one cut can be tried again.
+    fn save(&self, folder: &Path, file_system: FileSystem) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        let file = fs::File::create(folder.join("recording"))?;
+        self.recording.save(&mut BufWriter::new(file))?;
+        fs::write(folder.join("journal"), serde_json::to_vec(&self.journal)?)?;
+        Ok(fs::write(folder.join("file-system"), file_system.name())?)
+    }
+
+    fn load(folder: &Path) -> Result<(Self, FileSystem)> {
+        let open = |name: &str| -> Result<_> {
+            let path = folder.join(name);
+            Ok(BufReader::new(fs::File::open(&path).with_context(|| path.display().to_string())?))
+        };
+        let recording = Recording::load(&mut open("recording")?)?;
+        let journal = serde_json::from_reader(open("journal")?)?;
+        let name = fs::read_to_string(folder.join("file-system"))?;
+        let file_system = clap::ValueEnum::from_str(&name, false).map_err(anyhow::Error::msg)?;
+        Ok((Self { recording, journal }, file_system))
+    }
+}
+
+fn replay_one(kept: &Path, folder: &Path, cut: CutPoint) -> Result<bool> {
+    let (run, file_system) = RecordedRun::load(kept)?;
+    let (first, last) = run.bounds();
+    if !(first..=last).contains(&cut.at) {
+        bail!("cuts of this run are from {first} to {last}");
+    }
+    let model = PromiseModel::new(&run.journal, &run.recording);
+    let outcomes = replay::run(file_system, folder, &model, &run.recording, &[cut])?;
+    let violations: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.violations).collect();
+    violations.iter().for_each(|violation| println!("{cut}: {violation}"));
+    println!("power: {cut} on {}: {} violations", file_system.name(), violations.len());
+    Ok(violations.is_empty())
+}
+
+/// Runs the workload on a disk that records.
+fn record(
+    root: &Path,
+    args: &Args,
+    folder: &Path,
+    file_system: FileSystem,
+    seed: u64,
+) -> Result<RecordedRun> {
+    let place = |name: &str| -> Result<PathBuf> {
+        let place = folder.join(name);
+        fs::create_dir_all(&place)?;
+        Ok(place)
+    };
+    let (files, live, work) = (place("recorded")?, place("live")?, place("work")?);
+    let disk = Arc::new(RecordedDisk::new(file_system.disk_bytes()));
+    let files = DiskFiles::mount(&files, vec![disk.clone()])?;
+    let device = LoopDevice::attach(&files.path(0))?;
+    file_system.format(&device)?;
+    let mounted = if args.synchronous {
+        file_system.mount_synchronous(&device, &live)?
+    } else {
+        file_system.mount(&device, &live)?
+    };
+    let journal = work.join("journal");
+    let mut workload = Command::new("timeout");
+    workload
+        .args([&format!("{WORKLOAD_SECONDS_MAX}"), "python3"])
+        .arg(root.join("conformance/python/power_workload.py"))
+        .args(["--seed", &seed.to_string(), "--operations", &args.operations.to_string()])
+        .args([Path::new("--binary"), &binary()?, Path::new("--mount"), &live])
+        .args([Path::new("--work"), &work, Path::new("--journal"), &journal]);
+    if file_system.has_clones() {
+        workload.arg("--clones");
+    }
+    if !workload.status().context("timeout")?.success() {
+        bail!("the workload on {} failed", file_system.name());
+    }
+    mounted.unmount()?;
+    let journal = serde_json::from_slice(&fs::read(&journal)?).context("the workload's journal")?;
+    Ok(RecordedRun { recording: disk.recording(), journal })
+}
+
+/// The server that is tested: `ANABRANCH`, or that of this build.
+fn binary() -> Result<PathBuf> {
+    match std::env::var_os("ANABRANCH") {
+        Some(binary) => Ok(fs::canonicalize(binary)?),
+        None => crate::server::binary(),
+    }
+}

@@ -1,0 +1,248 @@
+//! What must, may and must not be on a disk after a cut, by what clients were answered.
+//!
+//! Each entry of a directory and each attribute of an object is a register with a history. After a
+//! cut it has the last value that was promised by then, or a later one that had been requested. An
+//! operation on two names changes both or none.
+
+use super::check::{TreeCheck, Violation};
+use super::descriptor;
+use super::history::{History, Version};
+use super::journal::{Effect, JournalOperation, ObjectKind, Settled, WorkloadJournal};
+use super::observed::ObservedTree;
+use super::recording::Recording;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A file, directory or symbolic link.
+#[derive(Debug)]
+pub struct ModelObject {
+    pub kind: ObjectKind,
+    pub inode: u64,
+    pub target: Option<String>,
+    pub mode: History<u32>,
+    pub owner: History<(u32, u32)>,
+    pub size: History<u64>,
+    pub cells: BTreeMap<usize, History<u64>>,
+    /// The inner none is a time that is not known.
+    pub modified: History<Option<i128>>,
+    pub attributes: BTreeMap<String, History<Option<String>>>,
+}
+
+/// What the model needs of an operation.
+#[derive(Debug)]
+pub struct ModelOperation {
+    pub row: String,
+    pub text: String,
+    pub requested: usize,
+    /// Directory, name and place in the history of each entry that it changes.
+    pub names: Vec<(u32, String, usize)>,
+}
+
+/// What a stored descriptor counts beside: mode, owner, access list.
+pub type Permissions = (u32, (u32, u32), Option<String>);
+
+/// Name of the extended attribute with a POSIX access list.
+pub const ACCESS_LIST: &str = "system.posix_acl_access";
+
+/// The model of one run.
+#[derive(Debug, Default)]
+pub struct PromiseModel {
+    pub operations: Vec<ModelOperation>,
+    pub objects: BTreeMap<u32, ModelObject>,
+    /// Entries by directory.
+    pub names: BTreeMap<u32, BTreeMap<String, History<Option<u32>>>>,
+    /// Permissions that were seen beside a descriptor with this hash of theirs.
+    pub permissions: BTreeMap<String, BTreeSet<Permissions>>,
+    pub root: u32,
+}
+
+/// Where an operation stands among the requests of the disk.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    operation: usize,
+    requested: usize,
+    promised: Option<usize>,
+}
+
+impl Placed {
+    fn version<T>(self, value: T) -> Version<T> {
+        let Self { operation, requested, promised } = self;
+        Version { value, operation, requested, promised }
+    }
+}
+
+impl PromiseModel {
+    /// Of what is in the journal, by the times of the recording. The first object is the root.
+    pub fn new(journal: &WorkloadJournal, recording: &Recording) -> Self {
+        let mut model = Self::default();
+        for operation in &journal.operations {
+            model.push(operation, |time_ns| recording.count_until(time_ns));
+        }
+        model
+    }
+
+    fn push(&mut self, operation: &JournalOperation, count_until: impl Fn(u64) -> usize) {
+        let answered = count_until(operation.answer);
+        let placed = Placed {
+            operation: self.operations.len(),
+            requested: count_until(operation.request),
+            promised: operation.promises.then_some(answered),
+        };
+        self.operations.push(ModelOperation {
+            row: operation.row.clone(),
+            text: operation.text.clone(),
+            requested: placed.requested,
+            names: Vec::new(),
+        });
+        for effect in &operation.effects {
+            self.apply(effect, placed);
+        }
+        for object in operation.effects.iter().filter_map(Effect::object) {
+            let latest = self.objects.get(&object).and_then(ModelObject::latest_descriptor);
+            if let Some((hash, permissions)) = latest {
+                self.permissions.entry(hash).or_default().insert(permissions);
+            }
+        }
+        if let Some(settled) = operation.settles {
+            self.settle(settled, answered);
+        }
+    }
+
+    fn apply(&mut self, effect: &Effect, placed: Placed) {
+        match effect {
+            Effect::Name { directory, name, object } => {
+                let names = self.names.entry(*directory).or_default();
+                let history = names.entry(name.clone()).or_insert_with(|| History::new(Some(None)));
+                let place = history.push(placed.version(*object));
+                self.operations[placed.operation].names.push((*directory, name.clone(), place));
+            }
+            Effect::Created { object, kind, inode, mode, owner, target } => {
+                if self.objects.is_empty() {
+                    self.root = *object;
+                }
+                let mut created = ModelObject::new(*kind, *inode, target.clone());
+                created.mode.push(placed.version(*mode));
+                created.owner.push(placed.version(*owner));
+                created.size.push(placed.version(0));
+                self.objects.insert(*object, created);
+                if *kind == ObjectKind::Directory {
+                    self.names.entry(*object).or_default();
+                }
+            }
+            Effect::Mode { object, .. }
+            | Effect::Owner { object, .. }
+            | Effect::Size { object, .. }
+            | Effect::Data { object, .. }
+            | Effect::Modified { object, .. }
+            | Effect::Attribute { object, .. } => {
+                if let Some(changed) = self.objects.get_mut(object) {
+                    changed.apply(effect, placed);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self, settled: Settled, at: usize) {
+        match settled {
+            Settled::Directory(directory) => {
+                for history in self.names.entry(directory).or_default().values_mut() {
+                    history.promise(at, |_, _| true);
+                }
+            }
+            Settled::Data(object) => {
+                if let Some(settled) = self.objects.get_mut(&object) {
+                    settled.promise_data(at);
+                }
+            }
+            Settled::Object(object) => {
+                if let Some(settled) = self.objects.get_mut(&object) {
+                    settled.promise(at);
+                }
+                for history in self.names.values_mut().flat_map(BTreeMap::values_mut) {
+                    history.promise(at, |versions, place| is_name_of(object, versions, place));
+                }
+            }
+        }
+    }
+
+    /// What is wrong with `tree`, which a cut at the point `at` has left.
+    pub fn check(&self, tree: &ObservedTree, at: usize) -> Vec<Violation> {
+        TreeCheck::run(self, tree, at)
+    }
+
+    /// Operations by row: how many are in it.
+    pub fn rows(&self) -> BTreeMap<&str, usize> {
+        let mut rows = BTreeMap::new();
+        for operation in &self.operations {
+            *rows.entry(operation.row.as_str()).or_default() += 1;
+        }
+        rows
+    }
+}
+
+/// Whether a version of an entry gives the object this name, or takes it.
+fn is_name_of(object: u32, versions: &[Version<Option<u32>>], place: usize) -> bool {
+    let before = place.checked_sub(1).and_then(|before| versions[before].value);
+    versions[place].value == Some(object)
+        || versions[place].value.is_none() && before == Some(object)
+}
+
+impl ModelObject {
+    fn new(kind: ObjectKind, inode: u64, target: Option<String>) -> Self {
+        Self {
+            kind,
+            inode,
+            target,
+            mode: History::new(None),
+            owner: History::new(None),
+            size: History::new(None),
+            cells: BTreeMap::new(),
+            modified: History::new(Some(None)),
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    fn apply(&mut self, effect: &Effect, placed: Placed) {
+        match effect {
+            Effect::Mode { mode, .. } => _ = self.mode.push(placed.version(*mode)),
+            Effect::Owner { owner, .. } => _ = self.owner.push(placed.version(*owner)),
+            Effect::Size { bytes, .. } => _ = self.size.push(placed.version(*bytes)),
+            Effect::Data { cell, tags, .. } => {
+                for (at, tag) in tags.iter().enumerate() {
+                    let history =
+                        self.cells.entry(cell + at).or_insert_with(|| History::new(Some(0)));
+                    history.push(placed.version(*tag));
+                }
+            }
+            Effect::Modified { nanoseconds, .. } => {
+                self.modified.push(placed.version(*nanoseconds));
+            }
+            Effect::Attribute { name, value, .. } => {
+                let history = self.attributes.entry(name.clone());
+                let history = history.or_insert_with(|| History::new(Some(None)));
+                history.push(placed.version(value.clone()));
+            }
+            Effect::Name { .. } | Effect::Created { .. } => {}
+        }
+    }
+
+    /// The hash in the descriptor that is stored last, and the permissions beside it.
+    fn latest_descriptor(&self) -> Option<(String, Permissions)> {
+        let value = self.attributes.get(descriptor::NAME)?.latest()?.as_deref()?;
+        let list = self.attributes.get(ACCESS_LIST).and_then(History::latest).cloned().flatten();
+        let permissions = (*self.mode.latest()?, *self.owner.latest()?, list);
+        Some((descriptor::split(value)?.0.to_owned(), permissions))
+    }
+
+    fn promise_data(&mut self, at: usize) {
+        self.size.promise(at, |_, _| true);
+        self.cells.values_mut().for_each(|cell| cell.promise(at, |_, _| true));
+    }
+
+    fn promise(&mut self, at: usize) {
+        self.promise_data(at);
+        self.mode.promise(at, |_, _| true);
+        self.owner.promise(at, |_, _| true);
+        self.modified.promise(at, |_, _| true);
+        self.attributes.values_mut().for_each(|one| one.promise(at, |_, _| true));
+    }
+}

@@ -1,0 +1,82 @@
+//! Which cuts a run tries.
+
+use super::recording::{CutPoint, Recording, SplitMix, Unflushed};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// Up to `count` different cuts within `range`, in the order of their numbers. Half of them, if there
+/// are so many flushes, lose all that followed a flush, at the latest point: there most is promised.
+pub fn choose(
+    recording: &Recording,
+    range: RangeInclusive<usize>,
+    count: usize,
+    seed: u64,
+) -> Vec<CutPoint> {
+    let (first, last) = (*range.start(), *range.end());
+    let mut random = SplitMix(seed);
+    let flushes = recording.flushes().filter(|flush| range.contains(flush));
+    let mut latest: Vec<usize> = flushes.chain([last]).collect();
+    while latest.len() > count.div_ceil(2) {
+        latest.swap_remove(random.below(latest.len() as u64) as usize);
+    }
+    let dropped = latest.into_iter().map(|at| CutPoint { at, unflushed: Unflushed::Dropped });
+    let mut points: BTreeSet<CutPoint> = dropped.collect();
+    // Where nothing is between two flushes, nothing can be kept: enough tries for the others.
+    for _ in 0..count * 50 {
+        if points.len() >= count {
+            break;
+        }
+        let at = first + random.below((last - first + 1) as u64) as usize;
+        let seed = random.next();
+        let unflushed =
+            if random.below(3) == 0 { Unflushed::Kept } else { Unflushed::Partial(seed >> 32) };
+        if recording.flushed_before(at) < at {
+            points.insert(CutPoint { at, unflushed });
+        }
+    }
+    points.into_iter().collect()
+}
+
+/// Points at which the disk after this cut is the same: the first and the last, which bound what may
+/// and what must be on it.
+pub fn same_disk(recording: &Recording, cut: CutPoint) -> [usize; 2] {
+    match cut.unflushed {
+        Unflushed::Dropped => [recording.flushed_before(cut.at), cut.at],
+        Unflushed::Kept | Unflushed::Partial(_) => [cut.at, cut.at],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recording::DiskRequest;
+    use super::*;
+
+    fn recording() -> Recording {
+        let mut recording = Recording::default();
+        for at in 0..100 {
+            let write = DiskRequest::Write(at * 4096, vec![1; 4096].into());
+            recording.push(at, if at % 10 == 9 { DiskRequest::Flush } else { write });
+        }
+        recording
+    }
+
+    #[test]
+    fn chosen_points_are_distinct_sorted_and_as_many_as_asked_for() {
+        let recording = recording();
+        let points = choose(&recording, 20..=90, 100, 1);
+        assert_eq!(points.len(), 100);
+        assert!(points.is_sorted());
+        assert_eq!(points, choose(&recording, 20..=90, 100, 1));
+        assert_ne!(points, choose(&recording, 20..=90, 100, 2));
+        let dropped = points.iter().filter(|p| p.unflushed == Unflushed::Dropped);
+        let dropped: Vec<_> = dropped.map(|point| point.at).collect();
+        assert_eq!(dropped, [29, 39, 49, 59, 69, 79, 89, 90]);
+        assert!(points.iter().any(|point| point.unflushed == Unflushed::Kept));
+    }
+
+    #[test]
+    fn dropped_disk_is_the_same_since_the_flush() {
+        let cut = CutPoint { at: 25, unflushed: Unflushed::Dropped };
+        assert_eq!(same_disk(&recording(), cut), [20, 25]);
+    }
+}

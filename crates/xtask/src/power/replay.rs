@@ -1,0 +1,124 @@
+//! Mounts the disk as each cut leaves it, and compares what is on it with the model.
+
+use super::check::Violation;
+use super::device::{LoopDevice, ReplacedDisk};
+use super::file_system::FileSystem;
+use super::fuse::DiskFiles;
+use super::image::DiskImage;
+use super::model::PromiseModel;
+use super::observed::ObservedTree;
+use super::points::same_disk;
+use super::recording::{CutDisks, CutPoint, Recording};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is wrong after one cut.
+#[derive(Clone, Debug)]
+pub struct CutOutcome {
+    /// The cut.
+    pub cut: CutPoint,
+    /// Nothing, if all is as it must be.
+    pub violations: Vec<Violation>,
+}
+
+/// A disk that shows one cut after another, and where it is mounted.
+struct ReplayPlace {
+    file_system: FileSystem,
+    disk: Arc<ReplacedDisk>,
+    device: LoopDevice,
+    mount: PathBuf,
+    // Unmounted last.
+    _files: DiskFiles,
+}
+
+impl ReplayPlace {
+    fn new(file_system: FileSystem, folder: &Path) -> Result<Self> {
+        let (files, mount) = (folder.join("disks"), folder.join("mount"));
+        fs::create_dir_all(&files)?;
+        fs::create_dir_all(&mount)?;
+        let disk = Arc::new(ReplacedDisk::new(file_system.disk_bytes()));
+        let files = DiskFiles::mount(&files, vec![disk.clone()])?;
+        let device = LoopDevice::attach(&files.path(0))?;
+        Ok(Self { file_system, disk, device, mount, _files: files })
+    }
+
+    fn tree(&self, image: DiskImage) -> Result<ObservedTree> {
+        self.disk.replace(image);
+        let mounted = self.file_system.mount(&self.device, &self.mount)?;
+        let tree = ObservedTree::read(&self.mount);
+        mounted.unmount()?;
+        tree
+    }
+
+    /// A file system that cannot be mounted or read is a violation, too.
+    fn try_cut(
+        &self,
+        model: &PromiseModel,
+        points: [usize; 2],
+        image: DiskImage,
+    ) -> Vec<Violation> {
+        match self.tree(image) {
+            Ok(tree) => {
+                let [first, last] = points;
+                let mut violations = model.check(&tree, last);
+                if first != last {
+                    violations.extend(model.check(&tree, first));
+                }
+                violations
+            }
+            Err(error) => {
+                let found = format!("the file system is not usable: {error:#}");
+                vec![Violation { row: None, operation: String::new(), found }]
+            }
+        }
+    }
+}
+
+/// Tries all cuts, which are in the order of their numbers; outcomes come in that order, too.
+pub fn run(
+    file_system: FileSystem,
+    folder: &Path,
+    model: &PromiseModel,
+    recording: &Recording,
+    cuts: &[CutPoint],
+) -> Result<Vec<CutOutcome>> {
+    let places = (0..file_system.mounts_max().min(cuts.len()))
+        .map(|number| ReplayPlace::new(file_system, &folder.join(number.to_string())))
+        .collect::<Result<Vec<_>>>()?;
+    let outcomes = Mutex::new(Vec::with_capacity(cuts.len()));
+    let (sender, receiver) = sync_channel(places.len());
+    let receiver = Mutex::new(receiver);
+    std::thread::scope(|scope| -> Result<()> {
+        for place in &places {
+            scope.spawn(|| serve(place, model, recording, &receiver, &outcomes));
+        }
+        let mut disks = CutDisks::new(recording);
+        for cut in cuts {
+            sender.send((*cut, disks.disk(*cut))).ok().context("a replay thread has ended")?;
+        }
+        drop(sender);
+        Ok(())
+    })?;
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|outcome: &CutOutcome| outcome.cut);
+    Ok(outcomes)
+}
+
+fn serve(
+    place: &ReplayPlace,
+    model: &PromiseModel,
+    recording: &Recording,
+    receiver: &Mutex<Receiver<(CutPoint, DiskImage)>>,
+    outcomes: &Mutex<Vec<CutOutcome>>,
+) {
+    loop {
+        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((cut, image)) = next else { return };
+        let violations = place.try_cut(model, same_disk(recording, cut), image);
+        let outcome = CutOutcome { cut, violations };
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+    }
+}
