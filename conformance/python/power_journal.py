@@ -4,6 +4,7 @@ The journal is for the model in crates/xtask/src/power: each operation by when i
 answered, whether its answer promises stable storage, and its effects on names, attributes and data.
 """
 
+import ctypes
 import itertools
 import json
 import os
@@ -119,8 +120,10 @@ class Record:
 class Journal:
     """All operations of a run. Clients share it; each object belongs to one client."""
 
-    def __init__(self, mount):
+    def __init__(self, mount, syncs_each=False):
         self.mount, self.entries = mount, []
+        # With it no server can lose anything: the lane is checked by it.
+        self.syncs_each = syncs_each
         self._objects, self._tags = itertools.count(1), itertools.count(1)
         self.started = self.ended = 0
 
@@ -139,11 +142,22 @@ class Journal:
         record = Record(self, client, row, text, promises, settles)
         record.entry["request"] = time.monotonic_ns()
         status = act()
+        if self.syncs_each:
+            self.sync()
         record.entry["answer"] = time.monotonic_ns()
         if status:
             raise Unexpected("%s: %s (%s): status %#x" % (client, row, text, status))
         self.entries.append(record.entry)
         return record
+
+    def sync(self):
+        """syncfs(2)."""
+        folder = os.open(self.mount, os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(folder):
+                raise OSError(ctypes.get_errno(), "syncfs")
+        finally:
+            os.close(folder)
 
     def write(self, path):
         whole = {"started": self.started, "ended": self.ended, "operations": self.entries}

@@ -27,16 +27,16 @@ class SmbClient(Client):
 
     OPENS_MAX = 6
 
-    def __init__(self, name, journal, root, random, address, share, user, is_available, writes_through=0.0):
+    def __init__(self, name, journal, root, random, address, share, user, uid, is_available, writes_through=0.0):
         super().__init__(name, journal, root, random)
         self.smb = Smb(*address)
         self.smb.log_on(user, "password")
         self.smb.connect(share)
         self.kind = "SMB CA" if is_available else "SMB"
         self.is_available, self.write_through_share = is_available, writes_through
-        self.opens = []
+        self.opens, self.uid = [], uid
         self.choices = [
-            (self.create, 6), (self.open, 2), (self.close, 3), (self.make_directory, 2), (self.write, 5), (self.rename, 4),
+            (self.create, 5), (self.create_with_descriptor, 2), (self.open, 2), (self.close, 3), (self.make_directory, 2), (self.write, 5), (self.rename, 4),
             (self.rename_over, 2), (self.rename_directory, 1), (self.set_size, 3), (self.delete, 3),
             (self.remove_directory, 1), (self.set_security, 2), (self.set_dos_attributes, 2), (self.set_time, 1),
             (self.create_stream, 2), (self.write_stream, 2), (self.link, 1), (self.set_extended_attribute, 1),
@@ -69,8 +69,8 @@ class SmbClient(Client):
 
         return act
 
-    def create_action(self, path, access, disposition, options=0):
-        contexts = []
+    def create_action(self, path, access, disposition, options=0, contexts=()):
+        contexts = list(contexts)
         if self.is_available:
             contexts.append((b"DH2Q", struct.pack("<IIQ", 0, 2, 0) + os.urandom(16)))
         act = self.action(CREATE, create_body(path, access, disposition, options, contexts))
@@ -97,13 +97,21 @@ class SmbClient(Client):
     # Opens.
 
     def create(self):
+        return self.create_by("create")
+
+    def create_with_descriptor(self):
+        """Never is the file there with the rights of its folder instead. MS-SMB2 2.2.13.2.2."""
+        entries = [(0, 0, 0x1F01FF, sid(22, 1, self.uid)), (0, 0, 0x120089, sid(22, 1, self.random.randrange(100, 200)))]
+        return self.create_by("create with a descriptor", [(b"SecD", descriptor(entries=entries))])
+
+    def create_by(self, row, contexts=()):
         if self.is_full() or len(self.opens) >= self.OPENS_MAX:
             return False
         directory, name = self.directory(), self.new_name("f")
         open_ = SmbOpen(None, directory, name, self.journal.new("file"), self.writes_through())
         options = WRITE_THROUGH if open_.writes_through else 0
-        act = self.create_action(self.smb_path(directory, name), FILE_ACCESS, CREATE_NEW, options)
-        record = self.perform(self.row("create", open_), self.text(open_), act, self.promises(open_))
+        act = self.create_action(self.smb_path(directory, name), FILE_ACCESS, CREATE_NEW, options, contexts)
+        record = self.perform(self.row(row, open_), self.text(open_), act, self.promises(open_))
         open_.file = self.reply[128:144]
         record.name(directory, name, open_.target)
         record.created(open_.target, self.live(open_))

@@ -2,7 +2,7 @@
 """The workload of the power-cut lane: a server on a mounted disk, its clients, and their journal.
 
     power_workload.py --binary FILE --mount FOLDER --work FOLDER --journal FILE --seed N --operations N
-        [--clones]
+        [--clones] [--sync-each]
 
 `cargo xtask power` starts it in namespaces of mounts and of the network. Each client first works
 alone, since a commit for one client makes stable what others have done; then all work at once.
@@ -96,10 +96,10 @@ def clients(journal, arguments, generator):
     kinds = {
         "nfs/a": lambda *base: NfsClient(*base, nfs, "nfs", arguments.clones),
         "nfs/b": lambda *base: NfsClient(*base, nfs, "nfs", arguments.clones),
-        "smb/a": lambda *base: SmbClient(*base, smb, "smb", USER, False),
-        "smb/b": lambda *base: SmbClient(*base, smb, "smb", USER, False, 0.7),
-        "ca/a": lambda *base: SmbClient(*base, smb, "ca", USER, True),
-        "ca/b": lambda *base: SmbClient(*base, smb, "ca", USER, True),
+        "smb/a": lambda *base: SmbClient(*base, smb, "smb", USER, UID, False),
+        "smb/b": lambda *base: SmbClient(*base, smb, "smb", USER, UID, False, 0.7),
+        "ca/a": lambda *base: SmbClient(*base, smb, "ca", USER, UID, True),
+        "ca/b": lambda *base: SmbClient(*base, smb, "ca", USER, UID, True),
     }
     for path in kinds:
         os.mkdir(os.path.join(journal.mount, path))
@@ -108,8 +108,8 @@ def clients(journal, arguments, generator):
     return [make(path, journal, folders[path], random.Random(generator.getrandbits(64))) for path, make in kinds.items()]
 
 
-def settle(mount):
-    subprocess.run(["sync", "--file-system", mount], check=True)
+def settle(journal):
+    journal.sync()
 
 
 def work(journal, all_clients, operations):
@@ -127,9 +127,9 @@ def work(journal, all_clients, operations):
 
     for client in all_clients:
         # What came before is not to make this client's operations stable by its own commits.
-        settle(journal.mount)
+        settle(journal)
         steps(client)
-    settle(journal.mount)
+    settle(journal)
     threads = [threading.Thread(target=steps, args=(client,)) for client in all_clients]
     for thread in threads:
         thread.start()
@@ -146,14 +146,15 @@ def main():
     for name in ("seed", "operations"):
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--clones", action="store_true")
+    parser.add_argument("--sync-each", action="store_true")
     arguments = parser.parse_args()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chmod(arguments.mount, 0o755)
     server = start(arguments.binary, arguments.work, arguments.mount)
     try:
-        journal = Journal(arguments.mount)
+        journal = Journal(arguments.mount, arguments.sync_each)
         all_clients = clients(journal, arguments, random.Random(arguments.seed))
-        settle(arguments.mount)
+        settle(journal)
         journal.started = time.monotonic_ns()
         work(journal, all_clients, arguments.operations)
         journal.ended = time.monotonic_ns()

@@ -1,7 +1,7 @@
 //! Compares what is on a disk after a cut with the model.
 
 use super::descriptor;
-use super::history::Permitted;
+use super::history::{History, Permitted};
 use super::journal::ObjectKind;
 use super::model::{ACCESS_LIST, ModelObject, PromiseModel};
 use super::observed::{ObservedInode, ObservedTree};
@@ -227,20 +227,26 @@ impl<'a> TreeCheck<'a> {
         self.descriptor_fault(object, found, fault);
     }
 
-    /// A stored descriptor counts: it is beside permissions that it was seen beside.
+    /// A file has the descriptor that it is created with from the beginning. What is stored counts: it
+    /// is beside permissions that it was seen beside.
     fn descriptor_fault(
         &self,
         object: &ModelObject,
         found: &ObservedInode,
         fault: &mut impl FnMut(Option<usize>, String),
     ) {
-        let stored =
-            found.attributes.get(descriptor::NAME).and_then(|value| descriptor::split(value));
-        let Some((hash, _)) = stored else { return };
+        let history = object.attributes.get(descriptor::NAME);
+        let Some(value) = found.attributes.get(descriptor::NAME) else {
+            let created = object.mode.first_operation();
+            if created.is_some() && created == history.and_then(History::first_operation) {
+                fault(created, "it is there without the descriptor it is created with".to_owned());
+            }
+            return;
+        };
+        let Some((hash, _)) = descriptor::split(value) else { return };
         let list = found.attributes.get(ACCESS_LIST).cloned();
         let permissions = (found.mode, found.owner, list);
         if !self.model.permissions.get(hash).is_some_and(|seen| seen.contains(&permissions)) {
-            let history = object.attributes.get(descriptor::NAME);
             let last = history.and_then(|history| history.permitted(self.at).versions.last());
             let text = "the descriptor is void beside mode, owner and access list";
             fault(last.map(|last| last.operation), text.to_owned());

@@ -72,24 +72,7 @@ impl FileSystem {
 
     /// Mounts it, which replays its journal.
     pub fn mount(self, device: &LoopDevice, folder: &Path) -> Result<Mounted> {
-        self.mount_with(device, folder, MountFlags::empty(), self.mount_options())
-    }
-
-    /// As [`FileSystem::mount`]; the kernel itself commits each operation, as far as it can.
-    pub fn mount_synchronous(self, device: &LoopDevice, folder: &Path) -> Result<Mounted> {
-        let flags = MountFlags::SYNCHRONOUS | MountFlags::DIRSYNC;
-        let options = if self == Self::Xfs { c"nouuid,wsync" } else { self.mount_options() };
-        self.mount_with(device, folder, flags, options)
-    }
-
-    fn mount_with(
-        self,
-        device: &LoopDevice,
-        folder: &Path,
-        flags: MountFlags,
-        options: &CStr,
-    ) -> Result<Mounted> {
-        let flags = flags | MountFlags::NOATIME;
+        let (flags, options) = (MountFlags::NOATIME, self.mount_options());
         rustix::mount::mount(&device.path, folder, self.name(), flags, options)
             .with_context(|| format!("mount of {}", self.name()))?;
         Ok(Mounted { folder: Some(folder.to_owned()) })

@@ -52,6 +52,11 @@ impl<T: PartialEq> History<T> {
         self.versions.last().map(|version| &version.value).or(self.initial.as_ref())
     }
 
+    /// The operation that was the first.
+    pub fn first_operation(&self) -> Option<usize> {
+        self.versions.first().map(|version| version.operation)
+    }
+
     /// Promises at the point `at` those versions so far that `is_meant` is true of, by place.
     pub fn promise(&mut self, at: usize, is_meant: impl Fn(&[Version<T>], usize) -> bool) {
         for place in 0..self.versions.len() {

@@ -59,9 +59,9 @@ pub struct Args {
     /// Which operations and cuts; another one each time unless given
     #[arg(long)]
     seed: Option<u64>,
-    /// Have the kernel commit each operation itself: whatever the server does, XFS loses nothing then
+    /// Sync the disk before each answer counts: what is still said to be lost is the lane's own fault
     #[arg(long)]
-    synchronous: bool,
+    sync_each: bool,
     /// Try one cut of a run that was kept since something was lost
     #[arg(long, value_name = "FOLDER", requires = "cut")]
     replay: Option<PathBuf>,
@@ -194,11 +194,7 @@ fn record(
     let files = DiskFiles::mount(&files, vec![disk.clone()])?;
     let device = LoopDevice::attach(&files.path(0))?;
     file_system.format(&device)?;
-    let mounted = if args.synchronous {
-        file_system.mount_synchronous(&device, &live)?
-    } else {
-        file_system.mount(&device, &live)?
-    };
+    let mounted = file_system.mount(&device, &live)?;
     let journal = work.join("journal");
     let mut workload = Command::new("timeout");
     workload
@@ -209,6 +205,9 @@ fn record(
         .args([Path::new("--work"), &work, Path::new("--journal"), &journal]);
     if file_system.has_clones() {
         workload.arg("--clones");
+    }
+    if args.sync_each {
+        workload.arg("--sync-each");
     }
     if !workload.status().context("timeout")?.success() {
         bail!("the workload on {} failed", file_system.name());

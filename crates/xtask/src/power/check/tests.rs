@@ -321,3 +321,24 @@ fn descriptor_beside_other_permissions_is_found() {
         assert_eq!(planted.during(set), expected, "{hash} {text} {mode:o}");
     }
 }
+
+#[test]
+fn created_file_without_its_descriptor_is_found() {
+    let value = format!("706f7369785f61636c000000000000000000{}", "aa".repeat(40));
+    let mut planted = Planted::new();
+    let stored = Effect::Attribute {
+        object: 2,
+        name: descriptor::NAME.to_owned(),
+        value: Some(value.clone()),
+    };
+    let file = created(2, ObjectKind::File, 12, 0o600);
+    let create = planted.add(false, vec![name("a", Some(2)), file, stored]);
+    assert_eq!(planted.during(create), [""; 0]);
+    planted.entry("a", 12);
+    planted.put(12, ObjectKind::File, 0o600);
+    let expected = "row 1: operation 1: it is there without the descriptor it is created with";
+    assert_eq!(planted.during(create), [expected]);
+    let found = planted.tree.inodes.get_mut(&12).unwrap();
+    found.attributes.insert(descriptor::NAME.to_owned(), value);
+    assert_eq!(planted.during(create), [""; 0]);
+}
