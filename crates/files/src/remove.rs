@@ -10,8 +10,8 @@ use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
-    Actor, Attributes, Case, Elevated, FileKey, FileKind, FsError, OpenHow, Opened, RelPath,
-    Result, StreamName, Vfs, Wait, Wanted,
+    Attributes, Case, ChildName, Expected, FileKey, FileKind, FsError, NameActor, OpenHow, Opened,
+    RelPath, Result, StreamName, Vfs, Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was renamed meanwhile.
@@ -220,10 +220,15 @@ fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gon
         let who = context.call(caller.identity.actor());
         result = match vfs.remove(who, &path, key) {
             Err(FsError::NotFound) => unlink_symlink(context, vfs, caller, &path, key),
-            Err(FsError::AccessDenied) if stored_lets_unlink(context, doomed, &path, key) => {
-                let beyond = Actor::beyond(&caller.identity, Elevated::Names);
-                vfs.remove(context.call(beyond), &path, key)
-            }
+            Err(FsError::AccessDenied) => match directory_to_unlink_in(context, doomed, &path, key)
+            {
+                Some(directory) => vfs.remove_in(
+                    NameActor::Granted(&caller.identity),
+                    ChildName { directory: &*directory.node, path: &path },
+                    Expected { key, is_file_as_seen: false },
+                ),
+                None => Err(FsError::AccessDenied),
+            },
             other => other,
         };
         // The name may have changed between our asking for it and now.
@@ -236,20 +241,22 @@ fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gon
     result.map(|()| Gone::Name(path))
 }
 
-/// Whether a stored descriptor lets the caller remove a name that POSIX keeps.
-fn stored_lets_unlink(
+/// The directory from which a stored descriptor lets the caller remove a name that POSIX keeps.
+fn directory_to_unlink_in(
     context: &RequestContext,
     doomed: &Doomed,
     path: &RelPath,
     key: FileKey,
-) -> bool {
+) -> Option<Opened> {
     let (volume, caller) = (&doomed.name.volume, &doomed.caller);
     let who = context.call(caller.identity.actor());
-    let open = |path: &RelPath| volume.vfs.open(who, path, exact(false, true)).ok();
-    let parent = path.split().and_then(|(parent, _)| open(&parent));
-    let (Some(file), Some(parent)) = (open(path), parent) else { return false };
-    let is_same = file.attributes.key == key;
-    is_same && stored_lets_remove(volume, caller, (&*file.node, &file.attributes), &parent)
+    let (parent, _) = path.split()?;
+    let parent = volume.vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed);
+    let parent = parent.ok()?.opened;
+    let file = volume.vfs.open(who, path, exact(false, true)).ok()?;
+    let lets = file.attributes.key == key
+        && stored_lets_remove(volume, caller, (&*file.node, &file.attributes), &parent);
+    lets.then_some(parent)
 }
 
 /// A file that was opened through a symbolic link: the link goes, not the file.

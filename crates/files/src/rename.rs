@@ -12,8 +12,8 @@ use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Actor, Case, Elevated, FileKey, FileKind, FsError, OpenHow, Opened, RelPath, Replace, Result,
-    Wait, Wanted,
+    Case, ChildName, ChildRename, FileKey, FileKind, FsError, NameActor, OpenHow, Opened, RelPath,
+    Replace, Result, Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was made meanwhile.
@@ -174,16 +174,21 @@ fn rename_now(
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(context, table, open, to, into)?;
-    let by_descriptor = context.call(Actor::beyond(&open.caller.identity, Elevated::Names));
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(context, table, open, &from, &parent, &to, replace)?;
         if matches!(target, Target::OtherName) {
             return Ok(());
         }
-        let by_mode = context.call(open.caller.identity.actor());
-        let moved = match move_to(context, open, by_mode, (&from, &to), &target) {
-            Err(FsError::AccessDenied) if stored_lets_move(context, open, &from, &parent) => {
-                move_to(context, open, by_descriptor, (&from, &to), &target)
+        let names = (&from, &to);
+        let moved = match move_to(context, open, Route::Paths, names, &target) {
+            Err(FsError::AccessDenied) => {
+                match directory_to_move_from(context, open, &from, &parent) {
+                    Some(directory) => {
+                        let route = Route::Directories(&directory, &parent);
+                        move_to(context, open, route, names, &target)
+                    }
+                    None => Err(FsError::AccessDenied),
+                }
             }
             other => other,
         };
@@ -196,44 +201,81 @@ fn rename_now(
     Err(FsError::AlreadyExists.into())
 }
 
-/// Whether stored descriptors let the caller take the name out of its directory
-/// and put it into `parent`, which POSIX refuses. That it may be made there was
-/// checked.
-fn stored_lets_move(
+/// The directory out of which stored descriptors let the caller take the name and put it into
+/// `parent`, which POSIX refuses. That it may be made there was checked.
+fn directory_to_move_from(
     context: &RequestContext,
     open: &OpenFile,
     from: &RelPath,
     parent: &Opened,
-) -> bool {
-    let Some((directory, _)) = from.split() else { return false };
-    let (Ok(directory), Ok(attributes)) =
-        (look(context, open, &directory), open.node.attributes(Wanted::default()))
-    else {
-        return false;
-    };
-    stored(&*parent.node).is_some()
-        && stored_lets_remove(open.volume(), &open.caller, (&*open.node, &attributes), &directory)
+) -> Option<Opened> {
+    let who = context.call(open.caller.identity.actor());
+    let (directory, _) = from.split()?;
+    let vfs = &open.volume().vfs;
+    let found = vfs.open_directory(who, &directory, Case::Sensitive, Wait::Allowed);
+    let directory = found.ok()?.opened;
+    let attributes = open.node.attributes(Wanted::default()).ok()?;
+    let file = (&*open.node, &attributes);
+    let lets = stored(&*parent.node).is_some()
+        && stored_lets_remove(open.volume(), &open.caller, file, &directory);
+    lets.then_some(directory)
+}
+
+/// How a rename reaches the two directories.
+#[derive(Clone, Copy)]
+enum Route<'a> {
+    /// By their paths, with the caller's own rights.
+    Paths,
+    /// Those that were judged, beyond what POSIX lets the caller do: their paths may lead
+    /// elsewhere by now.
+    Directories(&'a Opened, &'a Opened),
+}
+
+/// Renames by a route; `replaced` is the node that `to` may name.
+fn rename_by(
+    context: &RequestContext,
+    open: &OpenFile,
+    route: Route<'_>,
+    (from, to): (&RelPath, &RelPath),
+    (replace, replaced): (Replace, Option<FileKey>),
+) -> Result<()> {
+    let (vfs, user) = (&open.volume().vfs, &open.caller.identity);
+    match route {
+        Route::Paths => vfs.rename(context.call(user.actor()), from, to, replace),
+        Route::Directories(directory, parent) => {
+            let from = ChildName { directory: &*directory.node, path: from };
+            let to = ChildName { directory: &*parent.node, path: to };
+            let moved = open.key();
+            let rename = ChildRename { from, moved, to, replace, replaced };
+            vfs.rename_in(NameActor::Granted(user), rename)
+        }
+    }
 }
 
 fn move_to(
     context: &RequestContext,
     open: &OpenFile,
-    who: Actor<'_>,
+    route: Route<'_>,
     (from, to): (&RelPath, &RelPath),
     target: &Target,
 ) -> Result<()> {
-    let vfs = &open.volume().vfs;
+    let rename = |route, names, replace| rename_by(context, open, route, names, replace);
+    let over_itself = (Replace::File, Some(open.key()));
     match target {
-        Target::Free => vfs.rename(who, from, to, Replace::Never)?,
-        Target::Itself | Target::OtherName => vfs.rename(who, from, to, Replace::File)?,
+        Target::Free => rename(route, (from, to), (Replace::Never, None))?,
+        Target::Itself | Target::OtherName => rename(route, (from, to), over_itself)?,
         Target::Replaced(spelt, key) => {
             // In one step to the name as it is spelt, so that it is never
             // gone; a new spelling is not worth a failure.
             let replace = if open.is_of_object() { Replace::Any } else { Replace::File };
-            vfs.rename(who, from, spelt, replace)?;
+            rename(route, (from, spelt), (replace, Some(*key)))?;
             replaced(context, open, spelt, *key);
             renamed(context, open, from, spelt);
-            if spelt != to && vfs.rename(who, spelt, to, Replace::File).is_ok() {
+            let route = match route {
+                Route::Paths => route,
+                Route::Directories(_, parent) => Route::Directories(parent, parent),
+            };
+            if spelt != to && rename(route, (spelt, to), over_itself).is_ok() {
                 renamed(context, open, spelt, to);
             }
             return Ok(());

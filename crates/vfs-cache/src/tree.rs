@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::freshness::{self, Listener};
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey,
-    FileKind, FsError, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node,
-    NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
-    Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait,
-    Wanted, fold_case,
+    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected,
+    Features, FileKey, FileKind, FsError, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed,
+    Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
+    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
+    TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -305,6 +305,31 @@ impl CachedVfs {
         }
     }
 
+    /// Makes in a directory that is open what nobody else makes in another case meanwhile.
+    fn create_child(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        let _changing = freshness::changing();
+        if case == Case::Sensitive || !self.is_active() {
+            return self.inner.create_in(who, child, case, how);
+        }
+        let (above, name) = child.path.split().ok_or(FsError::AccessDenied)?;
+        let key = child.directory.key();
+        let _making = self.making(key, name.as_bytes());
+        // Which names there are is known by the directory's key, wherever it is by now.
+        match self.spell_name(ArrivalOrder::next(), (key, &above), &name, Wait::Allowed)? {
+            Spelt::As(_) => Err(FsError::AlreadyExists),
+            Spelt::Missing(_) | Spelt::Absent(_) => {
+                self.inner.create_in(who, child, Case::Sensitive, how)
+            }
+            Spelt::Unknown => self.inner.create_in(who, child, case, how),
+        }
+    }
+
     /// Has the backend make something.
     fn make(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         let _changing = freshness::changing();
@@ -320,7 +345,9 @@ impl CachedVfs {
     ) -> Result<Opened> {
         let parent = path.split().and_then(|(parent, _)| self.kept_directory(who, &parent));
         if let Some(kept) = parent {
-            match self.create_in(who, &*kept.opened.node, path, how) {
+            let child = ChildName { directory: &*kept.opened.node, path };
+            let _changing = freshness::changing();
+            match self.inner.create_in(NameActor::Own(who), child, Case::Sensitive, how) {
                 // It has gone since: the path may lead to another.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
@@ -336,7 +363,8 @@ impl CachedVfs {
             let is_made =
                 self.fresh(who.order()).made(path).is_some_and(|made| made.key == expected);
             let expected = Expected { key: expected, is_file_as_seen: is_made };
-            match self.inner.remove_in(who, &*kept.opened.node, path, expected) {
+            let child = ChildName { directory: &*kept.opened.node, path };
+            match self.inner.remove_in(NameActor::Own(who), child, expected) {
                 // It is elsewhere, or was never there.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
                 other => return other,
@@ -423,7 +451,7 @@ impl Vfs for CachedVfs {
     }
 
     fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
-        if self.is_active() {
+        if self.is_active() && who.may_resolve_paths() {
             self.open_any(who, path, how)
         } else {
             self.inner.open_known(who, path, how)
@@ -437,7 +465,7 @@ impl Vfs for CachedVfs {
         case: Case,
         wait: Wait,
     ) -> Result<KnownOpen> {
-        if !self.is_active() {
+        if !self.is_active() || !who.may_resolve_paths() {
             return self.inner.open_directory(who, path, case, wait);
         }
         if let Some(kept) = self.kept_directory(who, path) {
@@ -457,13 +485,25 @@ impl Vfs for CachedVfs {
 
     fn create_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
         how: CreateHow,
     ) -> Result<Opened> {
+        let begun = self.now();
+        let result = self.create_child(who, child, case, how);
+        self.pace.took(begun, self.now());
+        result
+    }
+
+    fn make_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        new: NewChild<'_>,
+    ) -> Result<Opened> {
         let _changing = freshness::changing();
-        self.inner.create_in(who, directory, path, how)
+        self.inner.make_in(who, child, new)
     }
 
     fn creates_at_once(&self) -> bool {
@@ -480,14 +520,13 @@ impl Vfs for CachedVfs {
 
     fn remove_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
         expected: Expected,
     ) -> Result<()> {
         let _changing = freshness::changing();
-        self.inner.remove_in(who, directory, path, expected)?;
-        self.let_go(path);
+        self.inner.remove_in(who, child, expected)?;
+        self.let_go(child.path);
         Ok(())
     }
 
@@ -508,6 +547,15 @@ impl Vfs for CachedVfs {
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         let (begun, _changing) = (self.now(), freshness::changing());
         let renamed = self.inner.rename(who, from, to, replace);
+        self.pace.took(begun, self.now());
+        renamed?;
+        drop(self.present());
+        Ok(())
+    }
+
+    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+        let (begun, _changing) = (self.now(), freshness::changing());
+        let renamed = self.inner.rename_in(who, rename);
         self.pace.took(begun, self.now());
         renamed?;
         drop(self.present());

@@ -9,14 +9,15 @@
 //! Between guards a thread has the process's credentials, or after [`rest_without_power`]
 //! those of an id that owns nothing: a call without a guard then fails rather than succeeds.
 //!
-//! A user that goes beyond POSIX permissions ([`vfs::Elevated`]) keeps its own user id and is
-//! given single capabilities: what it creates is its own, and neither CAP_CHOWN, CAP_FSETID nor
-//! CAP_MKNOD are among them. capabilities(7).
+//! A user that goes beyond POSIX permissions ([`vfs::Elevated`], [`vfs::NameActor`]) keeps its
+//! own user id and is given single capabilities: what it creates is its own, and neither
+//! CAP_CHOWN, CAP_FSETID nor CAP_MKNOD are among them. capabilities(7). A call that resolves a
+//! path is made by [`Acting::on_path`], which refuses all of these powers.
 
 use rustix::thread::CapabilitySet;
 use std::cell::RefCell;
 use std::sync::OnceLock;
-use vfs::{Actor, Elevated, FsError, Identity, Result, ServerWork};
+use vfs::{Actor, Elevated, FsError, Identity, NameActor, Result, ServerWork};
 
 /// What the calling thread acts as, as far as this module set it: state of the kernel's, which
 /// keeps it by thread.
@@ -36,7 +37,16 @@ struct ThreadCredentials {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Credentials {
     identity: Identity,
-    elevated: Option<Elevated>,
+    power: Option<Power>,
+}
+
+/// A power of a thread beyond the rights of the user as which it acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Power {
+    /// Over one open node.
+    Node(Elevated),
+    /// Over names in open directories: [`NameActor::Granted`].
+    Names,
 }
 
 thread_local! {
@@ -94,6 +104,28 @@ impl Acting {
             return Err(FsError::AccessDenied);
         }
         Self::guard(|thread| thread.become_actor(actor))
+    }
+
+    /// As [`Acting::begin`], for a call that resolves a path.
+    ///
+    /// # Errors
+    /// As [`Acting::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve paths
+    /// ([`Actor::may_resolve_paths`]).
+    pub fn on_path(actor: Actor<'_>) -> Result<Self> {
+        if actor.may_resolve_paths() { Self::begin(actor) } else { Err(FsError::AccessDenied) }
+    }
+
+    /// Makes the calling thread change names in open directories as `actor`.
+    ///
+    /// # Errors
+    /// As [`Acting::begin`].
+    pub fn on_names(actor: NameActor<'_>) -> Result<Self> {
+        match actor {
+            NameActor::Granted(user) if user.uid != 0 && user.is_valid() => {
+                Self::guard(|thread| thread.become_user(user, Some(Power::Names)))
+            }
+            _ => Self::on_path(actor.actor()),
+        }
     }
 
     /// Lets the calling thread change data of a file that is open for writing, on behalf of
@@ -235,44 +267,44 @@ pub fn heed_limits() -> std::io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, held)?)
 }
 
-/// The capabilities that a reason brings beside the user's own rights.
-fn capabilities_of(elevated: Elevated) -> CapabilitySet {
+/// The capabilities that a power brings beside the user's own rights.
+fn capabilities_of(power: Power) -> CapabilitySet {
     let any_mode = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
-    match elevated {
+    match power {
         // Extended attributes in a sticky directory, and names in one, are the owner's.
-        Elevated::Attributes | Elevated::Names | Elevated::StoredData => {
+        Power::Names | Power::Node(Elevated::Attributes | Elevated::StoredData) => {
             any_mode | CapabilitySet::FOWNER
         }
         // The kernel takes set-user-ID bits away with the owner, which it lets an owner do.
-        Elevated::TakeOwnership => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
+        Power::Node(Elevated::TakeOwnership) => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
     }
 }
 
 impl ThreadCredentials {
     fn become_actor(&mut self, actor: Actor<'_>) -> Result<()> {
-        let elevated = actor.elevated().filter(|_| actor.creator().uid != 0);
+        let power = actor.elevated().filter(|_| actor.creator().uid != 0).map(Power::Node);
         match actor.user() {
-            Some(user) => self.become_user(user, elevated),
+            Some(user) => self.become_user(user, power),
             None => self.become_server(),
         }
     }
 
-    fn become_user(&mut self, identity: &Identity, elevated: Option<Elevated>) -> Result<()> {
+    fn become_user(&mut self, identity: &Identity, power: Option<Power>) -> Result<()> {
         let present = self.present.as_ref().filter(|now| now.identity == *identity);
-        match present.map(|now| now.elevated) {
-            Some(now) if now == elevated => return Ok(()),
+        match present.map(|now| now.power) {
+            Some(now) if now == power => return Ok(()),
             Some(None) => {}
             Some(Some(_)) | None => {
                 // Until it has succeeded, what the thread acts as is not known.
                 let present = self.present.take();
                 switch(present.as_ref(), identity)?;
-                self.present = Some(Credentials { identity: identity.clone(), elevated: None });
+                self.present = Some(Credentials { identity: identity.clone(), power: None });
             }
         }
-        if let Some(elevated) = elevated {
+        if let Some(power) = power {
             let present = self.present.take();
-            raise(capabilities_of(elevated))?;
-            self.present = present.map(|now| Credentials { elevated: Some(elevated), ..now });
+            raise(capabilities_of(power))?;
+            self.present = present.map(|now| Credentials { power: Some(power), ..now });
         }
         Ok(())
     }
@@ -284,9 +316,9 @@ impl ThreadCredentials {
             return self.become_user(SERVER.creator(), None);
         };
         if present.identity.uid != 0 {
-            set_user(present.elevated, 0)?;
+            set_user(present.power.is_some(), 0)?;
             present.identity.uid = 0;
-            present.elevated = None;
+            present.power = None;
         }
         self.present = Some(present);
         Ok(())
@@ -297,9 +329,7 @@ impl ThreadCredentials {
             Before::Unchanged => Ok(()),
             Before::Rest if self.rests_without_power => self.become_user(&POWERLESS, None),
             Before::Rest => self.become_user(SERVER.creator(), None),
-            Before::Guarded(Credentials { identity, elevated }) => {
-                self.become_user(&identity, elevated)
-            }
+            Before::Guarded(Credentials { identity, power }) => self.become_user(&identity, power),
         }
     }
 
@@ -335,19 +365,19 @@ fn switch(from: Option<&Credentials>, to: &Identity) -> Result<()> {
         set_group(to.gid)?;
     }
     match from {
-        Some(from) if from.elevated.is_none() && from.identity.uid == to.uid => Ok(()),
-        Some(from) => set_user(from.elevated, to.uid),
-        // Any elevation may be left.
-        None => set_user(Some(Elevated::Names), to.uid),
+        Some(from) if from.power.is_none() && from.identity.uid == to.uid => Ok(()),
+        Some(from) => set_user(from.power.is_some(), to.uid),
+        // Any power may be left.
+        None => set_user(true, to.uid),
     }
 }
 
-/// Sets the user id and verifies it. With `elevated` by way of the superuser, which sets the file
+/// Sets the user id and verifies it. With `had_power` by way of the superuser, which sets the file
 /// system capabilities anew: leaving it takes all of them, whatever was raised before.
-fn set_user(elevated: Option<Elevated>, uid: u32) -> Result<()> {
+fn set_user(had_power: bool, uid: u32) -> Result<()> {
     // SAFETY: these calls take integers; they change credentials of this thread alone.
     let now = unsafe {
-        if elevated.is_some() {
+        if had_power {
             libc::syscall(libc::SYS_setfsuid, 0);
         }
         libc::syscall(libc::SYS_setfsuid, uid);

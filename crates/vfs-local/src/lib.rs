@@ -11,6 +11,7 @@
 
 mod case;
 mod changes;
+mod children;
 mod clock;
 mod dos_attributes;
 mod errors;

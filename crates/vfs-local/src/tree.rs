@@ -1,6 +1,7 @@
 //! The tree: names to nodes.
 
 use crate::changes::{LocalChanges, is_changed_unheard};
+use crate::children;
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
 use crate::identity::Acting;
@@ -11,19 +12,16 @@ use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, IFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, IFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Actor, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey, FileKind, FsError,
-    ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
-    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
-    TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected, Features,
+    FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle,
+    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
+    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
-
-/// For a node that is to be looked at only.
-const LOOK: OpenHow = OpenHow::looking(Wait::Allowed);
 
 /// A served directory.
 #[derive(Debug)]
@@ -179,14 +177,25 @@ impl LocalVfs {
         Ok((fd, spelt, name))
     }
 
-    /// Makes a name in a directory that is at `above`.
+    /// Makes by a path what is neither a file nor a directory.
+    fn make_other(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<Opened> {
+        let _acting = Acting::on_path(who)?;
+        let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
+        let path = spelt.join(&name);
+        children::make_other(parent.as_fd(), (&path, &name), new, who.may_make_devices())
+    }
+
+    /// Makes a name in a directory; it is the name of this path.
     fn make(
         &self,
         parent: BorrowedFd<'_>,
-        above: &RelPath,
-        name: &Name,
+        (path, name): (&RelPath, &Name),
+        case: Case,
         how: CreateHow,
     ) -> Result<Opened> {
+        if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
+            return Err(FsError::AlreadyExists);
+        }
         let mode = Mode::from_raw_mode(how.mode & 0o7777);
         let mut path_only = false;
         let fd = match how.kind {
@@ -200,22 +209,9 @@ impl LocalVfs {
                     .map_err(|e| refusal("create", e))?
             }
             FileKind::Directory => {
-                rustix::fs::mkdirat(parent, name.as_bytes(), mode)
-                    .map_err(|e| refusal("mkdir", e))?;
-                let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
-                let beneath = Root { fd: parent, ..self.root() };
-                let open = |flags| {
-                    open_beneath(beneath, name.as_bytes(), flags, Mode::empty(), Wait::Allowed)
-                };
-                match open(flags) {
-                    // Made with a mode that keeps its maker from reading it.
-                    Err(Errno::ACCESS) => {
-                        path_only = true;
-                        open(flags | OFlags::PATH)
-                    }
-                    other => other,
-                }
-                .map_err(|e| refusal("open new directory", e))?
+                let fd;
+                (fd, path_only) = children::make_directory(parent, name, mode)?;
+                fd
             }
             _ => return Err(FsError::NotSupported),
         };
@@ -223,30 +219,8 @@ impl LocalVfs {
             crate::node::store_dos(fd.as_fd(), path_only, &dos)?;
         }
         let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
-        Ok(Opened { node: Arc::new(node), attributes, path: above.join(name) })
+        Ok(Opened { node: Arc::new(node), attributes, path: path.clone() })
     }
-}
-
-/// Removes a name, if it names `expected`.
-fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result<()> {
-    if expected.is_file_as_seen {
-        return rustix::fs::unlinkat(parent, name.as_bytes(), AtFlags::empty())
-            .map_err(|e| refusal("remove", e));
-    }
-    let stat = rustix::fs::statat(parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(|e| refusal("remove", e))?;
-    if (FileKey { device: stat.st_dev, inode: stat.st_ino }) != expected.key {
-        return Err(FsError::NotFound);
-    }
-    let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-    let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-    rustix::fs::unlinkat(parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
-}
-
-fn is_directory(parent: &OwnedFd, name: &Name) -> bool {
-    rustix::fs::statat(parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
-        rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory
-    })
 }
 
 fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
@@ -289,29 +263,36 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
 
 impl Vfs for LocalVfs {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_path(who)?;
         self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
     fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, case)?;
-        if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
-            return Err(FsError::AlreadyExists);
-        }
-        self.make(parent.as_fd(), &spelt, &name, how)
+        self.make(parent.as_fd(), (&spelt.join(&name), &name), case, how)
     }
 
     fn create_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
         how: CreateHow,
     ) -> Result<Opened> {
-        let _acting = Acting::begin(who)?;
-        let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        let (above, name) = path.split().ok_or(FsError::AccessDenied)?;
-        self.make(parent.as_fd(), &above, &name, how)
+        let _acting = Acting::on_names(who)?;
+        let (parent, name) = children::of(child)?;
+        self.make(parent, (child.path, &name), case, how)
+    }
+
+    fn make_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        new: NewChild<'_>,
+    ) -> Result<Opened> {
+        let _acting = Acting::on_names(who)?;
+        let (parent, name) = children::of(child)?;
+        children::make_other(parent, (child.path, &name), new, who.may_make_devices())
     }
 
     fn creates_at_once(&self) -> bool {
@@ -319,54 +300,42 @@ impl Vfs for LocalVfs {
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_path(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
-        unlink(parent.as_fd(), &name, Expected { key: expected, is_file_as_seen: false })
+        let expected = Expected { key: expected, is_file_as_seen: false };
+        children::unlink(parent.as_fd(), &name, expected)
     }
 
     fn remove_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
         expected: Expected,
     ) -> Result<()> {
-        let _acting = Acting::begin(who)?;
-        let parent = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        let (_, name) = path.split().ok_or(FsError::AccessDenied)?;
-        unlink(parent.as_fd(), &name, expected)
+        let _acting = Acting::on_names(who)?;
+        let (parent, name) = children::of(child)?;
+        children::unlink(parent, &name, expected)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_path(who)?;
         let (from_parent, _, from_name) = self.parent_of(from, Case::Sensitive)?;
         let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
-        let flags =
-            if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-        // POSIX lets a directory take the place of an empty one.
-        if replace == Replace::File && from != to && is_directory(&to_parent, &to_name) {
-            return Err(FsError::IsDirectory);
-        }
-        rustix::fs::renameat_with(
-            &from_parent,
-            from_name.as_bytes(),
-            &to_parent,
-            to_name.as_bytes(),
-            flags,
-        )
-        .map_err(|e| match e {
-            Errno::NOTDIR if replace == Replace::Any => FsError::NotDirectory,
-            Errno::NOTEMPTY if replace == Replace::Any => FsError::NotEmpty,
-            // Into itself, or over something it cannot replace.
-            Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
-            other => refusal_of_name("rename", other),
-        })?;
+        let (at, new_at) = ((from_parent.as_fd(), &from_name), (to_parent.as_fd(), &to_name));
+        children::rename(at, new_at, replace, from == to)?;
         self.handles.renamed(from, to);
         Ok(())
     }
 
+    fn rename_in(&self, who: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
+        let _acting = Acting::on_names(who)?;
+        children::rename_expected(&change)?;
+        self.handles.renamed(change.from.path, change.to.path);
+        Ok(())
+    }
+
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
-        let _acting = Acting::begin(who)?;
+        let _acting = Acting::on_path(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
             return Err(FsError::NotSupported);
@@ -391,11 +360,7 @@ impl Vfs for LocalVfs {
     }
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        let _acting = Acting::begin(who)?;
-        let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
-        rustix::fs::symlinkat(target, &parent, name.as_bytes())
-            .map_err(|e| refusal("symlink", e))?;
-        self.open(who, &spelt.join(&name), LOOK)
+        self.make_other(who, path, NewChild::Symlink(target))
     }
 
     fn space(&self, who: Actor<'_>) -> Result<Space> {
@@ -472,26 +437,7 @@ impl Vfs for LocalVfs {
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
-        let _acting = Acting::begin(who)?;
-        let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
-        // The kernel asks for CAP_MKNOD, which no elevated call has; a process that is not the
-        // superuser's may have been given it for all of its users.
-        if matches!(kind, SpecialKind::Device(_)) && !who.may_make_devices() {
-            return Err(FsError::AccessDenied);
-        }
-        let (kind, device) = match kind {
-            SpecialKind::Fifo => (FileType::Fifo, 0),
-            SpecialKind::Socket => (FileType::Socket, 0),
-            SpecialKind::Device(device) => {
-                let of =
-                    if device.is_block { FileType::BlockDevice } else { FileType::CharacterDevice };
-                (of, rustix::fs::makedev(device.major, device.minor))
-            }
-        };
-        let mode = Mode::from_raw_mode(mode & 0o7777);
-        rustix::fs::mknodat(&parent, name.as_bytes(), kind, mode, device)
-            .map_err(|e| refusal("mknod", e))?;
-        self.open(who, &spelt.join(&name), LOOK)
+        self.make_other(who, path, NewChild::Special { kind, mode })
     }
 
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {

@@ -6,10 +6,11 @@
 //! takes no longer, since a system has that in memory, and feeds tell of changes as before.
 
 use crate::{
-    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, CreateHow, Expected, Features, FileKey,
-    FsError, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name, Node, NodeHandle,
-    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
-    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected,
+    Features, FileKey, FsError, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name,
+    NameActor, NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits,
+    QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside,
+    TellOutsideIn, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -71,13 +72,23 @@ impl Vfs for Delayed {
 
     fn create_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
         how: CreateHow,
     ) -> Result<Opened> {
         (self.pause)();
-        self.inner.create_in(who, directory, path, how)
+        self.inner.create_in(who, child, case, how)
+    }
+
+    fn make_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        new: NewChild<'_>,
+    ) -> Result<Opened> {
+        (self.pause)();
+        self.inner.make_in(who, child, new)
     }
 
     fn creates_at_once(&self) -> bool {
@@ -91,13 +102,12 @@ impl Vfs for Delayed {
 
     fn remove_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
         expected: Expected,
     ) -> Result<()> {
         (self.pause)();
-        self.inner.remove_in(who, directory, path, expected)
+        self.inner.remove_in(who, child, expected)
     }
 
     fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
@@ -111,6 +121,11 @@ impl Vfs for Delayed {
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         (self.pause)();
         self.inner.rename(who, from, to, replace)
+    }
+
+    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+        (self.pause)();
+        self.inner.rename_in(who, rename)
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {

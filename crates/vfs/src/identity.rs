@@ -154,6 +154,13 @@ impl<'a> Actor<'a> {
         }
     }
 
+    /// Whether it may make a call that resolves a path. A power that was decided about one node
+    /// must not reach another one to which the path leads by then.
+    #[must_use]
+    pub fn may_resolve_paths(self) -> bool {
+        !matches!(self.role, Role::Beyond(..) | Role::Server(ServerWork::OpenChecked))
+    }
+
     /// Whether it may make device nodes: the superuser for itself, and no elevated call.
     #[must_use]
     pub fn may_make_devices(self) -> bool {
@@ -204,16 +211,15 @@ impl<'a> Actor<'a> {
     }
 }
 
-/// Why a user's call goes beyond POSIX permissions. The caller has decided before, by a right
-/// that a descriptor or an open grants; the set is closed, and none of it gives a foreign
-/// owner or group, set-user-ID or set-group-ID bits, or device nodes.
+/// Why a user's call on an open node goes beyond POSIX permissions. The caller has decided
+/// before, by a right that a descriptor or an open grants; the set is closed, and none of it
+/// gives a foreign owner or group, set-user-ID or set-group-ID bits, or device nodes. Names
+/// have a power of their own, which no call by a path takes: [`crate::NameActor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elevated {
     /// An open with WRITE_ATTRIBUTES or WRITE_DAC changes times, DOS attributes or permission
     /// bits, which POSIX reserves for the owner. MS-FSA 2.1.5.15.
     Attributes,
-    /// A stored descriptor grants adding, renaming or removing the name. MS-FSA 2.1.5.1.2.1.
-    Names,
     /// A stored descriptor grants reading or writing what the server keeps in extended
     /// attributes: users' attributes, named streams, reparse data.
     StoredData,
@@ -224,8 +230,7 @@ pub enum Elevated {
 
 impl Elevated {
     /// All of them.
-    pub const ALL: [Self; 4] =
-        [Self::Attributes, Self::Names, Self::StoredData, Self::TakeOwnership];
+    pub const ALL: [Self; 3] = [Self::Attributes, Self::StoredData, Self::TakeOwnership];
 }
 
 /// Why the server looks at or opens something for itself. None of it creates or removes a name,
@@ -234,8 +239,8 @@ impl Elevated {
 pub enum ServerWork {
     /// What a cache keeps for all users; whom it is shown is decided for each of them.
     FillCache,
-    /// What a descriptor or an execute permission lets the caller open; checked just before, and
-    /// that it is the same node afterwards.
+    /// What a descriptor or an execute permission lets the caller open, once that was checked of
+    /// the very node: it is opened anew, by no path.
     OpenChecked,
     /// Where a node is by now, so that its open is not given for another.
     LocateNode,

@@ -12,6 +12,7 @@
 mod attributes;
 mod case;
 mod changes;
+mod child;
 mod delayed;
 mod error;
 pub mod freshness;
@@ -41,6 +42,7 @@ pub use attributes::{
 };
 pub use case::{fold_case, has_case};
 pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
+pub use child::{ChildName, ChildRename, Expected, NameActor, NewChild, Replace};
 pub use delayed::Delayed;
 pub use error::{FsError, Result};
 pub use freshness::ArrivalOrder;
@@ -87,26 +89,6 @@ pub struct DirEntry {
     pub kind: Option<FileKind>,
     /// Give this to [`Node::list`] to continue after this entry.
     pub next: u64,
-}
-
-/// How a rename treats a name that is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replace {
-    /// Refuse with [`FsError::AlreadyExists`].
-    Never,
-    /// Replace it atomically, if it is a file.
-    File,
-    /// Replace it as POSIX has it: a directory takes the place of an empty one, too.
-    Any,
-}
-
-/// What a name that is removed is expected to name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// This node.
-    pub key: FileKey,
-    /// It is a file, and the name was seen to name it a moment ago: that need not be looked at.
-    pub is_file_as_seen: bool,
 }
 
 /// A tree of files.
@@ -158,20 +140,38 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
     fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
 
-    /// As [`Vfs::create`] of a path with exact spelling, where `directory` is known to be the one
-    /// that it leads to, and `who` to be let through to it: it is made in that.
+    /// As [`Vfs::create`] in a directory that is open, to which `who` is known to be let
+    /// through. No path is resolved, and no link followed.
     ///
     /// # Errors
     /// As [`Vfs::create`]; [`FsError::NotFound`] if the directory is gone.
     fn create_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
         how: CreateHow,
     ) -> Result<Opened> {
-        let _ = directory;
-        self.create(who, path, Case::Sensitive, how)
+        self.create(who.for_path()?, child.path, case, how)
+    }
+
+    /// Makes what is neither a file nor a directory, as [`Vfs::create_in`] does, and opens it
+    /// for looking.
+    ///
+    /// # Errors
+    /// As [`Vfs::create_in`].
+    fn make_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        new: NewChild<'_>,
+    ) -> Result<Opened> {
+        match new {
+            NewChild::Symlink(target) => self.symlink(who.for_path()?, child.path, target),
+            NewChild::Special { kind, mode } => {
+                self.make_special(who.for_path()?, child.path, kind, mode)
+            }
+        }
     }
 
     /// Whether [`Vfs::create`] never waits for a disk.
@@ -186,20 +186,18 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotEmpty`], [`FsError::AccessDenied`]. May take long for large files.
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()>;
 
-    /// As [`Vfs::remove`], where `directory` is known to be the one that the path leads to, and
-    /// `who` to be let through to it: the name in that is removed.
+    /// As [`Vfs::remove`] in a directory that is open, to which `who` is known to be let
+    /// through. No path is resolved, and no link followed.
     ///
     /// # Errors
     /// As [`Vfs::remove`].
     fn remove_in(
         &self,
-        who: Actor<'_>,
-        directory: &dyn Node,
-        path: &RelPath,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
         expected: Expected,
     ) -> Result<()> {
-        let _ = directory;
-        self.remove(who, path, expected.key)
+        self.remove(who.for_path()?, child.path, expected.key)
     }
 
     /// The change attribute of a directory before one of its names is changed, if that is known
@@ -226,6 +224,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::create`] and [`Vfs::remove`]; [`FsError::IsDirectory`] when a
     /// directory would be replaced.
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()>;
+
+    /// As [`Vfs::rename`] between directories that are open, if the names still name what is
+    /// expected. No path is resolved, and no link followed.
+    ///
+    /// # Errors
+    /// As [`Vfs::rename`]; [`FsError::NotFound`] if the present name names another node,
+    /// [`FsError::AlreadyExists`] if the new one does.
+    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+        self.rename(who.for_path()?, rename.from.path, rename.to.path, rename.replace)
+    }
 
     /// Gives `node` the further name `to`.
     ///

@@ -50,6 +50,8 @@ macro_rules! backend_suite {
             blocks_are_shared_whole_or_not_at_all
             bytes_are_read_where_they_were_written
             bytes_can_be_copied_between_files
+            child_calls_spare_unexpected_nodes
+            child_calls_stay_in_open_directory_after_swap
             cutting_and_growing_leave_zeros
             descriptors_are_kept_as_they_are
             dos_attributes_are_merged
@@ -60,6 +62,7 @@ macro_rules! backend_suite {
             holes_read_as_zeros_and_are_not_data
             names_are_found_by_case_only_where_that_is_wanted
             other_bytes_are_no_handles
+            powers_resolve_no_path
             reserved_space_changes_neither_length_nor_content
             special_nodes_are_seen_as_what_they_are
             the_root_is_not_removed_nor_renamed

@@ -9,7 +9,9 @@ use crate::{
     Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, Share, WishedKind,
 };
 use std::sync::Arc;
-use vfs::{Actor, Elevated, FsError, Name, Opened, RelPath, Result, SpecialKind};
+use vfs::{
+    ChildName, Expected, FsError, Name, NameActor, NewChild, Opened, RelPath, Result, SpecialKind,
+};
 
 /// What is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,22 +128,36 @@ fn make(
     path: &RelPath,
     new: &NewObject,
     is_granted: bool,
-) -> Result<Opened> {
-    let volume = &directory.volume;
-    let make_as = |who: Actor<'_>| match new {
-        NewObject::Symlink { target } => volume.vfs.symlink(who, path, target),
+) -> Result<CreatedObject> {
+    let (options, vfs) = (&directory.volume.options, &directory.volume.vfs);
+    let who = caller.identity.actor();
+    let (made, new_child) = match new {
+        NewObject::Symlink { target } => {
+            (vfs.symlink(who, path, target), NewChild::Symlink(target))
+        }
         NewObject::Special { kind, mode } => {
-            volume.vfs.make_special(who, path, *kind, mode.unwrap_or(volume.options.file_mode))
+            let (kind, mode) = (*kind, mode.unwrap_or(options.file_mode));
+            (vfs.make_special(who, path, kind, mode), NewChild::Special { kind, mode })
         }
-        NewObject::Directory { .. } => Err(FsError::InvalidParameter),
+        NewObject::Directory { .. } => return Err(FsError::InvalidParameter),
     };
-    match make_as(caller.identity.actor()) {
-        // A device is nobody's to create by what a list grants.
+    match made {
+        // In the directory that was judged: the path may lead to another one by now. A device
+        // is nobody's to create by what a list grants.
         Err(FsError::AccessDenied) if is_granted && !new.is_device() => {
-            make_as(Actor::beyond(&caller.identity, Elevated::Names))
+            let child = ChildName { directory: &*directory.node, path };
+            let opened = vfs.make_in(NameActor::Granted(&caller.identity), child, new_child)?;
+            Ok(CreatedObject { opened, is_granted })
         }
-        other => other,
+        other => Ok(CreatedObject { opened: other?, is_granted: false }),
     }
+}
+
+/// What was made a moment ago.
+pub(super) struct CreatedObject {
+    opened: Opened,
+    /// It was made in the directory itself, beyond what POSIX lets the caller do.
+    is_granted: bool,
 }
 
 impl Object {
@@ -155,16 +171,23 @@ impl Object {
     pub(super) fn steadily_made(
         &self,
         caller: &Caller,
-        call: impl Fn(&RelPath) -> Result<Opened>,
+        call: impl Fn(&RelPath) -> Result<CreatedObject>,
     ) -> Result<Opened> {
         self.steadily(|path| {
-            let made = call(path)?;
+            let CreatedObject { opened, is_granted } = call(path)?;
             let is_here = self.present_path().as_ref() == Ok(path);
             if !is_here {
-                let key = made.attributes.key;
-                let _ = self.volume.vfs.remove(caller.identity.actor(), &made.path, key);
+                let (vfs, user, key) = (&self.volume.vfs, &caller.identity, opened.attributes.key);
+                let _ = match is_granted {
+                    true => vfs.remove_in(
+                        NameActor::Granted(user),
+                        ChildName { directory: &*self.node, path: &opened.path },
+                        Expected { key, is_file_as_seen: false },
+                    ),
+                    false => vfs.remove(user.actor(), &opened.path, key),
+                };
             }
-            Ok(made)
+            Ok(opened)
         })
     }
 }

@@ -7,7 +7,8 @@
 //! again. If it has moved meanwhile the operation begins anew, and what was made in
 //! the wrong place goes. So there is one order of decisions and one table of names,
 //! whoever asks; calls relative to a directory would be a second of each. What is
-//! opened by its handle is opened by no path at all ([`vfs::Vfs::open_node`]).
+//! opened by its handle is opened by no path at all ([`vfs::Vfs::open_node`]), and what a stored
+//! list grants beyond POSIX is done in the very directory that was judged ([`vfs::NameActor`]).
 
 mod attributes;
 mod descriptor;

@@ -6,15 +6,27 @@ use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
+use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, CreateHow, DosInfo, Elevated, FileKind, FsError, Opened, OwnerChange,
-    Result, SecurityChange, TimeChange, Wanted,
+    AttributeChanges, ChildName, CreateHow, DosInfo, FileKind, FsError, NameActor, Node, Opened,
+    OwnerChange, Result, SecurityChange, TimeChange, Wanted,
 };
+
+/// What was made a moment ago.
+pub(super) struct CreatedNode {
+    pub opened: Opened,
+    /// The directory that it was made in beyond what POSIX lets the caller do.
+    pub granted_in: Option<Arc<dyn Node>>,
+}
 
 impl Opening {
     /// Makes the file or directory. It is there for everyone from now on.
-    /// `is_granted`: a stored descriptor of the directory says that the caller may.
-    pub(super) fn make(&self, is_directory: bool, is_granted: bool) -> Result<Opened> {
+    /// `granted_in`: the directory whose stored descriptor says that the caller may.
+    pub(super) fn make(
+        &self,
+        is_directory: bool,
+        granted_in: Option<&Opened>,
+    ) -> Result<CreatedNode> {
         let dos = new_bits(self.plan.dos_bits, is_directory)
             .map(|bits| DosInfo { bits: Some(bits), created: None });
         let how = CreateHow {
@@ -24,14 +36,19 @@ impl Opening {
             // POSIX asks for none, and what is new has none but what it is given.
             wanted: Wanted { dos: dos.is_some() || !self.is_posix() },
         };
-        let create =
-            |who: Actor<'_>| self.volume.vfs.create(who, &self.plan.path, self.case(), how);
-        let identity = &self.caller.identity;
-        match create(self.user()) {
-            Err(FsError::AccessDenied) if is_granted => {
-                create(self.context.call(Actor::beyond(identity, Elevated::Names)))
+        let (vfs, case) = (&self.volume.vfs, self.case());
+        let granted_in = granted_in.filter(|directory| self.is_meant(directory));
+        match (vfs.create(self.user(), &self.plan.path, case, how), granted_in) {
+            (Err(FsError::AccessDenied), Some(directory)) => {
+                // In the directory that was judged: the path may lead to another one by now.
+                let (_, name) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
+                let path = directory.path.join(&name);
+                let child = ChildName { directory: &*directory.node, path: &path };
+                let who = NameActor::Granted(&self.caller.identity);
+                let opened = vfs.create_in(who, child, case, how)?;
+                Ok(CreatedNode { opened, granted_in: Some(directory.node.clone()) })
             }
-            other => other,
+            (made, _) => Ok(CreatedNode { opened: made?, granted_in: None }),
         }
     }
 

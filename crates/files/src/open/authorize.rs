@@ -147,9 +147,12 @@ impl Opening {
         if would_block { Err(FsError::WouldBlock) } else { Ok(lets) }
     }
 
-    /// Whether something may be made here; gives the parent's descriptor, if
-    /// one is stored. Where there is none, POSIX decides when it is made.
-    pub(super) fn authorize_create(&self, is_directory: bool) -> Result<Option<Descriptor>> {
+    /// Whether something may be made here: in which directory, and its descriptor, if one is
+    /// stored. Where there is none, POSIX decides when it is made.
+    pub(super) fn authorize_create(
+        &self,
+        is_directory: bool,
+    ) -> Result<(Opened, Option<Descriptor>)> {
         let plan = &self.plan;
         if self.volume.is_unchangeable() {
             return Err(FsError::ReadOnly);
@@ -172,7 +175,8 @@ impl Opening {
             return Err(FsError::DeletePending);
         }
         let known = (&parent.opened, parent.security.as_deref());
-        may_add_known(&self.volume, &self.caller, known, is_directory)
+        let descriptor = may_add_known(&self.volume, &self.caller, known, is_directory)?;
+        Ok((parent.opened, descriptor))
     }
 
     /// Whoever makes a file has what they asked for, whatever it inherits.

@@ -1,6 +1,7 @@
 //! What is made is there for everyone before its maker is known to have it open:
 //! others may rename, replace or remove it meanwhile.
 
+use super::apply::CreatedNode;
 use super::{Attempt, OpenAction, Opening, Seen, Ticket, WANTED, WishedKind};
 use crate::table::NotEntered;
 use crate::watch::{ChangeKind, name_filter};
@@ -49,23 +50,25 @@ impl Opening {
         self.take_new(new, is_directory, seen)
     }
 
-    fn make_new(&self, is_directory: bool) -> Result<(Opened, Option<Descriptor>)> {
-        let parent = self.authorize_create(is_directory)?;
+    fn make_new(&self, is_directory: bool) -> Result<(CreatedNode, Option<Descriptor>)> {
+        let (directory, parent) = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
-        Ok((self.make(is_directory, parent.is_some())?, descriptor))
+        let granted_in = parent.is_some().then_some(&directory);
+        Ok((self.make(is_directory, granted_in)?, descriptor))
     }
 
     fn take_new(
         &mut self,
-        (opened, descriptor): (Opened, Option<Descriptor>),
+        (new, descriptor): (CreatedNode, Option<Descriptor>),
         is_directory: bool,
         seen: &Seen,
     ) -> Result<Attempt> {
         if self.had_moved_when_made() {
             // It was made in another directory, which took the path.
-            self.unmake(&opened);
+            self.unmake(&new);
             return Ok(Attempt::Lost);
         }
+        let opened = new.opened;
         self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
         self.enter_made(Made { opened, descriptor, is_again: false }, seen)
     }

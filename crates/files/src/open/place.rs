@@ -1,9 +1,13 @@
 //! Where an open begins: at a path, or at an object that may have moved since.
 
 use super::Opening;
+use super::apply::CreatedNode;
 use crate::object::Object;
 use crate::{IfExists, OpenAt};
-use vfs::{Actor, FsError, KnownOpen, Name, OpenHow, Opened, RelPath, Result};
+use vfs::{
+    Actor, ChildName, Expected, FsError, KnownOpen, Name, NameActor, OpenHow, Opened, RelPath,
+    Result,
+};
 
 /// Where the path of a plan comes from.
 pub(super) enum Place {
@@ -106,10 +110,26 @@ impl Opening {
         self.plan.if_exists == IfExists::Fail && opened.node.verifier() == Ok(verifier)
     }
 
-    /// Removes what was made in the wrong place.
-    pub(super) fn unmake(&self, opened: &Opened) {
-        let who = self.user();
-        if let Err(error) = self.volume.vfs.remove(who, &opened.path, opened.attributes.key) {
+    /// Whether it is the directory that is meant, where that is known by more than its path.
+    pub(super) fn is_meant(&self, directory: &Opened) -> bool {
+        match &self.place {
+            Place::In(meant, _) => meant.key() == directory.attributes.key,
+            Place::Path | Place::Of(_) => true,
+        }
+    }
+
+    /// Removes what was made in the wrong place, by the right by which it was made.
+    pub(super) fn unmake(&self, CreatedNode { opened, granted_in }: &CreatedNode) {
+        let (vfs, key, path) = (&self.volume.vfs, opened.attributes.key, &opened.path);
+        let removed = match granted_in {
+            Some(directory) => vfs.remove_in(
+                NameActor::Granted(&self.caller.identity),
+                ChildName { directory: &**directory, path },
+                Expected { key, is_file_as_seen: false },
+            ),
+            None => vfs.remove(self.user(), path, key),
+        };
+        if let Err(error) = removed {
             tracing::warn!(%error, "what was made in a directory that had moved stays");
         }
     }

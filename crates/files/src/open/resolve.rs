@@ -6,7 +6,7 @@ use crate::authorize::{InForce, rights_to};
 use acl::{Access, ExecuteRule};
 use std::sync::Arc;
 use vfs::{
-    Actor, Case, FsError, KnownOpen, KnownSecurity, OpenHow, Opened, Result, ServerWork, Wait,
+    Actor, FileKind, FsError, KnownOpen, KnownSecurity, OpenHow, Opened, Result, ServerWork, Wait,
     Wanted,
 };
 
@@ -108,7 +108,7 @@ impl Opening {
     /// Whether the file may be read since it may be executed.
     pub(super) fn reads_by_executing(&self, found: &Opened, rights: Access) -> bool {
         !matches!(self.place, Place::Path)
-            && found.attributes.kind == vfs::FileKind::File
+            && found.attributes.kind == FileKind::File
             && rights.contains(Access::EXECUTE)
     }
 
@@ -117,6 +117,10 @@ impl Opening {
     fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
         let only_look = OpenHow { read: false, write: false, ..how };
         let seen = self.open_in_backend(self.user(), only_look)?;
+        // A list grants data and names. Opening a pipe or a device does more than that.
+        if !matches!(seen.attributes.kind, FileKind::File | FileKind::Directory) {
+            return Ok(None);
+        }
         let in_force = InForce::of(&*seen.node, &seen.attributes);
         if !in_force.is_stored() {
             return Ok(None);
@@ -129,22 +133,9 @@ impl Opening {
         if granted == only_look || (granted != how && !maximum) {
             return Ok(None);
         }
-        let exact = OpenHow { case: Case::Sensitive, ..granted };
-        let opened = match self.place {
-            Place::Of(_) => self.open_in_backend(
-                self.context.call(Actor::server(ServerWork::OpenChecked)),
-                exact,
-            )?,
-            _ => self.volume.vfs.open(
-                self.context.call(Actor::server(ServerWork::OpenChecked)),
-                &seen.path,
-                exact,
-            )?,
-        };
-        // Another file by now: what was seen of the first says nothing of it.
-        let is_same = opened.attributes.key == seen.attributes.key;
+        let opened = self.open_seen(&seen, granted)?;
         let (reads, writes) = (granted.read, granted.write);
-        Ok(is_same.then_some(Found { opened, security: None, reads, writes }))
+        Ok(Some(Found { opened, security: None, reads, writes }))
     }
 
     /// What its maker asks for again, which was only looked at, opened for what was granted of it,
@@ -161,16 +152,15 @@ impl Opening {
         Ok(Found { opened, security: None, reads, writes })
     }
 
-    /// Opens the very node that was looked at, with the power of the process.
+    /// Opens the very node that was looked at, with the power of the process: its path may lead
+    /// to a pipe or a device by now, which must not even be opened.
     fn open_seen(&self, seen: &Opened, how: OpenHow) -> Result<Opened> {
-        let (vfs, root) =
-            (&self.volume.vfs, self.context.call(Actor::server(ServerWork::OpenChecked)));
-        let opened = match vfs.open_node(root, &*seen.node, how) {
-            Err(FsError::NotSupported) => vfs.open(root, &seen.path, how)?,
+        let server = self.context.call(Actor::server(ServerWork::OpenChecked));
+        let opened = match self.volume.vfs.open_node(server, &*seen.node, how) {
+            Err(FsError::NotSupported) => return Err(FsError::AccessDenied),
             other => other?,
         };
-        let is_same = opened.attributes.key == seen.attributes.key;
-        if is_same { Ok(Opened { path: seen.path.clone(), ..opened }) } else { Err(FsError::Stale) }
+        Ok(Opened { path: seen.path.clone(), ..opened })
     }
 
     /// The directory that the name is in.

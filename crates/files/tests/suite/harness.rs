@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, CreateHow, Features, FileKey, FsError, Identity,
-    Located, Name, Node, NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota,
-    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
-    TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, ChildName, ChildRename, CreateHow, Expected, Features,
+    FileKey, FsError, Identity, Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow,
+    Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
+    Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -66,6 +66,7 @@ pub enum At {
     BeforeCreate,
     AfterCreate,
     AfterOpen,
+    BeforeMake,
     BeforeRemove,
     BeforeRename,
 }
@@ -127,6 +128,29 @@ impl Vfs for Hooked {
         Ok(made)
     }
 
+    fn create_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        self.step_in(At::BeforeCreate, child.path)?;
+        let made = self.local.create_in(who, child, case, how)?;
+        self.step_in(At::AfterCreate, child.path)?;
+        Ok(made)
+    }
+
+    fn make_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        new: NewChild<'_>,
+    ) -> Result<Opened> {
+        self.step_in(At::BeforeMake, child.path)?;
+        self.local.make_in(who, child, new)
+    }
+
     fn creates_at_once(&self) -> bool {
         !self.makes_slowly.load(Ordering::Relaxed)
     }
@@ -136,9 +160,24 @@ impl Vfs for Hooked {
         self.local.remove(who, path, expected)
     }
 
+    fn remove_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        expected: Expected,
+    ) -> Result<()> {
+        self.step_in(At::BeforeRemove, child.path)?;
+        self.local.remove_in(who, child, expected)
+    }
+
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.step_in(At::BeforeRename, from)?;
         self.local.rename(who, from, to, replace)
+    }
+
+    fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
+        self.step_in(At::BeforeRename, rename.from.path)?;
+        self.local.rename_in(who, rename)
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -146,6 +185,7 @@ impl Vfs for Hooked {
     }
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+        self.step_in(At::BeforeMake, path)?;
         self.local.symlink(who, path, target)
     }
 
@@ -241,6 +281,7 @@ impl Vfs for Hooked {
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
+        self.step_in(At::BeforeMake, path)?;
         self.local.make_special(who, path, kind, mode)
     }
 

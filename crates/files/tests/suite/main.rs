@@ -31,4 +31,5 @@ mod sharing;
 mod snapshots;
 mod streams;
 mod streams_model;
+mod swapped_directories;
 mod watch;

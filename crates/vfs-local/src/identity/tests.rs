@@ -124,6 +124,7 @@ fn invalid_ids_are_refused_and_change_nothing() {
             let denied = Some(FsError::AccessDenied);
             assert_eq!(Acting::begin(identity.actor()).err(), denied);
             assert_eq!(Acting::on_open_file(identity.actor()).err(), denied);
+            assert_eq!(Acting::on_names(NameActor::Granted(&identity)).err(), denied);
             assert_eq!(of_thread(), before);
         }
     }
@@ -135,17 +136,33 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
         return;
     }
     let one = user(54_321);
-    for elevated in Elevated::ALL {
-        let acting = Acting::begin(Actor::beyond(&one, elevated)).unwrap();
-        assert_eq!(of_thread().0, 54_321, "{elevated:?}");
-        assert_eq!(held(), capabilities_of(elevated), "{elevated:?}");
+    let begin = |power| match power {
+        Power::Node(elevated) => Acting::begin(Actor::beyond(&one, elevated)),
+        Power::Names => Acting::on_names(NameActor::Granted(&one)),
+    };
+    for power in Elevated::ALL.map(Power::Node).into_iter().chain([Power::Names]) {
+        let acting = begin(power).unwrap();
+        assert_eq!(of_thread().0, 54_321, "{power:?}");
+        assert_eq!(held(), capabilities_of(power), "{power:?}");
         let never = CapabilitySet::FSETID | CapabilitySet::MKNOD;
-        assert!(!held().intersects(never), "{elevated:?}");
+        assert!(!held().intersects(never), "{power:?}");
         // Without the power again, though the user is the same.
         let plain = Acting::begin(one.actor()).unwrap();
         assert_eq!(held(), CapabilitySet::empty());
         drop((plain, acting));
     }
+}
+
+#[test]
+fn power_resolves_no_path() {
+    let (one, before) = (user(54_321), of_thread());
+    let powers = Elevated::ALL.map(|elevated| Actor::beyond(&one, elevated));
+    for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
+        assert_eq!(Acting::on_path(actor).err(), Some(FsError::AccessDenied), "{actor:?}");
+        assert_eq!(of_thread(), before);
+    }
+    assert!(Acting::on_path(one.actor()).is_ok() || !may_switch());
+    assert!(Acting::on_path(Actor::server(ServerWork::LocateNode)).is_ok());
 }
 
 const AT_REST: (u32, u32) = (Identity::POWERLESS_ID, Identity::POWERLESS_ID);
@@ -186,7 +203,7 @@ fn thread_at_rest_has_no_power_between_guards() {
         })
         .unwrap();
         assert_at_rest();
-        let powers = Acting::begin(Actor::beyond(&user(54_321), Elevated::Names)).unwrap();
+        let powers = Acting::on_names(NameActor::Granted(&user(54_321))).unwrap();
         drop(powers);
         assert_at_rest();
     });

@@ -6,9 +6,9 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Actor, Attributes, Case, ChangeFeed, CreateHow, Features, FileKey, FileKind, FsError,
-    ListingFeed, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space,
-    SpecialKind, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected, Features,
+    FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle,
+    OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -22,16 +22,86 @@ impl MemoryVfs {
         Opened { node: Arc::new(node), attributes, path }
     }
 
-    /// Makes what is neither file nor directory.
-    fn make_other(&self, who: Actor<'_>, path: &RelPath, mode: u32, body: Body) -> Result<Opened> {
+    /// Makes by a path what is neither file nor directory.
+    fn make_at(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<Opened> {
+        let new = new_body(NameActor::Own(who), new)?;
         self.shared.call(Call::Create, |state| {
-            let (parent, spelt, name) = state.resolve_parent(path, exact(who))?;
-            may_change(state, who, parent, None)?;
-            let facts = Facts::new(who, mode, None, state.now);
-            let number = self.enter(state, parent, &name, facts, body)?;
-            let how = OpenHow::looking(Wait::Allowed);
-            Ok(self.opened(state, number, &how, spelt.join(&name)))
+            let at = Spot::at(state, path, exact(who))?;
+            self.make_other(state, NameActor::Own(who), at, new)
         })
+    }
+
+    /// Makes what is neither file nor directory.
+    fn make_other(
+        &self,
+        state: &mut State,
+        who: NameActor<'_>,
+        at: Spot,
+        (mode, body): (u32, Body),
+    ) -> Result<Opened> {
+        may_change(state, who, at.parent, None)?;
+        let facts = Facts::new(who.actor(), mode, None, state.now);
+        let number = self.enter(state, at.parent, &at.name, facts, body)?;
+        let how = OpenHow::looking(Wait::Allowed);
+        Ok(self.opened(state, number, &how, at.path))
+    }
+
+    /// Makes a file or directory.
+    fn make(
+        &self,
+        state: &mut State,
+        who: NameActor<'_>,
+        at: Spot,
+        (case, how): (Case, CreateHow),
+    ) -> Result<Opened> {
+        let insensitive = case == Case::Insensitive;
+        let taken = state.directory(at.parent).and_then(|d| d.find(&at.name, insensitive));
+        if taken.is_some() {
+            return Err(FsError::AlreadyExists);
+        }
+        may_change(state, who, at.parent, None)?;
+        let body = match how.kind {
+            FileKind::File => Body::File(data::Data::default()),
+            FileKind::Directory => Body::Directory(Directory::within(at.parent)),
+            _ => return Err(FsError::NotSupported),
+        };
+        let facts = Facts::new(who.actor(), how.mode, how.dos, state.now);
+        let number = self.enter(state, at.parent, &at.name, facts, body)?;
+        let (wanted, wait) = (how.wanted, Wait::Allowed);
+        let how = OpenHow { read: true, write: true, case, wanted, no_follow: true, wait };
+        Ok(self.opened(state, number, &how, at.path))
+    }
+
+    /// Removes a name that leads to `expected`.
+    fn unlink(
+        &self,
+        state: &mut State,
+        who: NameActor<'_>,
+        at: &Spot,
+        expected: FileKey,
+    ) -> Result<()> {
+        let number = at.child(state).filter(|n| self.shared.key(*n) == expected);
+        let number = number.ok_or(FsError::NotFound)?;
+        may_change(state, who, at.parent, Some(number))?;
+        if state.directory(number).is_some_and(|d| !d.is_empty()) {
+            return Err(FsError::NotEmpty);
+        }
+        state.set_name(at.parent, &at.name, None);
+        Ok(())
+    }
+
+    /// The place of a name in a directory that is open.
+    fn spot_in(&self, state: &State, who: NameActor<'_>, child: ChildName<'_>) -> Result<Spot> {
+        if !who.actor().may_resolve_paths() {
+            return Err(FsError::AccessDenied);
+        }
+        let node = MemoryNode::of(child.directory, &self.shared).ok_or(FsError::CrossDevice)?;
+        let (parent, name, path) = (node.number, child.name()?, child.path.clone());
+        match state.inode(parent)? {
+            inode if inode.kind() != FileKind::Directory => Err(FsError::PathNotFound),
+            inode if inode.links == 0 => Err(FsError::NotFound),
+            _ => Ok(Spot { parent, name, path }),
+        }
     }
 
     /// Enters what is new under a name that is free.
@@ -55,9 +125,49 @@ impl MemoryVfs {
     }
 }
 
+/// The mode and the contents of what is neither file nor directory.
+fn new_body(who: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
+    match new {
+        NewChild::Symlink(target) => Ok((0o777, Body::Symlink(target.to_vec()))),
+        NewChild::Special { kind: SpecialKind::Device(_), .. } if !who.may_make_devices() => {
+            Err(FsError::AccessDenied)
+        }
+        NewChild::Special { kind, mode } => Ok((mode, Body::Special(kind))),
+    }
+}
+
+/// A name in a directory.
+struct Spot {
+    parent: u64,
+    name: Name,
+    /// The path of the name, spelt as it is stored.
+    path: RelPath,
+}
+
+impl Spot {
+    /// By a path.
+    fn at(state: &State, path: &RelPath, way: Way<'_>) -> Result<Self> {
+        if !way.who.may_resolve_paths() {
+            return Err(FsError::AccessDenied);
+        }
+        let (parent, above, name) = state.resolve_parent(path, way)?;
+        let path = above.join(&name);
+        Ok(Self { parent, name, path })
+    }
+
+    /// What has the name.
+    fn child(&self, state: &State) -> Option<u64> {
+        state.directory(self.parent)?.get(&self.name)
+    }
+}
+
 /// Whether `who` may change the names in a directory, and this one of them.
-fn may_change(state: &State, who: Actor<'_>, directory: u64, child: Option<u64>) -> Result<()> {
+fn may_change(state: &State, who: NameActor<'_>, directory: u64, child: Option<u64>) -> Result<()> {
     const STICKY: u32 = 0o1000;
+    if who.is_granted() {
+        return Ok(());
+    }
+    let who = who.actor();
     let inode = state.inode(directory)?;
     if !inode.grants(who, Right::Write) || !inode.grants(who, Right::Search) {
         return Err(FsError::AccessDenied);
@@ -84,20 +194,16 @@ fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
 
 fn rename(
     state: &mut State,
-    who: Actor<'_>,
-    from: &RelPath,
-    to: &RelPath,
+    who: NameActor<'_>,
+    (from, to): (&Spot, &Spot),
     replace: Replace,
 ) -> Result<()> {
-    let (from_parent, _, from_name) = state.resolve_parent(from, exact(who))?;
-    let (to_parent, _, to_name) = state.resolve_parent(to, exact(who))?;
-    let find = |parent, name: &Name| state.directory(parent).and_then(|d| d.get(name));
-    let number = find(from_parent, &from_name).ok_or(FsError::NotFound)?;
-    let replaced = find(to_parent, &to_name);
-    may_change(state, who, from_parent, Some(number))?;
-    may_change(state, who, to_parent, replaced)?;
+    let number = from.child(state).ok_or(FsError::NotFound)?;
+    let replaced = to.child(state);
+    may_change(state, who, from.parent, Some(number))?;
+    may_change(state, who, to.parent, replaced)?;
     let is_directory = state.directory(number).is_some();
-    if is_directory && lies_below(state, to_parent, number) {
+    if is_directory && lies_below(state, to.parent, number) {
         return Err(FsError::AccessDenied);
     }
     match replaced {
@@ -109,8 +215,8 @@ fn rename(
         Some(_) if is_directory => return Err(FsError::AccessDenied),
         _ => {}
     }
-    state.set_name(to_parent, &to_name, Some(number));
-    state.set_name(from_parent, &from_name, None);
+    state.set_name(to.parent, &to.name, Some(number));
+    state.set_name(from.parent, &from.name, None);
     Ok(())
 }
 
@@ -126,6 +232,9 @@ fn may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
 
 impl Vfs for MemoryVfs {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        if !who.may_resolve_paths() {
+            return Err(FsError::AccessDenied);
+        }
         self.shared.call(Call::Open(how.wait), |state| {
             let way = Way { who, case: how.case, no_follow: how.no_follow };
             let (number, spelt) = state.resolve(path, way)?;
@@ -143,30 +252,34 @@ impl Vfs for MemoryVfs {
 
     fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.shared.call(Call::Create, |state| {
-            let (parent, spelt, name) =
-                state.resolve_parent(path, Way { who, case, no_follow: true })?;
-            let insensitive = case == Case::Insensitive;
-            let taken = state.directory(parent).and_then(|d| d.find(&name, insensitive));
-            if taken.is_some() {
-                return Err(FsError::AlreadyExists);
-            }
-            may_change(state, who, parent, None)?;
-            let body = match how.kind {
-                FileKind::File => Body::File(data::Data::default()),
-                FileKind::Directory => Body::Directory(Directory::within(parent)),
-                _ => return Err(FsError::NotSupported),
-            };
-            let facts = Facts::new(who, how.mode, how.dos, state.now);
-            let number = self.enter(state, parent, &name, facts, body)?;
-            let how = OpenHow {
-                read: true,
-                write: true,
-                case,
-                wanted: how.wanted,
-                no_follow: true,
-                wait: Wait::Allowed,
-            };
-            Ok(self.opened(state, number, &how, spelt.join(&name)))
+            let at = Spot::at(state, path, Way { who, case, no_follow: true })?;
+            self.make(state, NameActor::Own(who), at, (case, how))
+        })
+    }
+
+    fn create_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        case: Case,
+        how: CreateHow,
+    ) -> Result<Opened> {
+        self.shared.call(Call::Create, |state| {
+            let at = self.spot_in(state, who, child)?;
+            self.make(state, who, at, (case, how))
+        })
+    }
+
+    fn make_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        new: NewChild<'_>,
+    ) -> Result<Opened> {
+        let new = new_body(who, new)?;
+        self.shared.call(Call::Create, |state| {
+            let at = self.spot_in(state, who, child)?;
+            self.make_other(state, who, at, new)
         })
     }
 
@@ -176,21 +289,46 @@ impl Vfs for MemoryVfs {
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
-            let (parent, _, name) = state.resolve_parent(path, exact(who))?;
-            let number = state.directory(parent).and_then(|d| d.get(&name));
-            let number = number.filter(|n| self.shared.key(*n) == expected);
-            let number = number.ok_or(FsError::NotFound)?;
-            may_change(state, who, parent, Some(number))?;
-            if state.directory(number).is_some_and(|d| !d.is_empty()) {
-                return Err(FsError::NotEmpty);
-            }
-            state.set_name(parent, &name, None);
-            Ok(())
+            let at = Spot::at(state, path, exact(who))?;
+            self.unlink(state, NameActor::Own(who), &at, expected)
+        })
+    }
+
+    fn remove_in(
+        &self,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+        expected: Expected,
+    ) -> Result<()> {
+        self.shared.call(Call::Remove, |state| {
+            let at = self.spot_in(state, who, child)?;
+            self.unlink(state, who, &at, expected.key)
         })
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.shared.call(Call::Rename, |state| rename(state, who, from, to, replace))
+        self.shared.call(Call::Rename, |state| {
+            let at = |path| Spot::at(state, path, exact(who));
+            let (from, to) = (at(from)?, at(to)?);
+            rename(state, NameActor::Own(who), (&from, &to), replace)
+        })
+    }
+
+    fn rename_in(&self, who: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
+        self.shared.call(Call::Rename, |state| {
+            let from = self.spot_in(state, who, change.from)?;
+            let to = self.spot_in(state, who, change.to)?;
+            let key = |number| self.shared.key(number);
+            if from.child(state).map(key) != Some(change.moved) {
+                return Err(FsError::NotFound);
+            }
+            let taken = to.child(state).map(key);
+            if taken.is_some() && taken != change.replaced {
+                return Err(FsError::AlreadyExists);
+            }
+            let replace = if taken.is_some() { change.replace } else { Replace::Never };
+            rename(state, who, (&from, &to), replace)
+        })
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -199,8 +337,8 @@ impl Vfs for MemoryVfs {
             return Err(FsError::NotSupported);
         }
         self.shared.call(Call::Link, |state| {
-            let (parent, _, name) = state.resolve_parent(to, exact(who))?;
-            let taken = state.directory(parent).and_then(|d| d.get(&name));
+            let at = Spot::at(state, to, exact(who))?;
+            let taken = at.child(state);
             if taken.is_some() && replace == Replace::Never {
                 return Err(FsError::AlreadyExists);
             }
@@ -218,14 +356,14 @@ impl Vfs for MemoryVfs {
             if !inode.owned_by(who) && !may_use {
                 return Err(FsError::AccessDenied);
             }
-            may_change(state, who, parent, taken)?;
-            state.set_name(parent, &name, Some(node.number));
+            may_change(state, NameActor::Own(who), at.parent, taken)?;
+            state.set_name(at.parent, &at.name, Some(node.number));
             Ok(())
         })
     }
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        self.make_other(who, path, 0o777, Body::Symlink(target.to_vec()))
+        self.make_at(who, path, NewChild::Symlink(target))
     }
 
     fn space(&self, _who: Actor<'_>) -> Result<Space> {
@@ -279,10 +417,7 @@ impl Vfs for MemoryVfs {
         kind: SpecialKind,
         mode: u32,
     ) -> Result<Opened> {
-        if matches!(kind, SpecialKind::Device(_)) && !who.may_make_devices() {
-            return Err(FsError::AccessDenied);
-        }
-        self.make_other(who, path, mode, Body::Special(kind))
+        self.make_at(who, path, NewChild::Special { kind, mode })
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {

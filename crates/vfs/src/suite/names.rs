@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
-    AttributeChanges, Attributes, Choice, DosInfo, FsError, ListSink, ListWanted, Listed,
-    OwnerChange, Replace,
+    AttributeChanges, Attributes, ChildName, ChildRename, Choice, DosInfo, Elevated, Expected,
+    FileKey, FsError, ListSink, ListWanted, Listed, NameActor, NewChild, OwnerChange, Replace,
+    ServerWork, SpecialKind,
 };
 use std::collections::BTreeSet;
 
@@ -345,4 +346,104 @@ pub fn a_node_has_one_key_by_all_its_names(vfs: &dyn Vfs) {
     rename(vfs, "a", "c", Replace::Never).unwrap();
     let renamed = open(vfs, "c").unwrap();
     assert_eq!((renamed.node.key(), renamed.attributes.key), (a.key(), a.key()));
+}
+
+fn user() -> Identity {
+    Identity { uid: 4001, gid: 4001, groups: Vec::new() }
+}
+
+const NEW_FILE: CreateHow =
+    CreateHow { kind: FileKind::File, mode: 0o644, dos: None, wanted: Wanted { dos: false } };
+
+pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
+    let (directory, other) = (directory(vfs, "d"), directory(vfs, "other"));
+    for at in ["d/old", "other/old"] {
+        file(vfs, at, at.as_bytes());
+    }
+    let old = open(vfs, "d/old").unwrap().attributes.key;
+    rename(vfs, "d", "away", Replace::Never).unwrap();
+    vfs.symlink(root(), &path("d"), b"other").unwrap();
+    let paths = ["d/new", "d/NEW", "d/link", "d/pipe", "d/old", "d/moved"].map(path);
+    let [new, by_case, link, pipe, present, moved] =
+        paths.each_ref().map(|path| ChildName { directory: &*directory, path });
+    let user = user();
+    let who = NameActor::Granted(&user);
+    let made = vfs.create_in(who, new, Case::Insensitive, NEW_FILE).unwrap();
+    assert_eq!((made.path, made.attributes.kind), (path("d/new"), FileKind::File));
+    let taken = |case, at| vfs.create_in(who, at, case, NEW_FILE).unwrap_err();
+    assert_eq!(taken(Case::Insensitive, by_case), FsError::AlreadyExists);
+    assert_eq!(taken(Case::Sensitive, new), FsError::AlreadyExists);
+    let made = vfs.make_in(who, link, NewChild::Symlink(b"new")).unwrap();
+    assert_eq!(made.node.read_link().unwrap(), b"new");
+    let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: 0o600 };
+    assert_eq!(vfs.make_in(who, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
+    let device = crate::Device { is_block: false, major: 1, minor: 3 };
+    let device = NewChild::Special { kind: SpecialKind::Device(device), mode: 0o600 };
+    assert_eq!(vfs.make_in(who, moved, device).unwrap_err(), FsError::AccessDenied);
+    let (replace, replaced) = (Replace::Never, None);
+    let rename = ChildRename { from: present, moved: old, to: moved, replace, replaced };
+    vfs.rename_in(who, rename).unwrap();
+    assert_eq!(content_at(vfs, "away/moved").unwrap(), b"d/old");
+    let expected = Expected { key: old, is_file_as_seen: false };
+    vfs.remove_in(who, moved, expected).unwrap();
+    let names = |node: &dyn Node| {
+        let mut names = BTreeSet::new();
+        let each = &mut |entry: crate::DirEntry| names.insert(entry.name.as_bytes().to_vec());
+        node.list(0, each).unwrap();
+        names
+    };
+    let expected: [&[u8]; 3] = [b"link", b"new", b"pipe"];
+    assert_eq!(names(&*directory), expected.map(<[u8]>::to_vec).into());
+    assert_eq!(names(&*other), [b"old".to_vec()].into());
+    assert_eq!(content_at(vfs, "other/old").unwrap(), b"other/old");
+}
+
+pub fn child_calls_spare_unexpected_nodes(vfs: &dyn Vfs) {
+    let directory = directory(vfs, "d");
+    let (a, b) = (file(vfs, "d/a", b"a").key(), file(vfs, "d/b", b"b").key());
+    let (path_a, path_b, root_path) = (path("d/a"), path("d/b"), path(""));
+    let at = |path| ChildName { directory: &*directory, path };
+    let user = user();
+    let who = NameActor::Granted(&user);
+    let remove = |path, key| vfs.remove_in(who, at(path), Expected { key, is_file_as_seen: false });
+    assert_eq!(remove(&path_a, b), Err(FsError::NotFound));
+    assert_eq!(remove(&root_path, a), Err(FsError::AccessDenied));
+    let rename = |moved, replace, replaced: Option<FileKey>| {
+        let (from, to) = (at(&path_a), at(&path_b));
+        vfs.rename_in(who, ChildRename { from, moved, to, replace, replaced })
+    };
+    assert_eq!(rename(b, Replace::File, Some(b)), Err(FsError::NotFound));
+    assert_eq!(rename(a, Replace::File, None), Err(FsError::AlreadyExists));
+    assert_eq!(rename(a, Replace::File, Some(a)), Err(FsError::AlreadyExists));
+    assert_eq!(rename(a, Replace::Never, Some(b)), Err(FsError::AlreadyExists));
+    assert_eq!(content_at(vfs, "d/b").unwrap(), b"b");
+    assert_eq!(rename(a, Replace::File, Some(b)), Ok(()));
+    assert_eq!(content_at(vfs, "d/b").unwrap(), b"a");
+    assert_eq!(remove(&path_b, a), Ok(()));
+    assert!(directory.is_empty().unwrap());
+}
+
+pub fn powers_resolve_no_path(vfs: &dyn Vfs) {
+    let directory = directory(vfs, "d");
+    let node = file(vfs, "d/f", b"");
+    let user = user();
+    let powers = Elevated::ALL.map(|elevated| Actor::beyond(&user, elevated));
+    for who in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
+        let (present, new) = (path("d/f"), path("d/new"));
+        let child = ChildName { directory: &*directory, path: &new };
+        let own = NameActor::Own(who);
+        let refused = [
+            vfs.open(who, &present, HOW).map(drop),
+            vfs.open_directory(who, &path("d"), Case::Sensitive, Wait::Allowed).map(drop),
+            vfs.create(who, &new, Case::Sensitive, NEW_FILE).map(drop),
+            vfs.create_in(own, child, Case::Sensitive, NEW_FILE).map(drop),
+            vfs.remove(who, &present, node.key()),
+            vfs.rename(who, &present, &new, Replace::Never),
+            vfs.link(who, &*node, &new, Replace::Never),
+            vfs.symlink(who, &new, b"f").map(drop),
+            vfs.make_special(who, &new, SpecialKind::Fifo, 0o600).map(drop),
+        ];
+        assert_eq!(refused, [Err(FsError::AccessDenied); 9], "{who:?}");
+    }
+    assert_eq!(open(vfs, "d/f").unwrap().attributes.links, 1);
 }

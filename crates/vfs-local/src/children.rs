@@ -1,0 +1,165 @@
+//! Names in directories that are open: no path is resolved here, and no link followed.
+//!
+//! Linux removes and replaces by name, not by node. Between the look at what a name leads to
+//! and the act, somebody else may give the name to another node of the same directory; a free
+//! name is taken atomically. Where the caller may remove any child of the directory, by POSIX or
+//! by DELETE_CHILD, it gains nothing by that: it may remove the other node, too. Where it has
+//! DELETE on the expected node alone, another user has to put a node under that very name within
+//! the microseconds between two system calls. That node loses its name, but the caller gets no
+//! right to it, and nothing outside of the directory is reached.
+
+use crate::errors::{refusal, refusal_of_name};
+use crate::node::LocalNode;
+use crate::resolve::{Root, open_beneath};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::io::Errno;
+use std::sync::Arc;
+use vfs::{
+    ChildName, ChildRename, Expected, FileKey, FsError, Name, NewChild, Opened, RelPath, Replace,
+    Result, SpecialKind, Wait, Wanted,
+};
+
+/// A name, and the directory that it is in.
+type ParentAndName<'a> = (BorrowedFd<'a>, &'a Name);
+
+/// The descriptor of the directory, and the name.
+pub fn of(child: ChildName<'_>) -> Result<(BorrowedFd<'_>, Name)> {
+    let directory = LocalNode::of(child.directory).ok_or(FsError::NotSupported)?;
+    Ok((directory.as_fd(), child.name()?))
+}
+
+fn look((parent, name): ParentAndName<'_>) -> rustix::io::Result<Stat> {
+    rustix::fs::statat(parent, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn key_of(stat: &Stat) -> FileKey {
+    FileKey { device: stat.st_dev, inode: stat.st_ino }
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// Removes a name, if it names `expected`.
+pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result<()> {
+    let mut flags = AtFlags::empty();
+    if !expected.is_file_as_seen {
+        let stat = look((parent, name)).map_err(|e| refusal("remove", e))?;
+        if key_of(&stat) != expected.key {
+            return Err(FsError::NotFound);
+        }
+        flags.set(AtFlags::REMOVEDIR, is_directory(&stat));
+    }
+    rustix::fs::unlinkat(parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
+}
+
+/// Renames; `is_same` if both are the same name.
+pub fn rename(
+    from: ParentAndName<'_>,
+    to: ParentAndName<'_>,
+    replace: Replace,
+    is_same: bool,
+) -> Result<()> {
+    let flags =
+        if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
+    // POSIX lets a directory take the place of an empty one.
+    if replace == Replace::File && !is_same && look(to).is_ok_and(|stat| is_directory(&stat)) {
+        return Err(FsError::IsDirectory);
+    }
+    rename_at(from, to, flags, replace)
+}
+
+/// Renames what is expected, and replaces nothing but that.
+pub fn rename_expected(change: &ChildRename<'_>) -> Result<()> {
+    let (from_parent, from_name) = of(change.from)?;
+    let (to_parent, to_name) = of(change.to)?;
+    let (from, to) = ((from_parent, &from_name), (to_parent, &to_name));
+    if key_of(&look(from).map_err(|e| refusal("rename", e))?) != change.moved {
+        return Err(FsError::NotFound);
+    }
+    match look(to) {
+        // Taken meanwhile, it is not replaced.
+        Err(Errno::NOENT) => rename_at(from, to, RenameFlags::NOREPLACE, Replace::Never),
+        Err(errno) => Err(refusal("rename", errno)),
+        Ok(stat) if change.replaced != Some(key_of(&stat)) => Err(FsError::AlreadyExists),
+        Ok(_) if change.replace == Replace::Never => Err(FsError::AlreadyExists),
+        Ok(stat) => {
+            let is_same = key_of(&stat) == change.moved;
+            if change.replace == Replace::File && is_directory(&stat) && !is_same {
+                return Err(FsError::IsDirectory);
+            }
+            rename_at(from, to, RenameFlags::empty(), change.replace)
+        }
+    }
+}
+
+fn rename_at(
+    from: ParentAndName<'_>,
+    to: ParentAndName<'_>,
+    flags: RenameFlags,
+    replace: Replace,
+) -> Result<()> {
+    rustix::fs::renameat_with(from.0, from.1.as_bytes(), to.0, to.1.as_bytes(), flags).map_err(
+        |e| match e {
+            Errno::NOTDIR if replace == Replace::Any => FsError::NotDirectory,
+            Errno::NOTEMPTY if replace == Replace::Any => FsError::NotEmpty,
+            // Into itself, or over something it cannot replace.
+            Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
+            other => refusal_of_name("rename", other),
+        },
+    )
+}
+
+/// Makes a directory and opens it, for looking only if its mode keeps its maker from reading it.
+pub fn make_directory(parent: BorrowedFd<'_>, name: &Name, mode: Mode) -> Result<(OwnedFd, bool)> {
+    rustix::fs::mkdirat(parent, name.as_bytes(), mode).map_err(|e| refusal("mkdir", e))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let beneath = Root { fd: parent, stops_at_links: true };
+    let open = |flags| open_beneath(beneath, name.as_bytes(), flags, Mode::empty(), Wait::Allowed);
+    match open(flags) {
+        Err(Errno::ACCESS) => open(flags | OFlags::PATH).map(|fd| (fd, true)),
+        other => other.map(|fd| (fd, false)),
+    }
+    .map_err(|e| refusal("open new directory", e))
+}
+
+/// Makes a link, a pipe, a socket or a device, which has this path, and opens it for looking.
+pub fn make_other(
+    parent: BorrowedFd<'_>,
+    (path, name): (&RelPath, &Name),
+    new: NewChild<'_>,
+    may_make_devices: bool,
+) -> Result<Opened> {
+    match new {
+        NewChild::Symlink(target) => rustix::fs::symlinkat(target, parent, name.as_bytes())
+            .map_err(|e| refusal("symlink", e))?,
+        // The kernel asks for CAP_MKNOD, which no elevated call has; a process that is not the
+        // superuser's may have been given it for all of its users.
+        NewChild::Special { kind: SpecialKind::Device(_), .. } if !may_make_devices => {
+            return Err(FsError::AccessDenied);
+        }
+        NewChild::Special { kind, mode } => {
+            let (kind, device) = match kind {
+                SpecialKind::Fifo => (FileType::Fifo, 0),
+                SpecialKind::Socket => (FileType::Socket, 0),
+                SpecialKind::Device(device) => {
+                    let of = if device.is_block {
+                        FileType::BlockDevice
+                    } else {
+                        FileType::CharacterDevice
+                    };
+                    (of, rustix::fs::makedev(device.major, device.minor))
+                }
+            };
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::mknodat(parent, name.as_bytes(), kind, mode, device)
+                .map_err(|e| refusal("mknod", e))?;
+        }
+    }
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(parent, name.as_bytes(), flags, Mode::empty())
+        .map_err(|e| refusal("open what was made", e))?;
+    let (node, attributes) = LocalNode::new(fd, true, false, Wanted::default())?;
+    Ok(Opened { node: Arc::new(node), attributes, path: path.clone() })
+}
