@@ -9,16 +9,20 @@
 //! right to it, and nothing outside of the directory is reached.
 
 use crate::errors::{refusal, refusal_of_name};
+use crate::identity::as_server;
 use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    ChildName, ChildRename, Expected, FileKey, FsError, Name, NewChild, Opened, RelPath, Replace,
-    Result, SpecialKind, Wait, Wanted,
+    Attributes, ChildName, ChildRename, Expected, FileKey, FsError, Name, NewChild, Opened,
+    RelPath, Replace, Result, ServerWork, SpecialKind, Wait, Wanted,
 };
+
+/// Room for some entries of a directory that is expected to have none.
+const LIST_BYTES: usize = 1024;
 
 /// A name, and the directory that it is in.
 type ParentAndName<'a> = (BorrowedFd<'a>, &'a Name);
@@ -124,6 +128,41 @@ pub fn make_directory(parent: BorrowedFd<'_>, name: &Name, mode: Mode) -> Result
     .map_err(|e| refusal("open new directory", e))
 }
 
+/// Refuses a directory that is not the one that was just made: Linux makes it and opens it in
+/// two calls, between which whoever may change names can put another one there. Its maker would
+/// get it open, and a list of the maker's stored with it.
+///
+/// A rename moves the time of change, but not that of birth. What makes a new directory may
+/// move the first, too, such as an inherited access list. Then it is the right one if it is
+/// empty: who could put an empty one there could remove it and make another as well.
+///
+/// # Errors
+/// [`FsError::NotFound`].
+pub fn check_new(directory: BorrowedFd<'_>, attributes: &Attributes) -> Result<()> {
+    if attributes.born == Some(attributes.changed) {
+        return Ok(());
+    }
+    match as_server(ServerWork::Metadata, || is_empty(directory))? {
+        true => Ok(()),
+        false => Err(FsError::NotFound),
+    }
+}
+
+fn is_empty(directory: BorrowedFd<'_>) -> Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let list = rustix::fs::openat(directory, c".", flags, Mode::empty())
+        .map_err(|e| refusal("open new directory", e))?;
+    let mut buffer = [std::mem::MaybeUninit::uninit(); LIST_BYTES];
+    let mut entries = RawDir::new(list, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(|e| refusal("list new directory", e))?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Makes a link, a pipe, a socket or a device, which has this path, and opens it for looking.
 pub fn make_other(
     parent: BorrowedFd<'_>,
@@ -162,4 +201,28 @@ pub fn make_other(
         .map_err(|e| refusal("open what was made", e))?;
     let (node, attributes) = LocalNode::new(fd, true, false, Wanted::default())?;
     Ok(Opened { node: Arc::new(node), attributes, path: path.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use vfs::Timestamp;
+
+    #[test]
+    fn directory_put_in_place_of_new_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let parent = std::fs::File::open(folder.path()).unwrap();
+        let name = Name::new(&b"d"[..]).unwrap();
+        let mode = Mode::from_raw_mode(0o700);
+        let (made, path_only) = make_directory(parent.as_fd(), &name, mode).unwrap();
+        let (node, new) = LocalNode::new(made, path_only, true, Wanted::default()).unwrap();
+        assert_eq!(check_new(node.as_fd(), &new), Ok(()));
+        let renamed = Attributes { born: Some(Timestamp(new.changed.0 - 1)), ..new };
+        assert_eq!(check_new(node.as_fd(), &renamed), Ok(()), "it might as well be a new one");
+        std::fs::write(folder.path().join("d/entry"), "").unwrap();
+        assert_eq!(check_new(node.as_fd(), &renamed), Err(FsError::NotFound));
+        let untold = Attributes { born: None, ..new };
+        assert_eq!(check_new(node.as_fd(), &untold), Err(FsError::NotFound));
+    }
 }

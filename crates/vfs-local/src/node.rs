@@ -190,7 +190,8 @@ pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<(
     }
 }
 
-fn stat(
+/// Attributes of what is open, or with a name of a child of a directory, the link itself if it is one.
+pub fn stat(
     fd: BorrowedFd<'_>,
     name: &std::ffi::CStr,
     wanted: Wanted,

@@ -211,6 +211,10 @@ impl LocalVfs {
             FileKind::Directory => {
                 let fd;
                 (fd, path_only) = children::make_directory(parent, name, mode)?;
+                if how.dos.is_some() {
+                    let (wanted, at) = (Wanted::default(), fd.as_fd());
+                    children::check_new(at, &crate::node::stat(at, c"", wanted, path_only)?)?;
+                }
                 fd
             }
             _ => return Err(FsError::NotSupported),
@@ -219,6 +223,9 @@ impl LocalVfs {
             crate::node::store_dos(fd.as_fd(), path_only, &dos)?;
         }
         let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
+        if how.kind == FileKind::Directory && how.dos.is_none() {
+            children::check_new(node.as_fd(), &attributes)?;
+        }
         Ok(Opened { node: Arc::new(node), attributes, path: path.clone() })
     }
 }
