@@ -136,21 +136,16 @@ impl CachedVfs {
 
     /// Reads all names of a directory; false if they cannot be kept.
     fn read_names(&self, key: FileKey, path: &RelPath) -> bool {
-        let how = OpenHow {
-            read: true,
-            write: false,
-            case: Case::Sensitive,
-            wanted: Wanted::default(),
-            no_follow: false,
-            wait: Wait::Allowed,
-        };
-        // With the power of the process: who may look names up need not be one who may list.
-        let Ok(opened) = self.inner.open(Actor::server(ServerWork::FillCache), path, how) else {
-            return false;
-        };
-        if opened.attributes.key != key {
+        // With the power of the process: who may look names up need not be one who may list. The
+        // path may lead to a pipe or a device by now, which must not be opened to be read.
+        let server = Actor::server(ServerWork::FillCache);
+        let look = OpenHow { no_follow: false, ..OpenHow::looking(Wait::Allowed) };
+        let Ok(looked) = self.inner.open(server, path, look) else { return false };
+        if looked.attributes.key != key {
             return false;
         }
+        let how = OpenHow { read: true, ..look };
+        let Ok(opened) = self.inner.open_node(server, &*looked.node, how) else { return false };
         let mut state = self.present();
         if !self.follow(&mut state, key, &opened.node) {
             return false;

@@ -80,6 +80,11 @@ impl Vfs for Generated {
         let node = Arc::new(GeneratedNode(inode));
         Ok(Opened { node, attributes: attributes(inode), path: path.clone() })
     }
+    fn open_node(&self, _: Actor<'_>, node: &dyn Node, _: OpenHow) -> Result<Opened> {
+        let key = node.key();
+        let node = Arc::new(GeneratedNode(key.inode));
+        Ok(Opened { node, attributes: attributes(key.inode), path: RelPath::nameless(key) })
+    }
     fn create(&self, _: Actor<'_>, _: &RelPath, _: Case, _: CreateHow) -> Result<Opened> {
         Err(FsError::ReadOnly)
     }

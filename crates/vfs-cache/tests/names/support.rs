@@ -183,6 +183,13 @@ impl<V: Vfs> Vfs for Counting<V> {
         Ok(opened)
     }
 
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+        if how.read && node.kind() == FileKind::Directory {
+            self.listings.fetch_add(1, Ordering::Relaxed);
+        }
+        self.inner.open_node(who, node, how)
+    }
+
     fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
         self.count(case);
         self.inner.create(who, path, case, how)
