@@ -46,7 +46,7 @@ pub struct Finished {
     /// A session that logged off in it.
     pub logged_off: Option<SessionId>,
     /// The verdict on a ticket, by which a SESSION_SETUP goes on.
-    pub(crate) judged: Option<JudgedSetup>,
+    pub(crate) judged: Option<Box<JudgedSetup>>,
     /// What the reply grants; to be dropped once it is queued.
     pub granted: SmallVec<[CacheGrant; 1]>,
     /// Keeps back what the requests make their own client be told; as long.
@@ -126,14 +126,18 @@ struct Written {
 
 impl Chain {
     /// Answers every request in order.
-    pub(crate) async fn run(self) -> Finished {
-        let pending = PendingAnswer::to(self.files.context());
-        // In one place: it is large.
-        let finished = pin!(self.answer()).await;
-        Finished { pending: Some(pending), ..finished }
+    pub(crate) fn run(mut self) -> impl Future<Output = Finished> {
+        // A block keeps what it captures once, where a function keeps its arguments twice: it is
+        // made for each frame, and moved.
+        async move {
+            let pending = PendingAnswer::to(self.files.context());
+            let mut finished = self.answer().await;
+            finished.pending = Some(pending);
+            finished
+        }
     }
 
-    async fn answer(mut self) -> Finished {
+    async fn answer(&mut self) -> Finished {
         let mut related = Related::default();
         let mut finished = Finished::default();
         let mut written = Written { seal_with: self.sealed.clone(), ..Written::default() };

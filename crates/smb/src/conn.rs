@@ -239,22 +239,19 @@ impl Conn {
             }
             _ => {}
         }
-        self.start_chain(frame, sealed, now.instant)
+        self.start_chain(frame, first, sealed, now.instant)
     }
 
     fn start_chain(
         &mut self,
         mut frame: BytesMut,
+        first: Header,
         sealed: Option<Arc<Channel>>,
         now: Instant,
     ) -> Result<(), Close> {
         let mut elements: SmallVec<[Element; 1]> = SmallVec::new();
-        let mut start = 0;
+        let (mut start, mut header) = (0, first);
         loop {
-            if elements.len() == COMPOUND_REQUESTS_MAX {
-                return Err(Close::Garbage("compound too long"));
-            }
-            let header = decode_header(&frame, start)?;
             let next = header.next_command as usize;
             let end = if next == 0 { frame.len() } else { start + next };
             if next != 0 && (!next.is_multiple_of(8) || next < Header::LENGTH || end > frame.len())
@@ -272,7 +269,11 @@ impl Conn {
             if next == 0 {
                 break;
             }
+            if elements.len() == COMPOUND_REQUESTS_MAX {
+                return Err(Close::Garbage("compound too long"));
+            }
             start = end;
+            header = decode_header(&frame, start)?;
         }
         let room =
             |element: &Element| answer_room(element.header.command, &frame[element.range.clone()]);
@@ -464,7 +465,7 @@ impl Conn {
             self.outbox.push(transmit);
         }
         if let Some(judged) = finished.judged {
-            self.handle_judged(judged, now);
+            self.handle_judged(*judged, now);
         }
         // Breaks of what the reply grants may follow it.
         drop(finished.granted);

@@ -37,7 +37,7 @@ impl Conn {
         self.start_job(Box::pin(async move {
             let verdict = judge(&server, ticket).await;
             let judged = JudgedSetup { setup, session, arrival, verdict, _place: place };
-            Finished { judged: Some(judged), ..Finished::default() }
+            Finished { judged: Some(Box::new(judged)), ..Finished::default() }
         }));
     }
 
